@@ -388,6 +388,43 @@ def test_table_with_gaps_is_shrunk(run: Run, rings: str, tmp_path: Path) -> None
     assert ranktable.load(tmp_path / "h.json").world_size == 24
 
 
+def test_table_with_gaps_gets_spares_and_another_node(
+    run: Run, rings: str, tmp_path: Path
+) -> None:
+    document = json.loads((tmp_path / rings).read_text())
+    del document["node_list"][1]["device_list"][6:]
+    (tmp_path / "g.json").write_text(json.dumps(document))
+    note = "note: 2 ranks are still missing; ranktable renumber fills the gaps\n"
+
+    spare = run("ranktable", "spares", "g.json", "--add", "s", "--new", "-i")
+    other = run("ranktable", "replace-node", "g.json", "n2", "x", "--new", "-i")
+    again = run("ranktable", "replace-node", "g.json", "n2", "x", "--new", "-i")
+    filled = run("ranktable", "renumber", "g.json", "--policy", "stable", "-i")
+
+    assert (spare.status, other.status, again.status, filled.status) == (0, 0, 0, 0)
+    assert spare.err.endswith(note)
+    assert other.err.endswith(f"x chips 0,2,6,7,3,1,5,4, before on n2\n{note}")
+    assert again.err.startswith("unchanged g.json")
+    assert "ranks: 30 as before, 2 on new chips" in filled.err
+    assert "missing" not in filled.err
+    assert ranktable.load(tmp_path / "g.json").world_size == 32
+
+
+def test_table_with_gaps_is_grown(run: Run, rings: str, tmp_path: Path) -> None:
+    document = json.loads((tmp_path / rings).read_text())
+    del document["node_list"][1]["device_list"][6:]
+    (tmp_path / "g.json").write_text(json.dumps(document))
+
+    done = run(
+        *("ranktable", "grow", "g.json", "--add", "x", "--new", "--tp", "2"),
+        *("-o", "h.json"),
+    )
+
+    assert done.status == 0, done.err
+    assert "layout: dp 16 -> 19" in done.err
+    assert ranktable.load(tmp_path / "h.json").world_size == 38
+
+
 def without_node(tmp_path: Path, name: str, place: int) -> None:
     """Take a node out of a table that remembers its layout."""
     document = json.loads((tmp_path / name).read_text())

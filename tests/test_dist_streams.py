@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from torch._C._distributed_c10d import AllreduceOptions
 
-from ranktable.dist.direct import DirectWork
+from ranktable.dist.calls import CollectiveFingerprint
 from ranktable.dist.group_state import BeginQueue
-from ranktable.dist.work import SteppedWork, Work
+from ranktable.dist.steps import Native, native_steps
+from ranktable.dist.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.dist.work import Steps
+    from ranktable.dist.steps import Steps
 
 pytestmark = pytest.mark.torch
 
@@ -58,6 +60,11 @@ class Device:
             queue=BeginQueue(),
             supports_timed_wait=False,
             current_stream=lambda: self.current,
+            failure=None,
+            unverified=(),
+            seq=0,
+            can_compare=False,
+            size=4,
         )
 
     @contextlib.contextmanager
@@ -69,10 +76,11 @@ class Device:
     def say(self, what: str) -> None:
         self.log.append(f"{what} on {self.current.name}")
 
-    def collective(self, result: object) -> Steps[Any]:
+    def collective(self, result: object, *, is_last: bool = False) -> Steps[Any]:
         self.say("begun")
         yield SimpleNamespace(
             is_ahead=False,
+            is_last=is_last,
             wait=lambda: self.say("waited"),
             is_completed=lambda: False,
         )
@@ -90,7 +98,7 @@ def test_a_wait_on_another_stream_goes_on_with_the_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     device, parts = Device(monkeypatch), [tensor(), tensor()]
-    work: Work[Any] = SteppedWork(device.members, device.collective(parts))
+    work: Work[Any] = Work(device.members, device.collective(parts))
     device.current = device.second
 
     found = work.wait()
@@ -110,7 +118,7 @@ def test_a_wait_on_the_same_stream_records_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     device, data = Device(monkeypatch), tensor()
-    work: Work[Any] = SteppedWork(device.members, device.collective(data))
+    work: Work[Any] = Work(device.members, device.collective(data))
 
     work.wait()
 
@@ -122,7 +130,7 @@ def test_a_second_wait_on_another_stream_waits_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     device, data = Device(monkeypatch), tensor()
-    work: Work[Any] = SteppedWork(device.members, device.collective(data))
+    work: Work[Any] = Work(device.members, device.collective(data))
     work.wait()
     device.current = device.second
 
@@ -132,32 +140,42 @@ def test_a_second_wait_on_another_stream_waits_too(
     assert data.streams == ["second"]
 
 
-def direct(device: Device, result: object, *, divisor: int, stream: Any) -> Work[Any]:  # noqa: ANN401 - a recorder
-    call: Any = SimpleNamespace(members=device.members)
-    begun: Any = SimpleNamespace(wait=lambda: device.say("waited"))
-    return DirectWork(call, begun, result, divisor, stream)
-
-
 def test_what_torch_does_alone_is_waited_for_by_every_stream_that_asks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     device, data = Device(monkeypatch), tensor()
-    work = direct(device, data, divisor=1, stream=None)
+    work: Work[Any] = Work(device.members, device.collective(data, is_last=True))
     work.wait()
     device.current = device.second
 
     assert work.wait() is data
-    assert device.log == ["waited on first", "waited on second"]
+    assert device.log == [
+        "begun on first",
+        "waited on first",
+        "written on first",
+        "waited on second",
+    ]
 
 
-def test_a_mean_is_divided_once_on_the_stream_of_its_start(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("op", "found", "log"),
+    [
+        ("sum", 1.0, ["waited on second"] * 2),
+        ("mean", 1 / 4, ["waited on first", *["second waits for first"] * 2]),
+    ],
+)
+def test_one_operation_uses_its_first_stream_only_if_something_follows(
+    monkeypatch: pytest.MonkeyPatch, op: str, found: float, log: list[str]
 ) -> None:
     device, data = Device(monkeypatch), tensor()
-    work = direct(device, data, divisor=4, stream=device.first)
+    begun: Any = SimpleNamespace(wait=lambda: device.say("waited"))
+    device.members.group = SimpleNamespace(allreduce=lambda *_: begun)
+    fingerprint = CollectiveFingerprint("all_reduce", op)
+    native = Native(fingerprint, None, AllreduceOptions())
+    steps = native_steps(device.members, native, data, async_op=True)
+    work: Work[Any] = Work(device.members, steps)
     device.current = device.second
     work.wait()
 
-    assert work.wait().item() == 1 / 4
-    assert device.log == ["waited on first", "second waits for first"] * 2
-    assert data.streams == ["second"] * 2
+    assert work.wait().item() == found
+    assert device.log == log

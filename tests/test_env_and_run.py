@@ -16,7 +16,7 @@ from ranktable.runtime.agents import agents_of, find_agent
 from ranktable.runtime.environment import Environment
 from ranktable.schema.writing import dump
 from tests.commands import BIN, run_process, start_process, torch_environment
-from tests.ranks import run_program
+from tests.ranks import free_port, run_program
 from tests.test_launchers import AGENTS, OPEN_MPI, SLURM, TORCHRUN
 
 if TYPE_CHECKING:
@@ -417,6 +417,46 @@ def test_run_ends_quietly_and_completely_on_ctrl_c(
     assert "Traceback" not in said
     for rank in "01":
         assert not Path("/proc", (tmp_path / rank).read_text()).exists()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("node", [0, 1])
+def test_ctrl_c_ends_a_run_that_waits_for_another_node(
+    tmp_path: Path, node: int
+) -> None:
+    dump(make_table([[0], [0]]), tmp_path / "t.json")
+    (tmp_path / "s.py").write_text("")
+    if node == 0:
+        port, silent = free_port(), None
+    else:  # a master that accepts and says nothing
+        silent = socket.create_server(("127.0.0.1", 0))
+        port = silent.getsockname()[1]
+    given = ["--node", str(node), "--master-addr", "127.0.0.1"]
+    given += ["--master-port", str(port), "--rank-table", str(tmp_path / "t.json")]
+    process = start_process(
+        [BIN / "ranktable", "run", *given, str(tmp_path / "s.py")],
+        pipes=["stderr"],
+        env=torch_environment(),
+    )
+    if silent is None:
+        end = time.monotonic() + 120
+        while (probe := socket.socket()).connect_ex(("127.0.0.1", port)):
+            probe.close()
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        peer = probe
+    else:
+        silent.settimeout(120)
+        peer, _ = silent.accept()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)  # torchrun waits for 15 minutes
+
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    peer.close()
+    if silent is not None:
+        silent.close()
 
 
 @pytest.mark.torch

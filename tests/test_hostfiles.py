@@ -290,6 +290,15 @@ def test_more_than_the_limit_is_refused_at_once(name: str, text: str) -> None:
         ("# Title\n\nA script that torchrun starts knows\nits chip.\n", []),
         ("Read on.\n\n```\ntorchrun --nproc-per-node 2 t.py\n```\n", []),
         ("start it with torchrun\n", []),
+        # Job scripts, whose first lines prepare the shell.
+        (
+            "#!/bin/bash\nset -e\nexport A=1\nB=2\ncd /w\ntorchrun --nnodes 2 t.py\n",
+            ["torchrun"],
+        ),
+        ("echo torchrun --nnodes 2\ntorchrun --nnodes 2 t.py\n", ["torchrun"]),
+        ("cd /w && torchrun --nnodes 2 t.py\n", ["torchrun"]),
+        ("V=.venv\nall:\n\ttorchrun --nproc-per-node 2 train.py\n", []),
+        ("echo torchrun --nnodes 2\n", []),
         ("- paddle.distributed.launch is the launcher of Paddle\n", []),
     ],
 )
@@ -299,16 +308,32 @@ def test_a_command_of_a_launcher_is_more_than_its_name(
     assert [form.name for form in detect_formats(text)] == names
 
 
+def test_commands_that_prepare_a_script_are_left_out() -> None:
+    script = "#!/bin/bash\nset -e\nexport A=1 B=2\nC=3\ncd /w\nulimit -n 9; sleep 1\n"
+    torchrun = "torchrun --nnodes 2 --nproc-per-node 4 train.py"
+
+    read = read_hostfile(f"{script}{torchrun}\necho done\n")
+    wrong = read_hostfile(f"{script}{torchrun}\ntorchrn train.py\n")
+    sets_options = read_hostfile(f"export PET_NNODES=2\n{torchrun}\n", "torchrun")
+
+    assert read.hostfile is not None
+    assert [host.slots for host in read.hostfile.hosts] == [4, None]
+    assert [one.code for one in wrong.report.diagnostics] == ["RT130"]
+    assert [one.code for one in sets_options.report.diagnostics] == ["RT130"]
+
+
 FILLED_BYTES = 1 << 22
 WITHOUT_PROGRESS_S = 5
 
 
-@pytest.mark.parametrize("unit", ["\n", ",", "[", "{", "0", "7", " ", "(", "\\", '"'])
-@pytest.mark.parametrize("head", ["", "n1\n", "n1 slots=4\n"])
+@pytest.mark.parametrize(
+    "unit", ["\n", ",", "[", "{", "0", "7", " ", "(", "\\", '"', "\\\n"]
+)
+@pytest.mark.parametrize("head", ["", "n1\n", "n1 slots=4\n", "echo torchrun\n"])
 def test_what_a_file_is_takes_time_in_proportion_to_its_size(
     head: str, unit: str
 ) -> None:
-    text = head + unit * FILLED_BYTES
+    text = head + unit * (FILLED_BYTES // len(unit))
 
     before = time.process_time()
     detect_formats(text)

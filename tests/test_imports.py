@@ -101,6 +101,7 @@ def test_import_ranktable_loads_nothing_heavy() -> None:
         ("validate", "--format", "json", "--select", "RT1", "t.json"),
         ("convert", "t.json", "--hosts", "n1", "--to", "openmpi-hostfile"),
         ("explain", "RT202"),
+        ("mesh", "t.json", "--tp", "2", "--dp", "1"),
     ],
 )
 def test_commands_take_plain_values_without_pydantic(

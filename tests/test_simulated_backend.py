@@ -102,6 +102,20 @@ def test_training_on_several_chips_gives_what_one_process_does(
     assert ended.errors == []
 
 
+@pytest.mark.xdist_group("training")
+def test_compiled_code_and_barrier_use_the_chip_and_not_the_local_rank(
+    tmp_path: Path,
+) -> None:
+    run, script = Run(chips=((3, 1),)), SCRIPTS / "sccl_compiled.py"
+    ended = succeeded(simulate(tmp_path, script, run, env=TRAINING))
+
+    assert ended.said == [
+        [rank, {"compiled": [f"tpu:{chip}", [2.0, 2.0]], "our files": []}]
+        for rank, chip in enumerate((3, 1))
+    ]
+    assert ended.errors == []
+
+
 def test_rank_that_never_called_set_device_is_told_so(tmp_path: Path) -> None:
     run = Run(chips=((3, 1),), timeout_s=SHORT_S)
     ended = simulate(tmp_path, SCRIPTS / "sccl_unselected.py", run)
@@ -160,6 +174,8 @@ def test_mistakes_that_real_chips_do_not_tell_are_told_by_rank(
         "sub-group": "the group of ranks 1 and 2 has the chip map [3, 1], so SCCL "
         "would use the wrong chips; theirs are [1, 0]: pass options with "
         "this map to new_group()",
+        "barrier": "rank 1 gives barrier chip 3, but the chip map of the group gives "
+        "it chip 1",
     }
     of_pair = {
         "other tensor": "rank 0 sends 5 float32 to rank 1, which receives 4 float32"

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from ranktable.dist.direct import mark_written  # noqa: E402 - after the look
+from ranktable.dist.steps import mark_written  # noqa: E402 - after the look
 from ranktable.runtime import BootstrapError  # noqa: E402
 from ranktable.runtime.backends.backend import choose_backend  # noqa: E402
 from ranktable.runtime.torch_versions import why_too_old  # noqa: E402

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from contextlib import suppress
 from dataclasses import fields
 from enum import Enum
@@ -100,7 +101,7 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
     return make_app(())
 
 
-def _tidy(parameters: list[Any], types: Mapping[str, object]) -> list[Any]:
+def _tidy(parameters: list[Any], declared: Mapping[str, Any]) -> list[Any]:
     """Show flags as flags, arguments without a type, and defaults if there are any.
 
     Otherwise --help would show these differently with each version of typer.
@@ -108,7 +109,7 @@ def _tidy(parameters: list[Any], types: Mapping[str, object]) -> list[Any]:
     for each in parameters:
         if getattr(each, "is_flag", False):
             each.metavar = ""
-        _convert_seldom(each, types.get(each.name))
+        _convert_seldom(each, declared.get(each.name))
         if each.default is None and not isinstance(_shown_default(each), str):
             each.show_default = False
         if each.param_type_name == "argument":
@@ -116,17 +117,21 @@ def _tidy(parameters: list[Any], types: Mapping[str, object]) -> list[Any]:
     return parameters
 
 
-def _convert_seldom(parameter: Any, annotation: object) -> None:  # noqa: ANN401
+def _convert_seldom(parameter: Any, declared: Any) -> None:  # noqa: ANN401 - typer's
     """Convert a value of a command line only if it does not have its type already.
 
     typer 0.29 converts every value by pydantic, whose import takes longer than a small
     table. ``process_value`` is click's method for it, and typer's.
     """
     convert: Any = getattr(parameter, "process_value", None)
+    annotation = getattr(declared, "annotation", None)
     kinds = get_args(annotation) or (annotation,)  # str | None has two
+    limits = getattr(declared, "default", None)
 
     def process_value(ctx: object, value: Any) -> Any:  # noqa: ANN401 - of any type
         found = _as_declared(value, kinds)
+        if found is _ODD and kinds[0] is int:
+            found = _number_within(value, limits)
         if found is _ODD or (parameter.required and not found):
             return convert(ctx, value)
         called = parameter.callback
@@ -138,13 +143,11 @@ def _convert_seldom(parameter: Any, annotation: object) -> None:  # noqa: ANN401
 
 _HAS_PYDANTIC = tuple(map(int, typer.__version__.split(".")[:2])) >= (0, 29)
 _ODD: Final = object()
+_DIGITS: Final = re.compile(r"[0-9]{1,18}")
 
 
 def _as_declared(value: Any, kinds: Sequence[Any]) -> Any:  # noqa: ANN401 - any type
-    """Return a value as its parameter declares it, ``_ODD`` for what to convert.
-
-    That are numbers, which may have limits, and what has to be refused.
-    """
+    """Return a value as its parameter declares it, ``_ODD`` for what to convert."""
     if value is None or isinstance(value, (list, tuple)):
         if list[str] not in kinds:
             return None if value is None else _ODD
@@ -157,6 +160,16 @@ def _as_declared(value: Any, kinds: Sequence[Any]) -> Any:  # noqa: ANN401 - any
     return _ODD
 
 
+def _number_within(value: object, limits: Any) -> object:  # noqa: ANN401 - typer's
+    """Return a plain number within the limits of its option, else ``_ODD``."""
+    if not isinstance(value, str) or not _DIGITS.fullmatch(value):
+        return _ODD
+    number = int(value)
+    is_low = limits.min is not None and number < limits.min
+    is_high = limits.max is not None and number > limits.max
+    return _ODD if is_low or is_high else number
+
+
 def _shown_default(parameter: Any) -> object:  # noqa: ANN401 - as above
     return getattr(parameter, "show_default", None)
 
@@ -166,8 +179,7 @@ class _TidyCommand(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - click, or typer's own
         declared = get_params_from_function(self.callback) if self.callback else {}
-        types = {name: each.annotation for name, each in declared.items()}
-        found = _tidy(super().get_params(ctx), types)
+        found = _tidy(super().get_params(ctx), declared)
         for each in found:
             if each.name in declared and getattr(each, "help", "") is None:
                 # click 8.5 empties what typer before 0.26 has set.

@@ -25,7 +25,8 @@ from ranktable.layout.change.spare_nodes import named_table, unnamed_table
 from ranktable.layout.parallel import remembering
 from ranktable.report.diff_renderers import render_changes, render_diff_json
 from ranktable.schema.atomic_files import replace_file
-from ranktable.schema.writing import dumps
+from ranktable.schema.diagnostic import counted
+from ranktable.schema.writing import dumps_judged
 
 if TYPE_CHECKING:
     from ranktable.cli.table_input import TableFile
@@ -91,6 +92,7 @@ class ChangeOutput:
         *,
         site: Site | None = None,
         is_optimal: bool = False,
+        may_have_gaps: bool = False,
     ) -> None:
         """Write the table if it is sound, and print what has changed.
 
@@ -101,6 +103,7 @@ class ChangeOutput:
                 first is None if it is not known, and then no groups are compared.
             site: Traffic, racks and links of the chips.
             is_optimal: Whether every placement was tried.
+            may_have_gaps: Whether ranks may be missing, as in the file that was read.
 
         Raises:
             ChangeError: Chips of a new host have SDIDs that are already used.
@@ -120,7 +123,8 @@ class ChangeOutput:
         after = unnamed_table(after, read.table)
         if read.whole is not None:
             after = with_group(read.whole, read.group, after)
-        data = dumps(after)
+        gaps = after.rank_end - after.world_size if may_have_gaps else 0
+        data = dumps_judged(after, may_have_gaps=gaps > 0)[0]
         if self.in_place:
             self._replace(read, after, data)
         else:
@@ -132,6 +136,11 @@ class ChangeOutput:
                 read={read.name: read.data},
             )
         self._tell(read.name, found)
+        if gaps:
+            sys.stderr.write(
+                f"note: {counted(gaps, 'rank')} {'is' if gaps == 1 else 'are'} still "
+                "missing; ranktable renumber fills the gaps\n"
+            )
 
     def _replace(self, read: TableFile, after: RankTable, data: bytes) -> None:
         if read.name == STANDARD_INPUT_NAME:

@@ -10,20 +10,15 @@ import typer
 from msgspec import structs
 
 from ranktable.cli import CommandError
-from ranktable.cli.commands.gen import table_of_file
 from ranktable.cli.table_input import STANDARD_INPUT, read_input
-from ranktable.cluster.conversion import pods_of
 from ranktable.cluster.host_lists import expand_hosts
-from ranktable.cluster.merging.merge_inputs import is_part, merge_probes
-from ranktable.cluster.merging.merge_nodes import MergeOptions
-from ranktable.cluster.probes.read_probes import is_probe_text
 from ranktable.layout.change.spare_nodes import spares_of
 from ranktable.layout.change.twin import twin_of
 from ranktable.schema.check import check_bytes
 from ranktable.schema.diagnostic import Options, RankTableError, Severity
 from ranktable.schema.format import SUPER_POD_KEY
 from ranktable.schema.model import RankTable
-from ranktable.schema.super_pods import PODS
+from ranktable.schema.super_pods import PODS, pods_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -104,11 +99,17 @@ def read_nodes(file: str) -> tuple[Node, ...]:
     Raises:
         CommandError: They are not sound.
     """
+    # These take long to load, and most commands get only the names of hosts.
+    from ranktable.cli.commands import gen  # noqa: PLC0415
+    from ranktable.cluster.merging import merge_inputs, merge_nodes  # noqa: PLC0415
+    from ranktable.cluster.probes import read_probes  # noqa: PLC0415
+
     if file.endswith((".yaml", ".yml")):
-        return table_of_file(file, is_emulated=False)[0].nodes
+        return gen.table_of_file(file, is_emulated=False)[0].nodes
     name, data = read_input(file)
-    if is_probe_text(data):
-        merged = merge_probes([name], [data], [None], MergeOptions())
+    if read_probes.is_probe_text(data):
+        options = merge_nodes.MergeOptions()
+        merged = merge_inputs.merge_probes([name], [data], [None], options)
         if merged.table is None:
             raise _unsound(name, merged.reports)
         return merged.table.nodes
@@ -153,7 +154,11 @@ def part_of(report: Report, also: Sequence[str] = ()) -> RankTable | None:
     """
     if report.table is not None:
         return report.table
-    if report.is_unreadable or report.columns is None or not is_part(report, also):
+    if report.is_unreadable or report.columns is None:
+        return None
+    from ranktable.cluster.merging import merge_inputs  # noqa: PLC0415 - as above
+
+    if not merge_inputs.is_part(report, also):
         return None
     return RankTable.from_columns(report.columns)
 

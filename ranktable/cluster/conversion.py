@@ -29,7 +29,7 @@ from ranktable.schema.formats import by_name, vllm_pd
 from ranktable.schema.formats.hccl_1_1 import COLLECTIVE_ID
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.rules.records import no_global_ranks
-from ranktable.schema.super_pods import PODS, objects, pods_renamed
+from ranktable.schema.super_pods import PODS, pods_of, pods_renamed
 from ranktable.schema.writing import dumps, encode
 
 if TYPE_CHECKING:
@@ -273,20 +273,6 @@ def _pods(table: RankTable, options: TableOptions) -> list[str | None]:
         pods *= table.num_nodes
     _refuse_count("--pods", pods, table.num_nodes)
     return list(pods)
-
-
-def pods_of(table: RankTable) -> list[str | None]:
-    """Return the super pod of every node: from the list, the node, or its chips."""
-    listed: dict[str, str] = {}
-    for pod in objects(table.extra.get(PODS)):
-        for server in objects(pod.get("server_list")):
-            listed[str(server.get("server_id"))] = str(pod.get(SUPER_POD_KEY))
-    found: list[str | None] = []
-    for node in table.nodes:
-        first = node.devices[0].extra if node.devices else {}
-        own = node.extra.get(SUPER_POD_KEY, first.get(SUPER_POD_KEY))
-        found.append(listed.get(node.host or "", None if own is None else str(own)))
-    return found
 
 
 def _with_roles(nodes: list[Node], prefill: int | None) -> list[Node]:

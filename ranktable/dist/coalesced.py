@@ -12,9 +12,10 @@ from torch._utils import _unflatten_dense_tensors
 from ranktable.dist.group_state import group_state
 from ranktable.dist.operations import begin
 from ranktable.dist.reducing import reduced
+from ranktable.dist.steps import finish
 from ranktable.dist.tensors import dtype_name, joined, packed, problem_of, write
 from ranktable.dist.wire import is_reduction, problem_of_values
-from ranktable.dist.work import SteppedWork, finish
+from ranktable.dist.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -221,7 +222,7 @@ def _reduce_together(
     for on_backend, bucket in buckets:
         device = members.device_for(bucket[0])
         flat = joined([packed(each, device) for each in bucket])
-        works.append(SteppedWork(members, reduced(on_backend, flat, op)))
+        works.append(Work(members, reduced(on_backend, flat, op)))
     for (_, bucket), work in zip(buckets, works, strict=True):
         _write_all(bucket, work.wait())
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.calls import CollectiveCall, CollectiveFingerprint
-    from ranktable.dist.work import Pending, SteppedWork, Work
+    from ranktable.dist.work import Pending, Work
     from ranktable.runtime.backends.backend import Backend
 
 _DEFAULT_TIMEOUT: Final = timedelta(minutes=30)  # torch's own
@@ -243,6 +243,8 @@ class GroupState:
 
     def current_stream(self) -> Any:  # noqa: ANN401 - of any device
         """Return the current stream of the group's devices, None on CPUs."""
+        if self.supports_timed_wait:
+            return None
         kind = next((each for each in self.backends if each != "cpu"), None)
         current = getattr(getattr(torch, kind or "cpu"), "current_stream", None)
         return None if kind is None or current is None else current()
@@ -344,7 +346,7 @@ class BeginQueue:
 
     def __init__(self) -> None:
         """Make an empty queue."""
-        self.works: deque[SteppedWork[Any]] = deque()
+        self.works: deque[Work[Any]] = deque()
         self._changed = Condition()
         self._thread: Thread | None = None
 
@@ -352,7 +354,7 @@ class BeginQueue:
         """Whether a collective is queued, so that it has not begun."""
         return any(each is work for each in tuple(self.works))
 
-    def put(self, work: SteppedWork[Any]) -> None:
+    def put(self, work: Work[Any]) -> None:
         """Begin a collective after all that are queued."""
         with self._changed:
             self.works.append(work)

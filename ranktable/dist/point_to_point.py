@@ -10,8 +10,9 @@ import torch.distributed as dist
 from ranktable.dist.collective_errors import DistError
 from ranktable.dist.group_state import group_state
 from ranktable.dist.operations import OperationStarter, Transfer, start_transfers
-from ranktable.dist.tensors import as_bytes, note_write, packed, problem_of, write
-from ranktable.dist.work import SteppedWork
+from ranktable.dist.steps import mark_written
+from ranktable.dist.tensors import as_bytes, packed, problem_of, write
+from ranktable.dist.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     import torch
     from torch.distributed import ProcessGroup
 
-    from ranktable.dist.work import Pending, Steps, Work
+    from ranktable.dist.steps import Steps
+    from ranktable.dist.work import Pending
 
 
 def send(
@@ -158,7 +160,7 @@ def _begun(
     """Start transfers and return work; ``data`` is sent by way of another tensor."""
     begun = start_transfers([transfer for transfer, _, _ in prepared])
     return [
-        SteppedWork(transfer.operations.members, _steps(pending, data, source))
+        Work(transfer.operations.members, _steps(pending, data, source))
         for (transfer, data, source), pending in zip(prepared, begun, strict=True)
     ]
 
@@ -198,7 +200,7 @@ def _prepare(
     operations = OperationStarter(members, None, members.backend_for(data.device))
     plan = operations.plan(operation, data.dtype)
     if is_received:
-        note_write(data)
+        mark_written(data)
     source = packed(data, members.device_for(data))
     moved = as_bytes(source) if plan.as_bytes else source
     transfer = Transfer(operations, name, moved, group_rank, tag)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ranktable.dist.collective_plan import CollectivePlan
     from ranktable.dist.operations import OperationStarter
-    from ranktable.dist.work import Steps
+    from ranktable.dist.steps import Steps
 
     Tensors = list[torch.Tensor]
 

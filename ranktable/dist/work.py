@@ -1,13 +1,8 @@
-"""A collective as steps, for calls that wait and for asynchronous calls.
-
-The steps are a generator. It starts an operation of a backend, yields it, continues
-when it has ended, and returns the result at the end.
-"""
+"""What an asynchronous call returns: a collective that may not have ended yet."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
 from dataclasses import dataclass
 from threading import Lock
 from typing import (
@@ -18,7 +13,6 @@ from typing import (
     Literal,
     ParamSpec,
     Protocol,
-    TypeAlias,
     TypeVar,
     cast,
     overload,
@@ -26,15 +20,15 @@ from typing import (
 
 import torch
 
-from ranktable.dist.calls import await_backend
+from ranktable.dist.calls import CollectiveCall, await_backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import torch.distributed as dist
 
-    from ranktable.dist.calls import CollectiveCall
     from ranktable.dist.group_state import GroupState
+    from ranktable.dist.steps import Step, Steps
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -44,71 +38,49 @@ Later = TypeVar("Later")
 _NO_CHANGE: Final = contextlib.nullcontext()
 
 
-class Step(Protocol):
-    """An operation that a collective waits for before it continues."""
-
-    @property
-    def is_ahead(self) -> bool:
-        """Whether other work of the group must wait until this has ended."""
-        ...
-
-    def is_completed(self) -> bool:
-        """Whether it has ended."""
-        ...
-
-    def wait(self) -> None:
-        """Wait until it has ended."""
-        ...
-
-
-Steps: TypeAlias = Generator[Step, None, Result]
-
-
-def run(
-    members: GroupState, steps: Steps[Result], *, async_op: bool
-) -> Work[Result] | Result:
-    """Return the result of a collective; with ``async_op`` work with this result."""
-    return SteppedWork(members, steps) if async_op else finish(steps)
-
-
-def run_in_place(
-    members: GroupState, steps: Steps[Result], *, async_op: bool
-) -> Work[Result] | None:
-    """Do a collective in place; with ``async_op`` return work."""
-    if async_op:
-        return SteppedWork(members, steps)
-    finish(steps)
-    return None
-
-
-def finish(steps: Steps[Result]) -> Result:
-    """Do all steps of a collective, and return its result."""
-    while True:
-        try:
-            step = next(steps)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-        step.wait()
-
-
 class Work(Generic[Result]):
     """A collective that may not have ended yet."""
 
     _result: Result
+    _step: Step | None = None
 
-    def __init__(self, members: GroupState, stream: Any) -> None:  # noqa: ANN401 - of any device
-        """Describe work that starts.
+    def __init__(self, members: GroupState, steps: Steps[Result]) -> None:
+        """Start the work, at once or when earlier work has started.
 
-        Args:
-            members: The group.
-            stream: The stream on which it continues; None for the current one.
+        A stream belongs to a thread. So on devices this function waits for shapes, and
+        ``wait`` compares what the ranks do.
         """
         self._queue = members.queue
-        self._stream = stream
+        self._stream = members.current_stream()
         self._is_inference = torch.is_inference_mode_enabled()
         self._error: BaseException | None = None
         self._lock = Lock()
+        self._steps: Steps[Result] | None = steps
+        self._go_on()
+        if not members.supports_timed_wait:
+            call = self._step
+            if isinstance(call, CollectiveCall):
+                self._go_on()
+                members.keep_unverified(self, call)
+            self.begin()
+            if self._error is not None:
+                raise self._error
+            return
+        while not self._queue.works and (step := self._ahead()) is not None:
+            if not step.is_completed():
+                break
+            self._go_on()
+        if self._ahead() is not None:
+            self._queue.put(self)
+
+    def begin(self) -> None:
+        """Do the steps that other collectives of the group have to wait for."""
+        try:
+            while (step := self._ahead()) is not None:
+                step.wait()
+                self._go_on()
+        except BaseException as error:  # noqa: BLE001 - the waiting caller gets it
+            self._error, self._steps = error, None
 
     def wait(self) -> Result:
         """Wait for the result and return it; a second call returns it again.
@@ -124,13 +96,15 @@ class Work(Generic[Result]):
         with self._lock:  # two threads would divide a mean twice
             if self._error is not None:
                 raise self._error
+            is_last = self._step is not None and self._step.is_last
+            stream = None if is_last else self._stream
             try:
-                with _continued(self._stream, is_inference=self._is_inference) as now:
+                with _continued(stream, is_inference=self._is_inference) as now:
                     self._finish()
                     if now is not None:
                         _record(self._result, now)
             except BaseException as error:  # also Ctrl-C, which ends the work
-                self._error = error
+                self._error, self._steps = error, None
                 raise
             return self._result
 
@@ -139,71 +113,28 @@ class Work(Generic[Result]):
 
         If the backend has ended, this does the remaining steps: means, casts, copies.
         """
-        if self._queue.holds(self) or not self._has_ended():
+        if self._queue.holds(self):
+            return False
+        step = self._step if self._steps is not None else None
+        if step is not None and not step.is_completed():
             return False
         with contextlib.suppress(Exception):  # wait raises it again for the caller
             self.wait()
         return True
 
-    def _has_ended(self) -> bool:
-        """Whether all steps have ended."""
-        raise NotImplementedError
+    def _ahead(self) -> Step | None:
+        """Return the step that other work of the group waits for, if there is one."""
+        step = None if self._steps is None else self._step
+        return step if step is not None and step.is_ahead else None
 
     def _finish(self) -> None:
-        """Wait for the backend, and do the remaining steps."""
-        raise NotImplementedError
-
-
-class SteppedWork(Work[Result]):
-    """Work that consists of steps."""
-
-    def __init__(self, members: GroupState, steps: Steps[Result]) -> None:
-        """Start the work, at once or when earlier work has started.
-
-        A stream belongs to a thread. So on devices this function waits for shapes, and
-        ``wait`` compares what the ranks do.
-        """
-        super().__init__(members, members.current_stream())
-        self._steps: Steps[Result] | None = steps
-        self._step: Step
-        self._go_on()
-        if not members.supports_timed_wait:
-            if self._is_ahead():
-                call = self._step
-                self._go_on()
-                members.keep_unverified(self, call)
-            self.begin()
-            if self._error is not None:
-                raise self._error
-            return
-        while self._is_ahead() and not self._queue.works and self._step.is_completed():
+        """Do the remaining steps."""
+        if self._steps is None and self._step is not None:
+            self._step.wait()  # the current stream may be another one now
+        while self._steps is not None:
+            assert self._step is not None  # noqa: S101 - it has not ended
+            self._step.wait()
             self._go_on()
-        if self._is_ahead():
-            self._queue.put(self)
-
-    def begin(self) -> None:
-        """Do the steps that other collectives of the group have to wait for."""
-        try:
-            while self._is_ahead():
-                self._step.wait()
-                self._go_on()
-        except BaseException as error:  # noqa: BLE001 - the waiting caller gets it
-            self._error, self._steps = error, None
-
-    def _is_ahead(self) -> bool:
-        return self._steps is not None and self._step.is_ahead
-
-    def _has_ended(self) -> bool:
-        return self._steps is None or self._step.is_completed()
-
-    def _finish(self) -> None:
-        try:
-            while self._steps is not None:
-                self._step.wait()
-                self._go_on()
-        except BaseException:
-            self._steps = None
-            raise
 
     def _go_on(self) -> None:
         assert self._steps is not None  # noqa: S101 - it has not ended
@@ -211,6 +142,8 @@ class SteppedWork(Work[Result]):
             self._step = next(self._steps)
         except StopIteration as end:
             self._result, self._steps = end.value, None
+            if self._step is not None and not self._step.is_last:
+                self._step = None
 
 
 class Collective(Protocol[Parameters, Waited_co, Later]):
@@ -257,17 +190,21 @@ class Pending:
     """Operations that torch has started, as a step of a collective.
 
     Attributes:
-        works: The work objects of torch; empty after they were waited for.
+        works: The work objects of torch; those of a transfer are removed when they
+            were waited for.
         members: The group.
         call: The collective, None for a transfer between two ranks.
         is_ahead: Whether it sends data, such as shapes, that is needed before tensors
             are sent.
+        is_last: Whether this package does nothing after it. Then every ``wait`` makes
+            the current stream wait for the backend, as in torch.
     """
 
     works: list[dist.Work]
     members: GroupState
     call: CollectiveCall | None
     is_ahead: bool = False
+    is_last: bool = False
 
     def is_completed(self) -> bool:
         """Whether torch has ended it, and it is known that the ranks do the same."""
@@ -288,7 +225,8 @@ class Pending:
             for work in self.works:
                 await_backend(work, self.members, self.call)
         finally:
-            self.works.clear()
+            if self.call is None:
+                self.works.clear()  # GroupState.keep looks at it
 
 
 @contextlib.contextmanager

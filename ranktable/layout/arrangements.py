@@ -19,7 +19,7 @@ from ranktable.layout.sizes import divisors
 from ranktable.layout.traffic import Pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ranktable.layout.boundaries import Boundary
     from ranktable.layout.crossings import CostModel, Owners
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 Box = tuple[int, ...]
 """Number of ranks along every axis of a grid."""
+
+Blocks = list[tuple[int, int]]
+"""A placement in the order of the ranks: a node, and how many ranks it takes next."""
 
 MAX_BOXES = 2_000
 """Most boxes of one size that are compared; 2^17 ranks have a few hundred."""
@@ -179,17 +182,17 @@ MAX_CHAINS = 8
 """Chains that are tried; the first is the best if all sizes divide."""
 
 
-def node_orders(costs: CostModel, owners: Owners) -> Iterator[Owners]:
-    """Yield placements in which every node holds consecutive ranks.
+def node_orders(
+    costs: CostModel, order: Sequence[int], sizes: Mapping[int, int]
+) -> Iterator[list[int]]:
+    """Yield orders of nodes that hold consecutive ranks, given the ranks of each.
 
     The first keeps the nodes in their order. In the next, nodes of one domain follow
     each other. Then the boxes of their blocks decide which node comes where.
     """
-    sizes = Counter(owners)
-    order = list(dict.fromkeys(owners))
-    yield from_order(order, sizes)
+    yield list(order)
     grouped = by_domain(costs, order, sizes)
-    yield from_order(grouped, sizes)
+    yield grouped
     size = sizes[order[0]]
     block = box_of_block(costs.layout, size)
     if set(sizes.values()) != {size} or block is None:
@@ -197,28 +200,28 @@ def node_orders(costs: CostModel, owners: Owners) -> Iterator[Owners]:
     for chain in _chains(costs, sizes, first=block):
         blocks = [rank // size for rank in ranks_in_boxes(costs.layout, chain)[::size]]
         placed = dict(zip(blocks, grouped, strict=True))
-        yield from_order([placed[at] for at in range(len(blocks))], sizes)
+        yield [placed[at] for at in range(len(blocks))]
 
 
-def free_orders(costs: CostModel, owners: Owners) -> Iterator[Owners]:
+def free_orders(
+    costs: CostModel, order: Sequence[int], sizes: Mapping[int, int]
+) -> Iterator[Owners]:
     """Yield placements in which a node may hold any ranks: by boxes, then others."""
-    sizes = Counter(owners)
-    grouped = by_domain(costs, list(dict.fromkeys(owners)), sizes)
-    slots = [node for node in grouped for _ in range(sizes[node])]
+    slots = from_order(by_domain(costs, order, sizes), sizes)
     for chain in _chains(costs, sizes):
         yield _dealt(ranks_in_boxes(costs.layout, chain), slots)
     axes = grid_axes(costs.layout)
     wide = [place for place, axis in enumerate(axes) if axis.size > 1]
-    for order in permutations(wide):
+    for places in permutations(wide):
         sides = [1] * len(axes)
         boxes: list[Box] = []
-        for place in order:
+        for place in places:
             sides[place] = axes[place].size
             boxes.append(tuple(sides))
         yield _dealt(ranks_in_boxes(costs.layout, boxes), slots)
 
 
-def from_order(order: Sequence[int], sizes: Counter[int]) -> Owners:
+def from_order(order: Sequence[int], sizes: Mapping[int, int]) -> Owners:
     """Return the placement of nodes that hold consecutive ranks, in this order."""
     return [node for node in order for _ in range(sizes[node])]
 
@@ -230,7 +233,14 @@ def blocks_of(owners: Owners) -> list[range]:
     return list(starmap(range, pairwise(starts)))
 
 
-def by_domain(costs: CostModel, order: Sequence[int], sizes: Counter[int]) -> list[int]:
+def held_blocks(owners: Owners) -> Blocks:
+    """Return the blocks of a placement, given the node of every rank."""
+    return [(owners[run.start], len(run)) for run in blocks_of(owners)]
+
+
+def by_domain(
+    costs: CostModel, order: Sequence[int], sizes: Mapping[int, int]
+) -> list[int]:
     """Return the nodes with those of every domain together, the largest first."""
     keys: list[dict[int, tuple[int, int]]] = []
     for boundary in reversed(costs.boundaries):
@@ -249,7 +259,7 @@ def by_domain(costs: CostModel, order: Sequence[int], sizes: Counter[int]) -> li
 
 
 def _chains(
-    costs: CostModel, sizes: Counter[int], first: Box | None = None
+    costs: CostModel, sizes: Mapping[int, int], first: Box | None = None
 ) -> list[tuple[Box, ...]]:
     """Return boxes within boxes for the domains of the boundaries.
 
@@ -276,7 +286,7 @@ def _chains(
     return found
 
 
-def _volume(boundary: Boundary, sizes: Counter[int]) -> int:
+def _volume(boundary: Boundary, sizes: Mapping[int, int]) -> int:
     held: Counter[int] = Counter()
     for node, size in sizes.items():
         held[boundary.domains[node]] += size

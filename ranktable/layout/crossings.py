@@ -182,12 +182,18 @@ class CostModel:
         """Return the bytes that cross every boundary in a step."""
         return tuple(self.total(owners, one) for one in self.boundaries)
 
-    def total(self, owners: Owners, boundary: Boundary) -> float:
-        """Return the bytes that cross one boundary in a step."""
+    def total(self, owners: Owners, boundary: Boundary, width: int = 1) -> float:
+        """Return the bytes that cross one boundary in a step.
+
+        Args:
+            owners: The node of every rank, or of every block of ranks.
+            boundary: The boundary.
+            width: Ranks of a block.
+        """
         domain_of = list(map(boundary.domains.__getitem__, owners))
-        width = _width(domain_of)
+        wider = _width(domain_of)
         return sum(
-            bytes_across(flow, members.groups, domain_of, width)
+            _bytes_across(flow, members.groups, domain_of[::wider], width * wider)
             for flow, members in zip(self.flows, self.members, strict=True)
         )
 
@@ -269,8 +275,8 @@ def _width(domain_of: Sequence[int]) -> int:
     return gcd(len(domain_of), *compress(range(1, len(domain_of)), changed))
 
 
-def bytes_across(
-    flow: Flow, groups: Groups, domain_of: Sequence[int], width: int = 1
+def _bytes_across(
+    flow: Flow, groups: Groups, domain_of: Sequence[int], width: int
 ) -> float:
     """Return what all groups of a flow send over a boundary; see ``Flow.crossing``.
 
@@ -279,17 +285,18 @@ def bytes_across(
     Args:
         flow: The flow.
         groups: Its groups.
-        domain_of: The domain of every rank.
-        width: Ranks of a block; each block, from the first rank on, is in one domain.
+        domain_of: The domain of every block of consecutive ranks.
+        width: Ranks of a block.
     """
     blocks = groups.of_blocks(width)
     if blocks is None:
-        blocks, width = groups, 1
+        blocks = groups
+        domain_of = [domain for domain in domain_of for _ in range(width)]
     times = len(groups) // len(blocks)
     if flow.pattern is Pattern.ALL_TO_ALL:
         times *= groups.group_size // blocks.group_size
     pairs = blocks.group_size**2 * len(blocks)
-    parts = blocks.parts_of(domain_of[::width])
+    parts = blocks.parts_of(domain_of)
     return times * _bytes_of(flow, parts, blocks, pairs, len(blocks))
 
 

@@ -260,18 +260,19 @@ class _Choice:
         costs, before = self.costs, self.before
         work = len(before) * max(len(costs.flows), 1) * len(costs.boundaries)
         number = min(max(MAX_TRYING // work, MIN_TRIED), MAX_TRIED)
-        found = node_orders(costs, before)
+        sizes = Counter(before)
         nodes = list(dict.fromkeys(before))
+        orders = node_orders(costs, nodes, sizes)
+        found: Iterable[Owners] = (from_order(order, sizes) for order in orders)
         if self.spread is not None:
             free = costs.layout if self.mode is Mode.FREE else None
             found = chain(self.spread.orders(before, layout=free), found)
         if self.mode is Mode.NODE_ORDER and len(nodes) <= MAX_PERMUTED:
-            sizes = Counter(before)
-            orders = permutations(nodes)
-            found = chain(found, (from_order(order, sizes) for order in orders))
+            every = permutations(nodes)
+            found = chain(found, (from_order(order, sizes) for order in every))
             number = max(number, factorial(MAX_PERMUTED) + MAX_TRIED)
         if self.mode is Mode.FREE:
-            found = chain(found, free_orders(costs, before))
+            found = chain(found, free_orders(costs, nodes, sizes))
         yield from islice(found, number)
 
     def is_allowed(self, tried: _Tried) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +23,7 @@ from ranktable.schema.columns import Columns
 from ranktable.schema.format import MAX_NUMBER, Kind, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
     from ranktable.schema.format import Field, Format
@@ -39,6 +40,8 @@ _PLAIN_CHARACTERS = bytes(range(0x20, 0x7F)).replace(b"\\", b"")
 """Printable ASCII without the backslash, to compare all bytes in one call."""
 _QUOTE = b'"'
 _LONGEST_RANK = 9
+_SUFFIXES = 1000
+"""How many numbers have the same digits before their last three."""
 _FINAL = "+" if sys.version_info >= (3, 11) else ""
 """Says that a repetition is not tried again with less, which takes a quarter off."""
 
@@ -230,10 +233,14 @@ class _NodeTemplate:
         at = self.start + len(self.head)
         step = max(1, BLOCK_RANKS // self.size)
         view = memoryview(data)
-        reach = step * (sum(map(len, self.cycle)) + 2 * LONGEST_VALUE)
-        for first in range(0, num_nodes, step):
-            end = min(first + step, num_nodes)
-            near = str(view[at : at + reach], "ascii")
+        longest = sum(map(len, self.cycle)) + 2 * LONGEST_VALUE
+        end = 0
+        while end < num_nodes:
+            first = end
+            # The ranks of most blocks have the same digits before the last three.
+            same = (first * self.size // _SUFFIXES + 1) * _SUFFIXES // self.size
+            end = min(first + step, num_nodes, max(first + 1, same))
+            near = str(view[at : at + (end - first) * longest], "ascii")
             taken = self.take(near, first, end)
             if taken is None:
                 return -1
@@ -241,11 +248,14 @@ class _NodeTemplate:
             if not near.startswith(text):
                 return -1
             at += len(text)
-            reach = len(text) * 5 // 4  # a node that is longer needs another reader
+            # A node that is longer needs another reader.
+            longest = len(text) * 5 // (4 * (end - first))
             for field, holes in self.of_field.items():
                 values = [""] * (len(holes) * (end - first))
                 for place, hole in enumerate(holes):
                     values[place :: len(holes)] = taken[hole]
+                if field.kind not in _NUMBERS and not _are_plain(values):
+                    return -1
                 self.taken[field] += values
         return at
 
@@ -299,17 +309,18 @@ class _NodeTemplate:
         is_last: bool,
     ) -> str:
         """Return the text of these nodes, made from the template and the values."""
-        ranks = list(range(first * self.size, end * self.size))
-        spelt = msgspec.json.encode(ranks)[1:-1].decode().split(",")
+        start, ranks = _spelt(first * self.size, end * self.size)
         values = iter(taken)
-        width = 2 * len(self.slots)
-        parts = [""] * (width * (end - first))
+        node = []
+        for slot, piece in zip(self.slots, self.cycle, strict=True):
+            node += [start if slot.field.role is Role.RANK else "", "", piece]
+        parts = node * (end - first)
         for at, slot in enumerate(self.slots):
-            if slot.field.role is Role.RANK:
-                parts[2 * at :: width] = spelt[slot.place :: self.size]
-            else:
-                parts[2 * at :: width] = next(values)
-        parts[1::2] = self.cycle * (end - first)
+            parts[3 * at + 1 :: len(node)] = (
+                ranks[slot.place :: self.size]
+                if slot.field.role is Role.RANK
+                else next(values)
+            )
         if is_last:
             parts[-1] = self.tail
         return "".join(parts)
@@ -323,17 +334,29 @@ class _NodeTemplate:
             msgspec.DecodeError: A value has the wrong type or is not in its plain form.
         """
         for field, values in self.taken.items():
-            if field.kind in _NUMBERS:
-                yield field, _numbers(values)
-            else:
-                yield field, plain(field, _plain_texts(values))
+            is_number = field.kind in _NUMBERS
+            yield field, _numbers(values) if is_number else plain(field, values)
 
 
-def _plain_texts(values: list[str]) -> list[str]:
-    """Return the texts between quotation marks."""
-    if "".join(values).encode().translate(None, _PLAIN_CHARACTERS):
-        raise msgspec.DecodeError("not written plainly")
-    return values
+def _spelt(first: int, end: int) -> tuple[str, Sequence[str]]:
+    """Return the texts of numbers that count up: what all begin with, and the rest."""
+    start, after = divmod(first, _SUFFIXES)
+    if after + end - first > _SUFFIXES:
+        return "", list(map(str, range(first, end)))
+    rest = _suffixes(_SUFFIXES if start else 0)[after : after + end - first]
+    return str(start or ""), rest
+
+
+@cache
+def _suffixes(padding: int) -> tuple[str, ...]:
+    """Return 0 to 999 as texts, of three digits if the padding is 1000."""
+    texts = map(str, range(padding, padding + _SUFFIXES))
+    return tuple(text[-3:] for text in texts)
+
+
+def _are_plain(texts: list[str]) -> bool:
+    """Whether JSON reads these texts between quotation marks as they are."""
+    return not "".join(texts).encode().translate(None, _PLAIN_CHARACTERS)
 
 
 def _numbers(values: list[str]) -> list[int]:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ranktable.schema.format import SUPER_POD_KEY
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from ranktable.schema.model import RankTable
 
 PODS = "super_pod_list"
 
@@ -82,3 +86,17 @@ def pods_of_all(lists: Iterable[object]) -> dict[str, object]:
         for name, pod in pods.items()
     ]
     return {PODS: joined} if joined else {}
+
+
+def pods_of(table: RankTable) -> list[str | None]:
+    """Return the super pod of every node: from the list, the node, or its chips."""
+    listed: dict[str, str] = {}
+    for pod in objects(table.extra.get(PODS)):
+        for server in objects(pod.get("server_list")):
+            listed[str(server.get("server_id"))] = str(pod.get(SUPER_POD_KEY))
+    found: list[str | None] = []
+    for node in table.nodes:
+        first = node.devices[0].extra if node.devices else {}
+        own = node.extra.get(SUPER_POD_KEY, first.get(SUPER_POD_KEY))
+        found.append(listed.get(node.host or "", None if own is None else str(own)))
+    return found

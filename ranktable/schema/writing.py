@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import structs
@@ -24,16 +24,20 @@ from ranktable.schema.document import Document
 from ranktable.schema.format import LAYOUT_KEY, SPARES_KEY, TOPOLOGY_KEY, Kind, Role
 from ranktable.schema.formats import by_name
 from ranktable.schema.json_parser import parse
+from ranktable.schema.rules.ranks import NOT_FROM_ZERO, RANK_GAP, WRONG_LOCAL_RANK
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ranktable.schema.format import Field, Format
     from ranktable.schema.model import Device, Layout, Node, RankTable
 
 # A key is at the beginning of its line; a value may also begin with ": ".
 _KEY = re.compile(rb'^ *"[^"\\]*(?:\\.[^"\\]*)*": ', re.MULTILINE)
+
+OF_GAPS = (RANK_GAP.code, NOT_FROM_ZERO.code, WRONG_LOCAL_RANK.code)
+"""Errors of a table in which ranks are missing."""
 
 IN_MEMORY = "<table>"
 """Name of a table that is not in a file."""
@@ -65,6 +69,7 @@ def dumps_judged(
     *,
     format: str | None = None,  # noqa: A002 - as in dumps
     options: Options | None = None,
+    may_have_gaps: bool = False,
 ) -> tuple[bytes, list[Finding]]:
     """Return the bytes of ``dumps``, and the notes about the table.
 
@@ -72,23 +77,25 @@ def dumps_judged(
         table: The table.
         format: Name of the format; by default the one it was read from.
         options: Facts about the hosts, as for a check.
+        may_have_gaps: Whether ranks may be missing.
 
     Raises:
         RankTableError: The table is not sound.
         ValueError: There is no such format.
     """
     if (format is None and table.wrapper) or format == WRAPPED != table.format:
-        return _dumps_wrapped(table, options)
+        return _dumps_wrapped(table, options, may_have_gaps=may_have_gaps)
     target = by_name(format if format is not None else table.format)
     document = target.write(table)
     options = options or Options()
     quota = Quota(options.limit)
+    but = OF_GAPS if may_have_gaps else ()
     plain = _judged_plain(target, document, options, quota)
     if plain is not None:
-        _refuse_errors(plain[1])
+        _refuse_errors(plain[1], but)
         return plain
     found = _judged_closely(target, document, options, quota)
-    _refuse_errors(found)
+    _refuse_errors(found, but)
     data = encode(document)
     if _has_extra(table):
         _refuse_unreadable(data)
@@ -96,12 +103,14 @@ def dumps_judged(
 
 
 def _dumps_wrapped(
-    table: RankTable, options: Options | None
+    table: RankTable, options: Options | None, *, may_have_gaps: bool
 ) -> tuple[bytes, list[Finding]]:
     """Return a table in its ConfigMap, or in a new one."""
     from ranktable.schema.config_map import new_config_map  # noqa: PLC0415 - rare
 
-    data, found = dumps_judged(table, format=table.format, options=options)
+    data, found = dumps_judged(
+        table, format=table.format, options=options, may_have_gaps=may_have_gaps
+    )
     wrapper = table.wrapper
     return wrapper.with_table(data) if wrapper else new_config_map(data), found
 
@@ -172,8 +181,13 @@ def refuse_unsound(table: RankTable) -> None:
     _refuse_errors([*found, *columns.judged(Options())])
 
 
-def _refuse_errors(found: Iterable[Finding]) -> None:
-    """Raise RankTableError if one of the findings is an error."""
+def _refuse_errors(found: Iterable[Finding], but: Collection[str] = ()) -> None:
+    """Raise RankTableError if one of the findings is an error.
+
+    Args:
+        found: The findings.
+        but: Codes of errors that do not matter.
+    """
     errors = [
         finding.diagnostic(
             Location(
@@ -181,7 +195,7 @@ def _refuse_errors(found: Iterable[Finding]) -> None:
             )
         )
         for finding in found
-        if finding.severity is Severity.ERROR
+        if finding.severity is Severity.ERROR and finding.rule.code not in but
     ]
     if errors:
         raise RankTableError(errors)
@@ -272,103 +286,73 @@ def _node(node: Node, format_: Format, *, is_own: bool) -> dict[str, object]:
 def _devices(node: Node, format_: Format, *, is_own: bool) -> list[dict[str, object]]:
     """Return the devices of a node, in the form of their layout or of the format."""
     found = []
-    spelling, last = None, None
+    last: object = None
     for local_rank, device in enumerate(node.devices):
-        layout = device.layout if is_own else None
-        if spelling is None or layout is not last:  # mostly all have the same form
-            spelling, last = _spelling(format_, layout), layout
+        form = (device.layout if is_own else None, device.is_emulated)
+        if form != last:  # mostly all have the same form
+            last, (keys, has_blank) = form, _spelling(format_, *form)
         numbers = (device.device_id, local_rank, device.rank)
-        members: dict[str, object] = {
-            key: str(numbers[at]) if is_text else numbers[at]
-            for key, at, is_text in spelling.numbers
-        }
-        if spelling.has_more or device.address is not None or device.extra:
-            members = _whole(device, members, format_, spelling)
+        address, extra = device.address, device.extra
+        members: dict[str, object] = {}
+        for key, place, is_text in keys:
+            if place < _ADDRESS:
+                members[key] = str(numbers[place]) if is_text else numbers[place]
+            elif place == _OTHER:
+                if key in extra:
+                    members[key] = extra[key]
+            elif address is not None or has_blank:
+                members[key] = address or ""
+        if extra and not extra.keys() <= members.keys():
+            # known keys come first and are not replaced
+            members = {**members, **extra, **members}
         found.append(members)
     return found
 
 
 _NUMBERS = (Role.DEVICE_ID, Role.LOCAL_RANK, Role.RANK)
-
-
-class _Spelling(NamedTuple):
-    """The form in which devices are written.
-
-    Attributes:
-        numbers: Keys of numbers, their index in ``_NUMBERS``, and whether quoted.
-        keys: All known keys; ``address`` stands for the key of the address.
-        has_more: Whether there are keys of other values than numbers.
-        has_blank: Whether a missing address is written as an empty text.
-    """
-
-    numbers: tuple[tuple[str, int, bool], ...]
-    keys: tuple[str, ...]
-    has_more: bool
-    has_blank: bool
+_ADDRESS = len(_NUMBERS)
+_OTHER = _ADDRESS + 1
+"""The value of a key: a number by its index in ``_NUMBERS``, or one of these."""
 
 
 @lru_cache(maxsize=256)
-def _spelling(format_: Format, layout: Layout | None) -> _Spelling:
-    """Return the form in which devices of this layout are written."""
-    places = {
-        field.key: (_NUMBERS.index(field.role), field)
-        for field in format_.device_fields
-        if field.role in _NUMBERS
+def _spelling(
+    format_: Format,
+    layout: Layout | None,
+    is_emulated: bool,  # noqa: FBT001 - a part of the key
+) -> tuple[tuple[tuple[str, int, bool], ...], bool]:
+    """Return the form in which devices of this layout are written.
+
+    Returns:
+        The known keys in order, each with its kind of value and whether that is quoted;
+        and whether a missing address is written as an empty text.
+    """
+    numbers = {
+        field.key: field for field in format_.device_fields if field.role in _NUMBERS
     }
-    if layout:
-        texts = [(key, type_ is not int) for key, type_ in layout if key in places]
-        keys = tuple(key for key, _ in layout)
-        has_more = len(texts) < len(layout)
-    else:
-        texts = [
-            (key, field.kind is not Kind.INTEGER)
-            for key, (_, field) in places.items()
-            if field.is_written or field.is_required
-        ]
-        keys = tuple(_keys(format_))
-        has_more = format_.writes_blank_addresses
-    return _Spelling(
-        tuple((key, places[key][0], text) for key, text in texts),
-        keys,
-        has_more,
-        format_.has_blank_addresses if layout else format_.writes_blank_addresses,
-    )
-
-
-def _whole(
-    device: Device, numbers: dict[str, object], format_: Format, spelling: _Spelling
-) -> dict[str, object]:
-    """Return a device with its address and its unknown keys in their places."""
-    address_key = _address_key(device, format_)
-    extra = device.extra
-    members: dict[str, object] = {}
-    for key in spelling.keys:
+    address_keys = format_.address_keys or ("device_ip",)
+    address_key = address_keys[-1] if is_emulated else address_keys[0]
+    types = dict(layout or _new_layout(format_, address_key))
+    keys = []
+    for key, type_ in types.items():
+        place = _ADDRESS if key == address_key else _OTHER
         if key in numbers:
-            members[key] = numbers[key]
-        elif key in ("address", address_key):
-            if device.address is not None or spelling.has_blank:
-                members[address_key] = device.address or ""
-        elif key in extra:
-            members[key] = extra[key]
-    if extra.keys() <= members.keys():
-        return members
-    return {**members, **extra, **members}  # known keys come first and are not replaced
+            place = _NUMBERS.index(numbers[key].role)
+        keys.append((key, place, type_ is not int))
+    if layout:
+        return tuple(keys), format_.has_blank_addresses
+    return tuple(keys), format_.writes_blank_addresses
 
 
-def _keys(format_: Format) -> list[str]:
-    """Return the keys of a new device: the address follows the chip."""
-    found = []
+def _new_layout(format_: Format, address_key: str) -> Layout:
+    """Return the form of a new device: the address follows the chip."""
+    found: list[tuple[str, type]] = []
     for field in format_.device_fields:
-        if field.role in _NUMBERS:
-            found.append(field.key)
+        if field.role in _NUMBERS and (field.is_written or field.is_required):
+            found.append((field.key, int if field.kind is Kind.INTEGER else str))
         if field.role is Role.DEVICE_ID:
-            found.append("address")
-    return found
-
-
-def _address_key(device: Device, format_: Format) -> str:
-    keys = format_.address_keys or ("device_ip",)
-    return keys[-1] if device.is_emulated else keys[0]
+            found.append((address_key, str))
+    return tuple(found)
 
 
 def _spelt(

@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from operator import itemgetter
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -175,6 +176,24 @@ def test_a_template_knows_every_table_whose_nodes_are_spelt_alike(
 
     assert columns is not None
     assert columns == decode_each_node(data, columns.format)
+
+
+@pytest.mark.parametrize("size", [1, 3, 8, 16, 48])
+def test_a_template_knows_nodes_whose_ranks_pass_a_thousand(size: int) -> None:
+    num_nodes = 2_400 // size
+    table = make_table(
+        [range(size)] * num_nodes, hosts=[f"n{n}" for n in range(num_nodes)]
+    )
+    data = ranktable.dumps(table)
+    format_ = by_name("sccl-1.0")
+
+    columns = decode_by_template(data, format_, least_nodes=2)
+
+    assert columns == decode_each_node(data, format_)
+    for right, wrong in ((b'"999"', b'"0999"'), (b'"1007"', b'"1017"')):
+        damaged = data.replace(b'"rank":' + right, b'"rank":' + wrong)
+        assert damaged != data
+        assert decode_by_template(damaged, format_, least_nodes=2) is None
 
 
 def test_a_table_that_ends_early_is_refused_at_once() -> None:

@@ -61,6 +61,8 @@ tell("other root", lambda: dist.broadcast(ones(), min(rank, 1)))
 tensor = ones()
 dist.all_reduce(tensor)  # the group can go on
 assert tensor.tolist() == [3.0] * 4
+if rank == 1:
+    tell("barrier", lambda: dist.barrier(device_ids=[chip_map[0]]))
 pair = dist.new_group([0, 1])
 if rank == 0:
     tell("other tensor", lambda: dist.send(ones(5), 1, group=pair))

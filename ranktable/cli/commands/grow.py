@@ -81,7 +81,10 @@ def grow(
     nodes = _nodes(table, add or [], with_spares=spares, again=again, is_new=new)
     nodes = _in_pods(table, nodes, pod)
     layout = layout_options.layout(
-        table, with_dp=bool(nodes) or not again, is_needed=True
+        table,
+        with_dp=bool(nodes) or not again,
+        is_needed=True,
+        world_size=table.rank_end,
     )
     where = site.site(table)
     found = change(

@@ -72,9 +72,9 @@ def replace_node(
     changed = change(table, old, node, to_spares=to_spares)
     layouts = None
     if layout_options.are_given or remembered(table) is not None:
-        layout = layout_options.layout(table)
+        layout = layout_options.layout(table, world_size=table.rank_end)
         layouts = (layout, layout)
-    result.put(read, changed, layouts, site=site.site(table))
+    result.put(read, changed, layouts, site=site.site(table), may_have_gaps=True)
     if old not in node_names(table.nodes):
         # Either the command was run before, or OLD is a typing mistake.
         host = node if isinstance(node, str) else str(node.host)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from ranktable.cli import CommandError, OutputFormat, write
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
+from ranktable.cli.commands.shrink import table_with_gaps
 from ranktable.cli.new_nodes import (
     NODES_HELP,
     New,
@@ -16,7 +17,7 @@ from ranktable.cli.new_nodes import (
     read_nodes,
 )
 from ranktable.cli.parameters import FileArgument, valued
-from ranktable.cli.table_input import sound_table
+from ranktable.cli.table_input import named_file
 from ranktable.layout.change.names import number_of
 from ranktable.layout.change.spare_nodes import (
     add_spares,
@@ -58,7 +59,7 @@ def spares(
 
     Example: ranktable spares sccl_rank_table.json --add n7 --new -o with_spare.json
     """
-    read = sound_table(file)
+    read = table_with_gaps(named_file(file))
     table = read.table
     if not add and not remove:
         if result.in_place or result.output is not None:
@@ -70,6 +71,7 @@ def spares(
     result.put(
         read,
         _changed(named_table(table), add or [], remove or [], again=again, is_new=new),
+        may_have_gaps=True,
     )
 
 

@@ -28,9 +28,17 @@ _TOKEN = re.compile(
 _QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
 _HOST = re.compile(r"#\s*host:\s*(\S+)\s*")
 _MAX_OPTION = 40  # a longer word is not a typing mistake
-# The first line that is not blank and not a comment, with its continuation lines.
-_FIRST = re.compile(r"(?:[ \t\r]*(?:#[^\n]*)?\n)*((?:[^\\\n]|\\.)*)", re.DOTALL)
+# A line with its continuation lines.
+_LINE = re.compile(r"(?:[^\\\n]|\\.)+", re.DOTALL)
 _CONTINUED = re.compile(r"\\\r?\n")
+_ASSIGNED = re.compile(r"[A-Za-z_]\w*\+?=")
+_PREPARING = frozenset(
+    (
+        *(".", "cd", "conda", "date", "echo", "exit", "export", "hostname", "mkdir"),
+        *("module", "set", "sleep", "source", "ulimit", "umask", "unset", "wait"),
+    )
+)
+"""Commands of job scripts that start nothing."""
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[^}]*\}|\([^)]*\))")
 
 
@@ -76,19 +84,40 @@ def is_variable(text: str) -> bool:
 def is_command_of(syntax: Syntax, text: str) -> bool:
     """Whether a text begins with a command that starts a launcher.
 
-    An option or a script must follow the launcher, because texts may mention its name,
-    and so may a Makefile, further below.
+    Commands that only prepare a script may be before it. An option or a script must
+    follow the launcher, because texts may mention its name, and so may a Makefile.
     """
-    first = _FIRST.match(text)
-    words = _CONTINUED.sub(" ", first[1] if first else "").split()
-    start = _program([Token(word, 0, 0) for word in words], syntax)
-    if start is None or start == len(words):
+    for line in _LINE.finditer(text):
+        words = _CONTINUED.sub(" ", line[0]).split()
+        if not words or words[0].startswith("#"):
+            continue
+        start = _program([Token(word, 0, 0) for word in words], syntax)
+        if start is not None:
+            return start < len(words) and (
+                words[start][0] in "-$'\""
+                or any(mark in words[start][:-1] for mark in "./")
+            )
+        if not _is_preparing(words, syntax):
+            return False
+    return False
+
+
+def _is_preparing(words: Sequence[str], syntax: Syntax) -> bool:
+    """Whether a command of a script starts nothing, and sets no option of a launcher.
+
+    For example ``cd /work`` and ``OMP_NUM_THREADS=8``.
+    """
+    if syntax.variables and any(word.startswith(syntax.variables) for word in words):
         return False
-    return words[start][0] in "-$'\"" or any(mark in words[start][:-1] for mark in "./")
+    is_assignment = all(_ASSIGNED.match(word) for word in words)
+    return is_assignment or words[0] in _PREPARING
 
 
-def commands_in(source: SourceText) -> Iterator[Command]:
-    """Yield every command; a backslash at the end of a line continues the command."""
+def commands_in(source: SourceText, syntax: Syntax) -> Iterator[Command]:
+    """Yield every command; a backslash at the end of a line continues the command.
+
+    Commands that only prepare the script are left out.
+    """
     words: list[Token] = []
     host: Token | None = None
     for match in _TOKEN.finditer(source.text):
@@ -104,9 +133,11 @@ def commands_in(source: SourceText) -> Iterator[Command]:
             word = Token(match[0], match.start(), match.end())
             source.report(rules.BAD_LINE, word, "a quotation mark is not closed")
         elif match.lastgroup == "end" and words:
-            yield Command(words, host)
-            words, host = [], None
-    if words:
+            if not _is_preparing([word.text for word in words], syntax):
+                yield Command(words, host)
+                host = None
+            words = []
+    if words and not _is_preparing([word.text for word in words], syntax):
         yield Command(words, host)
 
 
@@ -131,6 +162,8 @@ def options_of(
 
 def _program(words: Sequence[Token], syntax: Syntax) -> int | None:
     """Return the index after the name of the program."""
+    if words and words[0].text == "echo":
+        return None
     for place, word in enumerate(words):
         if word.text == syntax.program or word.text.endswith(f"/{syntax.program}"):
             return place + 1

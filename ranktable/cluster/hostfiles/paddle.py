@@ -75,7 +75,7 @@ SYNTAX = Syntax(
 
 def read_command(source: SourceText) -> Hostfile | None:
     """Return the nodes of a command of Paddle's launcher."""
-    commands = list(commands_in(source))
+    commands = list(commands_in(source, SYNTAX))
     if not commands:
         source.refuse_nothing(())
         return None

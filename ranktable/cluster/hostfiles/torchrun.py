@@ -96,7 +96,7 @@ def read(source: SourceText) -> Hostfile | None:
     nodes then have no names. The size of a node without a command is not known.
     """
     nodes = _CommandNodes()
-    for command in commands_in(source):
+    for command in commands_in(source, SYNTAX):
         options = options_of(source, command, SYNTAX)
         if options is None:
             word = command.words[0]

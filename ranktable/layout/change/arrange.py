@@ -21,9 +21,17 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
+from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.layout.arrangements import blocks_of, by_domain, exchange, node_orders
+from ranktable.layout.arrangements import (
+    blocks_of,
+    by_domain,
+    exchange,
+    held_blocks,
+    node_orders,
+)
 from ranktable.layout.change.assign import Chip, Place, assign
 from ranktable.layout.change.cheapest import MOST_EXACT, cheapest
 from ranktable.layout.change.inside import Inside
@@ -31,9 +39,10 @@ from ranktable.layout.change.orders import Before, Orders, free_placements
 from ranktable.layout.crossings import is_reached, lower_bound
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-    from ranktable.layout.crossings import CostModel, Owners
+    from ranktable.layout.arrangements import Blocks
+    from ranktable.layout.crossings import CostModel
     from ranktable.schema.topology import Topology
 
 _MOST_PAIRS = 20_000
@@ -55,6 +64,7 @@ _FEW = 4_096
 """Ranks up to which nodes of one size may use fewer of their chips."""
 
 _EXCHANGES = 400_000
+
 _NEW = float("inf")
 _SAME = 1e-9
 
@@ -97,11 +107,11 @@ class Arrangement:
 
 
 class _Found(NamedTuple):
-    """A placement: what it costs, the chip and node of every rank, and its bytes."""
+    """A placement: what it costs, the chip of every rank, its blocks and its bytes."""
 
     cost: _ArrangementCost
     carriers: list[int]
-    owners: Owners
+    blocks: Blocks
     totals: tuple[float, ...]
 
 
@@ -168,12 +178,13 @@ class Search:
 
     def found(self) -> Arrangement:
         """Return the best arrangement that is found."""
-        by_role = self._owners(assign(self.job.chips, self.job.places))
+        carriers = assign(self.job.chips, self.job.places)
+        by_role = held_blocks([self.job.chips[at].node for at in carriers])
         self._try(by_role)
         is_complete = self._is_enough(by_role)
         if not is_complete:
-            for owners in self._likely():
-                self._try(owners)
+            for blocks in self._likely():
+                self._try(blocks)
             self._exchange()
             is_complete = self._try_all()
         if self.best is None:
@@ -185,7 +196,7 @@ class Search:
             is_optimal=is_complete and self.is_exact,
         )
 
-    def _is_enough(self, by_role: Owners) -> bool:
+    def _is_enough(self, by_role: Blocks) -> bool:
         """Whether only roles and numbers count, and single chips may move."""
         costs, job = self.job.costs, self.job
         has_new = any(chip.rank is None for chip in job.chips)
@@ -204,7 +215,7 @@ class Search:
             found.append(lower_bound(costs.layout, costs.flows, room.values()))
         return tuple(found)
 
-    def _likely(self) -> Iterator[Owners]:
+    def _likely(self) -> Iterator[Blocks]:
         """Yield placements that may be good, those that move few ranks first."""
         if self.best is None and not self.job.is_free:
             yield from self._with_roles()
@@ -220,21 +231,21 @@ class Search:
         costs = self.job.costs
         if costs is None or not costs.flows:
             return
-        sizes = Counter({node: len(own) for node, own in self.members.items()})
         if len(costs.boundaries) > 1 or self.job.is_free:
+            sizes = {node: len(own) for node, own in self.members.items()}
             grouped = self.laid(by_domain(costs, self.by_rank, sizes))
             yield grouped
             work = self.size * max(1, len(costs.flows)) * len(costs.boundaries)
             number = max(2, _MOST_WORK // work)
             for start in (plain, grouped):
-                for owners, _ in zip(
-                    node_orders(costs, start), range(number), strict=False
-                ):
-                    yield owners
+                held = dict(start)
+                # The first two are these again.
+                for order in islice(node_orders(costs, [*held], held), 2, number):
+                    yield [(node, held[node]) for node in order]
         if self.job.is_free:
             yield from free_placements(self)
 
-    def _with_roles(self) -> Iterator[Owners]:
+    def _with_roles(self) -> Iterator[Blocks]:
         """Yield placements in which nodes keep their roles."""
         if any(map(self._contiguous, self.members)):
             yield self._within_domains()
@@ -247,7 +258,7 @@ class Search:
         boundaries = self.job.costs.boundaries if self.job.costs else ()
         return tuple([one.domains[node] for one in boundaries if one.is_contiguous])
 
-    def _within_domains(self) -> Owners:
+    def _within_domains(self) -> Blocks:
         """Return a placement where nodes keep their roles, and stay in their domains.
 
         The domains follow each other as they are. One ends when none of its nodes has
@@ -258,7 +269,8 @@ class Search:
         for node in self.by_rank:
             domains[self._contiguous(node)].append(node)
         spare = len(self.job.chips) - self.size
-        owners: Owners = []
+        order: list[int] = []
+        start = 0
         for nodes in domains.values():
             left: dict[tuple[int, Hashable], list[int]] = defaultdict(list)
             for node in reversed(nodes):
@@ -266,17 +278,17 @@ class Search:
                 left[len(own), held(self.job.chips[at] for at in own)].append(node)
             sizes = {size for size, _ in left}
             room = sum(len(self.members[node]) for node in nodes)
-            while room and len(owners) < self.size:
-                start = len(owners)
+            while room and start < self.size:
                 keys = ((size, held(places[start : start + size])) for size in sizes)
                 key = next((key for key in keys if left.get(key)), None)
                 if key is None and room <= spare:
                     spare -= room
                     break
                 key = key or next(key for key, nodes in left.items() if nodes)
-                owners += [left[key].pop()] * key[0]
+                order.append(left[key].pop())
+                start += key[0]
                 room -= key[0]
-        return owners[: self.size]
+        return self.laid(order)
 
     def _anchors(self, *, is_moving: bool) -> dict[int, int]:
         """Return nodes whose chips all keep their roles, by the first of their ranks.
@@ -314,17 +326,20 @@ class Search:
             found[node] = _block(here, len(own)), _block(there, len(own))
         return found
 
-    def laid(self, order: Sequence[int]) -> Owners:
+    def laid(self, order: Iterable[int]) -> Blocks:
         """Return the placement of nodes in this order, with all chips used."""
-        owners = [node for node in order for _ in self.members[node]]
-        return owners[: self.size]
+        blocks = []
+        left = self.size
+        for node in order:
+            if left:
+                count = min(left, len(self.members[node]))
+                blocks.append((node, count))
+                left -= count
+        return blocks
 
-    def _owners(self, carriers: Sequence[int]) -> Owners:
-        return [self.job.chips[at].node for at in carriers]
-
-    def _is_sound(self, owners: Owners) -> bool:
+    def _is_sound(self, blocks: Blocks) -> bool:
         costs = self.job.costs
-        nodes = [owners[run.start] for run in blocks_of(owners)]
+        nodes = [node for node, _ in blocks]
         if not self.job.is_free and not is_contiguous(nodes):
             return False
         return costs is None or all(
@@ -340,47 +355,50 @@ class Search:
             return True
         return sent <= best.cost.sent * (1 + _SAME) + 1
 
-    def _try(self, owners: Owners) -> None:
+    def _try(self, blocks: Blocks) -> None:
         """Keep a placement, with the best nodes for it, if it is better."""
-        if not self._is_sound(owners):
+        if not self._is_sound(blocks):
             return
-        shape = self._shape(owners)
+        shape = self._shape(blocks)
         if shape in self.known:
             return
         self.known.add(shape)
         totals: list[float] = []
         costs = self.job.costs
         if costs is not None:
+            width = gcd(*{count for _, count in blocks})
+            owners = [node for node, count in blocks for _ in range(count // width)]
             for boundary in costs.boundaries:
-                totals.append(costs.total(owners, boundary))
+                totals.append(costs.total(owners, boundary, width))
                 if not self.may_be_best(sum(totals)):
                     return
         sent = sum(totals)
         best = self.best
-        carriers, (rings, loads, moves) = self._filled(owners)
+        carriers, (rings, loads, moves) = self._filled(blocks)
         if best and is_reached(*sorted((best.cost.sent, sent))):
             sent = best.cost.sent
         cost = _ArrangementCost(rings, sent, loads, moves)
         if best is None or cost < best.cost:
-            self.best = _Found(cost, carriers, owners, tuple(totals))
+            self.best = _Found(cost, carriers, blocks, tuple(totals))
 
-    def _shape(self, owners: Owners) -> tuple[tuple[int, int], ...]:
+    def _shape(self, blocks: Blocks) -> tuple[tuple[int, int], ...]:
         """Return a placement with the nodes of a kind numbered as they occur."""
         numbers: dict[int, int] = {}
         free = {kind: iter(nodes) for kind, nodes in self.alike.items()}
         found = []
-        for run in blocks_of(owners):
-            node = owners[run.start]
+        for node, count in blocks:
             if node not in numbers:
                 numbers[node] = next(free[self.kind[node]])
-            found.append((numbers[node], len(run)))
+            found.append((numbers[node], count))
         return tuple(found)
 
-    def _filled(self, owners: Owners) -> tuple[list[int], tuple[int, int, int]]:
+    def _filled(self, blocks: Blocks) -> tuple[list[int], tuple[int, int, int]]:
         """Return the best chips for a placement; nodes of a kind may change places."""
         parts: dict[int, list[int]] = defaultdict(list)
-        for run in blocks_of(owners):
-            parts[owners[run.start]] += run
+        start = 0
+        for node, count in blocks:
+            parts[node] += range(start, start + count)
+            start += count
         wanted: dict[tuple[int, ...], list[list[int]]] = defaultdict(list)
         for node, ranks in parts.items():
             wanted[self.kind[node]].append(ranks)
@@ -465,7 +483,7 @@ class Search:
             return
         if is_reached(sum(self._bounds()), best.cost.sent):
             return
-        owners = best.owners
+        owners = [node for node, count in best.blocks for _ in range(count)]
         units = [range(rank, rank + 1) for rank in range(self.size)]
         if not self.job.is_free:
             if len(costs.boundaries) == 1:
@@ -473,15 +491,16 @@ class Search:
             units = blocks_of(owners)
         if len(units) <= _MOST_EXCHANGED:
             ceiling = costs.totals(owners)
-            self._try(exchange(costs, owners, units, ceiling, work=_EXCHANGES))
+            better = exchange(costs, owners, units, ceiling, work=_EXCHANGES)
+            self._try(held_blocks(better))
 
     def _try_all(self) -> bool:
         """Try every placement; return False if there are too many."""
         orders = Orders(self)
-        for number, owners in enumerate(orders.every()):
+        for number, blocks in enumerate(orders.every()):
             if number == _MOST_TRIED:
                 return False
-            self._try(owners)
+            self._try(blocks)
         return orders.is_complete
 
 

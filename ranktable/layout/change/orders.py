@@ -10,17 +10,18 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, islice
 from math import lcm
 from operator import ne
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.layout.arrangements import free_orders
+from ranktable.layout.arrangements import free_orders, held_blocks
 from ranktable.layout.traffic import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from ranktable.layout.arrangements import Blocks
     from ranktable.layout.change.arrange import Search
     from ranktable.layout.crossings import CostModel, Members, Owners
     from ranktable.layout.grid import Groups
@@ -170,7 +171,7 @@ class Orders:
         self.slack = len(search.job.chips) - self.size
         self.steps = 0
 
-    def few(self, anchors: Mapping[int, int]) -> Iterator[Owners]:
+    def few(self, anchors: Mapping[int, int]) -> Iterator[Blocks]:
         """Yield block placements with the least bytes between nodes, within a limit.
 
         Args:
@@ -215,7 +216,7 @@ class Orders:
                             cost, stay, wasted, used, way, size, count, node
                         )
         for way in sorted(ways[self.size].values(), key=_rank)[:_MOST_ENDED]:
-            yield self._owners(way, anchored)
+            yield self._blocks(way, anchored)
 
     def _steps(
         self,
@@ -240,7 +241,7 @@ class Orders:
         fewer = most - 1 - (start + most - 1) % self.search.width
         return most, *range(fewer, least, -self.search.width)
 
-    def _owners(self, last: _Way, anchored: Collection[int]) -> Owners:
+    def _blocks(self, last: _Way, anchored: Collection[int]) -> Blocks:
         """Return the placement of a path; nodes keep their old ranks where possible."""
         steps = []
         way: _Way = last
@@ -258,37 +259,37 @@ class Orders:
         ]
         taken = set(chosen)
         pool = _Pool([node for node in others if node not in taken], self.search.kind)
-        owners: Owners = []
+        blocks: Blocks = []
+        near = None
         for step, known in zip(steps, chosen, strict=True):
-            before = owners[-1] if owners else None
-            node = pool.pop(step.size, before) if known is None else known
-            owners += [node] * step.taken
-        return owners
+            near = pool.pop(step.size, near) if known is None else known
+            blocks.append((near, step.taken))
+        return blocks
 
-    def every(self) -> Iterator[Owners]:
+    def every(self) -> Iterator[Blocks]:
         """Yield all placements that can be the best; equal nodes count once."""
         by_kind = {kind: [*nodes] for kind, nodes in self.search.alike.items()}
         if self.search.job.is_free:
             if self.size > _MOST_FREE:
                 return
-            yield from self._anywhere([], by_kind)
+            yield from map(held_blocks, self._anywhere([], by_kind))
         elif len(self.search.members) <= _DEEPEST:
-            yield from self._after([], 0, self.before.far, by_kind)
+            yield from self._after([], 0, 0, self.before.far, by_kind)
         else:
             return
         self.is_complete = self.steps < _MOST_STATES
 
     def _after(
         self,
-        owners: Owners,
+        blocks: Blocks,
+        start: int,
         wasted: int,
         cost: float,
         left: dict[tuple[int, ...], list[int]],
-    ) -> Iterator[Owners]:
+    ) -> Iterator[Blocks]:
         """Yield the placements that continue this one with the remaining nodes."""
-        start = len(owners)
         if start == self.size:
-            yield owners
+            yield blocks
             return
         for nodes in left.values():
             if not nodes:
@@ -305,9 +306,9 @@ class Orders:
                     break
                 more = cost + self.before.cost(start, start + count)
                 if self.search.may_be_best(more):
-                    yield from self._after(
-                        [*owners, *[node] * count], waste, more, left
-                    )
+                    longer = [*blocks, (node, count)]
+                    end = start + count
+                    yield from self._after(longer, end, waste, more, left)
             nodes.insert(0, node)
 
     def _anywhere(
@@ -340,13 +341,13 @@ def _rank(way: _Way) -> tuple[float, int]:
     return way.cost, -way.stay
 
 
-def free_placements(search: Search) -> Iterator[Owners]:
+def free_placements(search: Search) -> Iterator[Blocks]:
     """Yield placements of a free table: boxes of ranks, then better exchanges."""
     costs = search.job.costs
     if costs is None:
         return
     work = search.size * max(1, len(costs.flows)) * len(costs.boundaries)
     by_size = sorted(search.by_rank, key=lambda node: -len(search.members[node]))
-    found = free_orders(costs, search.laid(by_size))
-    for owners, _ in zip(found, range(max(2, 2_000_000 // work)), strict=False):
-        yield owners
+    sizes = dict(search.laid(by_size))
+    found = free_orders(costs, [*sizes], sizes)
+    yield from map(held_blocks, islice(found, max(2, 2_000_000 // work)))

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ranktable.cluster.conversion import pods_of
 from ranktable.layout.layout_errors import ChangeError
 from ranktable.schema.diagnostic import counted, folded
 from ranktable.schema.format import SUPER_POD_KEY
@@ -14,6 +13,7 @@ from ranktable.schema.super_pods import (
     PODS,
     objects,
     pods_joined,
+    pods_of,
     pods_renamed,
     pods_with,
     servers_of,
@@ -86,9 +86,9 @@ def refuse_same_ids(before: RankTable, after: RankTable) -> None:
 
     An SDID names a chip within its super pod.
     """
-    if PODS not in after.extra:
-        return
     old = {node.host for node in before.nodes}
+    if PODS not in after.extra or all(node.host in old for node in after.nodes):
+        return
     pairs = list(zip(after.nodes, pods_of(after), strict=True))
     holders = {
         (pod, chip.extra.get(SUPER_ID_KEY)): node.host

@@ -157,9 +157,8 @@ def grow(  # noqa: PLR0913 - each is a part of the question
 
 def _refuse_other(table: RankTable, layout: ParallelLayout) -> None:
     has_gaps = table.rank_end > table.world_size or remembered(table) == layout
-    if layout.world_size != table.world_size and not (
-        has_gaps and layout.world_size >= table.rank_end
-    ):
+    is_same = layout.world_size == table.world_size
+    if layout.world_size < table.rank_end or not (is_same or has_gaps):
         raise LayoutError(
             f"the layout is for {counted(layout.world_size, 'rank')}, but the table "
             f"has {table.world_size}"

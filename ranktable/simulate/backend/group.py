@@ -14,7 +14,8 @@ from torch.distributed.distributed_c10d import _world
 
 from ranktable.simulate.backend.exchange import Done
 from ranktable.simulate.backend.limits import name_of, of_memory
-from ranktable.simulate.device import chips, on_cpu
+from ranktable.simulate.device import on_cpu
+from ranktable.simulate.device.inventory import checked
 from ranktable.simulate.simulation_error import rank_list
 
 if TYPE_CHECKING:
@@ -449,11 +450,7 @@ class SimulatedGroup(Reducing, Moving, c10d.ProcessGroup):  # type: ignore[misc]
         """Wait until all ranks have called this."""
         self._limits.refuse("barrier")
         for chip in opts.device_ids if opts is not None else ():
-            if chip not in chips():
-                raise RuntimeError(
-                    f"barrier on chip {chip}, which does not exist; there are "
-                    f"{', '.join(map(str, chips()))}"
-                )
+            self._limits.check_chip("barrier", checked(chip))
         return self._do("barrier", [], self._gloo.barrier)
 
     def _start_coalescing(self, device: torch.device) -> None:

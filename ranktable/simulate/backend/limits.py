@@ -145,12 +145,20 @@ class Limits:
             name = name_of(reduction)
             if not declared.takes(dtype, name.lower()):
                 raise RuntimeError(code.bad_reduction.format(reduction=name))
-        if device.index != self._chip and self._chip is not None:
-            selected = self._world.selected_chip()
-            why = " because it has never called set_device" if selected is None else ""
+        selected = self._world.selected_chip()
+        why = " because it has never called set_device" if selected is None else ""
+        self.check_chip(operation, device.index, f"a tensor on chip {{}}{why}")
+
+    def check_chip(self, operation: str, chip: int, given: str = "chip {}") -> None:
+        """Raise if a rank gives an operation another chip than its own in the group.
+
+        Raises:
+            SimulationError: It is another chip.
+        """
+        if self._chip not in (None, chip):
             raise self._error(
-                f"gives {operation} a tensor on chip {device.index}{why}, but the chip "
-                f"map of the group gives it chip {self._chip}"
+                f"gives {operation} {given.format(chip)}, but the chip map of the "
+                f"group gives it chip {self._chip}"
             )
 
     def repair_cpu(self) -> None:

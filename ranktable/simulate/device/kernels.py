@@ -111,6 +111,11 @@ def convolution_backward(
     return result
 
 
+def is_nested_faster(tensor: torch.Tensor, mask: torch.Tensor) -> bool:  # noqa: ARG001 - torch's signature
+    """Return False, so that TransformerEncoder does not make nested tensors."""
+    return False
+
+
 CONVOLUTION: dict[str, Callable[..., object]] = {
     "convolution_overrideable": convolution,
     "convolution_backward_overrideable": convolution_backward,
@@ -252,6 +257,7 @@ def _register_operators(aten: Any) -> None:  # noqa: ANN401 - torch's library
         **COPYING,
         **MEMORY_KERNELS,
         **CONVOLUTION,
+        "_nested_tensor_from_mask_left_aligned": is_nested_faster,
         "is_pinned": is_pinned,
     }
     for name, kernel in own.items():

@@ -31,6 +31,7 @@ from torch_tpu._run import FOLDER, RUN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import FrameType
 
     from torch_tpu.sccl_options import ProcessGroupSCCLOptions
 
@@ -284,11 +285,24 @@ def _warn(message: str) -> None:
 REAL = torch.device
 _NAME = "tpu"
 _NAMED = re.compile(rf"{_NAME}:(\d+)", re.IGNORECASE)
-# Modules that name the chip of a tensor.
+# Modules and functions that name a chip, and not a local rank.
 _CALLERS_WITH_CHIPS = (
     *("ranktable.simulate.", "copy.", "torch._", "torch.fx."),
     *("torch.serialization.", "torch.utils."),
+    "torch.distributed.distributed_c10d.barrier.",  # its device_ids are chips
 )
+# torch.compile makes the devices that the code of a script names.
+_DYNAMO, _DYNAMO_CODE = "torch._dynamo.variables.", "torch._dynamo.convert_frame"
+
+
+def _names_chip(caller: FrameType) -> bool:
+    """Return whether the code that makes a device names a chip, not a local rank."""
+    name = f"{caller.f_globals.get('__name__', '')}.{caller.f_code.co_name}."
+    if name.startswith(_CALLERS_WITH_CHIPS):
+        return not name.startswith(_DYNAMO)
+    # In the code that torch.compile makes, devices are constants with their chips.
+    compiler: Any = sys.modules.get(_DYNAMO_CODE)
+    return compiler is not None and caller.f_code in compiler.output_codes
 
 
 class ChipIndex(int):
@@ -325,8 +339,7 @@ class MappedDevice(metaclass=_DeviceClass):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as torch's
         """Return a device of torch's own class."""
-        caller = sys._getframe(1).f_globals.get("__name__", "")  # noqa: SLF001
-        if not RUN.is_strict and f"{caller}.".startswith(_CALLERS_WITH_CHIPS):
+        if not RUN.is_strict and _names_chip(sys._getframe(1)):  # noqa: SLF001
             return REAL(*args, **kwargs)
         if args:
             args = _mapped_arguments(*args)

@@ -130,6 +130,10 @@ _compile = torch.compile
 
 def _compile_or_refuse(model: Any = None, **options: Any) -> Any:  # noqa: ANN401 - as torch's
     """Return the result of ``torch.compile``; refuse its compiler for a chip."""
+    from torch._dynamo import trace_rules  # noqa: PLC0415 - takes a second
+
+    for part in ("device", "backend"):  # those of a vendor are in C++, so not traced
+        trace_rules.add(f"ranktable.simulate.{part}")
     if options.get("backend", "inductor") != "inductor":
         return _compile(model, **options)
     if isinstance(model, torch.nn.Module) and _on_chip(list(model.parameters())):
