@@ -22,7 +22,7 @@ from tests.rank_worker import tensor, told
 from tests.ranks import Pool, finish, free_port, start_rank
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from torch._C._distributed_c10d import Store
@@ -33,14 +33,6 @@ LATE_S = 1.6
 """Longer than anything that looks around waits."""
 
 WHOSE = {"torch": plain, "ours": dist}
-
-
-@pytest.fixture
-def fresh() -> Iterator[Pool]:
-    """Two ranks of gloo that have compared nothing yet."""
-    ranks = Pool("gloo", 2)
-    yield ranks
-    ranks.stop()
 
 
 def numbers(data: torch.Tensor | None) -> list[float]:
