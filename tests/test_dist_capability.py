@@ -14,8 +14,7 @@ import torch
 import torch.distributed as torch_dist
 
 from ranktable import dist
-from ranktable.dist.operations import REDUCE_SCATTER
-from ranktable.dist.steps import OPS
+from ranktable.dist.steps import OPS, REDUCE_SCATTER
 from ranktable.runtime.backends.gloo import BACKEND as GLOO
 from tests.test_dist_plans import DTYPES
 

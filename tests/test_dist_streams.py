@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from torch._C._distributed_c10d import AllreduceOptions
 
 from ranktable.dist.calls import CollectiveFingerprint
 from ranktable.dist.group_state import BeginQueue
-from ranktable.dist.steps import Native, direct_steps
+from ranktable.dist.steps import Native, native_steps
 from ranktable.dist.work import Work
 
 if TYPE_CHECKING:
@@ -64,7 +65,6 @@ class Device:
             seq=0,
             can_compare=False,
             size=4,
-            group=None,
         )
 
     @contextlib.contextmanager
@@ -169,14 +169,10 @@ def test_one_operation_uses_its_first_stream_only_if_something_follows(
 ) -> None:
     device, data = Device(monkeypatch), tensor()
     begun: Any = SimpleNamespace(wait=lambda: device.say("waited"))
-    steps = direct_steps(
-        device.members,
-        Native(CollectiveFingerprint("all_reduce", op), None, None),
-        lambda *_, **__: begun,
-        (data,),
-        data,
-        async_op=True,
-    )
+    device.members.group = SimpleNamespace(allreduce=lambda *_: begun)
+    fingerprint = CollectiveFingerprint("all_reduce", op)
+    native = Native(fingerprint, None, AllreduceOptions())
+    steps = native_steps(device.members, native, data, async_op=True)
     work: Work[Any] = Work(device.members, steps)
     device.current = device.second
     work.wait()

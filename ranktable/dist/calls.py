@@ -199,7 +199,6 @@ class CollectiveCall:
             DistError: A rank is missing.
         """
         if self.held is not None:
-            timeout = timeout or self.members.timeout
             self._heed(self._hear(timeout), is_begun=is_begun)
 
     def look_around(self, waited_s: float) -> None:
@@ -216,7 +215,7 @@ class CollectiveCall:
             return
         if self.held is not None:
             if self.is_decided():
-                self._heed(self._hear(members.timeout), is_begun=True)
+                self._heed(self._hear(), is_begun=True)
             return
         asked = usable_store(PrefixStore(str(self.seq), members.store))
         with members.using_store():
@@ -274,28 +273,30 @@ class CollectiveCall:
         Raises:
             MismatchError: The others do something else.
         """
-        held, self.held = self.held, None
-        assert held is not None  # noqa: S101 - it has been posted
-        with self.members.using_store():
-            verdict = held.hear(time_s, looks=False)
-        if verdict is not None:
-            self._heed(verdict, is_begun=False)
+        verdict = self._hear(timedelta(seconds=time_s), looks=False)
+        self._heed(verdict, is_begun=False)
 
-    def _hear(self, timeout: timedelta) -> Verdict:
+    def _hear(
+        self, timeout: timedelta | None = None, *, looks: bool = True
+    ) -> Verdict | None:
+        """Return the verdict; without ``looks`` None if there is none in time."""
         held, self.held = self.held, None
         assert held is not None  # noqa: S101 - it has been posted
         members = self.members
+        time_s = (timeout or members.timeout).total_seconds()
         with members.using_store():
-            verdict = held.hear(timeout.total_seconds(), on_wait=self._publish_place)
+            on_wait = self._publish_place if looks else None
+            verdict = held.hear(time_s, looks=looks, on_wait=on_wait)
             members.set_place(None)
-        assert verdict is not None  # noqa: S101 - it looks
         return verdict
 
     def _publish_place(self) -> None:
         name = self.members.name
         self.members.set_place(f"{self.fingerprint}, collective {self.seq} of {name}")
 
-    def _heed(self, verdict: Verdict, *, is_begun: bool) -> None:
+    def _heed(self, verdict: Verdict | None, *, is_begun: bool) -> None:
+        if verdict is None:
+            return
         if verdict.kind == "agreed":
             self.is_verified = True
             return

@@ -6,15 +6,12 @@ from operator import index
 from typing import TYPE_CHECKING, Literal, overload
 
 import torch
-import torch.distributed as dist
 
 from ranktable.dist.calls import shape_of
 from ranktable.dist.group_state import group_state
 from ranktable.dist.operations import begin
-from ranktable.dist.steps import direct_steps, native_of, run
+from ranktable.dist.steps import direct_steps, run
 from ranktable.dist.tensors import (
-    all_placed,
-    copies,
     copy,
     cut,
     packed,
@@ -106,22 +103,11 @@ def all_to_all(  # noqa: PLR0913 - torch's interface
     members = group_state(group)
     first = data if isinstance(data, torch.Tensor) else next(iter(data or ()), None)
     is_uneven = members.is_uneven(first, even=even, uneven=uneven)
-    native = None
+    steps: Steps[torch.Tensor | list[torch.Tensor]] | None = None
     if input_splits is None and not is_uneven:
-        native = native_of(members, "all_to_all", data, is_cut=True)
-    if native is not None and isinstance(data, torch.Tensor):
-        output = data.new_empty(data.shape)
-        direct = direct_steps(
-            members,
-            native,
-            dist.all_to_all_single,
-            (output.view(-1), data.view(-1)),
-            output,
-            is_new=True,
-            async_op=async_op,
-        )
-        return run(members, direct, async_op=async_op)
-    steps = _all_to_all(members, data, input_splits, is_uneven)
+        steps = direct_steps(members, "all_to_all", data, async_op=async_op)
+    if steps is None:
+        steps = _all_to_all(members, data, input_splits, is_uneven)
     return run(members, steps, async_op=async_op)
 
 
@@ -145,7 +131,11 @@ def _all_to_all(
         details=(f"of rows {row}" if is_one else "of a list",),
     )
     if operations is None:
-        return copy(data) if isinstance(data, torch.Tensor) else copies(parts)
+        return (
+            copy(data)
+            if isinstance(data, torch.Tensor)
+            else [copy(each) for each in parts]
+        )
     sources = [packed(part, members.device_for(part)) for part in parts]
     shapes = [tuple(sources[0].shape)] * members.size
     if is_uneven:
@@ -155,7 +145,7 @@ def _all_to_all(
     if is_one:
         return torch.cat(found).to(device)
     # Each result has its own memory, so that keeping one does not keep all.
-    return all_placed(device, copies(found))
+    return [copy(each).to(device) for each in found]
 
 
 def _parts(

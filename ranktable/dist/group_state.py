@@ -243,6 +243,8 @@ class GroupState:
 
     def current_stream(self) -> Any:  # noqa: ANN401 - of any device
         """Return the current stream of the group's devices, None on CPUs."""
+        if self.supports_timed_wait:
+            return None
         kind = next((each for each in self.backends if each != "cpu"), None)
         current = getattr(getattr(torch, kind or "cpu"), "current_stream", None)
         return None if kind is None or current is None else current()

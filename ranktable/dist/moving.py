@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import torch
-import torch.distributed as dist
-
 from ranktable.dist.calls import shape_of
 from ranktable.dist.group_state import group_state
 from ranktable.dist.operations import begin
-from ranktable.dist.steps import direct_steps, native_of, run, run_in_place
+from ranktable.dist.steps import (
+    direct_steps,
+    mark_written,
+    run,
+    run_in_place,
+)
 from ranktable.dist.tensors import (
-    all_placed,
     copy,
-    note_write,
     packed,
     problem_of,
     problem_of_all,
@@ -35,6 +35,7 @@ from ranktable.dist.work import collective, in_place
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import torch
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.group_state import GroupState
@@ -72,20 +73,13 @@ def broadcast(
     """
     members = group_state(group)
     root, problem = members.root_of(src, group_src, "src")
-    native = None
+    steps: Steps[torch.Tensor] | None = None
     if problem is None:
-        native = native_of(members, "broadcast", data, root=members.ranks[root])
-    if native is not None:
+        global_root = members.ranks[root]
         steps = direct_steps(
-            members,
-            native,
-            dist.broadcast,
-            (data, members.ranks[root]),
-            data,
-            is_written=members.group_rank != root,
-            async_op=async_op,
+            members, "broadcast", data, root=global_root, async_op=async_op
         )
-    else:
+    if steps is None:
         steps = _broadcast(members, data, root, problem)
     return run_in_place(members, steps, async_op=async_op)
 
@@ -102,7 +96,7 @@ def _broadcast(
     if operations is None:
         return data
     if is_written:
-        note_write(data)
+        mark_written(data)
     source = packed(data, members.device_for(data))
     source = yield from broadcast_to_all(operations, source, root)
     return write(data, source) if is_written else data
@@ -137,19 +131,10 @@ def all_gather(
     """
     members = group_state(group)
     is_uneven = members.is_uneven(data, even=even, uneven=uneven)
-    native = None if is_uneven else native_of(members, "all_gather", data)
-    if native is not None:
-        outputs = [data.new_empty(data.shape) for _ in members.ranks]
-        steps = direct_steps(
-            members,
-            native,
-            dist.all_gather,
-            (outputs, data),
-            outputs,
-            is_new=True,
-            async_op=async_op,
-        )
-    else:
+    steps: Steps[list[torch.Tensor]] | None = None
+    if not is_uneven:
+        steps = direct_steps(members, "all_gather", data, async_op=async_op)
+    if steps is None:
         steps = _all_gather(members, data, is_uneven)
     return run(members, steps, async_op=async_op)
 
@@ -170,7 +155,7 @@ def _all_gather(
         found = yield from gather_uneven(operations, source, shapes)
     else:
         found = yield from gather_even(operations, source)
-    return all_placed(data.device, found)
+    return [each.to(data.device) for each in found]
 
 
 @collective
@@ -229,7 +214,7 @@ def _gather(
     if is_uneven:
         shapes = yield from gather_shapes(operations, source)
     found = yield from gather_to(operations, source, shapes, root)
-    return all_placed(data.device, found)
+    return [each.to(data.device) for each in found]
 
 
 @collective

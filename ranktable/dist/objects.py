@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from ranktable.dist.group_state import GroupState
     from ranktable.dist.operations import OperationStarter
 
-_FAILED = -1
-"""Sent instead of the length of an object that could not be pickled."""
-
 
 def all_gather_object(data: Any, group: ProcessGroup | None = None) -> list[Any]:  # noqa: ANN401 - any object
     """Return the objects of all ranks of a group, on every rank.
@@ -57,21 +54,35 @@ def all_gather_object(data: Any, group: ProcessGroup | None = None) -> list[Any]
     return gather_objects(group_state(group), data, "all_gather_object")
 
 
-def gather_objects(members: GroupState, data: object, operation: str) -> list[Any]:
-    """Return the objects of all ranks, at the beginning of a collective.
+def gather_objects(
+    members: GroupState,
+    data: object,
+    operation: str,
+    root: int | None = None,
+    problem: Exception | None = None,
+) -> list[Any]:
+    """Return the objects of all ranks, on every rank or on one.
 
     Args:
         members: The group.
         data: The object of this rank.
         operation: The name that the ranks compare.
+        root: The group rank that gets them, None for all; the others get none.
+        problem: Why this rank cannot do it.
     """
-    operations = finish(begin(members, operation))
+    operations = finish(begin(members, operation, None, problem, root=root))
     if operations is None:
         return [data]
     payload, error = _pickled(data, members.device)
-    shapes = _gather_lengths(operations, payload, error)
-    parts = finish(gather_uneven(operations, payload, shapes))
-    return _all_unpickled(members, parts)
+    lengths = finish(gather_numbers(operations, [payload.numel()]))
+    _refuse_failed(operations, [each for [each] in lengths], error)
+    shapes = [(each,) for [each] in lengths]
+    if root is None:
+        parts = finish(gather_uneven(operations, payload, shapes))
+    else:
+        parts = finish(gather_to(operations, payload, shapes, root))
+    pairs = zip(parts, members.ranks, strict=False)  # there may be no parts
+    return [_unpickled(part, rank) for part, rank in pairs]
 
 
 def gather_object(
@@ -99,13 +110,8 @@ def gather_object(
     """
     members = group_state(group)
     root, problem = members.root_of(dst, group_dst, "dst")
-    operations = finish(begin(members, "gather_object", None, problem, root=root))
-    if operations is None:
-        return [data]
-    payload, error = _pickled(data, members.device)
-    shapes = _gather_lengths(operations, payload, error)
-    parts = finish(gather_to(operations, payload, shapes, root))
-    return _all_unpickled(members, parts) if members.group_rank == root else None
+    found = gather_objects(members, data, "gather_object", root, problem)
+    return found if members.group_rank == root else None
 
 
 def broadcast_object_list(
@@ -144,9 +150,8 @@ def broadcast_object_list(
         return
     is_root = members.group_rank == root
     payload, error = _pickled(data if is_root else None, members.device)
-    length = _FAILED if error is not None else payload.numel()
-    numbers = finish(gather_numbers(operations, [length, len(data)]))
-    _refuse_failed(operations, [numbers[root][0]], [error], [root])
+    numbers = finish(gather_numbers(operations, [payload.numel(), len(data)]))
+    _refuse_failed(operations, [numbers[root][0]], error, root)
     counts = [count for _, count in numbers]
     if len(set(counts)) > 1:
         pairs = zip(members.ranks, counts, strict=True)
@@ -197,14 +202,13 @@ def scatter_object_list(
         return given[0]
     pickles = [_pickled(each, members.device) for each in given]
     parts = [payload for payload, _ in pickles] if is_root else None
-    errors = [error for _, error in pickles if error is not None]
+    error = next((error for _, error in pickles if error is not None), None)
     lengths = [part.numel() for part in parts or ()] or [0] * members.size
-    if errors and is_root:
-        lengths = [_FAILED] * members.size
     sent = torch.tensor(lengths, device=members.device)
     operations.start(dist.broadcast, sent, members.ranks[root]).wait()
-    _refuse_failed(operations, sent.tolist()[:1], errors, [root])
-    shapes = [(length,) for length in sent.tolist()]
+    lengths = sent.tolist()
+    _refuse_failed(operations, [min(lengths)], error, root)
+    shapes = [(length,) for length in lengths]
     empty = torch.empty(0, dtype=torch.uint8, device=members.device)
     arrived = finish(scatter_from(operations, parts, shapes, empty, root))
     return _unpickled(arrived, members.ranks[root])
@@ -221,7 +225,7 @@ def _problem_of_list(objects: object, count: int) -> Exception | None:
 def _pickled(
     data: object, device: torch.device
 ) -> tuple[torch.Tensor, Exception | None]:
-    """Return the bytes of an object, and the error if it cannot be pickled."""
+    """Return the bytes of an object; none, and the error, if it cannot be pickled."""
     try:
         payload = pickle.dumps(data)
     except Exception as error:  # noqa: BLE001 - the object's own code raises anything
@@ -245,47 +249,30 @@ def _unpickled(payload: torch.Tensor, rank: int) -> Any:  # noqa: ANN401 - any o
         ) from error
 
 
-def _all_unpickled(members: GroupState, parts: Sequence[torch.Tensor]) -> list[Any]:
-    pairs = zip(parts, members.ranks, strict=True)
-    return [_unpickled(part, rank) for part, rank in pairs]
-
-
-def _gather_lengths(
-    operations: OperationStarter, payload: torch.Tensor, error: Exception | None
-) -> list[tuple[int, ...]]:
-    """Return the number of bytes of each rank's object.
-
-    Raises:
-        DistError: The object of a rank cannot be pickled.
-    """
-    own = _FAILED if error is not None else payload.numel()
-    lengths = [row[0] for row in finish(gather_numbers(operations, [own]))]
-    _refuse_failed(operations, lengths, [error], range(operations.members.size))
-    return [(length,) for length in lengths]
-
-
 def _refuse_failed(
     operations: OperationStarter,
     lengths: Sequence[int],
-    errors: Sequence[Exception | None],
-    group_ranks: Sequence[int],
+    error: Exception | None,
+    first: int = 0,
 ) -> None:
-    """Raise if a rank could not pickle its object; only that rank knows the cause."""
-    failed = [
-        operations.members.ranks[group_rank]
-        for group_rank, length in zip(group_ranks, lengths, strict=True)
-        if length == _FAILED
-    ]
+    """Raise if a rank could not pickle its object; only that rank knows the cause.
+
+    Args:
+        operations: The operations of this collective.
+        lengths: The bytes of the object of each rank; a pickle is never empty.
+        error: Why this rank could not pickle its own.
+        first: The group rank of the first length.
+    """
+    ranks = operations.members.ranks[first:]
+    failed = [rank for rank, length in zip(ranks, lengths, strict=False) if not length]
     if not failed:
         return
-    who = ", ".join(map(str, failed))
     assert operations.call is not None  # noqa: S101 - objects go to a whole group
     operation = operations.call.fingerprint.operation
-    cause = next((error for error in errors if error is not None), None)
     raise DistError(
-        f"the object that {operation} was given on rank {who} cannot be pickled; the "
-        "reason is in the error of that rank"
-    ) from cause
+        f"the object that {operation} was given on rank {', '.join(map(str, failed))} "
+        "cannot be pickled; the reason is in the error of that rank"
+    ) from error
 
 
 _LONGEST_S: Final = timedelta.max.total_seconds()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch.distributed as dist
 
@@ -11,7 +11,6 @@ from ranktable.dist.calls import CollectiveFingerprint, begin_call, refused
 from ranktable.dist.collective_plan import make_plan
 from ranktable.dist.tensors import dtype_name, name_of
 from ranktable.dist.work import Pending
-from ranktable.runtime.torch_versions import reduce_scatter_single
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from ranktable.dist.group_state import GroupState
     from ranktable.dist.steps import Steps
     from ranktable.runtime.backends.backend import Backend
-
-REDUCE_SCATTER: Final = reduce_scatter_single()
 
 
 @dataclass(slots=True)  # one for each call: freezing it would cost more

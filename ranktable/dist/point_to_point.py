@@ -10,7 +10,8 @@ import torch.distributed as dist
 from ranktable.dist.collective_errors import DistError
 from ranktable.dist.group_state import group_state
 from ranktable.dist.operations import OperationStarter, Transfer, start_transfers
-from ranktable.dist.tensors import as_bytes, note_write, packed, problem_of, write
+from ranktable.dist.steps import mark_written
+from ranktable.dist.tensors import as_bytes, packed, problem_of, write
 from ranktable.dist.work import Work
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ def _prepare(
     operations = OperationStarter(members, None, members.backend_for(data.device))
     plan = operations.plan(operation, data.dtype)
     if is_received:
-        note_write(data)
+        mark_written(data)
     source = packed(data, members.device_for(data))
     moved = as_bytes(source) if plan.as_bytes else source
     transfer = Transfer(operations, name, moved, group_rank, tag)

@@ -12,15 +12,21 @@ from ranktable.dist.calls import shape_of
 from ranktable.dist.collective_errors import UnsupportedError
 from ranktable.dist.encoding import MOST_RANKS_OF_SPLIT, decode, encode
 from ranktable.dist.group_state import group_state
-from ranktable.dist.operations import REDUCE_SCATTER, begin
-from ranktable.dist.steps import OPS, direct_steps, native_of, run, run_in_place
+from ranktable.dist.operations import begin
+from ranktable.dist.steps import (
+    OPS,
+    REDUCE_SCATTER,
+    direct_steps,
+    mark_written,
+    run,
+    run_in_place,
+)
 from ranktable.dist.tensors import (
     copy,
     cut,
     dtype_name,
     joined,
     name_of,
-    note_write,
     packed,
     problem_of,
     write,
@@ -75,12 +81,10 @@ def all_reduce(
         NotMemberError: This rank is not in the group.
     """
     members = group_state(group)
-    native = native_of(members, "all_reduce", data, op) if exact is None else None
-    if native is not None:
-        steps = direct_steps(
-            members, native, dist.all_reduce, (data,), data, async_op=async_op
-        )
-    else:
+    steps: Steps[torch.Tensor] | None = None
+    if exact is None:
+        steps = direct_steps(members, "all_reduce", data, op, async_op=async_op)
+    if steps is None:
         steps = _all_reduce(members, data, op, exact)
     return run_in_place(members, steps, async_op=async_op)
 
@@ -112,7 +116,7 @@ def _all_reduce(
     if operations is None:
         return data
     if is_written:
-        note_write(data)
+        mark_written(data)
     source = packed(data, members.device_for(data))
     source = yield from reduced(operations, source, op, root)
     return write(data, source) if is_written else data
@@ -194,23 +198,10 @@ def reduce_scatter(
         NotMemberError: This rank is not in the group.
     """
     members = group_state(group)
-    native = None
+    steps: Steps[torch.Tensor] | None = None
     if exact is None:
-        native = native_of(members, "reduce_scatter", tensors, op, is_cut=True)
-    if native is not None and isinstance(tensors, torch.Tensor):
-        shape = (tensors.shape[0] // members.size, *tensors.shape[1:])
-        output = tensors.new_empty(shape)
-        given = (output.view(-1), tensors.view(-1))
-        steps = direct_steps(
-            members,
-            native,
-            REDUCE_SCATTER,
-            given,
-            output,
-            is_new=True,
-            async_op=async_op,
-        )
-    else:
+        steps = direct_steps(members, "reduce_scatter", tensors, op, async_op=async_op)
+    if steps is None:
         steps = _reduce_scatter(members, tensors, op, exact)
     return run(members, steps, async_op=async_op)
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard, TypeVar
 
 import torch
+import torch.distributed as dist
 from torch._C._distributed_c10d import AllreduceOptions, ReduceOp
 
 from ranktable.dist.calls import (
@@ -27,13 +28,13 @@ from ranktable.dist.calls import (
 from ranktable.dist.wire import choose_wire, problem_of_values
 from ranktable.dist.work import Pending, Work
 from ranktable.runtime.backends.backend import backend_named
-from ranktable.runtime.torch_versions import counts_writes_of_lists
+from ranktable.runtime.torch_versions import (
+    counts_writes_of_lists,
+    reduce_scatter_single,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import torch.distributed as dist
-
+    from ranktable.dist.calls import CollectiveCall
     from ranktable.dist.group_state import GroupState
 
 Result = TypeVar("Result")
@@ -102,6 +103,7 @@ OPS: Final = {
     "bxor": ReduceOp.BXOR,
 }
 
+REDUCE_SCATTER: Final = reduce_scatter_single()
 _COUNTS_LISTS: Final = counts_writes_of_lists()
 _STRIDED: Final = torch.strided
 
@@ -138,13 +140,59 @@ def _is_simple(data: object) -> TypeGuard[torch.Tensor]:
 def mark_written(data: torch.Tensor) -> None:
     """Mark a tensor as changed, since torch does not see that a backend writes to it.
 
-    Otherwise a backward pass that saved the tensor would use the new values. A part of
-    a larger tensor is not marked: torch counts the changes of all parts together, and
-    a backward pass may need another part, which nothing writes to.
+    Otherwise a backward pass that saved the tensor would use the new values. What a
+    forward has saved counts at the begin of a collective, since a backward may come
+    before its end; what it saves meanwhile counts at the end. A part of a larger tensor
+    is not marked: torch counts the changes of all parts together, and a backward pass
+    may need another part, which nothing writes to.
     """
-    if data.untyped_storage().nbytes() == data.nbytes:
+    is_whole = data.untyped_storage().nbytes() == data.nbytes
+    if is_whole and not data.is_inference():
         written = [data] if _COUNTS_LISTS else data
         torch._C._increment_version(written)  # noqa: SLF001 - the public one takes longer
+
+
+def direct_steps(  # noqa: PLR0913 - what collectives differ in
+    members: GroupState,
+    operation: str,
+    data: object,
+    reduction: object = None,
+    *,
+    root: int | None = None,
+    async_op: bool = False,
+) -> Steps[Any] | None:
+    """Return a collective as one operation of torch, None if it needs preparation.
+
+    Args:
+        members: The group.
+        operation: Its name.
+        data: The argument of the caller.
+        reduction: The reduction.
+        root: The global rank of the root.
+        async_op: Whether the caller gets work.
+    """
+    if not _is_simple(data) or not (reduction is None or type(reduction) is str):
+        return None
+    # The name of a device takes longer to read than everything else here.
+    table_name = members.table_names.get("cpu" if data.is_cpu else data.device.type)
+    if table_name is None or members.is_single:
+        return None
+    shape: tuple[int, ...] = data.shape
+    if operation in _CUT:
+        if data.numel() == 0 or not shape or shape[0] % members.size:
+            return None
+        shape = (shape[0] // members.size, *shape[1:])
+    native = _native(table_name, operation, data.dtype, reduction, shape, root)
+    if native is None:
+        return None
+    return native_steps(members, native, data, async_op=async_op)
+
+
+_CUT: Final = {
+    "all_to_all": "all_to_all_single",
+    "reduce_scatter": REDUCE_SCATTER.__name__,
+}
+"""Torch's functions for collectives that send each rank an equal part of a tensor."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # there is one of each kind
@@ -163,41 +211,8 @@ class Native:
     options: AllreduceOptions | None
 
 
-def native_of(  # noqa: PLR0913 - what collectives differ in
-    members: GroupState,
-    operation: str,
-    data: object,
-    reduction: object = None,
-    *,
-    root: int | None = None,
-    is_cut: bool = False,
-) -> Native | None:
-    """Return the operation for a tensor, None if the tensor must be prepared.
-
-    Args:
-        members: The group.
-        operation: Its name.
-        data: The argument of the caller.
-        reduction: The reduction.
-        root: The global rank of the root.
-        is_cut: Whether each rank gets an equal part of the tensor.
-    """
-    if not _is_simple(data) or not (reduction is None or type(reduction) is str):
-        return None
-    # The name of a device takes longer to read than everything else here.
-    table_name = members.table_names.get("cpu" if data.is_cpu else data.device.type)
-    if table_name is None or members.is_single:
-        return None
-    shape: tuple[int, ...] = data.shape
-    if is_cut:
-        if data.numel() == 0 or not shape or shape[0] % members.size:
-            return None
-        shape = (shape[0] // members.size, *shape[1:])
-    return _native(table_name, operation, data.dtype, reduction, shape, root)
-
-
-@lru_cache(maxsize=MOST_KNOWN)
-def _native(  # noqa: PLR0913, PLR0917 - see native_of
+@lru_cache(maxsize=MOST_KNOWN)  # anything may be given as a reduction
+def _native(  # noqa: PLR0913, PLR0917 - see direct_steps
     table_name: str,
     operation: str,
     dtype: torch.dtype,
@@ -205,93 +220,100 @@ def _native(  # noqa: PLR0913, PLR0917 - see native_of
     shape: tuple[int, ...],
     root: int | None,
 ) -> Native | None:
-    how = _how(table_name, operation, dtype, reduction)
-    if how is None:
+    """Return the operation of a backend, None if it does not take such a tensor."""
+    name, backend = str(dtype).removeprefix("torch."), backend_named(table_name)
+    has = backend.operations.get(operation)
+    # Torch hands a backend the real parts of complex numbers.
+    if has is None or name not in has.dtypes or dtype.is_complex:
         return None
+    reduce_op, options = None, None
+    if operation in ("all_reduce", "reduce_scatter"):
+        if has.is_derived or problem_of_values(reduction, name) is not None:
+            return None
+        wire = choose_wire(has, name, str(reduction), is_exact=backend.serves_cpu)
+        if wire is None or wire.encoding != "itself":
+            return None
+        reduce_op = ReduceOp(OPS[wire.reduction])
+        if table_name == "gloo" and operation == "all_reduce":
+            options = AllreduceOptions()
+            options.reduceOp = reduce_op
     details = (f"of rows {tuple(shape[1:])}",) if operation == "all_to_all" else ()
-    name = str(dtype).removeprefix("torch.")
     fingerprint = CollectiveFingerprint(
         operation, reduction, name, shape, root, details, table_name
     )
-    return Native(fingerprint, *how)
+    return Native(fingerprint, reduce_op, options)
 
 
-@lru_cache(maxsize=MOST_KNOWN)  # anything may be given as a reduction
-def _how(
-    table_name: str, operation: str, dtype: torch.dtype, reduction: str | None
-) -> tuple[ReduceOp | None, AllreduceOptions | None] | None:
-    """Return how the backend reduces, as ``Native`` has it; None if it cannot do it."""
-    if dtype.is_complex:  # torch hands a backend their parts
-        return None
-    name, backend = str(dtype).removeprefix("torch."), backend_named(table_name)
-    has = backend.operations.get(operation)
-    if has is None or name not in has.dtypes:
-        return None
-    if operation not in ("all_reduce", "reduce_scatter"):
-        return None, None
-    if has.is_derived or problem_of_values(reduction, name) is not None:
-        return None
-    wire = choose_wire(has, name, str(reduction), is_exact=backend.serves_cpu)
-    if wire is None or wire.encoding != "itself":
-        return None
-    reduce_op, options = ReduceOp(OPS[wire.reduction]), None
-    if table_name == "gloo" and operation == "all_reduce":
-        options = AllreduceOptions()
-        options.reduceOp = reduce_op
-    return reduce_op, options
-
-
-def direct_steps(  # noqa: PLR0913 - what collectives differ in
+def native_steps(
     members: GroupState,
     native: Native,
-    function: Callable[..., dist.Work | None],
-    given: tuple[object, ...],
-    result: Result,
+    data: torch.Tensor,
     *,
-    is_new: bool = False,
-    is_written: bool = True,
-    async_op: bool = False,
-) -> Steps[Result]:
-    """Do a collective as one operation of torch.
-
-    Args:
-        members: The group.
-        native: What ``native_of`` has returned.
-        function: The function of torch.
-        given: Its first arguments.
-        result: What the caller gets.
-        is_new: Whether the result was allocated here, on the current stream.
-        is_written: Whether the result is written to.
-        async_op: Whether the caller gets work.
-    """
-    fingerprint = native.fingerprint
+    async_op: bool,
+) -> Steps[Any]:
+    """Do a collective as one operation of torch, see ``direct_steps``."""
+    fingerprint, root = native.fingerprint, native.fingerprint.root
+    given: tuple[object, ...] = (data,)
+    result: Any = data
+    if native.options is None:
+        given, result = _arguments(members, native, data)
     call = begin_call(members, fingerprint)
     if call.held is not None or members.queue.works:
         yield call
-    is_marked, is_mean = is_written and not is_new, fingerprint.reduction == "mean"
-    if is_marked:
-        mark_written(result)  # type: ignore[arg-type] # it is one tensor
-    # If torch returns no work, it has used the current stream.
-    is_returned = async_op or members.supports_timed_wait
-    group = members.group  # raises if it was destroyed
-    begun: dist.Work | None
-    try:
-        if native.options is not None:
-            begun = group.allreduce([given[0]], native.options)  # type: ignore[list-item]
-        else:
-            how = () if native.reduce_op is None else (native.reduce_op,)
-            begun = function(*given, *how, group=group, async_op=is_returned)
-    except RuntimeError as error:
-        if members.supports_timed_wait:
-            raise explained(error, members, call) from error
-        raise refused(error, members, fingerprint.backend, call) from error
+    is_new, is_mean = result is not data, fingerprint.reduction == "mean"
+    is_written = not is_new and (root is None or root != members.rank)
+    if is_written:
+        mark_written(data)
+    begun = _start(members, native, call, given, async_op=async_op)
     if async_op:
         works = [] if begun is None else [begun]
         yield Pending(works, members, call, is_last=not (is_new or is_mean))
     elif begun is not None:
         await_backend(begun, members, call)
-    if is_mean:  # not counted as a change; see mark_written
-        result.data.div_(members.size)  # type: ignore[attr-defined] # it is one tensor
-    if async_op and is_marked:  # a forward may have saved it since the begin
-        mark_written(result)  # type: ignore[arg-type] # it is one tensor
+    if is_mean:
+        result.data.div_(members.size)  # not counted as a change; see mark_written
+    if async_op and is_written:  # a forward may have saved it since the begin
+        mark_written(data)
     return result
+
+
+def _arguments(
+    members: GroupState, native: Native, data: torch.Tensor
+) -> tuple[tuple[object, ...], Any]:
+    """Return the first arguments of torch's function, and the result."""
+    operation, root = native.fingerprint.operation, native.fingerprint.root
+    reduce_op = () if native.reduce_op is None else (native.reduce_op,)
+    if operation == "all_gather":
+        outputs = [data.new_empty(data.shape) for _ in members.ranks]
+        return (outputs, data), outputs
+    if operation in _CUT:
+        part = native.fingerprint.shape or ()
+        output = data.new_empty(data.shape if operation == "all_to_all" else part)
+        return (output.view(-1), data.view(-1), *reduce_op), output
+    return (data, *(reduce_op if root is None else (root,))), data
+
+
+def _start(
+    members: GroupState,
+    native: Native,
+    call: CollectiveCall,
+    given: tuple[object, ...],
+    *,
+    async_op: bool,
+) -> dist.Work | None:
+    """Start it; if torch returns no work, it has used the current stream."""
+    operation = native.fingerprint.operation
+    is_returned = async_op or members.supports_timed_wait
+    group = members.group  # raises if it was destroyed
+    begun: dist.Work | None
+    try:
+        if native.options is not None:
+            begun = group.allreduce(list(given), native.options)  # type: ignore[arg-type]
+        else:
+            function = getattr(dist, _CUT.get(operation, operation))
+            begun = function(*given, group=group, async_op=is_returned)
+    except RuntimeError as error:
+        if members.supports_timed_wait:
+            raise explained(error, members, call) from error
+        raise refused(error, members, native.fingerprint.backend, call) from error
+    return begun

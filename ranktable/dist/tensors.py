@@ -113,18 +113,8 @@ def write(data: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     if values.data_ptr() != data.data_ptr() or values.device != data.device:
         # Other than that of detach, a change of data is not counted; see mark_written.
         data.data.copy_(values.view(data.shape))
-    note_write(data)
+    mark_written(data)
     return data
-
-
-def note_write(data: torch.Tensor) -> None:
-    """Tell torch that a tensor is written to, so that no backward uses new values.
-
-    What a forward has saved counts at the begin of a collective, since a backward may
-    come before its end; what it saves meanwhile counts at the end.
-    """
-    if not data.is_inference():
-        mark_written(data)
 
 
 def as_bytes(data: torch.Tensor) -> torch.Tensor:
@@ -181,21 +171,9 @@ def problem_of_all(
     return None
 
 
-def copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Return contiguous copies of tensors."""
-    return [copy(each) for each in tensors]
-
-
 def copy(data: torch.Tensor) -> torch.Tensor:
     """Return a contiguous copy of a tensor."""
     return data.detach().clone(memory_format=torch.contiguous_format)
-
-
-def all_placed(
-    device: torch.device, tensors: Sequence[torch.Tensor]
-) -> list[torch.Tensor]:
-    """Return tensors on a device."""
-    return [each.to(device) for each in tensors]
 
 
 def cut(

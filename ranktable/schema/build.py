@@ -26,12 +26,12 @@ class _ReadSpelling(NamedTuple):
     Attributes:
         layout: Their keys and types.
         is_emulated: Whether their address is that of an emulated device.
-        known: Keys that the model has fields for; empty if there are no other keys.
+        others: Keys that the model has no fields for.
     """
 
     layout: Layout
     is_emulated: bool
-    known: Collection[str]
+    others: tuple[str, ...]
 
 
 class _Builder:
@@ -90,13 +90,13 @@ class _Builder:
             assert device_id is not None  # noqa: S101
             key: tuple[str | type, ...] = (*members, *map(type, members.values()))
             spelling = self.spellings.get(key) or self.spelling(key, members)
-            known = spelling.known
+            others = spelling.others
             device = Device(
                 rank=rank,
                 device_id=device_id,
                 address=address,
                 is_emulated=spelling.is_emulated,
-                extra=_without(members, known) if known else _NO_EXTRA,
+                extra={key: members[key] for key in others} if others else _NO_EXTRA,
                 layout=spelling.layout,
             )
             built.append(device)
@@ -109,7 +109,7 @@ class _Builder:
         is_emulated = "device_ip_emulator" in members
         if is_emulated:
             known.discard("device_ip")  # the emulator's address is used instead
-        others = () if known.issuperset(members) else known
+        others = tuple(key for key in members if key not in known)
         found = _ReadSpelling(self.layout(members), is_emulated, others)
         self.spellings[key] = found
         return found

@@ -103,15 +103,12 @@ def decode_each_node(data: bytes, format_: Format) -> Columns | None:
     first = re.compile(devices).search(data, nodes)
     if first is None:
         return None
-    every_key = tuple(field.key for field in format_.device_fields)
+    every_key = {field.key for field in format_.device_fields}
     required = {field.key for field in format_.device_fields if field.is_required}
     keys = tuple(msgspec.json.decode(first[1], type=dict[str, object]))
-    if not required <= set(keys) <= set(every_key):
+    if not required <= set(keys) <= every_key:
         return None
-    try:  # most tables spell every device alike
-        return _Reading(data, format_, keys).columns()
-    except msgspec.ValidationError:
-        return _Reading(data, format_, every_key, are_optional=True).columns()
+    return _Reading(data, format_, keys).columns()
 
 
 def read_sound(data: bytes) -> Columns | None:
@@ -158,17 +155,18 @@ def _plain(values: list[Any], first: int | None = None) -> list[int]:
 
 
 @lru_cache(maxsize=16)
-def _types(
+def _decoders(
     format_: Format, keys: tuple[str, ...], *, are_optional: bool
-) -> tuple[msgspec.json.Decoder[Any], msgspec.json.Decoder[Any]]:
-    """Return the decoder of a document, and of a list of its nodes."""
+) -> dict[str, msgspec.json.Decoder[Any]]:
+    """Return the decoder of a whole table, and of a list of its nodes."""
     fields = {field.key: field for field in format_.device_fields}
     device = _struct([fields[key] for key in keys], are_optional=are_optional)
     lists = [(format_.devices_key, list[device])]  # type: ignore[valid-type]
     node = _struct(format_.node_fields, lists)
     lists = [(format_.nodes_key, list[node])]  # type: ignore[valid-type]
     table = _struct(format_.table_fields, lists)
-    return msgspec.json.Decoder(table), msgspec.json.Decoder(list[node])  # type: ignore[valid-type]
+    types = {"table": table, "nodes": list[node]}  # type: ignore[valid-type]
+    return {what: msgspec.json.Decoder(type_) for what, type_ in types.items()}
 
 
 def _struct(
@@ -197,21 +195,32 @@ class _Reading:
         data: bytes,
         format_: Format,
         keys: tuple[str, ...],
-        *,
-        are_optional: bool = False,
     ) -> None:
         self.data = data
         self.format = format_
-        self.are_optional = are_optional
-        self.document, self.nodes = _types(format_, keys, are_optional=are_optional)
-        self.device_fields = [f for f in format_.device_fields if f.key in keys]
-        self.members = _getter(f.key for f in self.device_fields)
+        self.expect(keys, are_optional=False)
         node_keys = (field.key for field in format_.node_fields)
         self.node_members = _getter([format_.devices_key, *node_keys])
         self.read = Columns(format=format_, source=data)
         self.colons = 0
         self.known: dict[tuple[Any, ...], list[int]] = {}
         self.ranks: tuple[list[Any], list[int]] = ([], [])
+
+    def expect(self, keys: tuple[str, ...], *, are_optional: bool) -> None:
+        """Expect these keys in every device; those not required may be absent."""
+        self.are_optional = are_optional
+        self.decoders = _decoders(self.format, keys, are_optional=are_optional)
+        self.device_fields = [f for f in self.format.device_fields if f.key in keys]
+        self.members = _getter(f.key for f in self.device_fields)
+
+    def decoded(self, what: str, data: bytes) -> Any:  # noqa: ANN401 - made structs
+        """Return the values of the ``table``, or of a list of ``nodes``."""
+        if not self.are_optional:  # most tables spell every device alike
+            with contextlib.suppress(msgspec.ValidationError):
+                return self.decoders[what].decode(data)
+            every_key = tuple(field.key for field in self.format.device_fields)
+            self.expect(every_key, are_optional=True)
+        return self.decoders[what].decode(data)
 
     def columns(self) -> Columns:
         """Return the columns.
@@ -231,19 +240,18 @@ class _Reading:
         # of lists of them, so nothing can hide between the pieces.
         head = self.data[: opening.end()] + self.data[closing:]
         try:
-            self.add_top(self.document.decode(head))
+            self.add_top(self.decoders["table"].decode(head))
             self.refuse_escapes()
         except msgspec.DecodeError:  # something stands behind the nodes
             self.refuse_escapes()
-            top = self.document.decode(self.data)
+            top = self.decoded("table", self.data)
             self.add_top(top)
             self.add_nodes(getattr(top, self.format.nodes_key))
         else:
             view = memoryview(self.data)
             for start, end in self.pieces(opening.end(), closing):
-                self.add_nodes(
-                    self.nodes.decode(b"".join((b"[", view[start:end], b"]")))
-                )
+                nodes = b"".join((b"[", view[start:end], b"]"))
+                self.add_nodes(self.decoded("nodes", nodes))
         # Every key brings one colon, and so do some addresses; there are more where a
         # key is repeated.
         _refuse_unless(self.data.count(_COLON) == self.colons)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import structs
@@ -286,103 +286,73 @@ def _node(node: Node, format_: Format, *, is_own: bool) -> dict[str, object]:
 def _devices(node: Node, format_: Format, *, is_own: bool) -> list[dict[str, object]]:
     """Return the devices of a node, in the form of their layout or of the format."""
     found = []
-    spelling, last = None, None
+    last: object = None
     for local_rank, device in enumerate(node.devices):
-        layout = device.layout if is_own else None
-        if spelling is None or layout is not last:  # mostly all have the same form
-            spelling, last = _spelling(format_, layout), layout
+        form = (device.layout if is_own else None, device.is_emulated)
+        if form != last:  # mostly all have the same form
+            last, (keys, has_blank) = form, _spelling(format_, *form)
         numbers = (device.device_id, local_rank, device.rank)
-        members: dict[str, object] = {
-            key: str(numbers[at]) if is_text else numbers[at]
-            for key, at, is_text in spelling.numbers
-        }
-        if spelling.has_more or device.address is not None or device.extra:
-            members = _whole(device, members, format_, spelling)
+        address, extra = device.address, device.extra
+        members: dict[str, object] = {}
+        for key, place, is_text in keys:
+            if place < _ADDRESS:
+                members[key] = str(numbers[place]) if is_text else numbers[place]
+            elif place == _OTHER:
+                if key in extra:
+                    members[key] = extra[key]
+            elif address is not None or has_blank:
+                members[key] = address or ""
+        if extra and not extra.keys() <= members.keys():
+            # known keys come first and are not replaced
+            members = {**members, **extra, **members}
         found.append(members)
     return found
 
 
 _NUMBERS = (Role.DEVICE_ID, Role.LOCAL_RANK, Role.RANK)
-
-
-class _Spelling(NamedTuple):
-    """The form in which devices are written.
-
-    Attributes:
-        numbers: Keys of numbers, their index in ``_NUMBERS``, and whether quoted.
-        keys: All known keys; ``address`` stands for the key of the address.
-        has_more: Whether there are keys of other values than numbers.
-        has_blank: Whether a missing address is written as an empty text.
-    """
-
-    numbers: tuple[tuple[str, int, bool], ...]
-    keys: tuple[str, ...]
-    has_more: bool
-    has_blank: bool
+_ADDRESS = len(_NUMBERS)
+_OTHER = _ADDRESS + 1
+"""The value of a key: a number by its index in ``_NUMBERS``, or one of these."""
 
 
 @lru_cache(maxsize=256)
-def _spelling(format_: Format, layout: Layout | None) -> _Spelling:
-    """Return the form in which devices of this layout are written."""
-    places = {
-        field.key: (_NUMBERS.index(field.role), field)
-        for field in format_.device_fields
-        if field.role in _NUMBERS
+def _spelling(
+    format_: Format,
+    layout: Layout | None,
+    is_emulated: bool,  # noqa: FBT001 - a part of the key
+) -> tuple[tuple[tuple[str, int, bool], ...], bool]:
+    """Return the form in which devices of this layout are written.
+
+    Returns:
+        The known keys in order, each with its kind of value and whether that is quoted;
+        and whether a missing address is written as an empty text.
+    """
+    numbers = {
+        field.key: field for field in format_.device_fields if field.role in _NUMBERS
     }
-    if layout:
-        texts = [(key, type_ is not int) for key, type_ in layout if key in places]
-        keys = tuple(key for key, _ in layout)
-        has_more = len(texts) < len(layout)
-    else:
-        texts = [
-            (key, field.kind is not Kind.INTEGER)
-            for key, (_, field) in places.items()
-            if field.is_written or field.is_required
-        ]
-        keys = tuple(_keys(format_))
-        has_more = format_.writes_blank_addresses
-    return _Spelling(
-        tuple((key, places[key][0], text) for key, text in texts),
-        keys,
-        has_more,
-        format_.has_blank_addresses if layout else format_.writes_blank_addresses,
-    )
-
-
-def _whole(
-    device: Device, numbers: dict[str, object], format_: Format, spelling: _Spelling
-) -> dict[str, object]:
-    """Return a device with its address and its unknown keys in their places."""
-    address_key = _address_key(device, format_)
-    extra = device.extra
-    members: dict[str, object] = {}
-    for key in spelling.keys:
+    address_keys = format_.address_keys or ("device_ip",)
+    address_key = address_keys[-1] if is_emulated else address_keys[0]
+    types = dict(layout or _new_layout(format_, address_key))
+    keys = []
+    for key, type_ in types.items():
+        place = _ADDRESS if key == address_key else _OTHER
         if key in numbers:
-            members[key] = numbers[key]
-        elif key in ("address", address_key):
-            if device.address is not None or spelling.has_blank:
-                members[address_key] = device.address or ""
-        elif key in extra:
-            members[key] = extra[key]
-    if extra.keys() <= members.keys():
-        return members
-    return {**members, **extra, **members}  # known keys come first and are not replaced
+            place = _NUMBERS.index(numbers[key].role)
+        keys.append((key, place, type_ is not int))
+    if layout:
+        return tuple(keys), format_.has_blank_addresses
+    return tuple(keys), format_.writes_blank_addresses
 
 
-def _keys(format_: Format) -> list[str]:
-    """Return the keys of a new device: the address follows the chip."""
-    found = []
+def _new_layout(format_: Format, address_key: str) -> Layout:
+    """Return the form of a new device: the address follows the chip."""
+    found: list[tuple[str, type]] = []
     for field in format_.device_fields:
-        if field.role in _NUMBERS:
-            found.append(field.key)
+        if field.role in _NUMBERS and (field.is_written or field.is_required):
+            found.append((field.key, int if field.kind is Kind.INTEGER else str))
         if field.role is Role.DEVICE_ID:
-            found.append("address")
-    return found
-
-
-def _address_key(device: Device, format_: Format) -> str:
-    keys = format_.address_keys or ("device_ip",)
-    return keys[-1] if device.is_emulated else keys[0]
+            found.append((address_key, str))
+    return tuple(found)
 
 
 def _spelt(

@@ -231,15 +231,16 @@ class Search:
         costs = self.job.costs
         if costs is None or not costs.flows:
             return
-        sizes = {node: len(own) for node, own in self.members.items()}
         if len(costs.boundaries) > 1 or self.job.is_free:
+            sizes = {node: len(own) for node, own in self.members.items()}
             grouped = self.laid(by_domain(costs, self.by_rank, sizes))
             yield grouped
             work = self.size * max(1, len(costs.flows)) * len(costs.boundaries)
             number = max(2, _MOST_WORK // work)
             for start in (plain, grouped):
                 held = dict(start)
-                for order in islice(node_orders(costs, [*held], held), number):
+                # The first two are these again.
+                for order in islice(node_orders(costs, [*held], held), 2, number):
                     yield [(node, held[node]) for node in order]
         if self.job.is_free:
             yield from free_placements(self)

@@ -86,9 +86,9 @@ def refuse_same_ids(before: RankTable, after: RankTable) -> None:
 
     An SDID names a chip within its super pod.
     """
-    if PODS not in after.extra:
-        return
     old = {node.host for node in before.nodes}
+    if PODS not in after.extra or all(node.host in old for node in after.nodes):
+        return
     pairs = list(zip(after.nodes, pods_of(after), strict=True))
     holders = {
         (pod, chip.extra.get(SUPER_ID_KEY)): node.host

@@ -76,13 +76,13 @@ def touched_groups(
     """
     # Chips are numbered as in the first layout; new ones have higher numbers. A rank
     # that the first table lacks has a number too, which no chip of the second has.
-    first = list(range(sizes[0]))
+    first = tuple(range(sizes[0]))
     second = list(range(sizes[1]))
     for number, (name, rank) in enumerate(ranks[1].items(), len(first)):
         second[rank] = ranks[0].get(name, number)
     members = [
         {kind: _lists(groups, numbers) for kind, groups in side.items()}
-        for side, numbers in zip(found, (first, second), strict=True)
+        for side, numbers in zip(found, (first, tuple(second)), strict=True)
     ]
     kinds = {
         kind: _count(*(set(side.get(kind, ())) for side in members))
