@@ -21,7 +21,7 @@ from tests.rank_worker import told
 from tests.ranks import Pool, finish, free_port, start_rank
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from torch._C._distributed_c10d import Store
@@ -32,14 +32,6 @@ LATE_S = 1.6
 """Longer than anything that looks around waits."""
 
 WHOSE = {"torch": plain, "ours": dist}
-
-
-@pytest.fixture
-def fresh() -> Iterator[Pool]:
-    """Two ranks of gloo that have compared nothing yet."""
-    ranks = Pool("gloo", 2)
-    yield ranks
-    ranks.stop()
 
 
 def groups(count: int) -> list[Any]:
