@@ -623,6 +623,29 @@ def test_rank_shares_most_of_its_memory(tmp_path: Path) -> None:
     assert int(memory_mib[1]) <= 40  # torch takes 140
 
 
+LAST_OBJECT = """\
+import os, sys
+import torch, torch_tpu
+torch.ones(2).to("tpu")
+
+class Last:
+    def __del__(self, open=open, write=os.write):
+        write(1, open("/proc/self/smaps_rollup", "rb").read())
+
+sys.last_object = Last()  # Python removes it after all modules
+"""
+
+
+@pytest.mark.torch
+def test_rank_shares_most_of_its_memory_until_it_has_ended(tmp_path: Path) -> None:
+    script = write(tmp_path, "s.py", LAST_OBJECT)
+    done = simulate_afresh(tmp_path, "--nproc", "1", script)
+    used_kib = re.findall(r"Private_(?:Clean|Dirty): +(\d+) kB", done.out)
+
+    assert len(used_kib) == 2, done.err
+    assert sum(map(int, used_kib)) < 90 * 1024, done.out
+
+
 FIRST_COLLECTIVE = """\
 import os, sys
 import ranktable
