@@ -59,8 +59,7 @@ test: $(VENV)/rivals
 
 ## test-all: every test, laws with all of their examples, and every Python that is here
 test-all: $(VENV)/rivals
-	$(PARALLEL) -m 'not deadline and not hypothesis'
-	$(PARALLEL) -m 'not deadline and hypothesis' --hypothesis-profile=thorough
+	$(PARALLEL) -m 'not deadline' --hypothesis-profile=thorough
 	$(ALONE)
 	$(MAKE) test-pythons
 

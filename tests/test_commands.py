@@ -20,8 +20,10 @@ from tests.commands import (
     run_in_shell,
     run_process,
     start_process,
+    torch_environment,
 )
 from tests.conftest import CORPUS
+from tests.ranks import TRAINING, run_program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,3 +184,13 @@ def test_who_asks_for_nothing_is_shown_the_help(commands: Commands) -> None:
 
     assert (done.status, done.err) == (2, "")
     assert "Usage: ranktable" in done.out
+
+
+@pytest.mark.torch
+@pytest.mark.xdist_group("training")
+def test_a_fork_has_the_temporary_folder_of_its_variables(tmp_path: Path) -> None:
+    show = "import tempfile; print(tempfile.gettempdir())"
+    env = {**torch_environment(), **TRAINING, "TMPDIR": str(tmp_path)}
+    done = run_program("python", "-c", show, env=env)
+
+    assert (done.status, done.out) == (0, f"{tmp_path}\n"), done.err

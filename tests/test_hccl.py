@@ -116,11 +116,11 @@ def pods(*sizes: int) -> Table:
     return found
 
 
-def judged(document: Table, **options: str) -> Report:
+def judged(document: object, **options: str) -> Report:
     return ranktable.check(json.dumps(document).encode(), **options)  # type: ignore[arg-type]
 
 
-def found_in(document: Table, **options: str) -> list[tuple[str, str, str | None]]:
+def found_in(document: object, **options: str) -> list[tuple[str, str, str | None]]:
     return [
         (diagnostic.code, diagnostic.severity.value, diagnostic.location.pointer)
         for diagnostic in judged(document, **options).diagnostics
