@@ -35,6 +35,7 @@ import shutil
 import signal
 import socket
 import sys
+import tempfile
 import traceback
 import types
 import weakref
@@ -112,6 +113,7 @@ def import_libraries(names: Iterable[str]) -> None:
     """Import modules once for all forks; they begin nothing when they are imported."""
     for name in names:
         importlib.import_module(name)
+    tempfile.tempdir = None  # torch asked for it, and each fork has its own TMPDIR
     # What torch takes apart again when an interpreter ends is this process' alone, and
     # costs each fork 45 ms.
     for each in weakref.finalize._registry:  # type: ignore[attr-defined] # noqa: SLF001

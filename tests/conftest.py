@@ -100,6 +100,14 @@ def _fixture_of_ranks(*names: str) -> Callable[..., Pool]:
     return ranks
 
 
+@pytest.fixture
+def fresh() -> Iterator[Pool]:
+    """Two ranks of gloo that have compared nothing yet."""
+    started = Pool("gloo", 2)
+    yield started
+    started.stop()
+
+
 ranks = _fixture_of_ranks(
     "gloo-2", "gloo-3", "gloo-4", "sccl-2", "sccl-3", "nccl-2", "nccl-3"
 )
@@ -111,6 +119,12 @@ four_on_cuda = _fixture_of_ranks("nccl-4")
 gloo = _fixture_of_ranks("gloo-3")
 manual = _fixture_of_ranks("sccl:doc-2")
 alone = _fixture_of_ranks("none-0")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long, so that no worker waits for another at the end."""
+    marks = ("slow", "torch")
+    items.sort(key=lambda item: [item.get_closest_marker(m) is None for m in marks])
 
 
 def pytest_configure() -> None:

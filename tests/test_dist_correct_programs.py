@@ -1,6 +1,6 @@
 """Programs that torch alone finishes: with checks they finish too, alike.
 
-Each runs on gloo twice, with torch's own functions and with ours.
+Each runs twice, with torch's own functions and with ours.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import pytest
 import torch
 import torch.distributed as plain
 from torch.distributed.distributed_c10d import _get_default_store
+from torch.utils.checkpoint import checkpoint
 
 from ranktable import dist
-from tests.rank_worker import told
+from tests.rank_worker import tensor, told
 from tests.ranks import Pool, finish, free_port, start_rank
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from torch._C._distributed_c10d import Store
@@ -34,12 +35,9 @@ LATE_S = 1.6
 WHOSE = {"torch": plain, "ours": dist}
 
 
-@pytest.fixture
-def fresh() -> Iterator[Pool]:
-    """Two ranks of gloo that have compared nothing yet."""
-    ranks = Pool("gloo", 2)
-    yield ranks
-    ranks.stop()
+def numbers(data: torch.Tensor | None) -> list[float]:
+    assert data is not None
+    return [float(each) for each in data.detach().cpu()]
 
 
 def groups(count: int) -> list[Any]:
@@ -158,6 +156,118 @@ def test_what_torch_finishes_is_finished(
     assert fresh.returned(program, whose, timeout_s=40) == [expected] * 2
 
 
+def reduce_in_hooks(whose: str) -> list[list[float]]:
+    """Reduce gradients while the backward pass goes on."""
+    of, works = WHOSE[whose], list[Any]()
+    weights = [torch.nn.Parameter(tensor([1.0, 2.0])) for _ in range(3)]
+
+    def reduce(weight: torch.Tensor) -> None:
+        works.append(of.all_reduce(weight.grad, async_op=True))
+
+    for weight in weights:
+        weight.register_post_accumulate_grad_hook(reduce)  # type: ignore[no-untyped-call]
+    product = weights[0] * weights[1] * weights[2]
+    loss = (product * (1 + plain.get_rank())).sum()
+    loss.backward()  # type: ignore[no-untyped-call]
+    for work in works:
+        work.wait()
+    return [numbers(weight.grad) for weight in weights]
+
+
+def reduce_in_a_layer_that_is_computed_again(whose: str) -> list[float]:
+    """Reduce in a forward, in the same forward again, and in its backward."""
+    of = WHOSE[whose]
+
+    class Summed(torch.autograd.Function):
+        @staticmethod
+        def forward(_context: object, data: torch.Tensor) -> torch.Tensor:
+            summed = data.clone()
+            of.all_reduce(summed)
+            return summed
+
+        @staticmethod
+        def backward(_context: object, *gradients: torch.Tensor) -> torch.Tensor:
+            summed = gradients[0].clone()
+            of.all_reduce(summed)
+            return summed
+
+    def layer(data: torch.Tensor) -> Any:  # noqa: ANN401 - autograd has no types
+        return Summed.apply(data * data) * data  # type: ignore[no-untyped-call]
+
+    data = tensor([1.0 + plain.get_rank()]).requires_grad_()
+    checkpoint(layer, data, use_reentrant=False).sum().backward()
+    return numbers(data.grad)
+
+
+def reduce_halves_of_one_tensor(whose: str) -> list[float]:
+    """Begin both halves, and change each as soon as it was waited for."""
+    of, whole = WHOSE[whose], tensor([1.0, 2.0, 3.0, 4.0])
+    first = of.all_reduce(whole[:2], async_op=True)
+    second = of.all_reduce(whole[2:], async_op=True)
+    second.wait()
+    whole[2:] *= 2
+    first.wait()
+    whole[:2] += 1
+    return numbers(whole)
+
+
+def reduce_a_parameter_itself(whose: str) -> list[float]:
+    """Write to a leaf that requires a gradient, and use it in a backward pass."""
+    of, weight = WHOSE[whose], torch.nn.Parameter(tensor([1.0]))
+    with torch.no_grad():
+        of.all_reduce(weight)
+        of.broadcast(weight, 1)
+        weight.add_(1)
+    (weight * weight).sum().backward()  # type: ignore[no-untyped-call]
+    return numbers(weight) + numbers(weight.grad)
+
+
+def mix_with_torch_in_one_group(whose: str) -> list[float]:
+    of, several = WHOSE[whose], [tensor([float(each)]) for each in range(1, 4)]
+    works = [plain.all_reduce(several[0], async_op=True)]
+    works.append(of.all_reduce(several[1], async_op=True))
+    plain.all_reduce(several[2])
+    for work in reversed(works):
+        work.wait()
+    return [each.item() for each in several]
+
+
+def send_objects_beside_a_default_device(whose: str) -> list[object]:
+    """Send objects while new tensors are made without memory, as large models are."""
+    rank, found = plain.get_rank(), list[object]([None, None])
+    with torch.device("meta"):
+        if whose == "torch":
+            plain.all_gather_object(found, rank)
+        else:
+            found = dist.all_gather_object(rank)
+        listed = [rank]
+        WHOSE[whose].broadcast_object_list(listed, 1)
+    return [found, listed]
+
+
+TRAINING: dict[Callable[[str], object], object] = {
+    reduce_in_hooks: [[[3.0, 12.0]] * 3] * 2,
+    reduce_in_a_layer_that_is_computed_again: [[11.0], [17.0]],
+    reduce_halves_of_one_tensor: [[3.0, 5.0, 12.0, 16.0]] * 2,
+    reduce_a_parameter_itself: [[3.0, 6.0]] * 2,
+    mix_with_torch_in_one_group: [[2.0, 4.0, 6.0]] * 2,
+    send_objects_beside_a_default_device: [[[0, 1], [1]]] * 2,
+}
+"""What training scripts do, and what both ranks get."""
+
+
+def test_torch_alone_does_what_training_scripts_do(fresh: Pool) -> None:
+    for program, expected in TRAINING.items():
+        assert fresh.returned(program, "torch") == expected
+
+
+@pytest.mark.parametrize("program", TRAINING, ids=lambda each: each.__name__)
+def test_what_training_scripts_do_gives_the_same(
+    pair: Pool, program: Callable[[str], object]
+) -> None:
+    assert pair.returned(program, "ours") == TRAINING[program]
+
+
 LEAVING = """
 import torch
 from ranktable import dist
@@ -168,7 +278,7 @@ print("ended", flush=True)
 """
 
 
-def test_a_script_ends_though_what_it_has_begun_is_never_done(tmp_path: Path) -> None:
+def test_script_ends_although_its_transfers_never_end(tmp_path: Path) -> None:
     script = tmp_path / "leave.py"
     script.write_text(LEAVING)
     port = free_port()

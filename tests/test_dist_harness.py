@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ranktable import dist
 from tests.ranks import Pool, RankFailureError, run_code
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("_rank_pools")]
-
-
-@pytest.fixture
-def two() -> Iterator[Pool]:
-    ranks = Pool("gloo", 2)
-    yield ranks
-    ranks.stop()
 
 
 def die() -> None:
@@ -47,31 +36,31 @@ def answer() -> int:
     return dist.get_rank()
 
 
-def test_a_rank_that_dies_is_a_failure_with_its_status(two: Pool) -> None:
+def test_a_rank_that_dies_is_a_failure_with_its_status(fresh: Pool) -> None:
     with pytest.raises(
         RankFailureError, match="rank 1 of gloo-2 ended with exit status 7"
     ) as raised:
-        two.call(die)
+        fresh.call(die)
 
     for rank in (0, 1):
         assert f"rank {rank} of gloo-2 wrote:\nrank {rank} begins" in str(raised.value)
-    assert two.returned(answer) == [0, 1]
+    assert fresh.returned(answer) == [0, 1]
 
 
-def test_a_rank_that_hangs_is_a_failure(two: Pool) -> None:
+def test_a_rank_that_hangs_is_a_failure(fresh: Pool) -> None:
     with pytest.raises(
         RankFailureError, match="rank 1 of gloo-2 gave no answer within 1 s"
     ):
-        two.call(hang, timeout_s=1)
+        fresh.call(hang, timeout_s=1)
 
-    assert two.returned(answer) == [0, 1]
+    assert fresh.returned(answer) == [0, 1]
 
 
-def test_a_rank_that_raises_is_a_failure(two: Pool) -> None:
+def test_a_rank_that_raises_is_a_failure(fresh: Pool) -> None:
     with pytest.raises(RankFailureError, match=r"(?s)rank 1 of gloo-2:.*wrong"):
-        two.returned(fail)
+        fresh.returned(fail)
 
-    assert two.returned(answer) == [0, 1]
+    assert fresh.returned(answer) == [0, 1]
 
 
 SLOW = """

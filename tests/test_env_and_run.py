@@ -477,7 +477,7 @@ def test_run_that_is_told_to_end_before_torchrun_works_says_nothing(
 def test_run_shows_the_traceback_of_the_script_alone(tmp_path: Path) -> None:
     wait = "import os, time\nif os.environ['RANK'] == '0': time.sleep(600)\n"
     arguments = on_this_node(tmp_path, f"{wait}raise KeyError('mine')\n")
-    done = run_process([BIN / "ranktable", *arguments], env=torch_environment())
+    done = run_program("ranktable", *arguments)
 
     assert done.status == 1
     assert done.err.startswith("Traceback (most recent call last):\n")

@@ -13,12 +13,12 @@ from benchmarks.other_vendors import super_pods
 from ranktable.schema.formats import by_name, detect
 from ranktable.schema.json_schema import validator
 from tests.conftest import CORPUS
+from tests.test_hccl import found_in, judged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ranktable.schema.diagnostic import Report
     from tests.conftest import Outcome
 
 Table = dict[str, Any]
@@ -27,9 +27,6 @@ NAMES = (
     *("hccl-1.0", "hccl-1.1", "hccl-1.2", "mindie", "cce"),
     *("hccl-lab", "hccl-cloud", "local-comm-res"),
 )
-NEGATIVE = {"RT203", "RT208", "RT210", "RT292"}
-"""Codes of a number that is negative, which a schema refuses."""
-
 ERROR, WARNING, NOTE = "error", "warning", "note"
 VALID = CORPUS / "hccl" / "valid"
 BROKEN = CORPUS / "hccl" / "broken"
@@ -38,17 +35,6 @@ SHAPE = {"RT112", "RT113", "RT114", "RT115", "RT116", "RT260", "RT261", "RT270"}
 
 def example(name: str) -> Table:
     return copy.deepcopy(by_name(name).example)
-
-
-def judged(document: object, **options: str) -> Report:
-    return ranktable.check(json.dumps(document).encode(), **options)  # type: ignore[arg-type]
-
-
-def found_in(document: object, **options: str) -> list[tuple[str, str, str | None]]:
-    return [
-        (diagnostic.code, diagnostic.severity.value, diagnostic.location.pointer)
-        for diagnostic in judged(document, **options).diagnostics
-    ]
 
 
 def corpus(name: str) -> Table:

@@ -37,7 +37,6 @@ def example(name: str) -> Table:
 
 TABLE, PODS = table(2, 2), pods(2, 2)
 VERSION_2 = example("hccl20_ipv4_2s4p.json")
-SPARE = example("hccl20_backup_npu_64plus1.json")
 CLOUD = example("legacy_group_cloud_8p.json")
 LAB = example("legacy_group_lab_2s16p.json")
 VLLM = example("vllm_pd_a3.json")
@@ -64,11 +63,6 @@ def rank(t: Table, at: int) -> Table:
 
 def address(t: Table) -> Table:
     found: Table = rank(t, 3)["level_list"][1]["rank_addr_list"][1]
-    return found
-
-
-def host_rank(t: Table) -> Table:
-    found: Table = t["node_list"][1]["ranks"][0]
     return found
 
 

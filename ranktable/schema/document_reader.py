@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from ranktable.schema.diagnostic import Finding, Quota, Rule
+    from ranktable.schema.diagnostic import Finding, Quota, Rule, Severity
     from ranktable.schema.document import Document, Path
     from ranktable.schema.format import Field, Format
 
@@ -34,14 +34,83 @@ _READ_KEYS = {0: (SPARES_KEY, "$schema"), 2: (SUPER_POD_KEY,)}
 """Keys that no format has but commands or editors read, by the length of their path."""
 
 
-class DocumentReader:
+class ShapeReader:
+    """What the readers of decoded data share: columns, findings, bad numbers."""
+
+    def __init__(
+        self, format_: Format, document: Document | bytes, quota: Quota
+    ) -> None:
+        """Prepare to read."""
+        self.format = format_
+        self.columns = Columns(format=format_, source=document, quota=quota)
+        self.found: list[Finding] = []
+
+    def add(  # noqa: PLR0913 - the parts of a finding, by name
+        self,
+        rule: Rule,
+        path: Path,
+        message: str,
+        *,
+        hint: str | None = None,
+        edit: Edit | None = None,
+        related: tuple[Path, ...] = (),
+        of_key: bool = False,
+        weight: Severity | None = None,
+    ) -> None:
+        """Add a finding, whatever the quota of its rule is."""
+        if edit is not None and hint is None:
+            hint = f"write {edit.text}"
+        self.found.append(
+            rule.finding(
+                SourceSpan(path, "key" if of_key else "value"),
+                message,
+                hint=hint,
+                edit=edit,
+                weight=weight,
+                related=tuple(SourceSpan(at, label="first use") for at in related),
+            )
+        )
+
+    def add_missing(self, path: Path, field: Field, owner: str) -> None:
+        """Add the finding that a key is missing; with one version it can be written."""
+        edit = hint = None
+        if field.role is Role.VERSION and len(field.values) == 1:
+            edit = Edit("insert", f'"version":"{field.values[0]}",')
+            hint = f"add {edit.text.rstrip(',')}"
+        message = f"{owner} has no {field.key}"
+        self.add(rules.MISSING_KEY, path, message, hint=hint, edit=edit)
+
+    def explain_number(self, path: Path, value: object, kind: Kind) -> int | None:
+        """Report a number of another form, and return what all readers see in it."""
+        number = plain_number(value)
+        if isinstance(value, BadNumber) or (number is not None and is_of(kind, value)):
+            return number
+        if number is not None:
+            rule, reason = rules.WRONG_TYPE, f"{quoted(value)}, not {WANTED[kind]}"
+        else:
+            odd = odd_number(value)
+            rule = rules.ODD_NUMBER if odd.is_number else rules.WRONG_TYPE
+            number, reason = odd.reading, odd.reason
+            if self.format.reads_leading_digits and isinstance(value, str):
+                digits = leading_digits(value)
+                if digits is not None:
+                    rule, number = rules.LEADING_DIGITS, digits
+                    reason = f"{quoted(value)}, which HCCL reads as {digits}"
+        if not self.columns.quota.is_spent(rule):
+            is_text = kind is Kind.NUMERAL or (
+                kind is Kind.NUMBER and isinstance(value, str)
+            )
+            edit = None if number is None else replaced_by(number, is_text=is_text)
+            self.add(rule, path, f"{path[-1]} is {reason}", edit=edit)
+        return number
+
+
+class DocumentReader(ShapeReader):
     """Reads one document into columns; every defect of its shape is a finding."""
 
     def __init__(self, format_: Format, document: Document, quota: Quota) -> None:
         """Prepare to read; ``read`` does it."""
-        self.format = format_
-        self.columns = Columns(format=format_, source=document, quota=quota)
-        self.found: list[Finding] = []
+        super().__init__(format_, document, quota)
         self.emulator_keys = format_.address_keys[1:]
         self.required = {field.key for field in format_.all_fields if field.is_required}
         self._plans: dict[tuple[str, ...], _DeviceKeys] = {}
@@ -73,21 +142,6 @@ class DocumentReader:
         for key, column in columns.optional.items():
             size = columns.num_nodes if key in of_nodes else columns.num_devices
             column.extend([None] * (size - len(column)))
-
-    def _add(  # noqa: PLR0913 - the parts of a finding, by name
-        self,
-        rule: Rule,
-        path: Path,
-        message: str,
-        *,
-        hint: str | None = None,
-        edit: Edit | None = None,
-        of_key: bool = False,
-    ) -> None:
-        span = SourceSpan(path, "key" if of_key else "value")
-        if edit is not None and hint is None:
-            hint = f"write {edit.text}"
-        self.found.append(rule.finding(span, message, hint=hint, edit=edit))
 
     def _members(
         self,
@@ -121,16 +175,9 @@ class DocumentReader:
                 message = f"{owner} has no {field.key}, but a key {quoted(other)}"
                 advice = f"rename it to {quoted(field.key)}"
                 place = (*path, other)
-                self._add(rules.MISSING_KEY, place, message, hint=advice, of_key=True)
+                self.add(rules.MISSING_KEY, place, message, hint=advice, of_key=True)
                 return
-        edit: Edit | None = None
-        hint = None
-        if field.role is Role.VERSION:  # there is only one version
-            edit = Edit("insert", f'"version":"{field.values[0]}",')
-            hint = f"add {edit.text.rstrip(',')}"
-        self._add(
-            rules.MISSING_KEY, path, f"{owner} has no {field.key}", hint=hint, edit=edit
-        )
+        self.add_missing(path, field, owner)
 
     def _value(self, path: Path, field: Field, members: dict[str, object]) -> object:
         """Return the value of a field at the top or of a node, None if it is wrong."""
@@ -139,7 +186,7 @@ class DocumentReader:
         if isinstance(value, BadNumber):  # reported while parsing
             return None
         self._refuse_deep(path, value)
-        if not _is_of(field.kind, value):
+        if not is_of(field.kind, value):
             self._wrong_type(path, field, value)
             return None
         if field.values and value not in field.values:
@@ -147,10 +194,10 @@ class DocumentReader:
             if field.role is Role.VERSION:
                 verb = "exists" if len(field.values) == 1 else "exist"
                 message = f"version is {quoted(value)}; only {listed} {verb}"
-                self._add(rules.UNKNOWN_VERSION, path, message)
+                self.add(rules.UNKNOWN_VERSION, path, message)
             else:
                 message = f"{field.key} is {quoted(value)}, not {listed}"
-                self._add(rules.WRONG_TYPE, path, message)
+                self.add(rules.WRONG_TYPE, path, message)
             return None
         if field.items and isinstance(value, list):
             self._items(path, field, value)
@@ -163,7 +210,7 @@ class DocumentReader:
             if not isinstance(members, dict):
                 if not isinstance(members, BadNumber):
                     message = f"{owner} is {quoted(members)}, not an object"
-                    self._add(rules.WRONG_TYPE, where, message)
+                    self.add(rules.WRONG_TYPE, where, message)
                 continue
             self._members(where, members, field.items, owner)
             for item in field.items:
@@ -176,14 +223,14 @@ class DocumentReader:
         edit = None
         number = plain_number(value)
         if number is not None and field.kind in (Kind.INTEGER, Kind.NUMERAL):
-            edit = Edit("replace", _spelt(field.kind, number))
+            edit = replaced_by(number, is_text=field.kind is Kind.NUMERAL)
         elif field.role is Role.VERSION and type(value) in (int, float) and value == 1:
             edit = Edit("replace", '"1.0"')
-        wanted = "a name" if "pod" in str(path[-1]) else _WANTED[field.kind]
+        wanted = "a name" if "pod" in str(path[-1]) else WANTED[field.kind]
         message = f"{path[-1]} is {quoted(value)}, not {wanted}"
         if field.kind is Kind.NUMERAL and isinstance(value, str):
             message = f"{path[-1]} is {odd_number(value).reason}"
-        self._add(rules.WRONG_TYPE, path, message, edit=edit)
+        self.add(rules.WRONG_TYPE, path, message, edit=edit)
 
     def _list(self, path: Path, holder: dict[str, object], what: str) -> list[object]:
         key = str(path[-1])
@@ -192,11 +239,11 @@ class DocumentReader:
             return []
         if not isinstance(value, list):
             message = f"{key} is {quoted(value)}, not a list"
-            self._add(rules.WRONG_TYPE, path, message)
+            self.add(rules.WRONG_TYPE, path, message)
             return []
         if not value:
             hint = f"list the {what}"
-            self._add(rules.EMPTY_LIST, path, f"{key} is empty", hint=hint)
+            self.add(rules.EMPTY_LIST, path, f"{key} is empty", hint=hint)
         return value
 
     def _node(self, node: int, members: object) -> None:
@@ -215,7 +262,7 @@ class DocumentReader:
             devices = self._list((*path, format_.devices_key), members, "devices")
         elif not isinstance(members, BadNumber):
             message = f"node {node} is {quoted(members)}, not an object"
-            self._add(rules.WRONG_TYPE, path, message)
+            self.add(rules.WRONG_TYPE, path, message)
         self.columns.has_unread |= not devices
         host = values.pop(format_.host_key, None)
         columns.hosts.append(host if isinstance(host, str) else None)
@@ -288,7 +335,7 @@ class DocumentReader:
         ]
         if None in numbers:
             numbers = [
-                self._number((*path, field.key), field.kind, device)
+                self.explain_number((*path, field.key), device[field.key], field.kind)
                 if number is None
                 else number
                 for field, number in zip(plan.numbers, numbers, strict=True)
@@ -308,7 +355,9 @@ class DocumentReader:
             value = device[field.key]
             number = plain_number(value) if type(value) is str else None
             if number is None:
-                number = self._number((*path, field.key), field.kind, device)
+                number = self.explain_number(
+                    (*path, field.key), device[field.key], field.kind
+                )
             return number
         return self._value(path, field, device)
 
@@ -328,7 +377,7 @@ class DocumentReader:
             if type(value) is not str:
                 if not isinstance(value, BadNumber):
                     message = f"{key} is {quoted(value)}, not text"
-                    self._add(rules.WRONG_TYPE, (*path, key), message)
+                    self.add(rules.WRONG_TYPE, (*path, key), message)
             elif value or not self.format.has_blank_addresses:
                 if address is not None:  # the emulator's address comes last and is used
                     index = len(self.columns.ranks)
@@ -345,7 +394,7 @@ class DocumentReader:
         if not is_said and not self.columns.quota.is_spent(rules.WRONG_TYPE):
             node = len(self.columns.starts) - 1
             message = f"device {path[-1]} of node {node} is {quoted(device)}"
-            self._add(rules.WRONG_TYPE, path, f"{message}, not an object")
+            self.add(rules.WRONG_TYPE, path, f"{message}, not an object")
         columns = self.columns
         columns.ranks.append(None)
         columns.device_ids.append(None)
@@ -363,40 +412,6 @@ class DocumentReader:
             self._missing(path, field, owner, keys)
         if not plan.ranks_at and not plan.rank_field.is_required:
             self._missing(path, plan.rank_field, owner, keys)
-
-    def _number(self, path: Path, kind: Kind, device: dict[str, object]) -> int | None:
-        value = device[str(path[-1])]
-        number = plain_number(value)
-        if isinstance(value, BadNumber) or (number is not None and _is_of(kind, value)):
-            return number
-        if number is not None:
-            if not self.columns.quota.is_spent(rules.WRONG_TYPE):
-                message = f"{path[-1]} is {quoted(value)}, not {_WANTED[kind]}"
-                repair = Edit("replace", _spelt(kind, number))
-                self._add(rules.WRONG_TYPE, path, message, edit=repair)
-            return number
-        if self.format.reads_leading_digits and isinstance(value, str):
-            number = leading_digits(value)
-            if number is not None:
-                self._leading_digits(path, value, number)
-                return number
-        odd = odd_number(value)
-        rule = rules.ODD_NUMBER if odd.is_number else rules.WRONG_TYPE
-        if self.columns.quota.is_spent(rule):
-            return odd.reading
-        edit: Edit | None = None
-        if odd.reading is not None:
-            is_text = isinstance(value, str) or kind is Kind.NUMERAL
-            text = str(odd.reading)
-            edit = Edit("replace", f'"{text}"' if is_text else text)
-        self._add(rule, path, f"{path[-1]} is {odd.reason}", edit=edit)
-        return odd.reading
-
-    def _leading_digits(self, path: Path, value: str, number: int) -> None:
-        if not self.columns.quota.is_spent(rules.LEADING_DIGITS):
-            message = f"{path[-1]} is {quoted(value)}, which HCCL reads as {number}"
-            edit = Edit("replace", f'"{number}"')
-            self._add(rules.LEADING_DIGITS, path, message, edit=edit)
 
     def _unknown(
         self,
@@ -417,7 +432,7 @@ class DocumentReader:
             near = nearest_key(key, known)
             hint = f"did you mean {quoted(near)}?" if near else None
             message = f"no reader knows the key {quoted(key)}"
-            self._add(rules.UNKNOWN_KEY, (*path, key), message, hint=hint, of_key=True)
+            self.add(rules.UNKNOWN_KEY, (*path, key), message, hint=hint, of_key=True)
 
     def _is_misspelt(
         self, key: str, known: tuple[str, ...], keys: tuple[str, ...]
@@ -471,7 +486,7 @@ class _DeviceKeys:
         self.has_only_numbers = not (self.is_odd or self.address_keys or self.kept)
 
 
-_WANTED = {
+WANTED = {
     Kind.NUMBER: "a number",
     Kind.NUMERAL: "a string",
     Kind.INTEGER: "an integer",
@@ -480,10 +495,14 @@ _WANTED = {
     Kind.ADDRESS: "text",
     Kind.ADDRESSES: "text",
     Kind.LIST: "a list",
+    Kind.OBJECT: "an object",
+    Kind.BOOLEAN: "true or false",
+    Kind.ANY: "a plain value",
 }
+"""What a value of a kind is called in messages."""
 
 
-def _is_of(kind: Kind, value: object) -> bool:
+def is_of(kind: Kind, value: object) -> bool:
     """Whether a value is of a kind; if an address is valid is judged by a rule."""
     if kind in (Kind.LIST, Kind.ANY):
         return kind is Kind.ANY or isinstance(value, list)
@@ -509,12 +528,13 @@ def _is_item(item: Field, members: dict[str, object]) -> bool:
     if item.key not in members:
         return not item.is_required
     value = members[item.key]
-    is_sound = _is_of(item.kind, value) and (not item.values or value in item.values)
+    is_sound = is_of(item.kind, value) and (not item.values or value in item.values)
     return is_sound and (not item.items or are_items(item, value))
 
 
-def _spelt(kind: Kind, number: int) -> str:
-    return f'"{number}"' if kind is Kind.NUMERAL else str(number)
+def replaced_by(number: int, *, is_text: bool) -> Edit:
+    """Return the repair that writes a number, as text or as an integer."""
+    return Edit("replace", f'"{number}"' if is_text else str(number))
 
 
 @lru_cache(maxsize=256)  # a misspelt key is misspelt in every device

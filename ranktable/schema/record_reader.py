@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from ranktable.schema.columns import Columns, place_name
 from ranktable.schema.diagnostic import Edit, counted, quoted
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.document_reader import nearest_key
+from ranktable.schema.document_reader import WANTED, ShapeReader, nearest_key
 from ranktable.schema.format import (
     BadNumber,
     Kind,
     Role,
     leading_digits,
-    odd_number,
     plain_number,
 )
 from ranktable.schema.json_parser import MAX_DEPTH, is_too_deep, too_deep
@@ -26,23 +25,12 @@ from ranktable.schema.rules.nodes import BAD_ADDRESS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.schema.diagnostic import Finding, Quota, Rule, Severity
-    from ranktable.schema.document import Document, Path
+    from ranktable.schema.diagnostic import Rule, Severity
+    from ranktable.schema.document import Path
     from ranktable.schema.format import Format
 
 _NUMBERS = (Kind.NUMBER, Kind.NUMERAL, Kind.INTEGER)
-_WANTED = {
-    Kind.NUMBER: "a number",
-    Kind.NUMERAL: "a string",
-    Kind.INTEGER: "an integer",
-    Kind.TEXT: "a string",
-    Kind.HOST: "a host name",
-    Kind.ADDRESS: "an IP address",
-    Kind.LIST: "a list",
-    Kind.OBJECT: "an object",
-    Kind.BOOLEAN: "true or false",
-    Kind.ANY: "a plain value",
-}
+_WANTED = {**WANTED, Kind.ADDRESS: "an IP address"}
 _TYPES: dict[Kind, type] = {
     Kind.TEXT: str,
     Kind.HOST: str,
@@ -53,16 +41,10 @@ _TYPES: dict[Kind, type] = {
 }
 
 
-class RecordReader:
+class RecordReader(ShapeReader):
     """Reads one document into columns."""
 
-    def __init__(
-        self, format_: RecordFormat, document: Document | bytes, quota: Quota
-    ) -> None:
-        """Prepare to read; ``read`` does it."""
-        self.format = format_
-        self.columns = Columns(format=format_, source=document, quota=quota)
-        self.found: list[Finding] = []
+    format: RecordFormat
 
     def read(self) -> None:
         """Fill the columns, and put the defects into ``found``."""
@@ -97,20 +79,17 @@ class RecordReader:
         weight: Severity | None = None,
     ) -> None:
         """Add a finding, unless the quota of its rule is used up."""
-        if self.columns.quota.is_spent(rule):
-            return
-        if edit is not None and hint is None:
-            hint = f"write {edit.text}"
-        self.found.append(
-            rule.finding(
-                SourceSpan(path, "key" if of_key else "value"),
+        if not self.columns.quota.is_spent(rule):
+            self.add(
+                rule,
+                path,
                 message,
                 hint=hint,
                 edit=edit,
+                related=related,
+                of_key=of_key,
                 weight=weight,
-                related=tuple(SourceSpan(at, label="first use") for at in related),
             )
-        )
 
     def look_at(self, path: Path, value: object, record: Record) -> None:
         """Report every defect of an object and of its values."""
@@ -132,6 +111,7 @@ class RecordReader:
 
     def _keys(self, path: Path, value: dict[str, object], record: Record) -> None:
         """Report missing keys, and unknown keys that may be these, misspelt."""
+        quota = self.columns.quota
         absent = tuple(key for key in record.by_key if key not in value)
         for key in value:
             near = None if key in record.by_key else nearest_key(key, absent)
@@ -141,19 +121,12 @@ class RecordReader:
                 at = (*path, key)
                 self.report(shape.UNKNOWN_KEY, at, message, hint=hint, of_key=True)
         for key in absent:
-            if record.by_key[key].is_required:
-                self._missing(path, record.by_key[key])
+            member = record.by_key[key]
+            if member.is_required and not quota.is_spent(shape.MISSING_KEY):
+                self.add_missing(path, member, place_name(path))
         if record.one_of and not any(key in value for key in record.one_of):
             message = f"{place_name(path)} has no {' and no '.join(record.one_of)}"
             self.report(shape.MISSING_KEY, path, message)
-
-    def _missing(self, path: Path, member: Member) -> None:
-        edit = hint = None
-        if member.role is Role.VERSION and len(member.values) == 1:
-            edit = Edit("insert", f'"version":"{member.values[0]}",')
-            hint = f"add {edit.text.rstrip(',')}"
-        message = f"{place_name(path)} has no {member.key}"
-        self.report(shape.MISSING_KEY, path, message, hint=hint, edit=edit)
 
     def _member(self, path: Path, value: object, member: Member) -> None:
         """Report a wrong value."""
@@ -240,25 +213,7 @@ class RecordReader:
     def _number(self, path: Path, value: object, member: Member) -> None:
         """Report a number of another type, in an unusual form, or out of range."""
         number = plain_number(value)
-        is_text = member.kind is Kind.NUMERAL or (
-            member.kind is Kind.NUMBER and isinstance(value, str)
-        )
-        digits = leading_digits(value) if isinstance(value, str) else None
-        if number is None and digits is not None and self.format.reads_leading_digits:
-            message = f"{path[-1]} is {quoted(value)}, which HCCL reads as {digits}"
-            edit = _spelling(digits, is_text=is_text)
-            self.report(shape.LEADING_DIGITS, path, message, edit=edit)
-        elif number is None:
-            odd = odd_number(value)
-            rule = shape.ODD_NUMBER if odd.is_number else shape.WRONG_TYPE
-            edit = _spelling(odd.reading, is_text=is_text)
-            self.report(rule, path, f"{path[-1]} is {odd.reason}", edit=edit)
-        elif isinstance(value, str) == (member.kind is Kind.INTEGER) and (
-            member.kind is not Kind.NUMBER
-        ):
-            message = f"{path[-1]} is {quoted(value)}, not {_WANTED[member.kind]}"
-            edit = _spelling(number, is_text=is_text)
-            self.report(shape.WRONG_TYPE, path, message, edit=edit)
+        self.explain_number(path, value, member.kind)
         if number is not None and not member.is_within(number):
             self._out_of_range(path, f"{path[-1]} is {number}", member)
 
@@ -298,12 +253,6 @@ class RecordReader:
         columns.local_ranks.append(None)
         columns.addresses.append(text_of(address))
         columns.starts[-1] = len(columns.ranks)
-
-
-def _spelling(number: int | None, *, is_text: bool) -> Edit | None:
-    if number is None:
-        return None
-    return Edit("replace", f'"{number}"' if is_text else str(number))
 
 
 def text_of(value: object) -> str | None:

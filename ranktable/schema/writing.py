@@ -334,7 +334,8 @@ def _spelling(
     address_key = address_keys[-1] if is_emulated else address_keys[0]
     types = dict(layout or _new_layout(format_, address_key))
     keys = []
-    for key, type_ in types.items():
+    for name, type_ in types.items():
+        key = address_key if name == "address" else name  # of a device with either key
         place = _ADDRESS if key == address_key else _OTHER
         if key in numbers:
             place = _NUMBERS.index(numbers[key].role)

@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from operator import itemgetter
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -26,6 +27,7 @@ from ranktable.schema.fixes import fixed_text
 from ranktable.schema.formats import FORMATS, by_name, detect
 from ranktable.schema.json_parser import parse
 from ranktable.schema.model import RankTable
+from ranktable.schema.writing import encode
 from tests.property.strategies import (
     alike_tables,
     alike_texts,
@@ -280,3 +282,15 @@ def reversed_keys(value: object) -> object:
     if isinstance(value, list):
         return [reversed_keys(item) for item in value]
     return value
+
+
+@given(json_values)
+@example({"a": ": "})
+@example({"a": 'b": '})
+@example({'a": ': [": ", '"": "']})
+@example({"a\\": {"": "\\"}})
+def test_only_the_blanks_behind_keys_are_left_out(document: object) -> None:
+    written = encode(document)
+
+    assert json.loads(written) == document
+    assert written.count(b'": ') == msgspec.json.encode(document).count(b'": ')

@@ -147,8 +147,10 @@ def difference(  # noqa: PLR0913 - each is a part of the question
     # After most changes most nodes are the same; their chips are not compared.
     sides = [_named(table) for table in (before, after)]
     still = {name for name, own in sides[1].items() if sides[0].get(name) == own}
-    chips = [_chips(named, still) for named in sides]
-    ranks = [{name: rank for rank, (name, _) in one.items()} for one in chips]
+    first, second = (_chips(named, still) for named in sides)
+    known = {name: rank for rank, (name, _) in first.items()}
+    was = {rank: known.get(name) for rank, (name, _) in second.items()}
+    kept = set(was.values())
     kinds: dict[str, GroupChange] = {}
     distinct: GroupChange | None = None
     if bytes_of:
@@ -157,7 +159,7 @@ def difference(  # noqa: PLR0913 - each is a part of the question
     if layouts is not None:
         _refuse_other_sizes((before, after), layouts)
         sizes = (layouts[0].world_size, layouts[1].world_size)
-        kinds, distinct = touched_groups(both_groups(layouts, groups), sizes, ranks)
+        kinds, distinct = touched_groups(both_groups(layouts, groups), sizes, was)
         if site is not None:
             sent = crossed((before, layouts[0]), (after, layouts[1]), site)
     return Difference(
@@ -165,9 +167,9 @@ def difference(  # noqa: PLR0913 - each is a part of the question
         after=after,
         nodes_out=tuple(name for name in sides[0] if name not in sides[1]),
         nodes_in=tuple(name for name in sides[1] if name not in sides[0]),
-        chips_out={r: n for r, (n, _) in chips[0].items() if n not in ranks[1]},
-        chips_in={r: n for r, (n, _) in chips[1].items() if n not in ranks[0]},
-        moves=tuple(_moves(ranks[0], chips[1], sides[1], still, layouts)),
+        chips_out={r: n for r, (n, _) in first.items() if r not in kept},
+        chips_in={r: second[r][0] for r, before in was.items() if before is None},
+        moves=tuple(_moves(was, second, sides[1], still, layouts)),
         groups=kinds,
         distinct=distinct,
         crossed=sent,
@@ -175,8 +177,8 @@ def difference(  # noqa: PLR0913 - each is a part of the question
         is_typical=site is not None and site.sizes is None,
         is_optimal=is_optimal,
         others=(
-            *_others_of_chips(chips, ranks[0]),
-            *_others_of_nodes(sides, ranks, still),
+            *_others_of_chips(first, second, was),
+            *_others_of_nodes(sides, _moved(second, was), still),
             *_others_at_the_top(before, after),
         ),
     )
@@ -220,13 +222,21 @@ def _chips(named: Named, still: Collection[str]) -> dict[int, tuple[ChipName, De
 
 
 def _moves(
-    ranks: Mapping[ChipName, int],
+    was: Mapping[int, int | None],
     chips: Chips,
     named: Named,
     still: Collection[str],
     layouts: tuple[ParallelLayout, ParallelLayout] | None,
 ) -> Iterator[Move]:
-    """Yield the chips of both tables with another rank or role, by rank."""
+    """Yield the chips of both tables with another rank or role, by rank.
+
+    Args:
+        was: The old rank of every chip below, None for a new one.
+        chips: The chips of the second table, without nodes that are the same.
+        named: All nodes of the second table.
+        still: Those that are the same.
+        layouts: The layout of each table.
+    """
     roles = [_roles_of(layout) for layout in layouts or ()]
     pairs = zip(roles, layouts or (), strict=True)
     every = [_shared(one, layout.world_size) for one, layout in pairs]
@@ -241,17 +251,17 @@ def _moves(
         }
         chips = dict(sorted([*chips.items(), *more.items()]))
     for after, (name, _) in chips.items():
-        before = after if name[0] in still else ranks.get(name)
+        before = was.get(after, after)
         if before is None:
             continue
-        was, is_now = (every[0][before], every[1][after]) if every else ({}, {})
-        if before != after or was != is_now:
+        role, is_now = (every[0][before], every[1][after]) if every else ({}, {})
+        if before != after or role != is_now:
             yield Move(
                 node=name[0],
                 device_id=name[1],
                 before=before,
                 after=after,
-                role_before=was,
+                role_before=role,
                 role_after=is_now,
             )
 
@@ -287,13 +297,19 @@ def _ranks_of_other_roles(
     }
 
 
+def _moved(chips: Chips, was: Mapping[int, int | None]) -> set[str]:
+    """Return the names of nodes with a chip that has another rank."""
+    return {
+        chips[after][0][0]
+        for after, before in was.items()
+        if before != after and before is not None
+    }
+
+
 def _others_of_nodes(
-    sides: Sequence[Named],
-    ranks: Sequence[Mapping[ChipName, int]],
-    still: Collection[str],
+    sides: Sequence[Named], moved: Collection[str], still: Collection[str]
 ) -> Iterator[str]:
     # A node that has moved is listed at its new place.
-    moved = {name[0] for name, r in ranks[0].items() if ranks[1].get(name, r) != r}
     orders = [
         [name for name in side if name in other and name not in moved]
         for side, other in zip(sides, reversed(sides), strict=True)
@@ -316,15 +332,13 @@ def _keys_differ(one: Node, other: Node) -> bool:
 
 
 def _others_of_chips(
-    chips: Sequence[Chips], ranks: Mapping[ChipName, int]
+    first: Chips, second: Chips, was: Mapping[int, int | None]
 ) -> Iterator[str]:
     addresses = extra = 0
-    before = chips[0]
-    for name, device in chips[1].values():
-        old_rank = ranks.get(name)
-        if old_rank is None:
+    for after, before in was.items():
+        if before is None:
             continue
-        other = before[old_rank][1]
+        other, device = first[before][1], second[after][1]
         addresses += (
             other.address != device.address or other.is_emulated != device.is_emulated
         )

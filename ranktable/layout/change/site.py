@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -66,7 +65,7 @@ class Site:
         self, table: RankTable, nodes: Sequence[Node]
     ) -> tuple[Boundary, ...]:
         """Return the boundaries of nodes, which begin with those of a table."""
-        every = with_nodes(table, nodes)
+        every = table if nodes is table.nodes else with_nodes(table, nodes)
         beyond: list[Boundary] = []
         try:
             pods = super_pods(every)
@@ -127,15 +126,13 @@ def crossed(
             for device in node.devices:
                 owners[device.rank] = at
         costs = CostModel(layout, site.flows(layout), boundaries)
-        has_gaps = table.world_size < layout.world_size
-        totals = (costs.totals_of_left if has_gaps else costs.totals)(owners)
         names = [boundary.name for boundary in boundaries]
-        sides.append(dict(zip(names, totals, strict=True)))
-    if not has_gaps:
-        domains = zip(names, costs.domains(owners), strict=True)
+        sides.append(dict(zip(names, costs.totals(owners), strict=True)))
+    if LOST not in owners:
+        sizes = [len(node.devices) for node in table.nodes]
         bounds = {
-            name: lower_bound(layout, costs.flows, Counter(domain_of).values())
-            for name, domain_of in domains
+            boundary.name: lower_bound(layout, costs.flows, boundary.num_ranks(sizes))
+            for boundary in boundaries
         }
     first, second = sides
     return tuple(

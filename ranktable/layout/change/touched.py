@@ -65,21 +65,22 @@ def both_groups(
 def touched_groups(
     found: tuple[Kinds, Kinds],
     sizes: tuple[int, int],
-    ranks: Sequence[Mapping[ChipName, int]],
+    was: Mapping[int, int | None],
 ) -> tuple[dict[str, GroupChange], GroupChange]:
     """Return how the groups of every kind, and the distinct sets of chips, changed.
 
     Args:
         found: The groups before and after.
         sizes: The number of ranks of each layout.
-        ranks: Rank by chip for both tables, without the nodes that are the same.
+        was: The old rank of the chip of every rank, None for a new chip; without the
+            ranks of nodes that are the same.
     """
     # Chips are numbered as in the first layout; new ones have higher numbers. A rank
     # that the first table lacks has a number too, which no chip of the second has.
     first = tuple(range(sizes[0]))
     second = list(range(sizes[1]))
-    for number, (name, rank) in enumerate(ranks[1].items(), len(first)):
-        second[rank] = ranks[0].get(name, number)
+    for number, (rank, before) in enumerate(was.items(), len(first)):
+        second[rank] = number if before is None else before
     members = [
         {kind: _lists(groups, numbers) for kind, groups in side.items()}
         for side, numbers in zip(found, (first, tuple(second)), strict=True)
