@@ -132,7 +132,7 @@ def test_dead_ranks_of_the_picture_that_defeats_other_tools() -> None:
     }  # fmt: skip
 
 
-def test_stable_takes_spares_and_moves_nobody() -> None:
+def test_stable_policy_uses_spares_and_moves_no_rank() -> None:
     table = add_spares(eight(), make_table([range(8)], hosts=["s"]).nodes)
 
     found = renumber(table, Policy.STABLE, nodes=[2])
@@ -485,7 +485,7 @@ def test_shrink_and_grow_say_what_became_of_the_layout(
     assert load(tmp_path / "s.json").world_size == 64
 
 
-def test_what_was_done_is_passed_over_when_asked(
+def test_again_skips_nodes_that_are_already_done(
     run: Callable[..., Outcome], tmp_path: Path
 ) -> None:
     name = saved(tmp_path, eight())
@@ -706,7 +706,7 @@ def test_nodes_without_a_host_are_told_apart_by_their_number(
     )
 
 
-def test_two_nodes_of_one_name_are_not_guessed_at() -> None:
+def test_node_name_that_occurs_twice_is_refused() -> None:
     nodes = [
         Node(devices=(Device(rank=rank, device_id=0),), host="a") for rank in (0, 1)
     ]

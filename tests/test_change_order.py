@@ -84,7 +84,7 @@ class Role:
     """What a chip holds, told apart from any other."""
 
 
-def test_what_a_change_has_looked_up_is_not_kept_after_it() -> None:
+def test_caches_of_a_change_are_empty_after_it() -> None:
     roles = [Role(), Role()]
     chips = [Chip(rank, role) for rank, role in enumerate(roles)]
     inside = Inside(chips, {0: [0, 1]}, [Place(role) for role in roles], None, None)
@@ -189,7 +189,7 @@ def test_diff_shows_what_crosses_racks(run: Run, rings: str, tmp_path: Path) -> 
     assert "bytes between racks, GiB a step: 16.00 -> 32.00" in shown.out
 
 
-def test_slip_of_the_pen_is_not_a_node(run: Run, rings: str) -> None:
+def test_misspelt_host_is_not_a_new_node(run: Run, rings: str) -> None:
     run("ranktable", "spares", rings, "--add", "gpu101", "--new", "-i")
 
     slip = run("ranktable", "replace-node", rings, "n1", "gpu10")
@@ -560,7 +560,7 @@ def test_spare_is_one_again_when_its_node_comes_back(run: Run, rings: str) -> No
     assert "RT117" not in run("ranktable", "validate", rings).out
 
 
-def test_a_node_that_is_back_stands_in_for_nobody(
+def test_node_that_came_back_has_no_spare_for(
     run: Run, rings: str, tmp_path: Path
 ) -> None:
     run("ranktable", "spares", rings, "--add", "s1", "--new", "-i")
@@ -653,9 +653,7 @@ def test_node_without_a_host_has_one_number_in_shrink_and_diff(run: Run) -> None
 
 
 @pytest.mark.parametrize("command", ["shrink", "renumber --policy stable"])
-def test_spare_that_a_change_has_used_comes_back(
-    run: Run, rings: str, command: str
-) -> None:
+def test_used_spare_becomes_a_spare_again(run: Run, rings: str, command: str) -> None:
     run("ranktable", "spares", rings, "--add", "s1", "--new", "-i")
 
     used = run("ranktable", *command.split(), rings, "--drop", "n1", "--tp", "8", "-i")
@@ -732,7 +730,7 @@ def test_dead_chip_is_replaced_by_a_spare_chip_of_its_node(
 
 
 @pytest.mark.parametrize("command", ["shrink --drop s1", "replace-node s1 n9 --new"])
-def test_spare_that_is_to_leave_is_said_to_be_one(
+def test_dropping_a_spare_says_that_it_is_a_spare(
     run: Run, rings: str, command: str
 ) -> None:
     run("ranktable", "spares", rings, "--add", "s1", "--new", "-i")

@@ -102,7 +102,7 @@ def test_order_without_a_ring_has_the_fewest_hops_of_all() -> None:
     }  # fmt: skip
 
 
-def test_search_gives_up_honestly() -> None:
+def test_search_that_stops_early_says_so() -> None:
     ring = linked("ring", 64, [(chip, (chip + 1) % 64) for chip in range(64)])
     rails = [(chip, chip + 2) for chip in range(62)]
     ladder = linked("ladder", 64, [*((c, c + 1) for c in range(0, 64, 2)), *rails])
@@ -119,7 +119,7 @@ def test_search_gives_up_honestly() -> None:
     assert (lucky.is_ring, lucky.is_proven) == (True, False)
     assert lost is not None
     assert (lost.chips, lost.is_proven) == (tuple(range(64)), False)
-    assert process_time() - began < 10
+    assert process_time() - began < 50
 
 
 @pytest.mark.parametrize("chips", [(0, 1, 8), (0, -1)])

@@ -55,7 +55,7 @@ def shell(commands: Commands, line: str, folder: Path) -> Outcome:
         ([DROP_IN, "--device_id", "[[0..7]]"], {}, b""),
     ],
 )
-def test_a_fork_is_as_good_as_a_start(
+def test_forked_command_gives_the_output_of_a_started_one(
     command: Sequence[str],
     env: dict[str, str],
     given: bytes,
@@ -80,7 +80,7 @@ def test_a_fork_is_as_good_as_a_start(
     assert outcomes[0] == outcomes[1]
 
 
-def test_what_is_long_goes_in_and_out_whole(commands: Commands, tmp_path: Path) -> None:
+def test_long_input_and_output_are_complete(commands: Commands, tmp_path: Path) -> None:
     devices = ",".join('{"device_id":"0x1","rank":"0"}' for _ in range(5_000))
     data = f'{{"version":"1.0","node_list":[{{"device_list":[{devices}]}}]}}'
     done = commands.run(
@@ -96,7 +96,7 @@ def test_what_is_long_goes_in_and_out_whole(commands: Commands, tmp_path: Path) 
     assert done.out.count(b"0x1") >= 5_000
 
 
-def test_one_command_leaves_nothing_to_the_next(
+def test_command_leaves_no_state_for_the_next(
     commands: Commands, tmp_path: Path
 ) -> None:
     def validate(**env: str) -> int:
@@ -137,7 +137,7 @@ def test_a_shell_finds_the_forks_first(commands: Commands, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("asked", ["explain", "mesh --help", "show big.json"])
-def test_whoever_reads_may_have_seen_enough(
+def test_command_ends_if_its_output_pipe_is_closed(
     commands: Commands, tmp_path: Path, asked: str
 ) -> None:
     dump(make_table([range(8)] * 999), tmp_path / "big.json")
@@ -157,9 +157,7 @@ def test_a_shell_may_close_a_stream(commands: Commands, tmp_path: Path) -> None:
     assert (done.status, done.err) == (0, "")
 
 
-def test_a_command_ends_with_whoever_asked_for_it(
-    commands: Commands, tmp_path: Path
-) -> None:
+def test_command_ends_if_its_caller_ends(commands: Commands, tmp_path: Path) -> None:
     command = [f"{commands.folder}/ranktable", "wait", "no.json", "--timeout", "600"]
     with start_process(command, pipes=["stderr"], cwd=tmp_path) as asker:
         assert asker.stderr is not None
@@ -179,7 +177,7 @@ def test_folder_goes_with_the_server() -> None:
     assert started.server.returncode == 0
 
 
-def test_who_asks_for_nothing_is_shown_the_help(commands: Commands) -> None:
+def test_without_a_command_the_help_is_shown(commands: Commands) -> None:
     done = shell(commands, "ranktable", commands.folder)
 
     assert (done.status, done.err) == (2, "")

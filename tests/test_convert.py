@@ -126,7 +126,7 @@ def test_what_has_no_place_in_the_result_is_named(
     assert done.err == f"note: left out of what the file says: {left_out}\n"
 
 
-def test_nothing_is_said_where_nothing_is_left_out(run: Run) -> None:
+def test_no_warning_if_nothing_is_left_out(run: Run) -> None:
     text = b"n1 slots=2\nn2 max_slots=2\n"
     done = convert(run, text, "--from", "openmpi-hostfile", "--to", "slurm-nodelist")
 

@@ -294,7 +294,7 @@ def test_node_without_chips_says_what_was_looked_for(tmp_path: Path) -> None:
 # Tools in trouble
 
 
-def test_tool_that_hangs_costs_its_time_and_no_more(tmp_path: Path) -> None:
+def test_hanging_tool_ends_at_its_timeout(tmp_path: Path) -> None:
     tree = sophgo_node(tmp_path, "n1", range(2))
     tree.install("tpu-smi", "sleep 60")
     start = time.monotonic()
@@ -321,7 +321,7 @@ def test_everything_that_a_hanging_tool_started_is_ended(tmp_path: Path) -> None
         time.sleep(0.02)
 
 
-def test_tool_that_floods_is_stopped(tmp_path: Path) -> None:
+def test_tool_with_endless_output_is_stopped(tmp_path: Path) -> None:
     tree = Tree(tmp_path, "n1")
     tree.install("tool", "exec yes")
 
@@ -341,7 +341,7 @@ def test_pipe_that_stays_open_after_the_tool_is_not_waited_for(tmp_path: Path) -
     assert time.monotonic() - start < 25
 
 
-def test_tool_reads_no_input_and_is_no_shell_line(tmp_path: Path) -> None:
+def test_tool_has_no_standard_input_and_no_shell(tmp_path: Path) -> None:
     tree = Tree(tmp_path, "n1")
     tree.install("tool", 'cat; for word in "$@"; do echo "<$word>"; done')
 
@@ -493,7 +493,7 @@ def test_probe_in_words(run: Callable[..., Outcome], tmp_path: Path) -> None:
     ]
 
 
-def test_hostile_files_reach_no_terminal(
+def test_control_characters_of_probed_files_are_escaped(
     run: Callable[..., Outcome], tmp_path: Path
 ) -> None:
     tree = sophgo_node(tmp_path / "n1", "n1\x1b[31m", range(1))

@@ -98,7 +98,7 @@ def _run_all(
 
 @pytest.mark.parametrize("disk", REASON)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_disk_that_takes_nothing_is_told_of_the_users_file(
+def test_disk_that_cannot_be_written_names_the_users_file(
     command: str, disk: str, ended: dict[str, list[object]]
 ) -> None:
     if f"{command} {disk}" not in ended:

@@ -162,7 +162,7 @@ DIFFERENCES = [
 
 @pytest.mark.parametrize("what", DIFFERENCES)
 @pytest.mark.parametrize("mode", ["first", "always"])
-def test_all_ranks_are_told_the_same_and_go_on(
+def test_all_ranks_raise_the_same_error_and_continue(
     trio: Pool, what: str, mode: str
 ) -> None:
     found = trio.returned(differ, what, env={"RANKTABLE_DIST_CHECK": mode})
@@ -241,7 +241,7 @@ def refuse_alone() -> object:
 
 @pytest.mark.deadline
 @pytest.mark.parametrize("mode", ["off", "first", "always"])
-def test_what_no_rank_can_do_is_refused_at_once(pair: Pool, mode: str) -> None:
+def test_call_that_no_rank_can_do_is_refused_at_once(pair: Pool, mode: str) -> None:
     env = {"RANKTABLE_DIST_CHECK": mode}
     found = pair.returned(refuse_alone, env=env)
 
@@ -286,7 +286,7 @@ def go_different_ways() -> object:
 
 
 @pytest.mark.parametrize("ranks", ["gloo-2", "gloo-3"], indirect=True)
-def test_ranks_that_part_later_are_told_while_they_wait(ranks: Pool) -> None:
+def test_ranks_that_differ_later_get_an_error_while_they_wait(ranks: Pool) -> None:
     found = ranks.returned(go_different_ways, is_last=True)
 
     for (kind, said), time_s in found:
@@ -303,7 +303,7 @@ def stay_away() -> object:
     return [told(dist.barrier, timeout_s=1.5), time.monotonic() - begin]
 
 
-def test_a_rank_that_does_not_come_to_a_barrier_is_named(ranks: Pool) -> None:
+def test_rank_that_does_not_reach_a_barrier_is_named(ranks: Pool) -> None:
     found = ranks.returned(stay_away, is_last=True)
 
     last = ranks.world_size - 1
@@ -323,7 +323,7 @@ def come_late() -> object:
     return found
 
 
-def test_a_rank_that_comes_too_late_is_told_the_same(pair: Pool) -> None:
+def test_late_rank_gets_the_same_error(pair: Pool) -> None:
     first, second = pair.returned(come_late)
 
     assert first == second
@@ -339,9 +339,7 @@ def miss_a_collective() -> object:
 
 
 @pytest.mark.parametrize("mode", ["first", "always"])
-def test_a_rank_that_does_not_come_to_a_collective_is_named(
-    trio: Pool, mode: str
-) -> None:
+def test_rank_that_does_not_reach_a_collective_is_named(trio: Pool, mode: str) -> None:
     env = {"RANKTABLE_DIST_CHECK": mode}
     missing = "rank 1 did not reach collective 1"
     others = "the others call all_reduce of shape (1,) float32 (sum)"
@@ -393,7 +391,7 @@ def alternate() -> object:
 
 
 @pytest.mark.parametrize("mode", ["off", "first", "always"])
-def test_ranks_may_part_in_their_places_only(ranks: Pool, mode: str) -> None:
+def test_ranks_may_differ_in_source_locations_only(ranks: Pool, mode: str) -> None:
     found = ranks.returned(alternate, env={"RANKTABLE_DIST_CHECK": mode})
 
     expected = [[float(ranks.world_size), True]] * 4

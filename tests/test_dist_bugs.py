@@ -338,7 +338,9 @@ DISAGREEMENTS = [
 
 
 @pytest.mark.parametrize("what", DISAGREEMENTS)
-def test_b8_ranks_that_differ_are_told_alike_and_go_on(pair: Pool, what: str) -> None:
+def test_b8_ranks_that_differ_raise_the_same_error_and_continue(
+    pair: Pool, what: str
+) -> None:
     first, second = pair.returned(disagree, what)
 
     assert first == second

@@ -278,7 +278,7 @@ print("ended", flush=True)
 """
 
 
-def test_a_script_ends_though_what_it_has_begun_is_never_done(tmp_path: Path) -> None:
+def test_script_ends_although_its_transfers_never_end(tmp_path: Path) -> None:
     script = tmp_path / "leave.py"
     script.write_text(LEAVING)
     port = free_port()

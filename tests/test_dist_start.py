@@ -231,7 +231,7 @@ def test_another_launcher_than_the_one_named_is_refused(
     ],
     ids=str,
 )
-def test_a_place_to_meet_that_cannot_be_is_refused_at_once(
+def test_impossible_rendezvous_address_is_refused_at_once(
     monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any]
 ) -> None:
     for name, value in TORCHRUN.items():
@@ -241,7 +241,7 @@ def test_a_place_to_meet_that_cannot_be_is_refused_at_once(
         dist.init_dist("pytorch", "gloo", **arguments)
 
 
-def test_b11_a_list_of_nodes_is_no_shell_line(alone: Pool, tmp_path: Path) -> None:
+def test_b11_node_list_is_not_run_by_a_shell(alone: Pool, tmp_path: Path) -> None:
     made = tmp_path / "made"
     lines = {name: f"a;touch {made}" for name in SLURM if "NODELIST" in name}
     [_] = alone.call(join_as, "slurm", free_port(), env={**SLURM, **lines})

@@ -32,7 +32,7 @@ def shift_late() -> list[object]:
     return [*found, data.item()]
 
 
-def test_a_shift_waits_for_one_that_is_late(ranks: Pool) -> None:
+def test_shift_waits_for_a_late_rank(ranks: Pool) -> None:
     found = ranks.returned(shift_late)
 
     size = ranks.world_size
@@ -86,7 +86,7 @@ def reduce_from_two_places() -> object:
     return [work.wait().item(), time.monotonic() - begin < SOON_S]
 
 
-def test_who_has_begun_without_waiting_is_not_missed(ranks: Pool) -> None:
+def test_rank_with_an_asynchronous_call_is_not_reported_as_missing(ranks: Pool) -> None:
     found = ranks.returned(reduce_from_two_places)
 
     assert found == [[float(ranks.world_size), True]] * ranks.world_size
@@ -104,7 +104,7 @@ def take_turns_at_two_places() -> object:
 
 
 @pytest.mark.deadline
-def test_places_of_others_count_as_seen(trio: Pool) -> None:
+def test_source_locations_of_other_ranks_count_as_compared(trio: Pool) -> None:
     trio.returned(take_turns_at_two_places)
     found = trio.returned(take_turns_at_two_places)
 
@@ -124,7 +124,7 @@ def ask_early() -> object:
     return found
 
 
-def test_a_composition_has_not_ended_before_the_others_have_begun(
+def test_composed_collective_does_not_end_before_the_others_begin(
     gloo: Pool,
 ) -> None:
     found = gloo.returned(ask_early)
@@ -148,7 +148,7 @@ def come_when_others_look() -> list[float]:
     return found
 
 
-def test_who_comes_when_others_look_is_not_late(gloo: Pool) -> None:
+def test_rank_that_arrives_during_a_poll_is_not_late(gloo: Pool) -> None:
     assert gloo.returned(come_when_others_look) == [[3.0] * TURNS] * 3
 
 
@@ -192,7 +192,9 @@ def meet_in_two_ways() -> object:
     [coalesce_on_one, add_other_names, meet_in_two_ways],
     ids=lambda f: f.__name__,
 )
-def test_all_that_counts_is_compared(pair: Pool, call: Callable[[], object]) -> None:
+def test_every_part_of_a_call_is_compared(
+    pair: Pool, call: Callable[[], object]
+) -> None:
     first, second = pair.returned(call)
 
     assert first == second
@@ -209,7 +211,9 @@ def change_the_type() -> object:
 
 
 @pytest.mark.parametrize("backend", ["gloo"])
-def test_another_type_at_a_seen_place_is_told_to_all(pair: Pool, backend: str) -> None:
+def test_another_dtype_at_a_known_location_is_reported_to_all_ranks(
+    pair: Pool, backend: str
+) -> None:
     if pair.backend != backend:
         pytest.skip("only gloo lets a rank look around while it waits")
     first, second = pair.returned(change_the_type, is_last=True)
@@ -247,7 +251,7 @@ def give_up() -> list[object]:
     return [first, told(reduce)]
 
 
-def test_a_group_whose_ranks_went_different_ways_is_given_up(pair: Pool) -> None:
+def test_group_whose_ranks_differed_is_unusable(pair: Pool) -> None:
     if pair.backend != "gloo":
         pytest.skip("only gloo lets a rank look around while it waits")
     found = pair.returned(give_up, is_last=True)

@@ -106,7 +106,7 @@ def test_what_torch_does_alone_is_what_others_get(pair: Pool, check: str) -> Non
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_what_goes_directly_is_what_the_plan_has_as_it_is(table: str) -> None:
+def test_direct_calls_are_those_that_the_plan_leaves_unchanged(table: str) -> None:
     is_exact = backend_named(table).serves_cpu
     for dtype, reduction in product(DTYPES, REDUCTIONS):
         for operation in ("all_reduce", "reduce_scatter"):

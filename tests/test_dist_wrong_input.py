@@ -80,7 +80,7 @@ def give(what: str, is_all: bool) -> object:  # noqa: FBT001 - of a pool
 
 
 @pytest.mark.parametrize("what", sorted(_GIVEN))
-def test_what_one_rank_cannot_do_all_are_told(pair: Pool, what: str) -> None:
+def test_error_of_one_rank_is_raised_on_all_ranks(pair: Pool, what: str) -> None:
     found = pair.returned(give, what, False)  # noqa: FBT003 - of a pool
 
     message = found[0][0][1]
@@ -160,7 +160,7 @@ def test_a_folder_that_cannot_be_is_refused_alike(pair: Pool) -> None:
 
 
 @pytest.mark.parametrize("mode", ["off", "first"])
-def test_ranks_that_collect_in_different_ways_are_told(
+def test_ranks_that_collect_in_different_ways_raise_an_error(
     pair: Pool, tmp_path: Path, mode: str
 ) -> None:
     env = {"RANKTABLE_DIST_CHECK": mode}

@@ -320,7 +320,7 @@ def test_gen_refuses_a_chip_that_the_ring_has_not(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_gen_says_what_it_notes_once_a_code(run: Callable[..., Outcome]) -> None:
+def test_gen_prints_one_note_for_each_code(run: Callable[..., Outcome]) -> None:
     chips = str([list(range(17))] * 3)
     found = run("ranktable", "gen", "--device-id", chips, "-o", "table.json")
 

@@ -354,7 +354,7 @@ def test_number_of_chips_still_counts_chips() -> None:
     ("document", "codes"),
     [(table(1), {"RT290"}), (table(2, 1), {"RT289"}), (table(1, 1), set())],
 )
-def test_mindie_is_told_of_only_where_it_is_meant(
+def test_findings_about_mindie_need_a_table_for_mindie(
     document: Table, codes: set[str]
 ) -> None:
     meant = changed(

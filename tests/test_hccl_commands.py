@@ -767,7 +767,7 @@ def test_ranks_that_are_not_there_are_refused(run: Run, ranks: str) -> None:
     assert "--ranks" in done.err
 
 
-def test_digest_as_hccl_looks_past_the_form_of_1_0_and_not_of_2_0(
+def test_digest_as_hccl_ignores_the_form_of_1_0_but_not_of_2_0(
     run: Run, tmp_path: Path
 ) -> None:
     found = {}

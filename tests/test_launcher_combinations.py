@@ -718,7 +718,7 @@ LACKING: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize("name", LACKING)
-def test_process_without_a_rank_hears_what_to_do(name: str) -> None:
+def test_process_without_a_rank_is_told_what_to_do(name: str) -> None:
     env, words = LACKING[name]
     found = resolve_environment(env)
 

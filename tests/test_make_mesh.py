@@ -197,7 +197,7 @@ with init_process_group("gloo", timeout_s=30) as job:
     ]
 
 
-def test_ranks_with_other_layouts_are_told_at_once(tmp_path: Path) -> None:
+def test_ranks_with_other_layouts_get_an_error_at_once(tmp_path: Path) -> None:
     code = """
 from ranktable.layout import ParallelLayout
 with init_process_group("gloo", timeout_s=60) as job:
@@ -240,7 +240,7 @@ with init_process_group("gloo", timeout_s=60) as job:
     ], done
 
 
-def test_rank_0_does_not_end_before_the_others_know_that_all_agree(
+def test_rank_0_does_not_end_before_the_others_have_read_the_verdict(
     tmp_path: Path,
 ) -> None:
     # Rank 0 asks last and ends at once; the others look for its answer once a second.

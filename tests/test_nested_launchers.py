@@ -310,7 +310,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_told_is_refused(name: str) -> None:
+def test_ambiguous_environment_is_refused(name: str) -> None:
     env, code, variables = REFUSED[name]
     with pytest.raises(LaunchEnvironmentError) as raised:
         resolve_environment(env)
@@ -365,7 +365,7 @@ LACKING = [
 
 
 @pytest.mark.parametrize(("env", "missing", "words"), LACKING)
-def test_process_without_a_rank_hears_which_variable_is_missing(
+def test_process_without_a_rank_is_told_which_variable_is_missing(
     env: dict[str, str], missing: set[str], words: str
 ) -> None:
     found = resolve_environment(env)
@@ -386,7 +386,7 @@ def test_every_pair_of_the_relation_is_of_launchers_that_there_are() -> None:
     assert all(row.source for row in NESTINGS)
 
 
-def test_only_a_pair_that_the_environment_can_tell_goes_both_ways() -> None:
+def test_only_launchers_that_the_environment_distinguishes_may_be_reversed() -> None:
     pairs = {(i, o) for row in NESTINGS for i in row.inner for o in row.outer}
 
     assert {frozenset(pair) for pair in pairs if pair[::-1] in pairs} == {

@@ -164,7 +164,9 @@ def test_several_files_do_not_go_to_standard_output(folder: Path, run: Run) -> N
     assert sorted(folder.iterdir()) == before
 
 
-def test_facts_step_aside_for_a_file_on_standard_output(folder: Path, run: Run) -> None:
+def test_facts_go_to_standard_error_beside_a_file_on_standard_output(
+    folder: Path, run: Run
+) -> None:
     given = ["plan", *MAKES["plan"], "--hostfile"]
     done = run("ranktable", *given, "-")
     run("ranktable", *given, "hosts")

@@ -52,7 +52,7 @@ MOST_MODULES = 30
 """Modules of ours that a training process without a table may import."""
 
 
-def test_bring_up_without_a_table_loads_few_modules() -> None:
+def test_init_process_group_without_a_table_loads_few_modules() -> None:
     code = (
         "import sys; from ranktable.runtime import init_process_group; "
         "init_process_group('gloo'); "
@@ -409,7 +409,7 @@ def outcomes(
 
 
 @pytest.mark.deadline
-def test_rank_that_never_comes_is_named_by_all_others() -> None:
+def test_rank_that_never_connects_is_named_by_all_others() -> None:
     port = free_port()
     run_code("", 1)  # from now on torch has been imported
     found = outcomes(
@@ -446,7 +446,7 @@ rendezvous._hold = hold
 
 
 @pytest.mark.parametrize("timeout", ["timeout_s=7", "timeout_s=None"])
-def test_rank_that_is_gone_after_the_meeting_is_a_missing_peer(timeout: str) -> None:
+def test_rank_that_ends_after_the_rendezvous_is_a_missing_peer(timeout: str) -> None:
     port = free_port()
     gone = """
 from ranktable.runtime import process_group
@@ -486,7 +486,7 @@ def test_ranks_of_jobs_of_two_sizes_are_refused() -> None:
     assert "rank 2 expects 3 ranks, and rank 0 expects 2" in str(found[0][2])
 
 
-def test_ranks_with_different_tables_all_learn_who(tmp_path: Path) -> None:
+def test_every_rank_names_the_rank_with_a_different_table(tmp_path: Path) -> None:
     port = free_port()
     tables = []
     for name in ("a", "b"):  # the same chips on hosts of other names

@@ -865,7 +865,7 @@ def test_fault_ends_the_run_with_a_sentence_that_names_the_rank(
 
 
 @pytest.mark.torch
-def test_rank_that_comes_in_time_is_waited_for(tmp_path: Path) -> None:
+def test_late_rank_within_the_timeout_is_waited_for(tmp_path: Path) -> None:
     write(tmp_path, "s.py", ADD_UP)
     done = simulate(tmp_path, "--nproc", "2", "--fault", "late:1=1", "s.py")
 

@@ -56,7 +56,7 @@ def test_plugin_is_declared_for_pytest() -> None:
     assert declared[1] == PLUGIN
 
 
-def test_plugin_costs_other_projects_next_to_nothing() -> None:
+def test_plugin_imports_little_in_other_projects() -> None:
     code = f"import pytest, sys; before = {{*sys.modules}}; import {PLUGIN}; "
     done = run_python("-c", code + "print(*(set(sys.modules) - before))")
 

@@ -148,7 +148,7 @@ def test_start_of_a_rank_until_its_first_collective_passes_few_files(
         assert len(files) < FEW_FILES, files
 
 
-def test_mistakes_that_real_chips_do_not_tell_are_told_by_rank(
+def test_mistakes_that_real_chips_do_not_report_are_reported_by_rank(
     tmp_path: Path,
 ) -> None:
     run = Run(chips=((3, 1, 0),), timeout_s=30)

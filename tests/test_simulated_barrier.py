@@ -110,7 +110,7 @@ def gather(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Memb
     return start
 
 
-def test_ranks_that_do_the_same_pass_many_times(
+def test_ranks_with_the_same_calls_pass_many_times(
     gather: Callable[..., Members],
 ) -> None:
     members = gather(0, 1, 2, 3)
@@ -119,7 +119,7 @@ def test_ranks_that_do_the_same_pass_many_times(
     assert findings(members.run_folder) == []
 
 
-def test_rank_that_does_something_else_is_named_to_all_who_can_go_on(
+def test_rank_with_another_call_is_named_to_all_other_ranks(
     gather: Callable[..., Members],
 ) -> None:
     members = gather(0, 2, 5)
@@ -160,19 +160,19 @@ def test_rank_whose_process_has_ended_is_named_at_once(
     ]
 
 
-def test_rank_that_does_not_come_is_named_in_time_and_told_when_it_does(
+def test_rank_that_does_not_arrive_is_named_and_is_told_when_it_arrives(
     gather: Callable[..., Members],
 ) -> None:
-    members = gather(0, 1, 2, timeout_s=0.5)
+    members = gather(0, 1, 2, timeout_s=2)
     members.all()
     for member in (0, 1):
         members.tell(member, "barrier")
     answers = [members.answer(member) for member in (0, 1)]
     members.tell(2, "barrier")
 
-    sentence = "rank 2 did not reach barrier, collective 1 of the group, within 0.5 s"
+    sentence = "rank 2 did not reach barrier, collective 1 of the group, within 2 s"
     assert [said for said, _ in answers] == [sentence] * 2
-    assert all(0.5 <= time_s < 10 for _, time_s in answers)
+    assert 2 <= max(time_s for _, time_s in answers) < TIMEOUT_S
     assert members.answer(2)[0] == sentence
     assert members.all("barrier") == [sentence] * 3
 
@@ -244,7 +244,7 @@ def judged(
     return [(finding.severity, finding.rank, finding.message) for finding in found]
 
 
-def test_maps_that_fit_together_are_not_mentioned() -> None:
+def test_chip_maps_that_agree_give_no_finding() -> None:
     assert judged(claims(*[[3, 1, 0, 2]] * 4)) == []
     assert judged(claims(*[[1, 0, 0, 1]] * 4, nodes=[0, 0, 1, 1]), [[0, 1]] * 2) == []
 
@@ -258,7 +258,7 @@ def test_rank_with_another_map_is_named() -> None:
     assert judged(claims(right, right, other, right)) == [("error", 2, sentence)]
 
 
-def test_of_two_different_maps_neither_is_blamed() -> None:
+def test_with_two_different_maps_no_rank_is_called_wrong() -> None:
     assert judged(claims([0, 1], [1, 0])) == [
         (
             "error",

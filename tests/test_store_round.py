@@ -109,7 +109,7 @@ def test_texts_of_any_length_are_compared_and_removed(text: str) -> None:
     assert store.num_keys() == 0
 
 
-def test_all_hear_who_differs() -> None:
+def test_every_rank_gets_the_name_of_a_rank_that_differs() -> None:
     heard, _ = take_part(5, lambda rank: "milk" if rank in (2, 4) else "tea")
 
     assert set(heard.values()) == {
@@ -121,7 +121,7 @@ def test_all_hear_who_differs() -> None:
     }
 
 
-def test_all_hear_who_is_missing() -> None:
+def test_every_rank_gets_the_name_of_a_missing_rank() -> None:
     heard, _ = take_part(4, lambda _: "tea", who=[0, 3], time_s=0.2)
 
     [verdict] = set(heard.values())
@@ -130,7 +130,7 @@ def test_all_hear_who_is_missing() -> None:
     assert "ranks 1, 2 did not ask for their drink" in verdict.message
 
 
-def test_who_comes_late_hears_what_the_others_have_heard() -> None:
+def test_late_rank_gets_the_same_verdict_as_the_others() -> None:
     store = HashStore()
     first, _ = take_part(2, lambda _: "tea", who=[0], time_s=0.1, store=store)
     late, _ = take_part(2, lambda _: "tea", who=[1], time_s=5, store=store)
@@ -138,7 +138,7 @@ def test_who_comes_late_hears_what_the_others_have_heard() -> None:
     assert late[1] == first[0]
 
 
-def test_a_later_group_finds_nothing_of_one_that_failed() -> None:
+def test_failed_round_leaves_no_keys_for_a_later_group() -> None:
     store = HashStore()
     failed, _ = take_part(
         2,
@@ -159,7 +159,7 @@ def test_a_later_group_finds_nothing_of_one_that_failed() -> None:
     assert store.num_keys() == 0
 
 
-def test_an_urgent_difference_is_told_before_all_have_come() -> None:
+def test_urgent_difference_is_reported_before_all_ranks_are_connected() -> None:
     heard, _ = take_part(
         9, str, who=[3, 5], time_s=20, is_urgent=lambda first, own: first != own
     )
@@ -173,7 +173,7 @@ def test_two_processes_of_one_rank_are_named() -> None:
     assert {each.ranks for each in heard.values() if each} == {(1,)}
 
 
-def test_who_waits_makes_two_requests_a_second_at_most() -> None:
+def test_waiting_rank_makes_at_most_two_requests_a_second() -> None:
     store = HashStore()
     own = Counting(store)
     waiting = StoreRound(
@@ -206,7 +206,7 @@ def test_who_waits_makes_two_requests_a_second_at_most() -> None:
     assert store.num_keys() == 0
 
 
-def test_who_need_not_come_waits_for_nobody_and_is_told_later() -> None:
+def test_optional_rank_does_not_wait_and_gets_the_verdict_later() -> None:
     store = HashStore()
     found = []
 
@@ -241,7 +241,7 @@ def test_a_prefix_keeps_rounds_apart() -> None:
     assert store.num_keys() == 0
 
 
-def test_rank_0_goes_on_after_all_who_came_have_heard_what_differs() -> None:
+def test_rank_0_goes_on_after_all_connected_ranks_have_read_the_verdict() -> None:
     store, heard = HashStore(), threading.Event()
     first, other = (
         StoreRound(store=store, rank=rank, ranks=(0, 1), wording=SPEC)
@@ -266,7 +266,7 @@ def test_rank_0_goes_on_after_all_who_came_have_heard_what_differs() -> None:
     assert had_heard == 2  # the other one, and rank 0 itself
 
 
-def test_rank_0_does_not_wait_long_for_who_never_hears() -> None:
+def test_rank_0_does_not_wait_long_for_a_rank_that_never_reads_the_verdict() -> None:
     store, began = HashStore(), time.monotonic()
     first, other = (
         StoreRound(store=store, rank=rank, ranks=(0, 1), wording=SPEC)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.schema.check import WRAPPED, check, loads
-from ranktable.schema.diagnostic import counted, folded, printable, quoted
+from ranktable.schema.check import IN_MEMORY, WRAPPED, check_bytes, loads
+from ranktable.schema.diagnostic import Options, counted, folded, printable, quoted
 from ranktable.schema.format import (
     LAYOUT_KEY,
     SUPER_POD_KEY,
@@ -163,7 +163,8 @@ def convert_table(
         data = dumps(_stripped(given, target), format=target.name)
     except NotExpressibleError as error:
         raise ArgumentError(str(error)) from None
-    written = check(data, format=target.name).table
+    options_ = Options(format=target, is_table_wanted=True)
+    written = check_bytes(data, options_, file=IN_MEMORY).table
     assert written is not None  # noqa: S101 - dumps has judged it
     lost = tuple(losses(table, written))
     if options.device_ips is not None and written.nodes[0].devices[0].address:
@@ -585,11 +586,12 @@ def losses(before: RankTable, after: RankTable) -> Iterator[str]:
         yield f"{SUPER_POD_KEY} of {counted(len(pods), 'node')}"
     nodes: Counter[str] = Counter()
     devices: Counter[str] = Counter()
+    there = {d.rank: (node, d) for node in after.nodes for d in node.devices}
     for node in before.nodes:
-        there = after.node_of(node.devices[0].rank)
-        nodes.update(key for key in node.extra if key not in there.extra)
-        for device in node.devices:
-            devices.update(_lost_of(device, after.device_of(device.rank)))
+        kept = there[node.devices[0].rank][0].extra
+        nodes.update(key for key in node.extra if key not in kept)
+        pairs = ((device, there[device.rank][1]) for device in node.devices)
+        devices.update(key for one, other in pairs for key in _lost_of(one, other))
     for what, found in (("node", nodes), ("device", devices)):
         for key, number in found.items():
             if not _repeats(key, source):

@@ -213,10 +213,8 @@ def _reduce_together(
         (replace(operations, backend=members.backend_for(bucket[0].device)), bucket)
         for bucket in _buckets(members, tensors, bucket_bytes)
     ]
-    for (
-        on_backend,
-        bucket,
-    ) in buckets:  # all or none: if one is refused, none is reduced
+    # All or none: if one is refused, none is reduced.
+    for on_backend, bucket in buckets:
         on_backend.plan("all_reduce", bucket[0].dtype, op)
     works = []
     for on_backend, bucket in buckets:

@@ -267,65 +267,48 @@ def _by_itself(request: _CollectiveRequest, native: Operation) -> CollectivePlan
 
 
 def _reducing(request: _CollectiveRequest, reduction: str) -> CollectivePlan:
-    """Return the plan of a collective that reduces."""
-    backend, operation, dtype = request.backend, request.operation, request.dtype
-    if operation == "reduce_scatter":
-        return _reduce_scatter(request, reduction)
-    native = backend.operations.get(operation)
-    wire = choose_wire(native, dtype, reduction, is_exact=request.is_exact)
-    if native is not None and wire is not None:
-        times = "" if wire.cost == 1 else f" x {wire.cost:g}"
-        move = PlanStep(
-            action=f"{operation} of {wire.dtype} ({wire.reduction})",
-            volume=f"{_VOLUMES[operation]}{times}",
-        )
-        steps = (*_encoding(wire), move, *_decoding(wire, dtype, reduction))
-        return request.plan("native", native, *steps, reduction=reduction, wire=wire)
-    moves = request.native("all_gather")
-    wire = choose_wire(LOCAL, dtype, reduction)
-    if moves is None or wire is None:
-        raise request.refusal()
-    steps = (_GATHERING, _fold_of(reduction))
-    return request.plan(
-        "gather and fold", moves, *steps, reduction=reduction, wire=wire
-    )
+    """Return the plan of a collective that reduces: by the backend, or locally.
 
-
-def _reduce_scatter(request: _CollectiveRequest, reduction: str) -> CollectivePlan:
-    """Return its plan: the backend's own operation if that is better.
-
-    The other way exchanges the parts and reduces them locally. It sends the fewest
-    bytes, keeps the order of the ranks, can accumulate in a wider type and has every
-    reduction.
+    A reduce_scatter is done locally unless the backend's own is better. That sends the
+    fewest bytes, keeps the order of the ranks, can accumulate in a wider type and has
+    every reduction.
     """
-    dtype = request.dtype
-    native = request.backend.operations.get("reduce_scatter")
+    operation, dtype = request.operation, request.dtype
+    is_scatter = operation == "reduce_scatter"
+    native = request.backend.operations.get(operation)
     wire = choose_wire(native, dtype, reduction, is_exact=request.is_exact)
-    is_best = native is not None and request.is_even and not native.is_derived
-    if native and is_best and wire is not None and wire.encoding == "itself":
-        move = PlanStep(
-            action=f"reduce_scatter ({wire.reduction})",
-            volume=_VOLUMES["reduce_scatter"],
-        )
-        steps = (move, *_decoding(wire, dtype, reduction))
-        return request.plan("native", native, *steps, reduction=reduction, wire=wire)
-    moves = request.native("all_to_all")
-    wire = choose_wire(LOCAL, dtype, reduction)
+    if native is None or wire is None:
+        return _reducing_locally(request, reduction)
+    is_best = request.is_even and not native.is_derived and wire.encoding == "itself"
+    if is_scatter and not is_best:
+        return _reducing_locally(request, reduction)
+    times = "" if wire.cost == 1 else f" x {wire.cost:g}"
+    sent = "" if is_scatter else f" of {wire.dtype}"
+    move = PlanStep(
+        action=f"{operation}{sent} ({wire.reduction})",
+        volume=f"{_VOLUMES[operation]}{times}",
+    )
+    steps = (*_encoding(wire), move, *_decoding(wire, dtype, reduction))
+    return request.plan("native", native, *steps, reduction=reduction, wire=wire)
+
+
+def _reducing_locally(request: _CollectiveRequest, reduction: str) -> CollectivePlan:
+    """Return the plan to reduce what came from all ranks."""
+    is_scatter = request.operation == "reduce_scatter"
+    moves = request.native("all_to_all" if is_scatter else "all_gather")
+    wire = choose_wire(LOCAL, request.dtype, reduction)
     if moves is None or wire is None:
         raise request.refusal()
-    volume, padding = _VOLUMES["all_to_all"], list[PlanStep]()
-    if not (request.is_even or moves.has_uneven):
-        padding.append(PlanStep(action="pad to the largest part"))
-        volume = f"{volume}, n that of N parts as large as the largest"
-    exchange = PlanStep(action="all_to_all of the parts", volume=volume)
-    steps = (*padding, exchange, _fold_of(reduction))
-    return request.plan(
-        "exchange and fold", moves, *steps, reduction=reduction, wire=wire
-    )
-
-
-def _fold_of(reduction: str) -> PlanStep:
-    return PlanStep(action=f"{reduction} of what came, in the order of the ranks")
+    fold = PlanStep(action=f"{reduction} of what came, in the order of the ranks")
+    recipe: Recipe = "exchange and fold" if is_scatter else "gather and fold"
+    steps = [_GATHERING]
+    if is_scatter:
+        volume, padding = _VOLUMES["all_to_all"], list[PlanStep]()
+        if not (request.is_even or moves.has_uneven):
+            padding.append(PlanStep(action="pad to the largest part"))
+            volume = f"{volume}, n that of N parts as large as the largest"
+        steps = [*padding, PlanStep(action="all_to_all of the parts", volume=volume)]
+    return request.plan(recipe, moves, *steps, fold, reduction=reduction, wire=wire)
 
 
 def _encoding(wire: WireType) -> tuple[PlanStep, ...]:

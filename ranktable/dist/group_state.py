@@ -61,7 +61,8 @@ class GroupState:
         is_of_job: Whether the group is of a job that this package has joined.
         local_group: The group of the members on this node, once it was made.
         failure: Why the group cannot be used any more; None while it can.
-        unverified: Calls whose work may never be waited for.
+        unverified: Work of which calls are compared when it is waited for, which may
+            never be, and these calls.
         has_warned: Whether it was warned of too many different collectives.
     """
 
@@ -218,11 +219,6 @@ class GroupState:
                 for work in works:
                     work.wait()
             works.clear()
-
-    def keep_unverified(self, work: Work[Any], call: CollectiveCall) -> None:
-        """Keep a call that is compared when its work is waited for."""
-        if not call.is_completed():
-            self.unverified.append((ref(work), call))
 
     def check_dropped(self) -> None:
         """Finish comparisons of work that is not waited for.

@@ -64,29 +64,23 @@ def collect_results(  # noqa: PLR0913 - what scripts pass on
     """
     members = group_state(group)
     problem = _problem_of(results, size, device, tmpdir, order)
-    if members.is_single:
-        if problem is not None:
-            raise problem
-        lists: list[list[Any]] | None = [results]
-        lengths = [len(results)]
-    else:
-        means = "messages" if tmpdir is None else "files"
-        spec = f"of size {size} by {means}, {order}"
-        lengths = _gather_lengths(members, results, spec, problem)
-        if size is not None and size > sum(lengths):
-            lists = None  # the same on every rank: nothing has to be sent
-        elif tmpdir is None:
-            lists = _gather_by_messages(members, results)
-        else:
-            lists = _gather_by_files(members, results, Path(tmpdir))
-    if size is not None and size > sum(lengths):
+    means = "messages" if tmpdir is None else "files"
+    spec = f"of size {size} by {means}, {order}"
+    lengths = _gather_lengths(members, results, spec, problem)
+    if size is not None and size > sum(lengths):  # the same on every rank
         raise DistError(
             f"size is {size}, but there are {sum(lengths)} results: "
             f"{', '.join(map(str, lengths))} on the ranks"
         )
+    lists: list[list[Any]] | None = [results]
+    if not members.is_single:
+        if tmpdir is None:
+            lists = _gather_by_messages(members, results)
+        else:
+            lists = _gather_by_files(members, results, Path(tmpdir))
     if lists is None:
         return None
-    return _ordered(lists, order)[: size if size is not None else None]
+    return _ordered(lists, order)[:size]
 
 
 def _gather_lengths(

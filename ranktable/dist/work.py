@@ -17,6 +17,7 @@ from typing import (
     cast,
     overload,
 )
+from weakref import ref
 
 import torch
 
@@ -61,7 +62,8 @@ class Work(Generic[Result]):
             call = self._step
             if isinstance(call, CollectiveCall):
                 self._go_on()
-                members.keep_unverified(self, call)
+                if not call.is_completed():
+                    members.unverified.append((ref(self), call))
             self.begin()
             if self._error is not None:
                 raise self._error

@@ -293,7 +293,7 @@ class _ReadInput:
         format: Its format.
         name: Its name.
         data: Its bytes.
-        hostfile: Its hosts, None if its ranks are not those of one job.
+        hostfile: The hosts of a file of a launcher, None for a rank table.
         table: The rank table, None for a file of a launcher.
         left_out: What the file says about hosts that ``hostfile`` cannot express.
     """
@@ -301,7 +301,7 @@ class _ReadInput:
     format: LauncherFormat | Format
     name: str
     data: bytes
-    hostfile: Hostfile | None
+    hostfile: Hostfile | None = None
     table: RankTable | None = None
     left_out: tuple[str, ...] = ()
 
@@ -329,10 +329,7 @@ def _read(file: str | None, from_name: str | None, form: FindingsFormat) -> _Rea
         is_known = from_name not in (None, DEFAULT_TABLE)
         options = Options(limit=5, format=source if is_known else None)
         table = table_in(check_bytes(data, options, file=name))
-        hostfile = hostfile_from_table(table) if table.has_global_ranks else None
-        return _ReadInput(
-            format=source, name=name, data=data, hostfile=hostfile, table=table
-        )
+        return _ReadInput(format=source, name=name, data=data, table=table)
     reading = read_hostfile(data, source, file=name)
     return _ReadInput(
         format=source,
@@ -392,18 +389,21 @@ def _filtered(
     Raises:
         CommandError: A filter is wrong, or the file is not a hostfile of DeepSpeed.
     """
-    if source.hostfile is None:
+    hostfile = source.hostfile
+    if source.table is not None and source.table.has_global_ranks:
+        hostfile = hostfile_from_table(source.table)
+    if hostfile is None:
         name = source.table.format if source.table else source.format.name
         finding = no_global_ranks(name)
         raise CommandError(f"{source.name}: {finding.message}\nhelp: {finding.hint}")
     if include is None and exclude is None:
-        return source.hostfile
+        return hostfile
     if source.format.name != "deepspeed-hostfile":
         raise CommandError("--include and --exclude are for deepspeed-hostfile")
     if include is not None and exclude is not None:
         raise CommandError("give either --include or --exclude, not both")
     option = "--include" if exclude is None else "--exclude"
-    hostfile, choose = source.hostfile, deepspeed_hostfile.include
+    choose = deepspeed_hostfile.include
     if exclude is not None:
         choose = deepspeed_hostfile.exclude
     reading = read_text(

@@ -30,6 +30,7 @@ from ranktable.layout.arrangements import (
     by_domain,
     exchange,
     held_blocks,
+    is_contiguous,
     node_orders,
 )
 from ranktable.layout.change.assign import Chip, Place, assign
@@ -149,20 +150,17 @@ class Search:
         self.job = job
         self.size = len(job.places)
         self.members: dict[int, list[int]] = defaultdict(list)
+        held: dict[int, list[int]] = defaultdict(list)
         for index, chip in enumerate(job.chips):
             self.members[chip.node].append(index)
+            if chip.rank is not None:
+                held[chip.node].append(chip.rank)
         beyond = job.costs.boundaries[1:] if job.costs else ()
         self.kind = {
             node: (len(own), *(boundary.domains[node] for boundary in beyond))
             for node, own in self.members.items()
         }
-        self.firsts = {
-            node: min(
-                (rank for at in own if (rank := job.chips[at].rank) is not None),
-                default=_NEW,
-            )
-            for node, own in self.members.items()
-        }
+        self.firsts = {node: min(held.get(node, [_NEW])) for node in self.members}
         self.by_rank = sorted(self.members, key=self.firsts.__getitem__)
         self.alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for node in self.by_rank:
@@ -434,14 +432,10 @@ class Search:
         Moving such a part is never better: if another part takes its node, that costs
         at least as much there as the first part costs at its new node.
         """
-        starts = {ranks[0]: at for at, ranks in enumerate(parts)}
+        starts: dict[float, int] = {ranks[0]: at for at, ranks in enumerate(parts)}
         found = {}
         for node in nodes:
-            at = (
-                starts.get(int(self.firsts[node]))
-                if self.firsts[node] != _NEW
-                else None
-            )
+            at = starts.get(self.firsts[node])
             if at is not None and not any(self.inside.of(node, parts[at])[1]):
                 found[at] = node
         return found
@@ -504,18 +498,13 @@ class Search:
         return orders.is_complete
 
 
-def is_contiguous(domains: Sequence[int]) -> bool:
-    """Whether the nodes of every domain follow each other."""
-    runs = sum(map(int.__ne__, domains, domains[1:])) + 1
-    return runs == len(set(domains))
-
-
 def _block(ranks: Sequence[int | None], size: int) -> range | None:
     """Return so many consecutive ranks, None if they are not consecutive."""
     known = [rank for rank in ranks if rank is not None]
     if len(known) < size or max(known) - min(known) != size - 1:
         return None
-    return range(min(known), min(known) + size)
+    first = min(known)
+    return range(first, first + size)
 
 
 def _width(costs: CostModel | None) -> int:

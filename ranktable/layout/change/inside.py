@@ -160,8 +160,7 @@ class Inside:
 
     def _is_elsewhere(self, block: Sequence[int], ranks: Sequence[int]) -> bool:
         """Whether no chip of a node has one of these ranks, so that all change."""
-        here = set(ranks)
-        return not any(self.chips[at].rank in here for at in block)
+        return set(ranks).isdisjoint([self._ranks[at] for at in block])
 
     def _assigned(self, block: Sequence[int], ranks: Sequence[int]) -> list[int]:
         place_of = {rank: place for place, rank in enumerate(ranks)}

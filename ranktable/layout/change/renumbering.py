@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from enum import Enum
-from itertools import accumulate, groupby, islice, permutations
+from itertools import accumulate, groupby, islice, permutations, starmap
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.layout.change.arrange import is_contiguous
+from ranktable.layout.arrangements import is_contiguous
 from ranktable.layout.change.assign import Place
 from ranktable.layout.change.rebuilt import (
     joined,
@@ -107,7 +107,7 @@ def renumbered(  # noqa: PLR0913 - each is a part of the question
     if layouts is not None:
         known, after = layouts
         before = [] if known is None else roles(known)
-        places = [Place(role=role, copy=copy) for role, copy in roles(after)]
+        places = list(starmap(Place, roles(after)))
     return rearranged(table, left, [], before, places, site=site, layout=after)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 from ranktable.layout.change.arrange import ArrangementRequest, arrange
@@ -174,7 +175,7 @@ def _resized(  # noqa: PLR0913, PLR0917 - each is a part of the question
     site: Site,
 ) -> Resized:
     before, after = (roles(layout, kept) for layout in layouts)
-    places = [Place(role=role, copy=copy) for role, copy in after]
+    places = list(starmap(Place, after))
     found, is_optimal = rearranged(
         table, left, more, before, places, site=site, layout=layouts[1]
     )
@@ -207,11 +208,16 @@ def rearranged(  # noqa: PLR0913 - each is a part of the question
     devices = [*left, *(node.devices for node in more)]
     chips = [(place, device) for place, own in enumerate(devices) for device in own]
     own = sum(map(len, left))
-    known = []
-    for at, (place, device) in enumerate(chips):
-        role, copy = before[device.rank] if before and at < own else (None, None)
-        rank = device.rank if at < own else None
-        known.append(Chip(rank, role, copy, home[place], device.device_id))
+    held: Sequence[tuple[Hashable, int | None]]
+    held = before or [(None, None)] * table.rank_end
+    known = [
+        Chip(device.rank, *held[device.rank], home[place], device.device_id)
+        for place, device in chips[:own]
+    ]
+    known += [
+        Chip(None, None, None, home[place], device.device_id)
+        for place, device in chips[own:]
+    ]
     costs = None
     if layout is not None:
         costs = CostModel(layout, site.flows(layout), site.boundaries(table, every))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable
+    from collections.abc import Collection, Hashable, Iterable
 
     from ranktable.layout.parallel import ParallelLayout
 
@@ -40,7 +40,8 @@ def roles(
         for axis in EXPERTS
         if layout.ep > 1 and axis in layout.axes and axis not in grid
     ]
-    held = zip(*(_places(layout, axes) for axes in (inside, *apart)), strict=True)
+    places = [_places(layout, axes) for axes in (inside, *apart)]
+    held: Iterable[Hashable] = zip(*places, strict=True) if apart else places[0]
     return list(zip(held, _places(layout, outside), strict=True))
 
 
