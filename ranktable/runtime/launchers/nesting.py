@@ -67,8 +67,9 @@ NESTINGS = (
     Nesting(
         inner=_WORKERS,
         outer=(*_MANAGERS, *_MPI, *_PRRTE),
-        source="srun or mpirun starts one agent per node: Lightning-AI/pytorch-lightning"
-        "#18618; Cray EX: SchedMD/slurm, mpi_cray_shasta.c",
+        source="srun or mpirun starts one agent per node: "
+        "Lightning-AI/pytorch-lightning#18618; Cray EX: SchedMD/slurm, "
+        "mpi_cray_shasta.c",
     ),
     Nesting(
         inner=(*_MPI, *_PRRTE),
