@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# torch 2.13.0 exactly: looser wishes may resolve to builds of several gigabytes.
+# torch 2.13.0 exactly: a range of versions may select builds of several gigabytes.
 TORCH := torch==2.13.0
 DEMO := $(or $(TMPDIR),/tmp)/ranktable-demo-$(shell id -u)
 
@@ -11,11 +11,11 @@ DEMO := $(or $(TMPDIR),/tmp)/ranktable-demo-$(shell id -u)
 unexport PYTHONDONTWRITEBYTECODE
 FAST := not torch and not slow
 PYTEST := $(BIN)/python -m pytest -q
-# One worker more than there are cores, since some wait for a while. Tests of one
-# xdist_group share what they made in one process.
+# One worker more than there are cores, because some tests wait. Tests of one xdist_group
+# share a process.
 WORKERS := $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
 PARALLEL := $(PYTEST) -n $(WORKERS) --dist loadgroup
-# What measures how late something comes runs by itself, after all else.
+# Tests that measure deadlines run alone, after all other tests.
 ALONE := $(PYTEST) -m 'deadline and not slow' \
 	$(shell grep -rl --include='test_*.py' 'mark[.]deadline' tests)
 
@@ -33,8 +33,8 @@ $(VENV)/torch: $(VENV)/base
 	$(BIN)/python -m pip install --quiet '$(TORCH)' numpy
 	touch $@
 
-# What benchmarks and tests are held against, as far as nothing else needs it: libraries
-# with the same functions, and Kubernetes' own schemas, which are large.
+# What only comparisons need: libraries with the same functions, and Kubernetes' own
+# schemas, which are large.
 $(VENV)/rivals: $(VENV)/torch Makefile
 	$(BIN)/python -m pip install --quiet kubernetes-validate==1.37.0
 	$(BIN)/python -m pip install --quiet --no-deps \

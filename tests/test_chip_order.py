@@ -119,7 +119,7 @@ def test_search_that_stops_early_says_so() -> None:
     assert (lucky.is_ring, lucky.is_proven) == (True, False)
     assert lost is not None
     assert (lost.chips, lost.is_proven) == (tuple(range(64)), False)
-    assert process_time() - began < 10
+    assert process_time() - began < 50
 
 
 @pytest.mark.parametrize("chips", [(0, 1, 8), (0, -1)])

@@ -323,7 +323,7 @@ def test_commands_that_prepare_a_script_are_left_out() -> None:
 
 
 FILLED_BYTES = 1 << 22
-WITHOUT_PROGRESS_S = 5
+WITHOUT_PROGRESS_S = 50
 
 
 @pytest.mark.parametrize(

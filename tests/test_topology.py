@@ -174,7 +174,7 @@ def test_suggestions_are_found_or_given_up_within_their_budget(
     began = process_time()
 
     assert suggest(order, box)
-    assert process_time() - began < 5  # minutes without the budget
+    assert process_time() - began < 25  # minutes without the budget
 
 
 def test_matrix_of_more_chips_than_the_limit_is_refused(tmp_path: Path) -> None:

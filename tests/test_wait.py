@@ -322,13 +322,13 @@ def test_unsound_table_is_shown_when_time_is_up(
 ) -> None:
     text = TEXT.replace('"rank":"3"', '"rank":"2"').replace('rank":"3"', 'rank":"2"')
     (tmp_path / "t.json").write_text(text)
-    options = ("--timeout", "0.3", "--interval", "0.1")
+    options = ("--timeout", "1.5", "--interval", "0.1")
     done = run("ranktable", "wait", "t.json", *options)
     data = run("ranktable", "wait", "t.json", *options, "--format", "json")
 
     assert done.status == data.status == 2
     assert "t.json:33:28: error[RT202]" in done.out
-    assert 'gave up on t.json after 0.3 s: rank "2" is assigned' in done.err
+    assert 'gave up on t.json after 1.5 s: rank "2" is assigned' in done.err
     assert json.loads(data.out)["totals"]["by_code"]["RT202"] == 1
 
 
@@ -410,7 +410,7 @@ def test_waiting_costs_next_to_nothing(content: bytes | None, tmp_path: Path) ->
     costs = [waiting_cost_s(tmp_path, seconds) for seconds in (0.1, 3.1)]
 
     # Three seconds of waiting; a busy loop would take all of them.
-    assert costs[1] - costs[0] < 0.5
+    assert costs[1] - costs[0] < 1.5
 
 
 def waiting_cost_s(folder: Path, timeout_s: float) -> float:

@@ -238,6 +238,12 @@ def held_blocks(owners: Owners) -> Blocks:
     return [(owners[run.start], len(run)) for run in blocks_of(owners)]
 
 
+def is_contiguous(domains: Sequence[int]) -> bool:
+    """Whether the nodes of every domain follow each other."""
+    runs = sum(map(int.__ne__, domains, domains[1:])) + 1
+    return runs == len(set(domains))
+
+
 def by_domain(
     costs: CostModel, order: Sequence[int], sizes: Mapping[int, int]
 ) -> list[int]:

@@ -186,26 +186,17 @@ class CostModel:
         """Return the bytes that cross one boundary in a step.
 
         Args:
-            owners: The node of every rank, or of every block of ranks.
+            owners: The node of every rank, or of every block of ranks. What ranks
+                that are ``LOST`` would send is not counted.
             boundary: The boundary.
             width: Ranks of a block.
         """
-        domain_of = list(map(boundary.domains.__getitem__, owners))
+        domains = (*boundary.domains, LOST)  # the last one has the index LOST
+        domain_of = list(map(domains.__getitem__, owners))
         wider = _width(domain_of)
         return sum(
             _bytes_across(flow, members.groups, domain_of[::wider], width * wider)
             for flow, members in zip(self.flows, self.members, strict=True)
-        )
-
-    def totals_of_left(self, owners: Owners) -> tuple[float, ...]:
-        """Return the same as ``totals`` between ranks that are not ``LOST``."""
-        domains = [(*one.domains, LOST) for one in self.boundaries]
-        return tuple(
-            sum(
-                _bytes_across_left(flow, members.groups, [one[at] for at in owners])
-                for flow, members in zip(self.flows, self.members, strict=True)
-            )
-            for one in domains
         )
 
     @cached_property
@@ -295,42 +286,24 @@ def _bytes_across(
     times = len(groups) // len(blocks)
     if flow.pattern is Pattern.ALL_TO_ALL:
         times *= groups.group_size // blocks.group_size
-    pairs = blocks.group_size**2 * len(blocks)
-    parts = blocks.parts_of(domain_of)
-    return times * _bytes_of(flow, parts, blocks, pairs, len(blocks))
-
-
-def _bytes_across_left(flow: Flow, groups: Groups, domain_of: Sequence[int]) -> float:
-    """Return the same between the ranks that are left."""
-    parts = [
-        left
-        for part in groups.parts_of(domain_of)
-        if (left := [domain for domain in part if domain != LOST])
-    ]
-    pairs = sum(len(part) ** 2 for part in parts)
-    return _bytes_of(flow, parts, groups, pairs, len(parts))
-
-
-def _bytes_of(
-    flow: Flow,
-    parts: Iterable[Sequence[int]],
-    groups: Groups,
-    pairs: int,
-    num_groups: int,
-) -> float:
-    """Return what groups send, given the domains of their members and their number."""
+    parts: Iterable[Sequence[int]] = blocks.parts_of(domain_of)
+    if LOST in domain_of:
+        left = ([at for at in part if at != LOST] for part in parts)
+        parts = [part for part in left if part]
     if flow.pattern in (Pattern.CHAIN, Pattern.RING):
         edges = wraps = 0
         for part in parts:
             edges += sum(map(ne, part, part[1:]))
             wraps += part[0] != part[-1]
         wrap = flow.size_bytes if flow.pattern is Pattern.RING else flow.wrap_bytes
-        return float(edges * flow.size_bytes + wraps * wrap)
+        return times * float(edges * flow.size_bytes + wraps * wrap)
     if flow.pattern is Pattern.ALL_TO_ALL:
-        held = sum(n * n for part in parts for n in Counter(part).values())
-        return flow.size_bytes / groups.group_size * (pairs - held)
-    touched = sum(map(len, map(set, parts)))
-    return (touched - num_groups) * flow.per_domain
+        pairs = 0
+        for part in parts:
+            pairs += len(part) ** 2 - sum(n * n for n in Counter(part).values())
+        return times * (flow.size_bytes / blocks.group_size * pairs)
+    touched = list(map(len, map(set, parts)))
+    return times * ((sum(touched) - len(touched)) * flow.per_domain)
 
 
 def local_ranks(owners: Owners) -> list[int]:

@@ -16,6 +16,7 @@ from ranktable.layout.arrangements import (
     exchange,
     free_orders,
     from_order,
+    is_contiguous,
     node_orders,
 )
 from ranktable.layout.boundaries import node_boundary, smallest_first
@@ -282,7 +283,7 @@ class _Choice:
         if self.spread is not None:
             is_worse = False  # a spread placement may send more
         return not is_worse and all(
-            _is_contiguous([boundary.domains[node] for node in tried.owners])
+            is_contiguous([boundary.domains[node] for node in tried.owners])
             for boundary in self.costs.boundaries
             if boundary.is_contiguous
         )
@@ -309,8 +310,3 @@ def _different(placements: Iterable[Owners]) -> list[Owners]:
         if len(found) == MAX_STARTS:
             break
     return list(found.values())
-
-
-def _is_contiguous(domains: Sequence[int]) -> bool:
-    runs = sum(map(int.__ne__, domains, domains[1:])) + 1
-    return runs == len(set(domains))

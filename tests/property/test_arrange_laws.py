@@ -9,8 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ranktable.layout import ParallelLayout
+from ranktable.layout.arrangements import is_contiguous
 from ranktable.layout.boundaries import make_boundary
-from ranktable.layout.change.arrange import ArrangementRequest, arrange, is_contiguous
+from ranktable.layout.change.arrange import ArrangementRequest, arrange
 from ranktable.layout.change.assign import Chip, Place
 from ranktable.layout.change.roles import roles
 from ranktable.layout.change.site import Site

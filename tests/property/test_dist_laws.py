@@ -176,7 +176,7 @@ def test_reductions_are_exact(ranks: Pool, op: str, data: st.DataObject) -> None
     root = data.draw(st.integers(0, len(members) - 1))
     arguments = (members, values, dtype, op, shape, layouts, root)
 
-    found = ranks.returned(reduce_all_ways, *arguments, timeout_s=8)
+    found = ranks.returned(reduce_all_ways, *arguments)
 
     columns = [list(column) for column in zip(*values, strict=True)]
     total = [exact(column, dtype, op) for column in columns]

@@ -30,6 +30,7 @@ from ranktable.layout.arrangements import (
     by_domain,
     exchange,
     held_blocks,
+    is_contiguous,
     node_orders,
 )
 from ranktable.layout.change.assign import Chip, Place, assign
@@ -495,12 +496,6 @@ class Search:
                 return False
             self._try(blocks)
         return orders.is_complete
-
-
-def is_contiguous(domains: Sequence[int]) -> bool:
-    """Whether the nodes of every domain follow each other."""
-    runs = sum(map(int.__ne__, domains, domains[1:])) + 1
-    return runs == len(set(domains))
 
 
 def _block(ranks: Sequence[int | None], size: int) -> range | None:

@@ -6,7 +6,7 @@ from enum import Enum
 from itertools import accumulate, groupby, islice, permutations, starmap
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.layout.change.arrange import is_contiguous
+from ranktable.layout.arrangements import is_contiguous
 from ranktable.layout.change.assign import Place
 from ranktable.layout.change.rebuilt import (
     joined,

@@ -126,11 +126,9 @@ def crossed(
             for device in node.devices:
                 owners[device.rank] = at
         costs = CostModel(layout, site.flows(layout), boundaries)
-        has_gaps = table.world_size < layout.world_size
-        totals = (costs.totals_of_left if has_gaps else costs.totals)(owners)
         names = [boundary.name for boundary in boundaries]
-        sides.append(dict(zip(names, totals, strict=True)))
-    if not has_gaps:
+        sides.append(dict(zip(names, costs.totals(owners), strict=True)))
+    if LOST not in owners:
         sizes = [len(node.devices) for node in table.nodes]
         bounds = {
             boundary.name: lower_bound(layout, costs.flows, boundary.num_ranks(sizes))
