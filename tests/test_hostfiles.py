@@ -297,6 +297,8 @@ def test_more_than_the_limit_is_refused_at_once(name: str, text: str) -> None:
         ),
         ("echo torchrun --nnodes 2\ntorchrun --nnodes 2 t.py\n", ["torchrun"]),
         ("cd /w && torchrun --nnodes 2 t.py\n", ["torchrun"]),
+        ("#!/bin/sh\npip install x\nif a; then\n\ttorchrun $X\nfi\n", ["torchrun"]),
+        ("#!/bin/sh\nA=$(b | c)\npython t.py\n", []),
         ("V=.venv\nall:\n\ttorchrun --nproc-per-node 2 train.py\n", []),
         ("echo torchrun --nnodes 2\n", []),
         ("- paddle.distributed.launch is the launcher of Paddle\n", []),
@@ -308,18 +310,24 @@ def test_a_command_of_a_launcher_is_more_than_its_name(
     assert [form.name for form in detect_formats(text)] == names
 
 
-def test_commands_that_prepare_a_script_are_left_out() -> None:
-    script = "#!/bin/bash\nset -e\nexport A=1 B=2\nC=3\ncd /w\nulimit -n 9; sleep 1\n"
+@pytest.mark.parametrize(
+    "start",
+    [
+        "set -e\nexport A=1 B=2\nC=3\ncd /w\nulimit -n 9; sleep 1\n",
+        "#!/bin/bash -e\n#SBATCH -N 2\npip install -q x\nA=$(b c | head -n 1)\n",
+    ],
+)
+def test_other_commands_of_a_script_are_left_out(start: str) -> None:
     torchrun = "torchrun --nnodes 2 --nproc-per-node 4 train.py"
 
-    read = read_hostfile(f"{script}{torchrun}\necho done\n")
-    wrong = read_hostfile(f"{script}{torchrun}\ntorchrn train.py\n")
-    sets_options = read_hostfile(f"export PET_NNODES=2\n{torchrun}\n", "torchrun")
+    read = read_hostfile(f"{start}{torchrun}\necho done\n")
+    sets_options = read_hostfile(f"{start}export PET_NNODES=2\n{torchrun}\n")
+    listed = read_hostfile(f"{torchrun}\npip install -q x\n")
 
     assert read.hostfile is not None
     assert [host.slots for host in read.hostfile.hosts] == [4, None]
-    assert [one.code for one in wrong.report.diagnostics] == ["RT130"]
     assert [one.code for one in sets_options.report.diagnostics] == ["RT130"]
+    assert [one.code for one in listed.report.diagnostics] == ["RT130"]
 
 
 FILLED_BYTES = 1 << 22

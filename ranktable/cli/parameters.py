@@ -48,8 +48,8 @@ NewTableOption = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help=f"By default ${VARIABLE}, else {DEFAULT_FILE}, or hccl.json for a table "
-        "of Ascend; - prints the table.",
+        help=f"By default ${VARIABLE}, else {DEFAULT_FILE}; hccl.json for a table of "
+        "Ascend, rank_table.json for those of other vendors; - prints the table.",
     ),
 ]
 OutputOption = Annotated[

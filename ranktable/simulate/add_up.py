@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
-import msgspec
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ranktable.simulate.launch import launch
 from ranktable.simulate.processes import run_folder
 from ranktable.simulate.simulated_run import RunFinding
+from ranktable.simulate.spawned import command_of, returned, task_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from ranktable.simulate.launch import RunOutcome
     from ranktable.simulate.processes import Signals
@@ -24,7 +23,8 @@ TENSOR_LENGTH = 4
 """Number of elements, all of them one; as in the script of SOPHGO's manual."""
 
 
-class Contribution(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contribution:
     """The result of one rank.
 
     Attributes:
@@ -42,41 +42,23 @@ class Contribution(msgspec.Struct, frozen=True, kw_only=True):
     time_s: float
 
 
-def leave(folder: Path, contribution: Contribution) -> None:
-    """Write the result of a rank."""
-    draft = folder / f"{contribution.rank}.draft"
-    draft.write_bytes(msgspec.json.encode(contribution))
-    # Atomically, because the job may end at any moment.
-    draft.rename(draft.with_suffix(".json"))
-
-
-def contributions(folder: Path) -> dict[int, Contribution]:
-    """Return the results of the ranks, by rank."""
-    left = (
-        msgspec.json.decode(path.read_bytes(), type=Contribution)
-        for path in folder.glob("*.json")
-    )
-    return {found.rank: found for found in left}
-
-
-BUILT_IN = "ranktable.simulate.built_in"
-
-
 def add_up(
     plan: Simulation, signals: Signals
 ) -> tuple[RunOutcome, dict[int, Contribution]]:
-    """Run the built-in script; return the outcome, and each rank's result.
+    """Let every chip contribute ones; return the outcome, and each rank's result.
 
     Args:
-        plan: The run, whose script is ``BUILT_IN``.
+        plan: The run, without a script.
         signals: The signals that the launcher has received.
     """
+    # By its name and file: it needs torch, so only ranks import it.
+    file = Path(__file__).with_name("built_in.py")
+    task = task_named("contribute", f"{__package__}.built_in", str(file))
     with run_folder() as folder:
-        results = folder / "results"
-        results.mkdir()
-        plan = replace(plan, arguments=(str(results),), keeps_output=True)
-        outcome = launch(plan, folder, signals)
-        found = contributions(results)
+        module, *arguments = command_of(task, folder)
+        plan = replace(plan, script=module, arguments=arguments, is_module=True)
+        outcome = launch(replace(plan, keeps_output=True), folder, signals)
+        found: dict[int, Any] = returned(folder)
     wrong = _wrong_sums(found, plan.table.world_size)
     return replace(outcome, findings=(*outcome.findings, *wrong)), found
 

@@ -17,7 +17,7 @@ from zlib import crc32
 
 import msgspec
 
-from ranktable.simulate.shared_state import TEXT_BYTES, SharedState, start_time
+from ranktable.simulate.shared_state import TEXT_BYTES, SharedState
 from ranktable.simulate.simulation_error import SimulationError, rank_list, reported
 
 if TYPE_CHECKING:
@@ -209,10 +209,7 @@ class RendezvousBarrier:
 
     def _ended(self, members: Sequence[int]) -> list[int]:
         return [
-            group_rank
-            for group_rank in members
-            if (process := self._state.process_of(group_rank)) is not None
-            and start_time(process.pid) != process.start_time
+            group_rank for group_rank in members if self._state.has_ended(group_rank)
         ]
 
     def _left(self, members: Sequence[int]) -> list[int]:

@@ -1,7 +1,6 @@
 """The built-in script, for a run without one: every chip contributes ones.
 
-It does the same as the script of SOPHGO's manual. Only ranks import it; each writes its
-result into the folder that is its argument.
+It does the same as the script of SOPHGO's manual. Only ranks import it.
 """
 
 from __future__ import annotations
@@ -10,24 +9,22 @@ import importlib
 import os
 import sys
 import time
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
 from ranktable import read_rank_table
-from ranktable.simulate.add_up import TENSOR_LENGTH, Contribution, leave
+from ranktable.simulate.add_up import TENSOR_LENGTH, Contribution
 from ranktable.simulate.simulated_run import current_run
 from ranktable.simulate.simulation_error import SimulationError
 
 
-def main() -> None:
-    """Join the group, add up, and write the result."""
+def contribute(rank: int) -> Contribution:
+    """Join the group, add up, and return the result."""
     _, run = current_run(os.environ)
     join = {"sophgo": _join_sccl, "ascend": _join_hccl}[run.vendor]
     try:
-        device = join(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
-        leave(Path(sys.argv[1]), _add_up(device))
+        return _add_up(rank, join(rank, int(os.environ["WORLD_SIZE"])))
     except SimulationError:
         sys.exit(1)  # the error is reported already, and the launcher prints it
 
@@ -53,20 +50,16 @@ def _join_hccl(rank: int, world_size: int) -> str:
     return device
 
 
-def _add_up(device: str) -> Contribution:
+def _add_up(rank: int, device: str) -> Contribution:
     tensor = torch.ones(TENSOR_LENGTH).to(device)
     dist.all_reduce(tensor.clone())  # the first one makes the connections
     start = time.perf_counter()
     dist.all_reduce(tensor, op=dist.ReduceOp.SUM)
     result = tensor.cpu().tolist()
     return Contribution(
-        rank=int(os.environ["RANK"]),
+        rank=rank,
         node_rank=int(os.environ["GROUP_RANK"]),
         device_id=tensor.device.index,
         result=result,
         time_s=time.perf_counter() - start,
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import TYPE_CHECKING, Literal, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.simulate.simulated_run import Fault
@@ -14,12 +14,10 @@ from ranktable.simulate.simulation_error import SimulationError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ranktable.simulate.simulated_run import Run
+    from ranktable.simulate.simulated_run import FaultKind, Run
 
 
-Kind = Literal["nojoin", "late", "hang", "die", "map", "shape"]
-
-FORMS: Mapping[Kind, str] = {
+FORMS: Mapping[FaultKind, str] = {
     "nojoin": "nojoin:RANK",
     "late": "late:RANK=SECONDS",
     "hang": "hang:RANK[@N]",

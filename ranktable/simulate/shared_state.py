@@ -12,7 +12,6 @@ import mmap
 import os
 import platform
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 # proc(5): the fields of /proc/PID/stat after the name, which is in parentheses and may
@@ -95,19 +94,6 @@ _LEFT = 1
 """In place of a process id: no rank is process 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
-    """A process, distinguished from later ones with the same id.
-
-    Attributes:
-        pid: Its process id.
-        start_time: When it started; see ``start_time``.
-    """
-
-    pid: int
-    start_time: int
-
-
 class SharedState:
     """The state that the members of a group share.
 
@@ -157,12 +143,11 @@ class SharedState:
         """Whether a member has left."""
         return self._pids[group_rank] == _LEFT
 
-    def process_of(self, group_rank: int) -> Process | None:
-        """Return the process of a member, None before it arrives and after it left."""
+    def has_ended(self, group_rank: int) -> bool:
+        """Whether the process of a member has ended, and the member had not left."""
         pid = self._pids[group_rank]
-        if pid in (0, _LEFT):
-            return None
-        return Process(pid, self._start_times[group_rank])
+        is_known = pid not in (0, _LEFT)  # 0 before it arrives
+        return is_known and start_time(pid) != self._start_times[group_rank]
 
     def arrivals(self, number: int) -> memoryview[int]:
         """Return the marks of all members at the barrier with this number."""

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ranktable.simulate.launch import RunOutcome
-    from ranktable.simulate.simulated_run import RunFinding
-    from ranktable.simulate.simulation import Profile, Vendor
+    from ranktable.simulate.simulated_run import Profile, RunFinding, Vendor
 
     Target = str | os.PathLike[str] | Callable[..., object]
 
@@ -83,16 +82,15 @@ class SimulatedChips:
             faults=faults,
         )
         with noted_signals() as signals, run_folder() as folder:
-            tasks = folder / "tasks"
-            tasks.mkdir()
             job = partial(Simulation, run=run, table=table, table_file=file)
-            plan = _plan(job, target, args, tasks)
+            plan = _plan(job, target, args, folder)
             refuse_missing_torch()
             outcome = launch(plan, folder, signals)
             self.findings = outcome.findings
-            _refuse_failure(outcome, tasks)
+            _refuse_failure(outcome, folder)
             if callable(target):
-                return spawned.returned(tasks, table.world_size)
+                results = spawned.returned(folder)
+                return [results[rank] for rank in range(table.world_size)]
             return printed(folder, table.world_size)
 
 
@@ -114,25 +112,26 @@ def _table(
 
 
 def _plan(
-    job: partial[Simulation], target: Target, args: tuple[object, ...], tasks: Path
+    job: partial[Simulation], target: Target, args: tuple[object, ...], folder: Path
 ) -> Simulation:
     """Return the plan of a job that runs a function or a script."""
     if callable(target):
-        spawned.write_task(tasks, spawned.task_of(target), args)
-        return job(script=spawned.__name__, arguments=(str(tasks),), is_module=True)
+        task = spawned.task_of(target)
+        module, *arguments = spawned.command_of(task, folder, *args)
+        return job(script=module, arguments=arguments, is_module=True)
     script = os.fspath(target)
     refuse_missing_script(script, job.keywords["run"].vendor, is_module=False)
     return job(script=script, arguments=tuple(map(str, args)), keeps_output=True)
 
 
-def _refuse_failure(outcome: RunOutcome, tasks: Path) -> None:
+def _refuse_failure(outcome: RunOutcome, folder: Path) -> None:
     """Raise if the job has failed."""
     if outcome.signum is not None:
         raise KeyboardInterrupt
     if not outcome.errors:
         return
     first = outcome.errors[0]
-    why = None if first.rank is None else spawned.raised(tasks, first.rank)
+    why = None if first.rank is None else spawned.raised(folder, first.rank)
     message = first.message
     if why is not None and not why.startswith(SimulationError.__name__):
         message = f"rank {first.rank} raised {why}"

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VARIABLE = "RANKTABLE_SIMULATE"
+Vendor = Literal["sophgo", "ascend"]
+Profile = Literal["doc", "source"]
+FaultKind = Literal["nojoin", "late", "hang", "die", "map", "shape"]
 _RUN, _FINDINGS = "run.json", "findings.jsonl"
 
 
@@ -37,7 +40,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
         delay_s: By how many seconds it joins late.
     """
 
-    kind: Literal["nojoin", "late", "hang", "die", "map", "shape"]
+    kind: FaultKind
     rank: int
     collective: int = 1
     delay_s: float = 0.0
@@ -57,8 +60,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         is_recorded: Whether ranks record what they send.
     """
 
-    vendor: Literal["sophgo", "ascend"] = "sophgo"
-    profile: Literal["doc", "source"] = "source"
+    vendor: Vendor = "sophgo"
+    profile: Profile = "source"
     is_strict: bool = False
     timeout_s: float = 60.0
     chips: tuple[tuple[int, ...], ...]

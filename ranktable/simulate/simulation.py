@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import make_table
@@ -12,7 +12,7 @@ from ranktable.cluster.hostfiles.hostfile import hostfile_from_table, refuse_int
 from ranktable.schema.diagnostic import counted
 from ranktable.schema.topology import SOPHGO_8
 from ranktable.simulate.faults import parse_fault
-from ranktable.simulate.simulated_run import Run
+from ranktable.simulate.simulated_run import Profile, Run, Vendor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,10 +78,6 @@ def ring_warning(nproc: int) -> str | None:
         f"the published box has {counted(CHIPS_OF_BOX, 'chip')}, so no ring of {nproc} "
         f"is known, which SCCL needs; the chips are used in the order 0 to {nproc - 1}"
     )
-
-
-Vendor = Literal["sophgo", "ascend"]
-Profile = Literal["doc", "source"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import os
 import pickle
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -53,27 +53,48 @@ def task_of(function: Callable[..., object]) -> Task:
             f"{name} cannot be called in another process; give a function that is at "
             "the top of a module"
         )
+    return task_named(name, module.__name__, file)
+
+
+def task_named(name: str, module: str, file: str) -> Task:
+    """Return the task that calls the function with a name, in a module with a file."""
     path = [entry for entry in sys.path if not entry.startswith(str(SIMULATED))]
-    return Task(module=module.__name__, file=file, name=name, path=path)
+    return Task(module=module, file=file, name=name, path=path)
 
 
-def write_task(folder: Path, task: Task, arguments: tuple[object, ...]) -> None:
-    """Write a task and the arguments that follow the rank."""
-    (folder / _TASK).write_bytes(msgspec.json.encode(task))
-    (folder / _ARGUMENTS).write_bytes(pickle.dumps(arguments))
+def command_of(task: Task, folder: Path, *arguments: object) -> tuple[str, str]:
+    """Write a task into the folder of a run.
+
+    Args:
+        task: The task.
+        folder: The folder.
+        arguments: The arguments that follow the rank.
+
+    Returns:
+        The module that does the task in each rank, and its argument.
+    """
+    tasks = _tasks(folder)
+    tasks.mkdir()
+    (tasks / _TASK).write_bytes(msgspec.json.encode(task))
+    (tasks / _ARGUMENTS).write_bytes(pickle.dumps(arguments))
+    return __name__, str(tasks)
 
 
-def returned(folder: Path, world_size: int) -> list[object]:
-    """Return the result of the function on each rank."""
-    return [
-        pickle.loads((folder / f"{rank}.pickle").read_bytes())  # noqa: S301 - our own
-        for rank in range(world_size)
-    ]
+def _tasks(folder: Path) -> Path:
+    return folder / "tasks"
+
+
+def returned(folder: Path) -> dict[int, Any]:
+    """Return the results of the function, by rank, of the ranks that have one."""
+    return {
+        int(path.stem): pickle.loads(path.read_bytes())  # noqa: S301 - our own
+        for path in _tasks(folder).glob("[0-9]*.pickle")
+    }
 
 
 def raised(folder: Path, rank: int) -> str | None:
     """Return the exception of a rank in one line, None if it raised none."""
-    path = folder / f"{rank}.raised"
+    path = _tasks(folder) / f"{rank}.raised"
     return path.read_text() if path.exists() else None
 
 
@@ -92,7 +113,9 @@ def main() -> None:
         said = " ".join(str(error).split())
         (folder / f"{rank}.raised").write_text(f"{type(error).__name__}: {said}")
         raise
-    (folder / f"{rank}.pickle").write_bytes(result)
+    draft = folder / f"{rank}.draft"
+    draft.write_bytes(result)
+    draft.rename(draft.with_suffix(".pickle"))  # whole, also if the job ends now
 
 
 def _module(task: Task) -> object:

@@ -24,7 +24,7 @@ from ranktable.cli.simulated_cluster import Vendor, announcement, cluster_of
 from ranktable.report import all_reduce
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.diagnostic import printable
-from ranktable.simulate.add_up import BUILT_IN, add_up
+from ranktable.simulate.add_up import add_up
 from ranktable.simulate.launch import launch
 from ranktable.simulate.processes import noted_signals, run_folder
 from ranktable.simulate.requirements import (
@@ -160,9 +160,9 @@ def simulate(
         run=run,
         table=table,
         table_file=file,
-        script=script[0] if script else BUILT_IN,
+        script=script[0] if script else "",
         arguments=script[1:] if script else (),
-        is_module=module or not script,
+        is_module=module,
         is_started_once=once,
         record_file=record,
     )

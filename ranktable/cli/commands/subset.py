@@ -6,8 +6,13 @@ from typing import Annotated
 
 from ranktable.cli import CommandError
 from ranktable.cli.options import GroupName  # noqa: TC001 - typer reads it
-from ranktable.cli.output_files import put_table
-from ranktable.cli.parameters import FileArgument, ReplaceFileOption, valued
+from ranktable.cli.output_files import STANDARD_OUTPUT, put_table
+from ranktable.cli.parameters import (
+    FileArgument,
+    OutputOption,
+    ReplaceFileOption,
+    valued,
+)
 from ranktable.cli.table_input import sound_table
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import parse_numbers
@@ -23,9 +28,7 @@ def subset(
     ],
     file: FileArgument = None,
     server_group: GroupName = None,
-    output: Annotated[
-        str, valued("FILE", "By default standard output.", "--output", "-o")
-    ] = "-",
+    output: OutputOption = None,
     force: ReplaceFileOption = False,
 ) -> None:
     """Write the table of some ranks, renumbered from 0, for a communicator.
@@ -48,4 +51,10 @@ def subset(
         raise CommandError(
             f"these ranks alone are not a sound table: {error}"
         ) from None
-    put_table(output, table, data, force=force, read={read.name: read.data})
+    put_table(
+        STANDARD_OUTPUT if output is None else output,
+        table,
+        data,
+        force=force,
+        read={read.name: read.data},
+    )

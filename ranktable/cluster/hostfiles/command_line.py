@@ -31,14 +31,14 @@ _MAX_OPTION = 40  # a longer word is not a typing mistake
 # A line with its continuation lines.
 _LINE = re.compile(r"(?:[^\\\n]|\\.)+", re.DOTALL)
 _CONTINUED = re.compile(r"\\\r?\n")
-_ASSIGNED = re.compile(r"[A-Za-z_]\w*\+?=")
-_PREPARING = frozenset(
-    (
-        *(".", "cd", "conda", "date", "echo", "exit", "export", "hostname", "mkdir"),
-        *("module", "set", "sleep", "source", "ulimit", "umask", "unset", "wait"),
-    )
+_SHEBANG = re.compile(r"#![^\n]*\b(?:ba|da|z|k)?sh\b")
+_PREPARING = re.compile(
+    r"(?:[ \t\r]*(?:#[^\n]*)?\n)*"
+    r"(?:(?:\.|cd|echo|export|module|set|source|ulimit|umask|unset)[ \t]|[A-Za-z_]\w*=)"
 )
-"""Commands of job scripts that start nothing."""
+"""The first command of a script without a shebang, such as ``cd /work``."""
+_TARGET = re.compile(r"^[\w./%-]+ *:(?:[ \t]|$)", re.MULTILINE)
+"""A line of a Makefile, which may begin with variables as scripts do."""
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[^}]*\}|\([^)]*\))")
 
 
@@ -82,42 +82,39 @@ def is_variable(text: str) -> bool:
 
 
 def is_command_of(syntax: Syntax, text: str) -> bool:
-    """Whether a text begins with a command that starts a launcher.
+    """Whether a text begins with a command that starts a launcher, or is such a script.
 
-    Commands that only prepare a script may be before it. An option or a script must
-    follow the launcher, because texts may mention its name, and so may a Makefile.
+    An option or a script must follow the launcher, because texts may mention its name,
+    and so may a Makefile.
     """
+    is_script = _is_script(text)
     for line in _LINE.finditer(text):
         words = _CONTINUED.sub(" ", line[0]).split()
         if not words or words[0].startswith("#"):
             continue
         start = _program([Token(word, 0, 0) for word in words], syntax)
-        if start is not None:
-            return start < len(words) and (
-                words[start][0] in "-$'\""
-                or any(mark in words[start][:-1] for mark in "./")
-            )
-        if not _is_preparing(words, syntax):
+        if start is not None and start < len(words):
+            word = words[start]
+            if word[0] in "-$'\"" or any(mark in word[:-1] for mark in "./"):
+                return True
+        if not is_script:
             return False
     return False
 
 
-def _is_preparing(words: Sequence[str], syntax: Syntax) -> bool:
-    """Whether a command of a script starts nothing, and sets no option of a launcher.
-
-    For example ``cd /work`` and ``OMP_NUM_THREADS=8``.
-    """
-    if syntax.variables and any(word.startswith(syntax.variables) for word in words):
-        return False
-    is_assignment = all(_ASSIGNED.match(word) for word in words)
-    return is_assignment or words[0] in _PREPARING
+def _is_script(text: str) -> bool:
+    """Whether a text is a script of a shell, and not a list of commands."""
+    if _SHEBANG.match(text):
+        return True
+    return _PREPARING.match(text) is not None and _TARGET.search(text) is None
 
 
 def commands_in(source: SourceText, syntax: Syntax) -> Iterator[Command]:
     """Yield every command; a backslash at the end of a line continues the command.
 
-    Commands that only prepare the script are left out.
+    Of a script, only commands that start the launcher, or set one of its options.
     """
+    is_script = _is_script(source.text)
     words: list[Token] = []
     host: Token | None = None
     for match in _TOKEN.finditer(source.text):
@@ -133,12 +130,20 @@ def commands_in(source: SourceText, syntax: Syntax) -> Iterator[Command]:
             word = Token(match[0], match.start(), match.end())
             source.report(rules.BAD_LINE, word, "a quotation mark is not closed")
         elif match.lastgroup == "end" and words:
-            if not _is_preparing([word.text for word in words], syntax):
+            if not is_script or _is_about(words, syntax):
                 yield Command(words, host)
                 host = None
             words = []
-    if words and not _is_preparing([word.text for word in words], syntax):
+    if words and (not is_script or _is_about(words, syntax)):
         yield Command(words, host)
+
+
+def _is_about(words: Sequence[Token], syntax: Syntax) -> bool:
+    """Whether a command starts the launcher, or sets one of its options."""
+    return _program(words, syntax) is not None or (
+        syntax.variables is not None
+        and any(word.text.startswith(syntax.variables) for word in words)
+    )
 
 
 def options_of(

@@ -15,7 +15,7 @@ INDEXED_JOB = Launcher(
     markers=("JOB_COMPLETION_INDEX",),
     fields={"node_rank": "JOB_COMPLETION_INDEX"},
     advice="RANK and WORLD_SIZE are missing; start torchrun, or ranktable run, in "
-    "every pod, or, for one process a pod, export RANK=$JOB_COMPLETION_INDEX and "
+    "every pod, or, for one process per pod, export RANK=$JOB_COMPLETION_INDEX and "
     "WORLD_SIZE, the completions of the Job",
 )
 LAUNCHERS = (INDEXED_JOB,)

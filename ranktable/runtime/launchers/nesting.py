@@ -67,28 +67,29 @@ NESTINGS = (
     Nesting(
         inner=_WORKERS,
         outer=(*_MANAGERS, *_MPI, *_PRRTE),
-        source="srun or mpirun starts an agent a node: Lightning-AI/pytorch-lightning"
-        "#18618; Cray EX: SchedMD/slurm, mpi_cray_shasta.c",
+        source="srun or mpirun starts one agent per node: "
+        "Lightning-AI/pytorch-lightning#18618; Cray EX: SchedMD/slurm, "
+        "mpi_cray_shasta.c",
     ),
     Nesting(
         inner=(*_MPI, *_PRRTE),
         outer=("slurm", "flux"),
         may_be_reversed=True,
         one_agent_a_node=True,
-        source="mpirun in an allocation has srun start a daemon a node: "
+        source="mpirun in an allocation has srun start one daemon per node: "
         "jax-ml/jax#13929, Open MPI's plm_slurm, MPICH's external_hosts",
     ),
     Nesting(
         inner=("open mpi", "mvapich2", *_PRRTE),
         outer=("pals",),
-        source="PALS, or srun --mpi=cray_shasta, starts a daemon a node: PRRTE's "
+        source="PALS, or srun --mpi=cray_shasta, starts one daemon per node: PRRTE's "
         "plm_pals",
     ),
     Nesting(
         inner=("flux",),
         outer=("slurm", "pals", "jsrun"),
         may_be_reversed=True,
-        source="a site's launcher starts a broker a node: "
+        source="a site's launcher starts one broker per node: "
         "flux-framework/flux-core#5206",
     ),
     Nesting(

@@ -31,7 +31,7 @@ def _refuse_other_size(
         raise ConflictingVariablesError(
             "RT303",
             f"{said('WORLD_SIZE', size)} is not {said('PET_NNODES', pods)}, with one "
-            "process a pod; unset the one that is left over",
+            "process per pod; unset the one that is left over",
             {"WORLD_SIZE": size, "PET_NNODES": pods},
         )
     yield from ()

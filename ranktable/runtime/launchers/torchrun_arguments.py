@@ -61,7 +61,7 @@ NUMBERED_POD = Launcher(
     absent=("RANK",),
     # Not $JOB_COMPLETION_INDEX: every Job of a JobSet has its own.
     advice="RANK and WORLD_SIZE are missing; start torchrun, or ranktable run, in "
-    "every pod, or, for one process a pod, export RANK=$PET_NODE_RANK and WORLD_SIZE, "
-    "the number of pods",
+    "every pod, or, for one process per pod, export RANK=$PET_NODE_RANK and "
+    "WORLD_SIZE, the number of pods",
 )
 LAUNCHERS = (TORCHRUN_ARGUMENTS, NUMBERED_POD)

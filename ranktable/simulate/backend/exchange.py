@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import distributed as dist
+from torch._C import _distributed_c10d as c10d
 from torch._C._distributed_c10d import Work
 
 from ranktable.simulate.simulation_error import SimulationError, rank_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from datetime import timedelta
     from pathlib import Path
 
@@ -31,36 +32,12 @@ if TYPE_CHECKING:
     from ranktable.simulate.recording import Recorder
 
 
-class Done(Work):
-    """Work that has ended before it is returned, as all of SCCL's."""
-
-    def __init__(self, outputs: Sequence[torch.Tensor]) -> None:
-        """Store the outputs, for a future."""
-        super().__init__()
-        self._outputs = list(outputs)
-
-    def wait(self, timeout: timedelta | None = None) -> bool:
-        """Return True: it has ended."""
-        del timeout
-        return True
-
-    def is_completed(self) -> bool:
-        """Return True: it has ended."""
-        return True
-
-    def is_success(self) -> bool:
-        """Return True: an operation that fails raises at once."""
-        return True
-
-    def result(self) -> list[torch.Tensor]:
-        """Return the outputs."""
-        return self._outputs
-
-    def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
-        """Return a future that has the outputs."""
-        future: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
-        future.set_result(self._outputs)
-        return future
+def done(outputs: list[torch.Tensor]) -> Work:
+    """Return work that has ended already, as all of SCCL's."""
+    future: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
+    future.set_result(outputs)
+    work: Work = c10d._create_work_from_future(future)  # type: ignore[attr-defined]  # noqa: SLF001 - its only name
+    return work
 
 
 class PendingTransfer(Work):
@@ -100,7 +77,7 @@ class PendingTransfer(Work):
     def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
         """Return a future that has the tensor, after waiting for it."""
         self.wait()
-        return Done([self._tensor]).get_future()
+        return done([self._tensor]).get_future()
 
     def __del__(self) -> None:
         """Wait for the transfer if the script has not."""

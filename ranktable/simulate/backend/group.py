@@ -12,14 +12,14 @@ import torch
 from torch._C import _distributed_c10d as c10d
 from torch.distributed.distributed_c10d import _world
 
-from ranktable.simulate.backend.exchange import Done
+from ranktable.simulate.backend.exchange import done
 from ranktable.simulate.backend.limits import name_of, of_memory
 from ranktable.simulate.device import on_cpu
 from ranktable.simulate.device.inventory import checked
 from ranktable.simulate.simulation_error import rank_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from ranktable.simulate.backend.exchange import Exchange
     from ranktable.simulate.backend.limits import Limits
@@ -95,7 +95,7 @@ class GroupParts:
     def _do(
         self,
         name: str,
-        outputs: Sequence[torch.Tensor],
+        outputs: Tensors,
         start: Callable[[], c10d.Work],
         *,
         agreed: torch.Tensor | None = None,
@@ -113,7 +113,7 @@ class GroupParts:
         given = [agreed] if agreed is not None else outputs
         part_bytes = sum(tensor.nbytes for tensor in given)
         self._exchange.collective(name, agreed, detail, start, part_bytes)
-        return Done(outputs)
+        return done(outputs)
 
     def _serves_cpu(self) -> bool:
         """Whether the group is for tensors on the CPU too."""
@@ -220,7 +220,7 @@ class Reducing(GroupParts):
         self._limits.refuse_coalesced("all_reduce", len(tensors))
         for tensor in tensors:
             self.allreduce([tensor], opts)
-        return Done(tensors)
+        return done(tensors)
 
     def reduce_scatter_tensor_coalesced(
         self,
@@ -232,7 +232,7 @@ class Reducing(GroupParts):
         self._limits.refuse_coalesced("reduce_scatter_tensor", len(tensors))
         for output, tensor in zip(outputs, tensors, strict=True):
             self._reduce_scatter_base(output, tensor, opts)
-        return Done(outputs)
+        return done(outputs)
 
     reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
 
@@ -362,7 +362,7 @@ class Moving(GroupParts):
         self._limits.refuse_coalesced("all_gather_into_tensor", len(tensors))
         for output, tensor in zip(outputs, tensors, strict=True):
             self._allgather_base(output, tensor, opts)
-        return Done(outputs)
+        return done(outputs)
 
     all_gather_single_coalesced = allgather_into_tensor_coalesced
 
@@ -373,7 +373,7 @@ class Moving(GroupParts):
         self._limits.refuse_coalesced("all_gather", len(tensors))
         for outputs, tensor in zip(output_lists, tensors, strict=True):
             self.allgather([outputs], [tensor], opts)
-        return Done([tensor for outputs in output_lists for tensor in outputs])
+        return done([tensor for outputs in output_lists for tensor in outputs])
 
     def _outputs(self, name: str, lists: list[Tensors]) -> list[Tensors]:
         # These are copied one by one, so they may be anywhere in memory.
@@ -461,7 +461,7 @@ class SimulatedGroup(Reducing, Moving, c10d.ProcessGroup):  # type: ignore[misc]
     def _end_coalescing(self, device: torch.device) -> c10d.Work:
         """Return the work of the collected operations, which have ended."""
         del device
-        return Done([])
+        return done([])
 
     def getBackendName(self) -> str:  # noqa: N802 - torch's name
         """Return the name of the backend."""

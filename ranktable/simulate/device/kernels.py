@@ -41,11 +41,6 @@ def copy_from(
     return target
 
 
-def copy_from_and_resize(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Copy after resizing the target to the size of the source."""
-    return copy_from(source, target.resize_(source.size()))
-
-
 def to_copy(
     source: torch.Tensor,
     *,
@@ -78,7 +73,6 @@ def _host(tensor: torch.Tensor) -> torch.Tensor:
 
 COPYING: dict[str, Callable[..., object]] = {
     "_copy_from": copy_from,
-    "_copy_from_and_resize": copy_from_and_resize,
     "_local_scalar_dense": item,
     "_to_copy": to_copy,
     "record_stream": ignore_stream,
