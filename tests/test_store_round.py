@@ -130,6 +130,52 @@ def test_every_rank_gets_the_name_of_a_missing_rank() -> None:
     assert "ranks 1, 2 did not ask for their drink" in verdict.message
 
 
+def member(store: object, rank: int) -> StoreRound:
+    return StoreRound(
+        store=store,  # type: ignore[arg-type]
+        rank=rank,
+        ranks=range(2),
+        wording=SPEC,
+        is_erased=True,
+    )
+
+
+@pytest.mark.parametrize("order", ["first", "last"])
+def test_rank_may_withdraw_where_another_one_reads_the_verdict(order: str) -> None:
+    store = HashStore()
+    held = [member(store, rank) for rank in range(2)]
+    for each in held:
+        each.post("tea")
+    leave = [held[0].withdraw, lambda: held[1].hear(20)]
+    for step in leave if order == "first" else reversed(leave):
+        step()
+
+    assert store.num_keys() == 0
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_ranks_that_withdraw_leave_no_keys(is_late: bool) -> None:  # noqa: FBT001
+    """A late rank posts after the other one has looked for a verdict."""
+    store = HashStore()
+    other = member(store, 1)
+
+    class Interrupted(Counting):
+        def add(self, key: str, amount: int) -> int:
+            if is_late and amount < 0:
+                other.post("tea")
+            return store.add(key, amount)
+
+    held = member(store, 0)
+    held.post("tea")
+    held.store = Interrupted(held.store)  # type: ignore[assignment]
+    held.withdraw()
+    if not is_late:
+        other.post("tea")
+    other.withdraw()
+
+    assert store.num_keys() == 0
+
+
 def test_late_rank_gets_the_same_verdict_as_the_others() -> None:
     store = HashStore()
     first, _ = take_part(2, lambda _: "tea", who=[0], time_s=0.1, store=store)

@@ -228,7 +228,7 @@ class CollectiveCall:
         held, self.held = self.held, None
         if held is not None:
             with self.members.using_store():
-                held.erase()
+                held.withdraw()
 
     def explain(self, time_s: float) -> Verdict | None:
         """Return the possible cause of a failure: missing ranks, or different calls."""

@@ -184,10 +184,21 @@ class StoreRound:
         is_missing = self._verdict.kind == "missing"
         return len(self.ranks) - is_missing * len(self._verdict.ranks)
 
-    def erase(self) -> None:
-        """Remove all keys of the round."""
-        keys = ("first", "came", "count", "verdict", "heard", "lookers")
-        self._delete(*keys, f"said/{self.rank}")
+    def withdraw(self) -> None:
+        """Leave the round without a verdict, as if this rank had not posted.
+
+        If all have posted, the others leave the round by its verdict, and so does this
+        rank. Otherwise all keys are removed.
+        """
+        size = len(self.ranks)
+        # Below zero, no rank that posts from now on can be the last one.
+        is_last = self.store.add("count", -size - 1) == -1
+        if is_last or self.is_decided():
+            self._delete("count")
+            self.hear(_LONGEST_PAUSE_S, looks=False)
+        else:
+            keys = ("first", "came", "count", "verdict", "heard", "lookers")
+            self._delete(*keys, f"said/{self.rank}")
 
     def publish(self, verdict: Verdict) -> None:
         """Publish a verdict; only the first one counts."""

@@ -26,6 +26,7 @@ from ranktable.cluster.hostfiles.launcher_formats import (
     read_hostfile,
     read_text,
 )
+from ranktable.cluster.hostfiles.torchrun import SYNTAX
 from ranktable.cluster.source_text import SourceText
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.writing import dumps
@@ -292,6 +293,6 @@ def test_any_text_is_yaml_or_diagnosed(text: str) -> None:
 @law(100)
 @given(st.lists(st.text("ab $\"'\\;&|#\n\t", max_size=5), min_size=1, max_size=4))
 def test_words_that_a_shell_would_quote_are_read_back(words: list[str]) -> None:
-    (command,) = commands_in(SourceText(shlex.join(["a", *words])))
+    (command,) = commands_in(SourceText(shlex.join(["a", *words])), SYNTAX)
 
     assert [word.text for word in command.words] == ["a", *words]
