@@ -146,9 +146,11 @@ def test_rank_may_withdraw_where_another_one_reads_the_verdict(order: str) -> No
     held = [member(store, rank) for rank in range(2)]
     for each in held:
         each.post("tea")
-    leave = [held[0].withdraw, lambda: held[1].hear(20)]
-    for step in leave if order == "first" else reversed(leave):
-        step()
+    for each in held if order == "first" else reversed(held):
+        if each.rank == 0:
+            each.withdraw()
+        else:
+            each.hear(20)
 
     assert store.num_keys() == 0
 
