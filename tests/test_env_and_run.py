@@ -419,6 +419,42 @@ def test_run_ends_quietly_and_completely_on_ctrl_c(
         assert not Path("/proc", (tmp_path / rank).read_text()).exists()
 
 
+LAST_WORDS = """
+import os, signal, sys, time
+def end(*_):
+    print("x" * 300_000)
+    sys.exit("last words")
+signal.signal(signal.SIGTERM, end)
+print(os.getpid(), "up", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.torch
+def test_run_that_is_ended_shows_all_output_of_its_ranks_to_a_slow_reader(
+    tmp_path: Path,
+) -> None:
+    *arguments, script = on_this_node(tmp_path, LAST_WORDS)
+    process = start_process(
+        [BIN / "ranktable", *arguments, "--tee", "3", script],
+        pipes=["stdout", "stderr"],
+        env=torch_environment(),
+    )
+    assert process.stdout is not None
+    pids = [process.stdout.readline().partition(":")[2].split()[0] for _ in "01"]
+    process.send_signal(signal.SIGTERM)
+    end = time.monotonic() + 120
+    while any(Path("/proc", pid).exists() for pid in pids):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    time.sleep(3)  # the pipe is full
+    out, said = process.communicate(timeout=120)
+
+    assert process.returncode == 128 + signal.SIGTERM
+    assert out.count("x") >= 600_000
+    assert said.count("last words") == 2
+
+
 @pytest.mark.torch
 @pytest.mark.parametrize("node", [0, 1])
 def test_ctrl_c_ends_a_run_that_waits_for_another_node(

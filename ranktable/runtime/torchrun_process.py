@@ -59,15 +59,21 @@ def _end_after_signals() -> None:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer)
-    Thread(target=_end_after_signal, args=(reader,), daemon=True).start()
+    Thread(target=_end_without_ranks, args=(reader,), daemon=True).start()
 
 
-def _end_after_signal(reader: int) -> None:
-    signum = os.read(reader, 1)[0]
-    time.sleep(_GRACE_S)
-    while _has_children():  # torchrun ends its ranks
+def _end_without_ranks(reader: int) -> None:
+    """End after a signal, unless torchrun has ranks.
+
+    Then it does not wait for other nodes: it ends its ranks, shows what they have
+    written, and ends. A reader of its output may take any time.
+    """
+    while True:
+        signum = os.read(reader, 1)[0]
+        had_ranks = _has_children()
         time.sleep(_GRACE_S)
-    os._exit(_SIGNALLED + signum)
+        if not had_ranks and not _has_children():
+            os._exit(_SIGNALLED + signum)
 
 
 def _has_children() -> bool:
