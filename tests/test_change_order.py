@@ -425,6 +425,20 @@ def test_table_with_gaps_is_grown(run: Run, rings: str, tmp_path: Path) -> None:
     assert ranktable.load(tmp_path / "h.json").world_size == 38
 
 
+def test_growing_a_table_with_gaps_by_no_node_leaves_it(
+    run: Run, rings: str, tmp_path: Path
+) -> None:
+    document = json.loads((tmp_path / rings).read_text())
+    del document["node_list"][1]["device_list"][6:]
+    (tmp_path / "g.json").write_text(json.dumps(document))
+
+    done = run("ranktable", "grow", "g.json", "--spares", "--tp", "2", "-i")
+
+    assert done.status == 0, done.err
+    assert "ranks: 30 as before" in done.err
+    assert "note: 2 ranks are still missing" in done.err
+
+
 def without_node(tmp_path: Path, name: str, place: int) -> None:
     """Take a node out of a table that remembers its layout."""
     document = json.loads((tmp_path / name).read_text())

@@ -598,6 +598,10 @@ REFUSED: dict[str, tuple[dict[str, str], set[str]]] = {
         },
         {"PET_NNODES", "MASTER_ADDR"},
     ),
+    "loopback address in the second pod of pai dlc": (
+        {**RANK_1_OF_2, "NPROC_PER_NODE": "8", "MASTER_ADDR": "localhost"},
+        {"MASTER_ADDR", "WORLD_SIZE"},
+    ),
     "loopback address on the second node of pals": (
         {**PALS_WITH_PMI, "MASTER_ADDR": "localhost"},
         {"MASTER_ADDR", "PALS_NODEID"},
@@ -744,3 +748,15 @@ def test_master_pod_of_a_pytorchjob_may_have_the_loopback_address(
     found = resolve_environment({**env, **more, "PET_NNODES": "2"})
 
     assert (found.rank, found.master_addr) == (rank, "localhost")
+
+
+@pytest.mark.parametrize(("processes", "rank"), [("1", 0), ("8", None)])
+def test_master_pod_without_pet_variables_may_have_the_loopback_address(
+    processes: str, rank: int | None
+) -> None:
+    # KubeDL sets the first three, and a user the last one.
+    env = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost"}
+
+    found = resolve_environment({**env, "NPROC_PER_NODE": processes})
+
+    assert (found.rank, found.num_nodes, found.master_addr) == (rank, 2, "localhost")

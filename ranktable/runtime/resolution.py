@@ -45,6 +45,11 @@ FIELDS = (
 BY_HAND = "environment"
 """Name for variables that scripts and shells export."""
 
+# Kubeflow's and KubeDL's operators set MASTER_ADDR=localhost in the master pod of a
+# PyTorchJob. Those that set no PET_* variables look like PAI DLC if the pod also has
+# NPROC_PER_NODE. Source: kubedl, pytorchjob_controller.go, PyTorchLocalMasterAddr.
+_OF_MASTER_POD = ("torchrun's PET_* variables", "pai dlc")
+
 # The rendezvous addresses of an outer and an inner launcher may differ, and both can be
 # right. A host may also have several names.
 _RENDEZVOUS = ("master_addr", "master_port")
@@ -311,8 +316,8 @@ def _refuse_loopback(
     processes of each node would wait for a master of their own until the time-out.
     If a launcher also gives a loopback address, the nodes are on one machine.
     Variables set by hand may describe several nodes on one machine, so only a launcher
-    counts here. Kubeflow's operator sets ``MASTER_ADDR=localhost`` in the master pod of
-    a PyTorchJob, so its number of pods does not count beside ``RANK=0``.
+    counts here. Operators for PyTorchJobs set ``MASTER_ADDR=localhost`` in the master
+    pod, so their number of pods does not count beside ``RANK=0``.
     """
     master = won.get("master_addr")
     others = [claim for claim in claims if not _is_exported(claim)]
@@ -332,7 +337,7 @@ def _refuse_loopback(
     ):
         if not has_several or won[name] not in others:
             continue
-        if not is_first_pod or not won[name].variable.startswith("PET_"):
+        if not is_first_pod or won[name].launcher not in _OF_MASTER_POD:
             raise _conflict(
                 (master, won[name]),
                 f"{_said(master)} means a different machine on each node, but "

@@ -96,6 +96,7 @@ def grow(
         (layout, found.layout),
         site=where,
         is_optimal=found.is_optimal,
+        may_have_gaps=not nodes,
     )
     say_sizes(layout, found.layout)
     _say_spares(table, nodes)
