@@ -315,6 +315,7 @@ def test_a_command_of_a_launcher_is_more_than_its_name(
     [
         "set -e\nexport A=1 B=2\nC=3\ncd /w\nulimit -n 9; sleep 1\n",
         "#!/bin/bash -e\n#SBATCH -N 2\npip install -q x\nA=$(b c | head -n 1)\n",
+        "#!/bin/bash\nwhich torchrun\nkillall -q torchrun\n",
     ],
 )
 def test_other_commands_of_a_script_are_left_out(start: str) -> None:

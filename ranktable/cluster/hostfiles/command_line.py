@@ -140,9 +140,11 @@ def commands_in(source: SourceText, syntax: Syntax) -> Iterator[Command]:
 
 def _is_about(words: Sequence[Token], syntax: Syntax) -> bool:
     """Whether a command starts the launcher, or sets one of its options."""
-    return _program(words, syntax) is not None or (
-        syntax.variables is not None
-        and any(word.text.startswith(syntax.variables) for word in words)
+    start = _program(words, syntax)
+    if start is not None:
+        return start < len(words)  # a last word only names it, as in "which torchrun"
+    return syntax.variables is not None and any(
+        word.text.startswith(syntax.variables) for word in words
     )
 
 
