@@ -232,6 +232,17 @@ def mix_with_torch_in_one_group(whose: str) -> list[float]:
     return [each.item() for each in several]
 
 
+def begin_new_shapes_before_calls_of_torch(whose: str) -> bool:
+    of, wrong = WHOSE[whose], 0
+    for size in range(1, 200):
+        ours, theirs = tensor([1.0] * size), tensor([10.0] * size)
+        work = of.all_reduce(ours, async_op=True)
+        plain.all_reduce(theirs)
+        work.wait()
+        wrong += numbers(ours) + numbers(theirs) != [2.0] * size + [20.0] * size
+    return wrong == 0
+
+
 def send_objects_beside_a_default_device(whose: str) -> list[object]:
     """Send objects while new tensors are made without memory, as large models are."""
     rank, found = plain.get_rank(), list[object]([None, None])
@@ -251,6 +262,7 @@ TRAINING: dict[Callable[[str], object], object] = {
     reduce_halves_of_one_tensor: [[3.0, 5.0, 12.0, 16.0]] * 2,
     reduce_a_parameter_itself: [[3.0, 6.0]] * 2,
     mix_with_torch_in_one_group: [[2.0, 4.0, 6.0]] * 2,
+    begin_new_shapes_before_calls_of_torch: [True] * 2,
     send_objects_beside_a_default_device: [[[0, 1], [1]]] * 2,
 }
 """What training scripts do, and what both ranks get."""
@@ -317,28 +329,25 @@ def test_another_shape_from_the_same_line_is_told_and_changes_nothing(
         assert "of shape (8,)" in first[0][1]
 
 
-def another_shape_at_first(what: str) -> object:
-    """Begin without waiting, for the first time, with another size on one rank."""
-    data = torch.ones(4 + 4 * plain.get_rank())
+def another_type_at_first(what: str) -> object:
+    """Begin without waiting, for the first time, with another type on one rank."""
+    data = torch.ones(4, dtype=(torch.float32, torch.int32)[plain.get_rank()])
     named: dict[str, object] = {"even": True} if what == "all_gather" else {}
     work = getattr(dist, what)(data, async_op=True, **named)
-    found = told(work.wait)
-    again = torch.ones(3)
-    dist.all_reduce(again)
-    return [found, data.tolist() == [1.0] * len(data), again.tolist()]
+    return [told(work.wait), told(dist.all_reduce, torch.ones(3))]
 
 
 @pytest.mark.parametrize("what", ["broadcast", "all_reduce", "all_gather"])
-def test_what_begins_with_another_shape_is_told_and_the_group_goes_on(
+def test_what_begins_with_another_type_is_told_and_ends_the_group(
     fresh: Pool, what: str
 ) -> None:
-    first, second = fresh.returned(another_shape_at_first, what)
-
-    assert first == second
-    (kind, said), is_unchanged, again = first
-    assert kind == "MismatchError"
-    assert "of shape (8,)" in said
-    assert (is_unchanged, again) == (True, [2.0] * 3)
+    for (kind, said), (_, again) in fresh.returned(
+        another_type_at_first, what, is_last=True
+    ):
+        assert kind == "MismatchError"
+        assert "(4,) float32" in said
+        assert "(4,) int32" in said
+        assert "(4,) int32" in again
 
 
 def begin_before_others_come() -> list[bool]:

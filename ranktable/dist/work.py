@@ -48,8 +48,9 @@ class Work(Generic[Result]):
     def __init__(self, members: GroupState, steps: Steps[Result]) -> None:
         """Start the work, at once or when earlier work has started.
 
-        A stream belongs to a thread. So on devices this function waits for shapes, and
-        ``wait`` compares what the ranks do.
+        The ranks are compared by ``wait`` and not before: torch's own calls in the
+        group have to begin in the same order on every rank. A stream belongs to a
+        thread, so on devices this function waits for shapes.
         """
         self._queue = members.queue
         self._stream = members.current_stream()
@@ -58,21 +59,16 @@ class Work(Generic[Result]):
         self._lock = Lock()
         self._steps: Steps[Result] | None = steps
         self._go_on()
+        call = self._step
+        if isinstance(call, CollectiveCall) and not self._queue.works:
+            self._go_on()
+            if not call.is_completed():
+                members.unverified.append((ref(self), call))
         if not members.supports_timed_wait:
-            call = self._step
-            if isinstance(call, CollectiveCall):
-                self._go_on()
-                if not call.is_completed():
-                    members.unverified.append((ref(self), call))
             self.begin()
             if self._error is not None:
                 raise self._error
-            return
-        while not self._queue.works and (step := self._ahead()) is not None:
-            if not step.is_completed():
-                break
-            self._go_on()
-        if self._ahead() is not None:
+        elif self._ahead() is not None:
             self._queue.put(self)
 
     def begin(self) -> None:
