@@ -336,8 +336,8 @@ class GroupState:
 class BeginQueue:
     """Asynchronous collectives of a group that cannot start yet; a thread starts them.
 
-    The collectives of a group have to begin in the same order on every rank. Some wait
-    for the other ranks first: to compare the call, or to get their shapes.
+    The collectives of a group have to begin in the same order on every rank. Some need
+    the shapes of the other ranks first, and those that are called later wait for them.
     """
 
     def __init__(self) -> None:
