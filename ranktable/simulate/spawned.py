@@ -1,4 +1,4 @@
-"""A rank that runs one function: ``python -m ranktable.simulate.spawned FOLDER``.
+"""A function that every rank of a simulated job runs, and its results.
 
 The function is found by its name and its file, as with torch.multiprocessing, so its
 module need not be importable by name.
@@ -6,11 +6,8 @@ module need not be importable by name.
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import pickle
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,8 +16,9 @@ from ranktable.simulate.requirements import SIMULATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-_TASK, _ARGUMENTS = "task.json", "arguments.pickle"
+TASK, ARGUMENTS = "task.json", "arguments.pickle"
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,9 +73,9 @@ def command_of(task: Task, folder: Path, *arguments: object) -> tuple[str, str]:
     """
     tasks = _tasks(folder)
     tasks.mkdir()
-    (tasks / _TASK).write_bytes(msgspec.json.encode(task))
-    (tasks / _ARGUMENTS).write_bytes(pickle.dumps(arguments))
-    return __name__, str(tasks)
+    (tasks / TASK).write_bytes(msgspec.json.encode(task))
+    (tasks / ARGUMENTS).write_bytes(pickle.dumps(arguments))
+    return f"{__package__}.spawned_rank", str(tasks)
 
 
 def _tasks(folder: Path) -> Path:
@@ -96,40 +94,3 @@ def raised(folder: Path, rank: int) -> str | None:
     """Return the exception of a rank in one line, None if it raised none."""
     path = _tasks(folder) / f"{rank}.raised"
     return path.read_text() if path.exists() else None
-
-
-def main() -> None:
-    """Call the function with the rank, and store its result."""
-    folder = Path(sys.argv[1])
-    task = msgspec.json.decode((folder / _TASK).read_bytes(), type=Task)
-    simulated = [entry for entry in sys.path if entry.startswith(str(SIMULATED))]
-    sys.path[:] = [*simulated, *task.path]
-    rank = int(os.environ["RANK"])
-    try:
-        function = getattr(_module(task), task.name)
-        arguments = pickle.loads((folder / _ARGUMENTS).read_bytes())  # noqa: S301 - our own
-        result = pickle.dumps(function(rank, *arguments))
-    except BaseException as error:
-        said = " ".join(str(error).split())
-        (folder / f"{rank}.raised").write_text(f"{type(error).__name__}: {said}")
-        raise
-    draft = folder / f"{rank}.draft"
-    draft.write_bytes(result)
-    draft.rename(draft.with_suffix(".pickle"))  # whole, also if the job ends now
-
-
-def _module(task: Task) -> object:
-    """Return the module of the function, from the same file."""
-    spec = importlib.util.spec_from_file_location(task.module, task.file)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{task.file} is not a module")
-    if "." in task.module:  # its package must be imported for relative imports
-        importlib.import_module(task.module.rpartition(".")[0])
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[task.module] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-if __name__ == "__main__":
-    main()
