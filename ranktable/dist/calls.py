@@ -3,7 +3,8 @@
 They compare through the store of their group, not by a collective. So a rank that calls
 something else, or nothing, does not disturb the group, and chips do not wait. A call
 that all ranks have compared once is not compared again. All ranks count their
-collectives, so each knows which calls have been compared.
+collectives, so each knows which calls have been compared. An asynchronous call begins
+at once, and its ``wait`` compares it.
 """
 
 from __future__ import annotations

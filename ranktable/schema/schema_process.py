@@ -169,15 +169,15 @@ class _Files:
             (uri, Resource.from_contents(one, default_specification=specification))
             for uri, one in self.schemas.items()
         ]
-        registry: Any = REGISTRY.combine(Registry().with_resources(resources))
+        known: Any = REGISTRY.combine(Registry().with_resources(resources))
         base = {"$id": self.root} if isinstance(schema, dict) else {}
         if base and "$id" not in schema and "id" not in schema:  # type: ignore[operator]
             schema = {**base, **schema}  # type: ignore[dict-item]
-            registry = registry.with_resource(
+            known = known.with_resource(
                 self.root,
                 Resource.from_contents(schema, default_specification=specification),
             )
-        return kind(schema, registry=registry.crawl())
+        return kind(schema, registry=known.crawl())
 
 
 def _kind_of(schema: object) -> Any:  # noqa: ANN401 - a class of jsonschema
