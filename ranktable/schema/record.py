@@ -27,12 +27,12 @@ from ranktable.schema.format import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Finding, Quota
     from ranktable.schema.document import Document
-    from ranktable.schema.model import Parts, RankTable
+    from ranktable.schema.model import Device, Parts, RankTable
     from ranktable.schema.record_reader import RecordReader
 
 _NOTHING = Field(key="", kind=Kind.LIST)
@@ -154,6 +154,51 @@ def text(
     )
 
 
+def number(
+    key: str,
+    title: str,
+    description: str,
+    example: object = "0",
+    **more: Any,  # noqa: ANN401 - as in Member
+) -> Member:
+    """Return a member that is a number, as a string or as an integer."""
+    return text(key, title, description, example, kind=Kind.NUMBER, **more)
+
+
+def numeral(
+    key: str,
+    title: str,
+    description: str,
+    example: str = "0",
+    **more: Any,  # noqa: ANN401 - as in Member
+) -> Member:
+    """Return a member that is a string of decimal digits."""
+    return text(key, title, description, example, kind=Kind.NUMERAL, **more)
+
+
+def address(
+    key: str,
+    title: str,
+    description: str,
+    example: str = "10.20.0.5",
+    **more: Any,  # noqa: ANN401 - as in Member
+) -> Member:
+    """Return a member that is an IP address."""
+    return text(key, title, description, example, kind=Kind.ADDRESS, **more)
+
+
+def version(*values: str, description: str = "Version of the format.") -> Member:
+    """Return the member with the version of a file, which must be present."""
+    return text(
+        "version",
+        "Version",
+        description,
+        role=Role.VERSION,
+        is_required=True,
+        values=values,
+    )
+
+
 def list_of(
     key: str,
     each: Record | Member,
@@ -172,6 +217,36 @@ def list_of(
         examples=([example],),
         **more,
     )
+
+
+def filled_list(
+    key: str,
+    each: Record | Member,
+    title: str,
+    description: str,
+    **more: Any,  # noqa: ANN401 - as in Member
+) -> Member:
+    """Return a member that is a list with at least one entry."""
+    needed = {"is_required": True, "minimum": 1}
+    return list_of(key, each, title, description, **needed, **more)
+
+
+def written_device(fields: Iterable[Field], device: Device) -> dict[str, object]:
+    """Return a device as the plain data of a file: what the fields have, and its keys.
+
+    A device without an address has no key for it.
+    """
+    values = {
+        Role.RANK: device.rank,
+        Role.DEVICE_ID: device.device_id,
+        Role.ADDRESS: device.address or None,
+    }
+    found: dict[str, object] = {}
+    for field in fields:
+        value = values.get(field.role)
+        if value is not None:
+            found[field.key] = value if field.kind is Kind.INTEGER else str(value)
+    return {**found, **device.extra}
 
 
 def is_eid(text: str) -> bool:
@@ -287,13 +362,13 @@ class RecordFormat(Format):
     Attributes:
         record: The whole file; a member if that is a list.
         fill: Puts nodes and devices of a document into columns, and reports defects of
-            their meaning that only the document shows.
+            their meaning that only the document shows; None if it has neither.
         make: Returns the plain data of a table that was changed or read from another
             format; None if such a table cannot be written.
     """
 
     record: Record | Member
-    fill: Callable[[RecordReader, Any], None]
+    fill: Callable[[RecordReader, Any], None] | None = None
     make: Callable[[RankTable], object] | None = None
     nodes: Field = _NOTHING
     devices: Field = _NOTHING

@@ -86,7 +86,6 @@ FORMAT = KubernetesFormat(
     title="ConfigMap of Kubernetes (data of hccl.json)",
     description="A rank table in a ConfigMap, or the placeholder for one.",
     record=_PLACEHOLDER,
-    fill=lambda reader, _: reader.begin(),
     table_fields=(Member(key="version", kind=Kind.TEXT, role=Role.VERSION),),
     has_global_ranks=False,
     matches=is_placeholder,
