@@ -36,6 +36,12 @@ if TYPE_CHECKING:
     from ranktable.schema.record_reader import RecordReader
 
 _NOTHING = Field(key="", kind=Kind.LIST)
+
+
+def _never(_: object) -> bool:
+    return False
+
+
 _EID = re.compile("[0-9a-fA-F]{32}")
 
 
@@ -361,6 +367,8 @@ class RecordFormat(Format):
 
     Attributes:
         record: The whole file; a member if that is a list.
+        matches: Not used: the predicate is in ``formats.OTHERS``, because the module of
+            such a format is imported only for its own files.
         fill: Puts nodes and devices of a document into columns, and reports defects of
             their meaning that only the document shows; None if it has neither.
         make: Returns the plain data of a table that was changed or read from another
@@ -368,6 +376,7 @@ class RecordFormat(Format):
     """
 
     record: Record | Member
+    matches: Callable[[dict[str, object]], bool] = _never
     fill: Callable[[RecordReader, Any], None] | None = None
     make: Callable[[RankTable], object] | None = None
     nodes: Field = _NOTHING

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ranktable.schema.format import NotExpressibleError
-from ranktable.schema.formats.recognition import is_gaudi
 from ranktable.schema.record import Record, RecordFormat, address, integer, list_of
 from ranktable.schema.record_reader import RecordReader, text_of
 
@@ -83,7 +82,6 @@ FORMAT = RecordFormat(
     make=make,
     has_written_ranks=False,
     nodes=TABLE.members[-1],
-    matches=is_gaudi,
     rules=(),
     example=TABLE.example,  # type: ignore[arg-type]
 )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from ranktable.schema.columns import place_name
 from ranktable.schema.format import NotExpressibleError, Role, plain_number
-from ranktable.schema.formats.recognition import is_hccl_1_1
 from ranktable.schema.record import (
     Record,
     RecordFormat,
@@ -220,7 +219,6 @@ FORMAT = RecordFormat(
     table_fields=TABLE.members,
     node_fields=_NODE.members[:1],
     device_fields=_RANK.members,
-    matches=is_hccl_1_1,
     rules=(
         *ranks.EACH_RANK_ONCE,
         nodes.DUPLICATE_HOST,

@@ -16,7 +16,6 @@ from msgspec import structs
 from ranktable.schema.diagnostic import counted, quoted
 from ranktable.schema.format import Kind, NotExpressibleError, Role, plain_number
 from ranktable.schema.formats.hccl_1_1 import STATUS
-from ranktable.schema.formats.recognition import is_cloud, is_lab
 from ranktable.schema.record import (
     Member,
     Record,
@@ -527,7 +526,6 @@ LAB_FORMAT = GroupFormat(
     table_fields=LAB.members,
     node_fields=_RANK.members,
     device_fields=(_RANK.members[0], *_DEVICE.members),
-    matches=is_lab,
     rules=(
         *ranks.EACH_RANK_ONCE,
         hccl.INTERLEAVED,
@@ -551,7 +549,6 @@ CLOUD_FORMAT = GroupFormat(
     table_fields=CLOUD.members,
     node_fields=(_SERVER,),
     device_fields=_DEVICE.members,
-    matches=is_cloud,
     rules=_RULES,
     keeps_last_key=True,
     reads_leading_digits=True,

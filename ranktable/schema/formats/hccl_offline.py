@@ -8,7 +8,6 @@ from ranktable.schema.columns import place_name
 from ranktable.schema.diagnostic import counted
 from ranktable.schema.format import Kind, Role
 from ranktable.schema.formats.hccl_1_1 import GLOBAL_RANK
-from ranktable.schema.formats.recognition import is_logical, is_roles
 from ranktable.schema.record import (
     Record,
     RecordFormat,
@@ -124,7 +123,6 @@ FORMAT = RecordFormat(
     devices=_NODE.members[1],
     node_fields=_NODE.members[:1],
     device_fields=_ITEM.members,
-    matches=is_logical,
     rules=ranks.EACH_RANK_ONCE,
     example=LOGICAL.example,  # type: ignore[arg-type]
 )
@@ -155,7 +153,6 @@ ROLES = RecordFormat(
     description="Where the servers of parameters and their clients listen.",
     record=_ROLES,
     has_global_ranks=False,
-    matches=is_roles,
     rules=(),
     example=_ROLES.example,  # type: ignore[arg-type]
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ranktable.schema.format import Kind
-from ranktable.schema.formats.recognition import is_topology
 from ranktable.schema.record import (
     Record,
     RecordFormat,
@@ -132,7 +131,6 @@ FORMAT = RecordFormat(
     record=TOPOLOGY,
     fill=fill,
     has_global_ranks=False,
-    matches=is_topology,
     rules=(),
     example=TOPOLOGY.example,  # type: ignore[arg-type]
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ranktable.schema.format import Kind, Role
-from ranktable.schema.formats.recognition import is_placeholder
 from ranktable.schema.record import Member, Record, RecordFormat, text
 
 _PLACEHOLDER = Record(
@@ -88,7 +87,6 @@ FORMAT = KubernetesFormat(
     record=_PLACEHOLDER,
     table_fields=(Member(key="version", kind=Kind.TEXT, role=Role.VERSION),),
     has_global_ranks=False,
-    matches=is_placeholder,
     rules=(),
     example={"status": "initializing"},
 )

@@ -9,7 +9,6 @@ from typing import Any
 
 from ranktable.schema.diagnostic import quoted
 from ranktable.schema.format import is_address
-from ranktable.schema.formats.recognition import is_local_comm_res
 from ranktable.schema.record import (
     Record,
     RecordFormat,
@@ -145,7 +144,6 @@ FORMAT = RecordFormat(
     record=RESOURCE,
     fill=fill,
     has_global_ranks=False,
-    matches=is_local_comm_res,
     rules=(),
     keeps_last_key=True,
     example=RESOURCE.example,  # type: ignore[arg-type]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from ranktable.schema.diagnostic import quoted
 from ranktable.schema.format import Kind, NotExpressibleError, Role, plain_number
-from ranktable.schema.formats.recognition import is_paddle_mapping, is_paddle_topology
 from ranktable.schema.record import (
     Member,
     Record,
@@ -110,7 +109,6 @@ MAPPING = RecordFormat(
     make=make_mapping,
     node_fields=_MAPPED.members[:1],
     devices=_MAPPED.members[-1],
-    matches=is_paddle_mapping,
     rules=ranks.EACH_RANK_ONCE,
     example=[_MAPPED.example],  # type: ignore[arg-type]
 )
@@ -183,7 +181,6 @@ TOPOLOGY = RecordFormat(
     devices=_MACHINE.members[3],
     device_fields=_DEVICE.members,
     has_global_ranks=False,
-    matches=is_paddle_topology,
     rules=(),
     example=_TOPOLOGY.example,  # type: ignore[arg-type]
 )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from ranktable.schema.diagnostic import counted
 from ranktable.schema.format import Kind, Role, plain_number
-from ranktable.schema.formats.recognition import is_server_groups
 from ranktable.schema.record import (
     Record,
     RecordFormat,
@@ -227,7 +226,6 @@ FORMAT = RecordFormat(
     node_fields=SERVER.members[:1],
     device_fields=DEVICE.members,
     has_global_ranks=False,
-    matches=is_server_groups,
     rules=(nodes.DUPLICATE_CHIP,),
     example=TABLE.example,  # type: ignore[arg-type]
 )

@@ -13,7 +13,6 @@ from msgspec import structs
 
 from ranktable.schema.diagnostic import Severity, counted, quoted
 from ranktable.schema.format import Kind, NotExpressibleError, Role, plain_number
-from ranktable.schema.formats.recognition import is_vllm_pd
 from ranktable.schema.record import (
     Record,
     RecordFormat,
@@ -280,7 +279,6 @@ FORMAT = PrefillDecodeFormat(
     nodes=TABLE.members[2],
     devices=TABLE.members[2],
     device_fields=DEVICE.members,
-    matches=is_vllm_pd,
     rules=(rules.NO_SUPER_DEVICE_ID,),
     example=TABLE.example,  # type: ignore[arg-type]
 )
