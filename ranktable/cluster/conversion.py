@@ -16,7 +16,14 @@ from msgspec import structs
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.check import IN_MEMORY, WRAPPED, check_bytes, loads
-from ranktable.schema.diagnostic import Options, counted, folded, printable, quoted
+from ranktable.schema.diagnostic import (
+    Options,
+    counted,
+    folded,
+    named_ranks,
+    printable,
+    quoted,
+)
 from ranktable.schema.format import (
     LAYOUT_KEY,
     SUPER_POD_KEY,
@@ -65,22 +72,15 @@ _COUNTS = (
 )
 """Keys that repeat what the model has, besides those that end in ``_count``."""
 
-_TAKEN = {
-    "super_device_ids": ("hccl-1.2", "vllm-pd", "cce"),
-    "pods": ("hccl-1.2", "vllm-pd", "cce"),
-    "container_ips": (MINDIE,),
-    "prefill": ("vllm-pd",),
-    "collective_id": ("hccl-1.1",),
-    "is_skeleton": ("hccl-2.0",),
-}
 _OPTIONS = {
-    "super_device_ids": "--super-device-id",
-    "pods": "--pods",
-    "container_ips": "--container-ip",
-    "prefill": "--prefill",
-    "collective_id": "--collective-id",
-    "is_skeleton": "--skeleton",
+    "super_device_ids": ("--super-device-id", _WITH_PODS),
+    "pods": ("--pods", _WITH_PODS),
+    "container_ips": ("--container-ip", (MINDIE,)),
+    "prefill": ("--prefill", ("vllm-pd",)),
+    "collective_id": ("--collective-id", ("hccl-1.1",)),
+    "is_skeleton": ("--skeleton", ("hccl-2.0",)),
 }
+"""The option of each value, and the formats that use it."""
 GAP = "FILL IN: {}"
 """Written for a value that only the machine knows; all readers refuse it."""
 
@@ -195,11 +195,11 @@ def with_servers(table: RankTable, names: Sequence[str]) -> RankTable:
 
 def _refuse_others(options: TableOptions, to: str) -> None:
     """Raise ArgumentError for an option that the format does not use."""
-    for name, targets in _TAKEN.items():
+    for name, (option, targets) in _OPTIONS.items():
         value = getattr(options, name)
         is_given = value is not None and value is not False
         if is_given and to not in targets:
-            raise ArgumentError(f"{to} does not use {_OPTIONS[name]}")
+            raise ArgumentError(f"{to} does not use {option}")
 
 
 def _refuse_rank_list(table: RankTable, to: str) -> None:
@@ -365,9 +365,8 @@ def _refuse_host_ranks(table: RankTable, to: str) -> None:
     on_hosts = [d.rank for n in table.nodes for d in n.devices if d.device_id < 0]
     if on_hosts and to not in _WITH_HOST_RANKS:
         verb = "runs" if len(on_hosts) == 1 else "run"
-        name = "rank" if len(on_hosts) == 1 else "the ranks"
         raise ArgumentError(
-            f"{name} {folded(on_hosts)} {verb} on a host, not on a chip, and {to} has "
+            f"{named_ranks(on_hosts)} {verb} on a host, not on a chip, and {to} has "
             "ranks on chips only",
             hint="ranktable subset --ranks LIST writes the table of the others",
         )
@@ -376,10 +375,9 @@ def _refuse_host_ranks(table: RankTable, to: str) -> None:
 def _refuse_ranks(ranks: list[int], what: str, option: str) -> None:
     if ranks:
         verb = "has" if len(ranks) == 1 else "have"
-        name = "rank" if len(ranks) == 1 else "the ranks"
         article = "an" if what == "address" else "a"
         raise ArgumentError(
-            f"every device needs {article} {what}; {name} {folded(ranks)} {verb} none",
+            f"every device needs {article} {what}; {named_ranks(ranks)} {verb} none",
             hint=f"give {option}",
         )
 

@@ -594,6 +594,11 @@ def folded(numbers: Iterable[int], limit: int = 8) -> str:
     return ", ".join(runs[:limit]) + (", ..." if len(runs) > limit else "")
 
 
+def named_ranks(ranks: list[int]) -> str:
+    """Return ranks as the subject of a sentence: ``rank 3``, ``the ranks 3, 5``."""
+    return f"{'rank' if len(ranks) == 1 else 'the ranks'} {folded(ranks)}"
+
+
 def _runs(numbers: list[int]) -> Iterator[str]:
     """Yield runs that count up or down by one, and the numbers between them."""
     at = 0

@@ -197,8 +197,8 @@ def _member(member: Member, definitions: Schema) -> Schema:
     elif kind is Kind.INTEGER:
         schema |= _limits(member, ("minimum", -MAX_NUMBER), ("maximum", MAX_NUMBER))
     elif kind is Kind.ADDRESS:
-        schema = {**schema, "type": "string"}
         del schema["$ref"]
+        schema["type"] = "string"
     elif kind is Kind.LIST:
         schema |= _limits(member, ("minItems", None), ("maxItems", None))
         schema |= _entries(member.each, definitions)

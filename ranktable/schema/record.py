@@ -54,14 +54,12 @@ class Member(Field):
             entries are plain values.
         minimum: Smallest number; fewest entries of a list or characters of a text.
         maximum: Largest number; most entries of a list or characters of a text.
-        joins: Whether it may have several addresses, separated by commas.
         has_blanks: Whether an address may be an empty string.
     """
 
     each: Record | Member | None = None
     minimum: int | None = None
     maximum: int | None = None
-    joins: bool = False
     has_blanks: bool = False
 
     def is_within(self, number: int) -> bool:
@@ -189,8 +187,9 @@ def address(
     example: str = "10.20.0.5",
     **more: Any,  # noqa: ANN401 - as in Member
 ) -> Member:
-    """Return a member that is an IP address."""
-    return text(key, title, description, example, kind=Kind.ADDRESS, **more)
+    """Return a member that is an IP address, or of another kind of addresses."""
+    kind = more.pop("kind", Kind.ADDRESS)
+    return text(key, title, description, example, kind=kind, **more)
 
 
 def version(*values: str, description: str = "Version of the format.") -> Member:
@@ -261,10 +260,10 @@ def is_eid(text: str) -> bool:
 
 
 def are_addresses_of(member: Member, text: str) -> bool:
-    """Whether a text is a valid value of kind ``ADDRESS``."""
+    """Whether a text is a valid value of kind ``ADDRESS`` or ``ADDRESSES``."""
     if not text:
         return member.has_blanks
-    if member.joins:
+    if member.kind is Kind.ADDRESSES:
         return all(map(is_device_address, text.split(",")))
     return is_address(text)
 
@@ -295,6 +294,10 @@ def _text_test(member: Member) -> Callable[[object], bool]:
     return lambda value: type(value) is str and low <= len(value) <= high
 
 
+def _address_test(member: Member) -> Callable[[object], bool]:
+    return lambda value: type(value) is str and are_addresses_of(member, value)
+
+
 def _list_test(member: Member) -> Callable[[object], bool]:
     low, high = _limits(member, 0, sys.maxsize)
     if member.each is None:
@@ -315,9 +318,7 @@ _TESTS: dict[Kind, Callable[[Member], Callable[[object], bool]]] = {
     **dict.fromkeys((Kind.NUMBER, Kind.NUMERAL, Kind.INTEGER), _number_test),
     Kind.TEXT: _text_test,
     Kind.HOST: lambda _: lambda value: type(value) is str and bool(value.strip()),
-    Kind.ADDRESS: lambda member: (
-        lambda value: type(value) is str and are_addresses_of(member, value)
-    ),
+    **dict.fromkeys((Kind.ADDRESS, Kind.ADDRESSES), _address_test),
     Kind.LIST: _list_test,
     Kind.OBJECT: _object_test,
     Kind.BOOLEAN: lambda _: lambda value: type(value) is bool,
@@ -433,18 +434,6 @@ class RecordFormat(Format):
         from ranktable.schema.json_schema import record_schema  # noqa: PLC0415
 
         return record_schema(self)
-
-    @property
-    def joins_addresses(self) -> bool:
-        """Whether one device may have several addresses in one text."""
-        members = (field for field in self.device_fields if isinstance(field, Member))
-        return any(member.joins for member in members)
-
-    @property
-    def host_key(self) -> str:
-        """Key of a node's host."""
-        hosts = [field.key for field in self.node_fields if field.role is Role.HOST]
-        return hosts[0] if hosts else ""
 
     @property
     def versions(self) -> tuple[str, ...]:

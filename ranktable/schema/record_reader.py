@@ -17,7 +17,7 @@ from ranktable.schema.format import (
 )
 from ranktable.schema.json_parser import MAX_DEPTH, is_too_deep, too_deep
 from ranktable.schema.model import Device, Node, Parts
-from ranktable.schema.record import Member, Record, RecordFormat, are_addresses_of
+from ranktable.schema.record import Member, Record, RecordFormat
 from ranktable.schema.rules import records as rules
 from ranktable.schema.rules import shape
 from ranktable.schema.rules.nodes import BAD_ADDRESS
@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from ranktable.schema.format import Format
 
 _NUMBERS = (Kind.NUMBER, Kind.NUMERAL, Kind.INTEGER)
-_WANTED = {**WANTED, Kind.ADDRESS: "an IP address"}
+_ADDRESSES = (Kind.ADDRESS, Kind.ADDRESSES)
+_WANTED = {**WANTED, **dict.fromkeys(_ADDRESSES, "an IP address")}
 _TYPES: dict[Kind, type] = {
     Kind.TEXT: str,
     Kind.HOST: str,
     Kind.ADDRESS: str,
+    Kind.ADDRESSES: str,
     Kind.LIST: list,
     Kind.OBJECT: dict,
     Kind.BOOLEAN: bool,
@@ -142,8 +144,10 @@ class RecordReader(ShapeReader):
                 self._member((*path, index), item, member.each)
 
     def _text(self, path: Path, value: str, member: Member) -> None:
-        if member.kind is Kind.ADDRESS:
-            self.bad_addresses(path, value, member)
+        if member.kind in _ADDRESSES:
+            name = place_name(path) if isinstance(path[-1], int) else path[-1]
+            message = f"{name} {quoted(value)} is not an IP address"
+            self.report(BAD_ADDRESS, path, message)
         elif member.kind is Kind.HOST:
             self.report(
                 shape.WRONG_TYPE,
@@ -162,13 +166,6 @@ class RecordReader(ShapeReader):
             self._out_of_range(path, message, member)
         else:
             self.report(rules.OUT_OF_RANGE, path, f"{path[-1]} is empty")
-
-    def bad_addresses(self, path: Path, value: str, member: Member) -> None:
-        """Report a text that is not an address."""
-        if not are_addresses_of(member, value):
-            name = place_name(path) if isinstance(path[-1], int) else path[-1]
-            message = f"{name} {quoted(value)} is not an IP address"
-            self.report(BAD_ADDRESS, path, message)
 
     def _unknown_word(self, path: Path, value: str, member: Member) -> None:
         edit = None

@@ -24,7 +24,7 @@ from ranktable.cluster.hostfiles.torchrun import SIZES_OF_THE_HOST
 from ranktable.cluster.source_text import MAX_SLOTS
 from ranktable.schema.diagnostic import Finding, quoted
 from ranktable.schema.document import Document
-from ranktable.schema.json_parser import find_too_deep, parse
+from ranktable.schema.json_parser import parse
 from ranktable.schema.rules.syntax import TOO_MANY
 from ranktable.schema.yaml_parser import parse_yaml
 
@@ -113,7 +113,7 @@ def documents_in(source: SourceText) -> list[Fields]:
     """Return the documents of a YAML or JSON text that are mappings."""
     found: list[Fields] = []
     if _JSON.match(source.text):
-        parsed = _parsed(source)
+        parsed = parse(source.text, source.quota)
         if isinstance(parsed, Finding):
             source.add((parsed,))
             return []
@@ -130,17 +130,6 @@ def documents_in(source: SourceText) -> list[Fields]:
         if not isinstance(fields.data, dict):
             fields.report("the document is not a mapping of names to values")
     return [fields for fields in found if isinstance(fields.data, dict)]
-
-
-def _parsed(source: SourceText) -> tuple[object, list[Finding]] | Finding:
-    """Return the data of a JSON text, or the reason why there is none."""
-    try:
-        return parse(source.text, source.quota)
-    except RecursionError:
-        finding = find_too_deep(source.text)
-        if finding is None:
-            raise  # the stack of the caller is the reason
-        return finding
 
 
 def dump_yaml(*documents: object) -> str:

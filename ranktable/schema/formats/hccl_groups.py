@@ -65,7 +65,7 @@ _DEVICE = Record(
             "Address of the device",
             "IP address of its network card; one instance alone needs none.",
             role=Role.ADDRESS,
-            joins=True,
+            kind=Kind.ADDRESSES,
             has_blanks=True,
         ),
     ),

@@ -57,7 +57,7 @@ DEVICE = Record(
             "Address of the device",
             "IP address of the device's network card.",
             role=Role.ADDRESS,
-            joins=True,
+            kind=Kind.ADDRESSES,
             has_blanks=True,
         ),
         number(

@@ -71,7 +71,7 @@ DEVICE = Record(
             "IP address of the device's network card; on A3 the virtual one.",
             role=Role.ADDRESS,
             is_required=True,
-            joins=True,
+            kind=Kind.ADDRESSES,
         ),
         number(
             "cluster_id",
