@@ -15,7 +15,7 @@ import pytest
 import ranktable
 from ranktable.cli.commands.init import SCHEMA, TEMPLATES
 from ranktable.cli.output_files import OutputFile, put_files
-from ranktable.schema.atomic_files import create_file
+from ranktable.schema.writing import create_file
 from ranktable.schema.yaml_parser import parse_yaml
 from tests.commands import run_in_shell, run_process
 from tests.slurm_cluster import PAUSE_S

@@ -101,9 +101,9 @@ def _message(error: Exception) -> tuple[str, int]:
         return f"{name}{error.strerror.lower()}", COULD_NOT_JUDGE
     from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415 - rare
     from ranktable.layout.layout_errors import ChangeError, LayoutError  # noqa: PLC0415
-    from ranktable.schema.atomic_files import FileChangedError  # noqa: PLC0415
     from ranktable.schema.diagnostic import RankTableError  # noqa: PLC0415
     from ranktable.schema.format import NotExpressibleError  # noqa: PLC0415
+    from ranktable.schema.writing import FileChangedError  # noqa: PLC0415
 
     refusals = (ArgumentError, ChangeError, LayoutError, RankTableError)
     if isinstance(error, (*refusals, FileChangedError, NotExpressibleError)):

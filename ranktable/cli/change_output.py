@@ -24,9 +24,8 @@ from ranktable.layout.change.rebuilt import refuse_same_ids
 from ranktable.layout.change.spare_nodes import named_table, unnamed_table
 from ranktable.layout.parallel import remembering
 from ranktable.report.diff_renderers import render_changes, render_diff_json
-from ranktable.schema.atomic_files import replace_file
 from ranktable.schema.diagnostic import counted
-from ranktable.schema.writing import dumps_judged
+from ranktable.schema.writing import dumps_judged, replace_file
 
 if TYPE_CHECKING:
     from ranktable.cli.table_input import TableFile

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from ranktable.cli import CommandError, write
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.atomic_files import create_file, replace_file
 from ranktable.schema.check import check
 from ranktable.schema.diagnostic import counted, printable
+from ranktable.schema.writing import create_file, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -79,8 +79,7 @@ def _generate(arguments: argparse.Namespace) -> None:
     from ranktable.cli import CommandError  # noqa: PLC0415
     from ranktable.cli.output_files import output_file  # noqa: PLC0415
     from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
-    from ranktable.schema.atomic_files import replace_file  # noqa: PLC0415
-    from ranktable.schema.writing import dumps  # noqa: PLC0415
+    from ranktable.schema.writing import dumps, replace_file  # noqa: PLC0415
 
     try:
         table = _table(arguments)

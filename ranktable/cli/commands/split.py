@@ -26,11 +26,10 @@ from ranktable.cluster.tables_of_groups import (
     split_groups_by_node,
     written_tables_of,
 )
-from ranktable.schema.atomic_files import create_folder
 from ranktable.schema.diagnostic import counted, printable
 from ranktable.schema.files import is_open_already
 from ranktable.schema.formats import by_name
-from ranktable.schema.writing import dumps
+from ranktable.schema.writing import create_folder, dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

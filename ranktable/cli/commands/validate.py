@@ -43,11 +43,11 @@ from ranktable.cli.table_input import (
 from ranktable.runtime import chip_map
 from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.runtime.rules import RULES
-from ranktable.schema.atomic_files import replace_file
 from ranktable.schema.check import WRAPPED, check_bytes, make_options
 from ranktable.schema.diagnostic import RankTableError, Severity, counted, printable
 from ranktable.schema.fixes import repaired_text
 from ranktable.schema.site_schema import SiteSchema
+from ranktable.schema.writing import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
