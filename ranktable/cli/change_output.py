@@ -23,6 +23,7 @@ from ranktable.cli.parameters import valued
 from ranktable.cli.table_input import STANDARD_INPUT_NAME
 from ranktable.cluster.tables_of_groups import with_group
 from ranktable.layout.change.differing import difference
+from ranktable.layout.change.fitting import factor_names
 from ranktable.layout.change.rebuilt import refuse_same_ids
 from ranktable.layout.change.spare_nodes import named_table, unnamed_table
 from ranktable.layout.parallel import remembering
@@ -161,3 +162,14 @@ class ChangeOutput:
 
         if not found.is_same:
             sys.stderr.writelines(render_changes(found, style(stream=sys.stderr)))
+
+
+def tell_sizes(before: ParallelLayout, after: ParallelLayout) -> None:
+    """Print on standard error which sizes have changed."""
+    sizes = [
+        f"{axis} {getattr(before, axis)} -> {getattr(after, axis)}"
+        for axis in factor_names(before)
+        if getattr(before, axis) != getattr(after, axis)
+    ]
+    if sizes:
+        sys.stderr.write(f"layout: {', '.join(sizes)}\n")

@@ -10,15 +10,10 @@ import typer
 
 from ranktable.cli import completion
 from ranktable.cli.app import with_options
-from ranktable.cli.commands.probe import ROOT, probe_node
 from ranktable.cli.options import LayoutOptions
 from ranktable.cli.output import (
-    DEFECTS_FOUND,
-    Color,
     CommandError,
-    FindingsFormat,
     put_table,
-    show_findings,
 )
 from ranktable.cli.parameters import (
     NewTableOption,
@@ -27,7 +22,8 @@ from ranktable.cli.parameters import (
     RunProgramsOption,
     valued,
 )
-from ranktable.cli.table_input import read_input
+from ranktable.cli.table_input import table_of_spec
+from ranktable.cli.this_node import ROOT, probe_node
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import (
     grouped_ring_order,
@@ -36,11 +32,9 @@ from ranktable.cluster.generate import (
     parse_device_list,
     ring_order,
 )
-from ranktable.cluster.host_lists import expand_hosts, fold_hosts
-from ranktable.cluster.specs.read_spec import MAX_SIZE_BYTES, read_spec
-from ranktable.cluster.specs.spec import spare_hosts, table_from_spec
+from ranktable.cluster.host_lists import expand_hosts
 from ranktable.layout.parallel import neighbouring_tp, remembering
-from ranktable.schema.diagnostic import Options, counted, printable
+from ranktable.schema.diagnostic import Options, counted
 from ranktable.schema.formats import DEFAULT
 from ranktable.schema.topology_file import find_topology
 from ranktable.schema.writing import dumps_judged
@@ -48,7 +42,6 @@ from ranktable.schema.writing import dumps_judged
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ranktable.cluster.specs.spec import ClusterSpec
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.schema.diagnostic import Finding
     from ranktable.schema.model import RankTable
@@ -117,7 +110,7 @@ def gen(
     if spec is not None:
         _refuse_beside_spec(device_id, device_ip, hosts, ring)
 
-        table, ring = table_of_file(spec, is_emulated=emulator)
+        table, ring = table_of_spec(spec, is_emulated=emulator)
         layout = _layout(layout_options, table.world_size)
     else:
         chips = (
@@ -265,29 +258,3 @@ def _hosts(text: str, num_nodes: int) -> list[str]:
         twice = next(host for host in hosts if hosts.count(host) > 1)
         raise ArgumentError(f"the host {twice} is given twice")
     return hosts
-
-
-def table_of_file(file: str, *, is_emulated: bool) -> tuple[RankTable, str | None]:
-    """Return the table of a spec and the topology of its rings; print its spares.
-
-    Raises:
-        CommandError: The spec cannot be read, or has defects, which are printed.
-    """
-    spec = _read(file)
-    if is_emulated and spec.addresses is None:
-        raise CommandError("--emulator needs the addresses: add them to the spec")
-    spares = spare_hosts(spec)
-    if spares:
-        sys.stderr.write(f"left out as spares: {printable(fold_hosts(spares))}\n")
-    return table_from_spec(spec, is_emulated=is_emulated), spec.ring
-
-
-def _read(file: str) -> ClusterSpec:
-    name, data = read_input(file, MAX_SIZE_BYTES)
-    reading = read_spec(data, file=name)
-    if reading.spec is None:
-        show_findings([reading.report], FindingsFormat.FULL, Color.AUTO, aside=True)
-        raise CommandError(f"{name} is not a sound cluster spec", DEFECTS_FOUND)
-    if reading.report.totals:
-        show_findings([reading.report], FindingsFormat.FULL, Color.AUTO, aside=True)
-    return reading.spec

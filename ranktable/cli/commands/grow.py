@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli.app import with_options
-from ranktable.cli.change_output import Again, ChangeOutput
-from ranktable.cli.commands.shrink import (
-    say_sizes,
-    table_with_gaps,
-)
-from ranktable.cli.new_nodes import (
+from ranktable.cli.change_output import Again, ChangeOutput, tell_sizes
+from ranktable.cli.node_arguments import (
     NODES_HELP,
     New,
     hosts_in,
@@ -25,6 +21,7 @@ from ranktable.cli.new_nodes import (
 from ranktable.cli.options import LayoutOptions, SiteOptions
 from ranktable.cli.output import CommandError
 from ranktable.cli.parameters import KeepOption, RanksOption, TableArgument, valued
+from ranktable.cli.table_input import table_with_gaps
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.layout.change.names import node_names
 from ranktable.layout.change.resize import grow as change
@@ -98,7 +95,7 @@ def grow(
         is_optimal=found.is_optimal,
         may_have_gaps=not nodes,
     )
-    say_sizes(layout, found.layout)
+    tell_sizes(layout, found.layout)
     _say_spares(table, nodes)
 
 

@@ -13,7 +13,6 @@ import typer
 
 import ranktable
 from ranktable.cli import completion
-from ranktable.cli.commands.schema import schema_of
 from ranktable.cli.output import (
     CommandError,
     OutputFile,
@@ -24,6 +23,7 @@ from ranktable.cli.output import (
     write,
 )
 from ranktable.cli.parameters import ReplaceFilesOption, valued
+from ranktable.cli.schemas import schema_of
 from ranktable.schema.diagnostic import printable
 
 if TYPE_CHECKING:

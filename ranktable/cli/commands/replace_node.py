@@ -9,8 +9,7 @@ import typer
 
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import ChangeOutput
-from ranktable.cli.commands.shrink import table_with_gaps
-from ranktable.cli.new_nodes import (
+from ranktable.cli.node_arguments import (
     NODES_HELP,
     New,
     is_file,
@@ -20,6 +19,7 @@ from ranktable.cli.new_nodes import (
 )
 from ranktable.cli.options import LayoutOptions, SiteOptions
 from ranktable.cli.parameters import TableArgument
+from ranktable.cli.table_input import table_with_gaps
 from ranktable.layout.change.names import find_node, node_names
 from ranktable.layout.change.replace import replace_node as change
 from ranktable.layout.change.replace import stands_in_for
