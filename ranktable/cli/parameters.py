@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli.output import (
-    COLOR_HELP,
     DEFAULT_FILE,
-    FORM_HELP,
     Color,
     FindingsFormat,
     OutputFormat,
@@ -42,11 +40,17 @@ TableArgument = Annotated[
     str, typer.Argument(metavar="FILE", help="Rank table, or - for standard input.")
 ]
 FileArgument = Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)]
-ColorOption = Annotated[Color, typer.Option(help=COLOR_HELP)]
+ColorOption = Annotated[
+    Color,
+    typer.Option(help="When to use colour; NO_COLOR and FORCE_COLOR are honoured too."),
+]
 OutputFormatOption = Annotated[OutputFormat, typer.Option(help="Form of the output.")]
 FindingsFormatOption = Annotated[
     FindingsFormat | None,
-    typer.Option(help=FORM_HELP, show_default="full on a terminal, concise in a pipe"),
+    typer.Option(
+        help="Form of the findings.",
+        show_default="full on a terminal, concise in a pipe",
+    ),
 ]
 NewTableOption = Annotated[
     str | None,

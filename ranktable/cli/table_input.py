@@ -18,6 +18,7 @@ from ranktable.cli.output import (
     OutputFormat,
     show_findings,
     write,
+    write_json,
 )
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.host_lists import fold_hosts
@@ -277,7 +278,7 @@ def show_each(shown: Mapping[str, Iterable[str]], form: OutputFormat) -> None:
         return
     if form is OutputFormat.JSON:
         found = {name: json.loads("".join(pieces)) for name, pieces in shown.items()}
-        write([json.dumps({"server_groups": found}, indent=2), "\n"])
+        write_json({"server_groups": found})
         return
     write("\n".join("".join(pieces) for pieces in shown.values()))
 

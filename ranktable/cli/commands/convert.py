@@ -21,7 +21,6 @@ from ranktable.cli.output import (
     put_text,
     show_findings,
     table_size,
-    tell_written,
 )
 from ranktable.cli.parameters import OutputOption, ReplaceFileOption, valued
 from ranktable.cli.table_arguments import TableArguments, WriterArguments
@@ -250,13 +249,17 @@ def _put_tables(
             "them: --output DIR"
         )
     _tell_losses(source, made, to)
-    files = [
-        OutputFile(path=f"{output}/{name}.json", data=one.done.data)
-        for name, one in made.items()
-    ]
-    written = put_files(files, force=force)
-    for done, file, one in zip(written, files, made.values(), strict=True):
-        tell_written(done, file.path, table_size(one.table))
+    put_files(
+        [
+            OutputFile(
+                path=f"{output}/{name}.json",
+                data=one.done.data,
+                size=table_size(one.table),
+            )
+            for name, one in made.items()
+        ],
+        force=force,
+    )
 
 
 def _tell_losses(source: _ReadInput, made: dict[str, Made], to: str) -> None:

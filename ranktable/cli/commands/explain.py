@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import textwrap
 from dataclasses import replace
@@ -15,7 +14,14 @@ import typer
 from ranktable.cli import completion
 from ranktable.cli.collectives import explain_collective
 from ranktable.cli.judging import judge_by_schema
-from ranktable.cli.output import Color, CommandError, OutputFormat, style, write
+from ranktable.cli.output import (
+    Color,
+    CommandError,
+    OutputFormat,
+    style,
+    write,
+    write_json,
+)
 from ranktable.cli.parameters import ColorOption, OutputFormatOption, valued
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.hostfiles import deepspeed_hostfile
@@ -103,7 +109,7 @@ def explain(
     if not found and (code is None or code_in(code) is None):
         raise CommandError(_nothing_found(code or ""))
     if format is OutputFormat.JSON:
-        write([json.dumps([_data(rule) for rule in found], indent=2) + "\n"])
+        write_json([_data(rule) for rule in found])
         return
     look = style(color)
     if code is None:

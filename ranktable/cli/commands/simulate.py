@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +18,7 @@ from ranktable.cli.output import (
     output_file,
     style,
     write,
+    write_json,
 )
 from ranktable.cli.parameters import ColorOption, valued
 from ranktable.cli.simulated_cluster import Vendor, announcement, cluster_of
@@ -204,7 +204,7 @@ def _add_up(plan: Simulation, form: OutputFormat, look: Style) -> RunOutcome:
         outcome, found = add_up(plan, signals)
     if form is OutputFormat.JSON:
         data = all_reduce.data(plan.table, found, outcome.findings)
-        write([json.dumps(data, indent=2) + "\n"])
+        write_json(data)
     else:
         write(all_reduce.text(plan.table, found, look))
     return outcome

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -32,6 +31,7 @@ from ranktable.cli.output import (
     show_findings,
     style,
     write,
+    write_json,
 )
 from ranktable.cli.parameters import ColorOption, MaxSizeOption, valued
 from ranktable.cli.table_input import (
@@ -384,8 +384,7 @@ def _show_readers(
     reports: list[Report], form: FindingsFormat | None, color: Color
 ) -> None:
     if form is FindingsFormat.JSON:
-        data = [readers_data(report) for report in reports]
-        write([json.dumps(data, indent=2) + "\n"])
+        write_json([readers_data(report) for report in reports])
         return
     for report in reports:
         write(show_readers(report, style(color)))
