@@ -53,9 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ranktable.cli.judging import Settings
-    from ranktable.report.terminal import Style
     from ranktable.schema.diagnostic import Options, Report
-    from ranktable.schema.readers.reader import ReaderResult
 
 
 FILES_HELP = (
@@ -383,11 +381,19 @@ def _with_environment(report: Report) -> Report:
 def _show_readers(
     reports: list[Report], form: FindingsFormat | None, color: Color
 ) -> None:
+    from ranktable.report.readers_renderers import (  # noqa: PLC0415 - rare
+        readers_data,
+        render_readers,
+    )
+
     if form is FindingsFormat.JSON:
         write_json([readers_data(report) for report in reports])
         return
     for report in reports:
-        write(show_readers(report, style(color)))
+        if report.data is None:
+            message = printable(report.diagnostics[0].message)
+            sys.stderr.write(f"{printable(report.file)}: {message}\n")
+        write(render_readers(report, style(color)))
 
 
 def _status(reports: list[Report], *, strict: bool) -> int:
@@ -445,62 +451,3 @@ def _fix(report: Report, options: Options, site: SiteSchema | None) -> Report:
     said = f"repaired in part, {counted(left, 'error')} left" if left else "repaired"
     sys.stderr.write(f"{printable(report.file)}: {said}\n")
     return found
-
-
-MAX_RANKS = 8
-"""Most ranks that are shown; what a reader does wrong, it does for all."""
-
-
-def show_readers(report: Report, look: Style) -> Iterator[str]:
-    """Yield the result of each reader for each rank of a file.
-
-    Ranks with the same result share a line.
-    """
-    if report.data is None:
-        message = printable(report.diagnostics[0].message)
-        sys.stderr.write(f"{printable(report.file)}: {message}\n")
-    size, found = _readings(report)
-    yield f"{look.mark(printable(report.file), 'bold')}\n"
-    for reading in found:
-        yield f"  {look.mark(reading.title, 'bold')}\n"
-        for label, outcome in _grouped(reading.outcomes):
-            yield f"    {look.mark(label, 'place')}: {printable(outcome)}\n"
-    if size > MAX_RANKS:
-        yield f"  ranks {MAX_RANKS} to {size - 1} are not shown\n"
-
-
-def _readings(report: Report) -> tuple[int, list[ReaderResult]]:
-    """Return the number of ranks, and the result of each reader for the first."""
-    from ranktable.schema.readers.readers import readings  # noqa: PLC0415 - rare
-
-    size = report.columns.num_devices if report.columns else 1
-    return size, readings(report.data, range(max(1, min(size, MAX_RANKS))), report)
-
-
-def readers_data(report: Report) -> dict[str, object]:
-    """Return the result of each reader for each rank of a file, as plain data."""
-    size, found = _readings(report)
-    return {
-        "file": report.file,
-        "world_size": size,
-        "readers": [
-            {
-                "reader": reading.reader,
-                "title": reading.title,
-                "outcomes": {str(rank): text for rank, text in reading.outcomes},
-            }
-            for reading in found
-        ],
-    }
-
-
-def _grouped(outcomes: tuple[tuple[int, str], ...]) -> Iterator[tuple[str, str]]:
-    """Yield runs of ranks with the same result."""
-    start = 0
-    for at in range(1, len(outcomes) + 1):
-        if at < len(outcomes) and outcomes[at][1] == outcomes[start][1]:
-            continue
-        first, last = outcomes[start][0], outcomes[at - 1][0]
-        label = f"rank {first}" if first == last else f"ranks {first}-{last}"
-        yield label, outcomes[start][1]
-        start = at
