@@ -19,7 +19,7 @@ from ranktable.cli.output import (
     tell_written,
     write,
 )
-from ranktable.cli.parameters import valued
+from ranktable.cli.parameters import flag, valued
 from ranktable.cli.table_input import STANDARD_INPUT_NAME
 from ranktable.cluster.tables_of_groups import with_group
 from ranktable.layout.change.differing import difference
@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.schema.model import RankTable
 
-Again = Annotated[
-    bool, typer.Option("--again", help="Skip nodes that are already done.")
-]
+Again = Annotated[bool, flag("Skip nodes that are already done.", "--again")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +56,11 @@ class ChangeOutput:
         str | None,
         valued("FILE", "Where to write; by default standard output.", "--output", "-o"),
     ] = None
-    in_place: Annotated[
-        bool, typer.Option("--in-place", "-i", help="Replace FILE, atomically.")
-    ] = False
+    in_place: Annotated[bool, flag("Replace FILE, atomically.", "--in-place", "-i")] = (
+        False
+    )
     force: Annotated[
-        bool,
-        typer.Option("--force", help="Replace a file that holds a different table."),
+        bool, flag("Replace a file that holds a different table.", "--force")
     ] = False
     form: Annotated[
         OutputFormat,

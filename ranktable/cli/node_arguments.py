@@ -7,10 +7,10 @@ from collections import Counter
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from msgspec import structs
 
 from ranktable.cli.output import CommandError
+from ranktable.cli.parameters import flag
 from ranktable.cli.table_input import (
     STANDARD_INPUT,
     part_of,
@@ -43,10 +43,10 @@ _ENDINGS = (".json", ".jsonl", ".yaml", ".yml")
 
 New = Annotated[
     bool,
-    typer.Option(
-        "--new",
-        help="Accept hosts that are neither spares nor described by a file; they get "
+    flag(
+        "Accept hosts that are neither spares nor described by a file; they get "
         "the chips of the replaced node, or of the last node.",
+        "--new",
     ),
 ]
 

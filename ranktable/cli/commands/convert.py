@@ -22,7 +22,7 @@ from ranktable.cli.output import (
     show_findings,
     table_size,
 )
-from ranktable.cli.parameters import OutputOption, ReplaceFileOption, valued
+from ranktable.cli.parameters import OutputOption, ReplaceFileOption, number, valued
 from ranktable.cli.table_arguments import TableArguments, WriterArguments
 from ranktable.cli.table_input import named_file, read_input, table_in
 from ranktable.cluster.argument import ArgumentError
@@ -124,9 +124,7 @@ def convert(
     ] = None,
     chips_per_node: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=1 << 20, metavar="N", help="Every host has the chips 0 to N - 1."
-        ),
+        number("N", "Every host has the chips 0 to N - 1.", min=1, max=1 << 20),
     ] = None,
     include: Annotated[
         str | None, valued("FILTER", "DeepSpeed's: worker-0@worker-1:0,2.")

@@ -22,7 +22,7 @@ from ranktable.cli.output import (
     write,
     write_json,
 )
-from ranktable.cli.parameters import ColorOption, OutputFormatOption, valued
+from ranktable.cli.parameters import ColorOption, OutputFormatOption, flag, valued
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.hostfiles import deepspeed_hostfile
 from ranktable.cluster.hostfiles.launcher_formats import (
@@ -84,7 +84,7 @@ def explain(
         ),
     ] = "sum",
     uneven: Annotated[
-        bool, typer.Option("--uneven", help="The ranks have parts of different sizes.")
+        bool, flag("The ranks have parts of different sizes.", "--uneven")
     ] = False,
     format: OutputFormatOption = OutputFormat.TEXT,  # noqa: A002 - the name of the option
     color: ColorOption = Color.AUTO,

@@ -6,8 +6,6 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ranktable.cli import completion
 from ranktable.cli.app import with_options
 from ranktable.cli.options import LayoutOptions
@@ -20,6 +18,7 @@ from ranktable.cli.parameters import (
     ReplaceTableOption,
     RootOption,
     RunProgramsOption,
+    flag,
     valued,
 )
 from ranktable.cli.table_input import table_of_spec
@@ -80,8 +79,7 @@ def gen(
         str | None, valued("LIST", "Host of each node: n[001-128],login.")
     ] = None,
     emulator: Annotated[
-        bool,
-        typer.Option("--emulator", help="The addresses are those of emulated devices."),
+        bool, flag("The addresses are those of emulated devices.", "--emulator")
     ] = False,
     ring: Annotated[
         str | None,

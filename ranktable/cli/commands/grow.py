@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput, tell_sizes
 from ranktable.cli.node_arguments import (
@@ -20,7 +18,13 @@ from ranktable.cli.node_arguments import (
 )
 from ranktable.cli.options import LayoutOptions, SiteOptions
 from ranktable.cli.output import CommandError
-from ranktable.cli.parameters import KeepOption, RanksOption, TableArgument, valued
+from ranktable.cli.parameters import (
+    KeepOption,
+    RanksOption,
+    TableArgument,
+    flag,
+    valued,
+)
 from ranktable.cli.table_input import table_with_gaps
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.layout.change.names import node_names
@@ -45,9 +49,7 @@ def grow(
         list[str] | None,
         valued("NODES", f"Nodes to add; hosts such as n[08-09], each {NODES_HELP}"),
     ] = None,
-    spares: Annotated[
-        bool, typer.Option("--spares", help="Add all spares of the table.")
-    ] = False,
+    spares: Annotated[bool, flag("Add all spares of the table.", "--spares")] = False,
     keep: KeepOption = "tp,pp,cp",
     ranks: RanksOption = None,
     layout_options: LayoutOptions,

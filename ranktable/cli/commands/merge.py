@@ -25,6 +25,8 @@ from ranktable.cli.parameters import (
     MaxSizeOption,
     NewTableOption,
     ReplaceTableOption,
+    flag,
+    number,
     valued,
 )
 from ranktable.cli.progress import CountingStream, Progress, progress
@@ -64,9 +66,9 @@ def merge(
     ],
     from_probes: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "The files are lines of ranktable probe; by default this is detected.",
             "--from-probes",
-            help="The files are lines of ranktable probe; by default this is detected.",
         ),
     ] = False,
     order: Annotated[
@@ -80,10 +82,7 @@ def merge(
         valued("LIST", "The expected hosts, in the order of the nodes: n[001-128]."),
     ] = None,
     renumber: Annotated[
-        bool,
-        typer.Option(
-            "--renumber", help="Number all ranks anew, in the order of the nodes."
-        ),
+        bool, flag("Number all ranks anew, in the order of the nodes.", "--renumber")
     ] = False,
     ring: Annotated[
         str | None,
@@ -97,17 +96,14 @@ def merge(
     force: ReplaceTableOption = False,
     strict: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Treat warnings as defects, except those about placement (RT5xx).",
             "--strict",
-            help="Treat warnings as defects, except those about placement (RT5xx).",
         ),
     ] = False,
     format: FindingsFormatOption = None,  # noqa: A002 - the name of the option
     max_errors: Annotated[
-        int,
-        typer.Option(
-            min=0, metavar="N", help="Findings of each code to show; 0 for all."
-        ),
+        int, number("N", "Findings of each code to show; 0 for all.", min=0)
     ] = DEFAULT_MAX_ERRORS,
     max_size: MaxSizeOption = 256,
     color: ColorOption = Color.AUTO,

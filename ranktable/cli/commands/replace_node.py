@@ -18,7 +18,7 @@ from ranktable.cli.node_arguments import (
     read_node,
 )
 from ranktable.cli.options import LayoutOptions, SiteOptions
-from ranktable.cli.parameters import TableArgument
+from ranktable.cli.parameters import TableArgument, flag
 from ranktable.cli.table_input import table_with_gaps
 from ranktable.layout.change.names import find_node, node_names
 from ranktable.layout.change.replace import replace_node as change
@@ -44,7 +44,7 @@ def replace_node(
     ],
     new_host: New = False,
     to_spares: Annotated[
-        bool, typer.Option("--to-spares", help="Keep OLD in the table, as a spare.")
+        bool, flag("Keep OLD in the table, as a spare.", "--to-spares")
     ] = False,
     layout_options: LayoutOptions,
     site: SiteOptions,

@@ -33,7 +33,7 @@ from ranktable.cli.output import (
     write,
     write_json,
 )
-from ranktable.cli.parameters import ColorOption, MaxSizeOption, valued
+from ranktable.cli.parameters import ColorOption, MaxSizeOption, flag, number, valued
 from ranktable.cli.table_input import (
     DEFAULT_MAX_ERRORS,
     MIB,
@@ -67,10 +67,7 @@ class LimitOptions:
     """How much to read and to show."""
 
     max_errors: Annotated[
-        int,
-        typer.Option(
-            min=0, metavar="N", help="Defects of each code to show; 0 for all."
-        ),
+        int, number("N", "Defects of each code to show; 0 for all.", min=0)
     ] = DEFAULT_MAX_ERRORS
     max_size: MaxSizeOption = 256
 
@@ -98,10 +95,10 @@ class KnownOptions:
     ] = None
     tp: Annotated[
         int | None,
-        typer.Option(
+        number(
+            "SIZE",
+            "Warn if groups of this many ranks are not rings, but could be.",
             min=1,
-            metavar="SIZE",
-            help="Warn if groups of this many ranks are not rings, but could be.",
         ),
     ] = None
     reader: Annotated[
@@ -167,21 +164,15 @@ def validate(
         ),
     ] = None,
     fix: Annotated[
-        bool,
-        typer.Option("--fix", help="Make the repairs that cannot change the meaning."),
+        bool, flag("Make the repairs that cannot change the meaning.", "--fix")
     ] = False,
     diff: Annotated[
-        bool, typer.Option("--diff", help="Show the safe repairs and change nothing.")
+        bool, flag("Show the safe repairs and change nothing.", "--diff")
     ] = False,
     readers: Annotated[
-        bool,
-        typer.Option(
-            "--readers", help="Show what each vendor's reader does with the file."
-        ),
+        bool, flag("Show what each vendor's reader does with the file.", "--readers")
     ] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Treat warnings as defects.")
-    ] = False,
+    strict: Annotated[bool, flag("Treat warnings as defects.", "--strict")] = False,
     select: Annotated[
         str | None,
         valued(
@@ -199,13 +190,11 @@ def validate(
         ),
     ] = None,
     statistics: Annotated[
-        bool, typer.Option("--statistics", help="Show how often each code was found.")
+        bool, flag("Show how often each code was found.", "--statistics")
     ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Do not report sound files.")
-    ] = False,
+    quiet: Annotated[bool, flag("Do not report sound files.", "--quiet", "-q")] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Check again whenever a file changes.")
+        bool, flag("Check again whenever a file changes.", "--watch")
     ] = False,
     limits: LimitOptions,
     color: ColorOption = Color.AUTO,
