@@ -9,15 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import structs
 
-from ranktable.cli.output import CommandError
+from ranktable.cli.output import CommandError, about
 from ranktable.cli.parameters import flag
-from ranktable.cli.table_input import (
-    STANDARD_INPUT,
-    part_of,
-    read_input,
-    table_of_spec,
-)
-from ranktable.cluster.argument import ArgumentError
+from ranktable.cli.table_input import STANDARD_INPUT, part_of, read_input, table_of_spec
 from ranktable.cluster.generate import parse_numbers
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.layout.change.names import find_nodes, node_names
@@ -57,10 +51,8 @@ def ranks_in(text: str) -> list[int]:
     Raises:
         CommandError: It is not such a list, or names a rank twice.
     """
-    try:
+    with about("--drop-ranks"):
         ranks = parse_numbers(text, noun="a rank", example="1,4-5")
-    except ArgumentError as error:
-        raise CommandError(f"--drop-ranks: {error}") from None
     for rank, times in Counter(ranks).items():
         if times > 1:
             raise CommandError(f"--drop-ranks names {rank} twice")

@@ -20,6 +20,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.diagnostic import RankTableError, counted, printable
 
 if TYPE_CHECKING:
@@ -48,6 +49,19 @@ class CommandError(Exception):
         """Store the message and the exit status."""
         super().__init__(message)
         self.status = status
+
+
+@contextlib.contextmanager
+def about(name: str) -> Iterator[None]:
+    """Name the option, or the file, in an error about an argument.
+
+    Raises:
+        CommandError: An ArgumentError was raised; the message begins with the name.
+    """
+    try:
+        yield
+    except ArgumentError as error:
+        raise CommandError(f"{name}: {error}") from None
 
 
 @contextlib.contextmanager
@@ -97,8 +111,10 @@ def _message(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError) and error.strerror:
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{error.strerror.lower()}", COULD_NOT_JUDGE
-    from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415 - rare
-    from ranktable.layout.layout_errors import ChangeError, LayoutError  # noqa: PLC0415
+    from ranktable.layout.layout_errors import (  # noqa: PLC0415 - rare
+        ChangeError,
+        LayoutError,
+    )
     from ranktable.schema.format import NotExpressibleError  # noqa: PLC0415
     from ranktable.schema.writing import FileChangedError  # noqa: PLC0415
 

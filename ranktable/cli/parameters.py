@@ -6,12 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.output import (
-    DEFAULT_FILE,
-    Color,
-    FindingsFormat,
-    OutputFormat,
-)
+from ranktable.cli.output import DEFAULT_FILE, Color, FindingsFormat, OutputFormat
 from ranktable.cli.table_input import FILE_HELP
 from ranktable.runtime.table import VARIABLE
 

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from ranktable.cli.output import about
 from ranktable.cli.parameters import flag, number, valued
 from ranktable.cli.table_input import MIB, read_input
 from ranktable.cluster.argument import ArgumentError
@@ -142,10 +143,8 @@ def _names(text: str) -> list[str]:
 def _numbers(text: str) -> list[str]:
     """Return the numbers in ``0-3,65536-65539``; brackets and quotes are ignored."""
     plain = re.sub(r"[\[\]'\"\s]", "", text)
-    try:
+    with about("--super-device-id"):
         numbers = parse_numbers(plain, noun="a number or a range", example="0-15")
-    except ArgumentError as error:
-        raise ArgumentError(f"--super-device-id: {error}") from None
     return list(map(str, numbers))
 
 

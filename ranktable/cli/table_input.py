@@ -16,11 +16,11 @@ from ranktable.cli.output import (
     CommandError,
     FindingsFormat,
     OutputFormat,
+    about,
     show_findings,
     write,
     write_json,
 )
-from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.cluster.tables_of_groups import GROUPED, group_of, tables_of
 from ranktable.layout.layout_errors import LayoutError
@@ -151,10 +151,8 @@ def with_ranks(read: TableFile, group: str | None) -> TableFile:
     if group == "":
         raise CommandError("--server-group is empty; give the name of a group")
     if table.format == GROUPED and group != NO_GROUP:
-        try:
+        with about(read.name):
             name, part = group_of(table, group)
-        except ArgumentError as error:
-            raise CommandError(f"{read.name}: {error}") from None
         return read._replace(table=part, whole=table, group=name)
     if group not in (None, NO_GROUP):
         raise CommandError(f"--server-group: {read.name} is not a table of groups")
@@ -237,10 +235,8 @@ def sound_tables(file: str | None, group: str | None) -> list[TableFile]:
     """
     read = sound_table(file, needs_ranks=False)
     if group is None and read.table.format == GROUPED:
-        try:
+        with about(read.name):
             parts = tables_of(read.table)
-        except ArgumentError as error:
-            raise CommandError(f"{read.name}: {error}") from None
         if len(parts) > 1:
             return [
                 read._replace(

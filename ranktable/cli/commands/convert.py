@@ -16,6 +16,7 @@ from ranktable.cli.output import (
     CommandError,
     FindingsFormat,
     OutputFile,
+    about,
     is_standard_output,
     put_files,
     put_text,
@@ -25,7 +26,6 @@ from ranktable.cli.output import (
 from ranktable.cli.parameters import OutputOption, ReplaceFileOption, number, valued
 from ranktable.cli.table_arguments import TableArguments, WriterArguments
 from ranktable.cli.table_input import named_file, read_input, table_in
-from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.conversion import (
     MINDIE,
     WRITTEN,
@@ -152,7 +152,7 @@ def convert(
         if source.table is None or any(option is not None for option in chips):
             hostfile = _filtered(source, include, exclude, format)
             hostfile = _with_options(hostfile, hosts, device_id, chips_per_node)
-            table, hosts = _table_from(hostfile), None
+            table, hosts = table_from_hostfile(hostfile), None
             _note_losses(source, hostfile, target)
         else:
             table = source.table
@@ -178,13 +178,6 @@ def _table_name(to: str, target: Format) -> str:
     return MINDIE if to == MINDIE else target.name
 
 
-def _table_from(hostfile: Hostfile) -> RankTable:
-    try:
-        return table_from_hostfile(hostfile)
-    except ArgumentError as error:
-        raise CommandError(str(error)) from None
-
-
 def _converted(
     table: RankTable, to: str, hosts: str | None, arguments: TableArguments
 ) -> dict[str, Made]:
@@ -204,8 +197,6 @@ def _converted(
                 named = with_servers(part, expand_hosts(hosts))
             done = convert_table(named, to, arguments.options(named))
             made[name] = Made(named, done)
-    except ArgumentError as error:
-        raise CommandError(str(error)) from None
     except RankTableError as error:
         raise CommandError(unsound_in(to, error)) from None
     return made
@@ -308,10 +299,8 @@ class _ReadInput:
 def _format_of(option: str, name: str) -> LauncherFormat | Format:
     if name == MINDIE and option == "--to":
         return by_name("hccl-1.0")
-    try:
+    with about(option):
         return any_format_of(name)
-    except ArgumentError as error:
-        raise CommandError(f"{option}: {error}") from None
 
 
 def _read(file: str | None, from_name: str | None, form: FindingsFormat) -> _ReadInput:
@@ -427,21 +416,18 @@ def _with_options(
     """
     if device_id is not None and chips_per_node is not None:
         raise CommandError("--device-id and --chips-per-node do not go together")
-    option = "--hosts"
-    try:
-        if hosts is not None:
+    if hosts is not None:
+        with about("--hosts"):
             hostfile = with_hosts(hostfile, expand_hosts(hosts))
-        option = "--chips-per-node"
-        if chips_per_node is not None:
+    if chips_per_node is not None:
+        with about("--chips-per-node"):
             one = range(chips_per_node)
             return with_chips(hostfile, [one] * len(hostfile.hosts))
-        option = "--device-id"
-        if device_id is not None:
+    if device_id is not None:
+        with about("--device-id"):
             nodes = parse_device_list(device_id)
             chips = [[chip.device_id for chip in node] for node in nodes]
             return with_chips(hostfile, chips)
-    except ArgumentError as error:
-        raise CommandError(f"{option}: {error}") from None
     return hostfile
 
 

@@ -17,7 +17,7 @@ from ranktable.cli.output import (
     write,
     write_json,
 )
-from ranktable.cli.parameters import ColorOption, OutputFormatOption, flag
+from ranktable.cli.parameters import ColorOption, OutputFormatOption
 from ranktable.cli.table_input import sound_table
 from ranktable.report.terminal import table_lines
 from ranktable.runtime.agreement import refuse_other_table, with_world_size
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 def env(
     explain: Annotated[
         bool,
-        flag(
-            "Show every variable that was read, and whether it was used.", "--explain"
+        typer.Option(
+            "--explain",
+            help="Show every variable that was read, and whether it was used.",
         ),
     ] = False,
     format: OutputFormatOption = OutputFormat.TEXT,  # noqa: A002 - the name of the option

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
 
 from ranktable.cli import completion
 from ranktable.cli.app import with_options
 from ranktable.cli.options import LayoutOptions
-from ranktable.cli.output import (
-    CommandError,
-    put_table,
-)
+from ranktable.cli.output import CommandError, about, put_table
 from ranktable.cli.parameters import (
     NewTableOption,
     ReplaceTableOption,
@@ -110,6 +107,7 @@ def gen(
 
         table, ring = table_of_spec(spec, is_emulated=emulator)
         layout = _layout(layout_options, table.world_size)
+        links = None if ring is None else find_topology(ring)
     else:
         chips = (
             _given(device_id)
@@ -117,11 +115,14 @@ def gen(
             else _seen(root, run_programs=run_programs)
         )
         layout = _layout(layout_options, sum(map(len, chips.device_ids)))
-        tp = 1 if layout is None else neighbouring_tp(layout)
-        table = _table(chips, device_ip, hosts, ring, tp, is_emulated=emulator)
+        links = None if ring is None else find_topology(ring)
+        if links is not None:
+            tp = 1 if layout is None else neighbouring_tp(layout)
+            with about("--ring" if tp == 1 else f"--ring {ring} --tp {tp}"):
+                chips = _in_ring_order(chips, links, tp)
+        table = _table(chips, device_ip, hosts, is_emulated=emulator)
     if layout is not None or ring is not None:
         table = remembering(table, layout, topology=ring)
-    links = None if ring is None else find_topology(ring)
     options = Options(topology=links, limit=1)
     data, found = dumps_judged(table, DEFAULT, options=options)
     _say(found)
@@ -171,10 +172,8 @@ class _GivenChips:
 
 def _given(text: str) -> _GivenChips:
     """Return the chips that an option lists."""
-    try:
+    with about("--device-id"):
         parsed = parse_device_list(text)
-    except ArgumentError as error:
-        raise CommandError(f"--device-id: {error}") from None
     return _GivenChips(
         device_ids=[[chip.device_id for chip in node] for node in parsed]
     )
@@ -201,47 +200,41 @@ def _table(
     chips: _GivenChips,
     device_ip: str | None,
     hosts: str | None,
-    ring: str | None,
-    tp: int,
     *,
     is_emulated: bool,
 ) -> RankTable:
-    device_ids = chips.device_ids
-    try:
-        option = "--ring"
-        if ring is not None:
-            topology = find_topology(ring)
-            option = "--ring" if tp == 1 else f"--ring {ring} --tp {tp}"
-            device_ids = [_in_ring_order(node, topology, tp) for node in device_ids]
-        option = "--device-ip"
-        addresses: list[list[str | None]] | None = None
-        if device_ip is not None:
-            sizes = [len(node) for node in device_ids]
+    device_ids, names = chips.device_ids, chips.hosts
+    addresses: list[list[str | None]] | None = None
+    if device_ip is not None:
+        sizes = [len(node) for node in device_ids]
+        with about("--device-ip"):
             addresses = [list(node) for node in parse_address_list(device_ip, sizes)]
-        elif is_emulated:
-            raise CommandError("--emulator needs the addresses: --device-ip LISTS")
-        elif chips.addresses:
-            addresses = [[chips.addresses.get(i) for i in node] for node in device_ids]
-        option = "--hosts"
-        names = chips.hosts if hosts is None else _hosts(hosts, len(device_ids))
-    except ArgumentError as error:
-        raise CommandError(f"{option}: {error}") from None
+    elif is_emulated:
+        raise CommandError("--emulator needs the addresses: --device-ip LISTS")
+    elif chips.addresses:
+        addresses = [[chips.addresses.get(i) for i in node] for node in device_ids]
+    if hosts is not None:
+        with about("--hosts"):
+            names = _hosts(hosts, len(device_ids))
     return make_table(
         device_ids, addresses=addresses, hosts=names, is_emulated=is_emulated
     )
 
 
-def _in_ring_order(node: list[int], topology: Topology, tp: int) -> list[int]:
+def _in_ring_order(chips: _GivenChips, topology: Topology, tp: int) -> _GivenChips:
+    """Return the chips of each node in ring order, which closes groups of tp too."""
     if tp == 1:
-        return ring_order(node, topology)
-    order = grouped_ring_order(node, topology, tp)
-    if not order.is_proven:
-        chips = ",".join(map(str, order.chips))
-        sys.stderr.write(
-            f"note: the order {chips} takes {order.hops} hops around the groups of "
-            f"{tp}; a short search found none better\n"
-        )
-    return list(order.chips)
+        found = [ring_order(node, topology) for node in chips.device_ids]
+        return replace(chips, device_ids=found)
+    orders = [grouped_ring_order(node, topology, tp) for node in chips.device_ids]
+    for order in orders:
+        if not order.is_proven:
+            listed = ",".join(map(str, order.chips))
+            sys.stderr.write(
+                f"note: the order {listed} takes {order.hops} hops around the groups "
+                f"of {tp}; a short search found none better\n"
+            )
+    return replace(chips, device_ids=[list(order.chips) for order in orders])
 
 
 def _hosts(text: str, num_nodes: int) -> list[str]:
