@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError, OutputFormat, style, write
-from ranktable.cli.output_files import (
+from ranktable.cli.output import (
     STANDARD_OUTPUT,
+    CommandError,
+    OutputFormat,
     is_standard_output,
     put_table,
+    style,
     table_size,
     tell_written,
+    write,
 )
 from ranktable.cli.parameters import valued
 from ranktable.cli.table_input import STANDARD_INPUT_NAME
@@ -24,9 +27,8 @@ from ranktable.layout.change.rebuilt import refuse_same_ids
 from ranktable.layout.change.spare_nodes import named_table, unnamed_table
 from ranktable.layout.parallel import remembering
 from ranktable.report.diff_renderers import render_changes, render_diff_json
-from ranktable.schema.atomic_files import replace_file
 from ranktable.schema.diagnostic import counted
-from ranktable.schema.writing import dumps_judged
+from ranktable.schema.writing import dumps_judged, replace_file
 
 if TYPE_CHECKING:
     from ranktable.cli.table_input import TableFile

@@ -17,8 +17,8 @@ from ranktable.cluster.discovery.ascend import parse_hccn
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.cluster.generate import parse_address_list, parse_numbers
 from ranktable.cluster.host_lists import expand_hosts
+from ranktable.schema.addresses import is_address
 from ranktable.schema.diagnostic import folded, printable
-from ranktable.schema.format import is_address
 
 if TYPE_CHECKING:
     from ranktable.schema.model import RankTable

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from ranktable.cluster.argument import ArgumentError
+from ranktable.schema.addresses import is_address
 from ranktable.schema.check import IN_MEMORY, WRAPPED, check_bytes, loads
 from ranktable.schema.diagnostic import Options, counted, folded, printable, quoted
 from ranktable.schema.format import (
@@ -23,7 +24,6 @@ from ranktable.schema.format import (
     TOPOLOGY_KEY,
     Kind,
     NotExpressibleError,
-    is_address,
 )
 from ranktable.schema.formats import by_name, vllm_pd
 from ranktable.schema.formats.hccl_1_1 import COLLECTIVE_ID

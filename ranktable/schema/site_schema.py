@@ -18,8 +18,8 @@ import msgspec
 
 from ranktable._error import Error
 from ranktable.schema.document import find_locations
-from ranktable.schema.format import BadNumber
 from ranktable.schema.json_parser import walk
+from ranktable.schema.odd_numbers import BadNumber
 from ranktable.schema.rules.shape import SITE_SCHEMA
 
 if TYPE_CHECKING:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import Color, CommandError, style, write
+from ranktable.cli.output import Color, CommandError, OutputFormat, style, write
 from ranktable.cli.parameters import ColorOption, RootOption, RunProgramsOption, valued
 from ranktable.cluster.discovery.machine import Machine
 from ranktable.cluster.discovery.node_probe import probe as seen
@@ -26,17 +25,11 @@ NO_CHIPS = 1
 TIMEOUT_S = 10.0
 
 
-class Form(str, Enum):
-    """Forms of a probe; JSON is the one that merge reads."""
-
-    JSON = "json"
-    TEXT = "text"
-
-
 def probe(
     format: Annotated[  # noqa: A002 - the name of the option
-        Form, typer.Option(help="One line of JSON for merge, or text for people.")
-    ] = Form.JSON,
+        OutputFormat,
+        typer.Option(help="One line of JSON for merge, or text for people."),
+    ] = OutputFormat.JSON,
     host: Annotated[
         str | None, valued("NAME", "Name of this node; by default its own.")
     ] = None,
@@ -55,7 +48,7 @@ def probe(
     Example: ranktable probe --format text; echo "exit status $?"
     """
     found = probe_node(root, run_programs=run_programs, host=host, timeout_s=timeout)
-    if format is Form.JSON:
+    if format is OutputFormat.JSON:
         write([found.to_line()])
     else:
         write(_text(found, style(color)))

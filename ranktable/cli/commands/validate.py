@@ -13,17 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import (
-    COULD_NOT_JUDGE,
-    DEFECTS_FOUND,
-    Color,
-    CommandError,
-    FindingsFormat,
-    completion,
-    show_findings,
-    style,
-    write,
-)
+from ranktable.cli import completion
 from ranktable.cli.app import with_options
 from ranktable.cli.judging import (
     check_codes,
@@ -32,6 +22,16 @@ from ranktable.cli.judging import (
     judge_file,
     named_files,
     selected,
+)
+from ranktable.cli.output import (
+    COULD_NOT_JUDGE,
+    DEFECTS_FOUND,
+    Color,
+    CommandError,
+    FindingsFormat,
+    show_findings,
+    style,
+    write,
 )
 from ranktable.cli.parameters import ColorOption, MaxSizeOption, valued
 from ranktable.cli.table_input import (
@@ -43,11 +43,11 @@ from ranktable.cli.table_input import (
 from ranktable.runtime import chip_map
 from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.runtime.rules import RULES
-from ranktable.schema.atomic_files import replace_file
 from ranktable.schema.check import WRAPPED, check_bytes, make_options
 from ranktable.schema.diagnostic import RankTableError, Severity, counted, printable
 from ranktable.schema.fixes import repaired_text
 from ranktable.schema.site_schema import SiteSchema
+from ranktable.schema.writing import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ranktable.schema.addresses import is_address
 from ranktable.schema.diagnostic import quoted
-from ranktable.schema.format import Kind, Role, is_address
+from ranktable.schema.format import Kind, Role
 from ranktable.schema.formats.recognition import is_local_comm_res
 from ranktable.schema.record import Record, RecordFormat, is_eid, list_of, text
 from ranktable.schema.record_reader import RecordReader, objects
