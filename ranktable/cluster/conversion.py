@@ -20,6 +20,7 @@ from ranktable.cluster.losses import (
     losses_beside_hosts,
     repeats_a_count,
 )
+from ranktable.schema.addresses import is_address
 from ranktable.schema.check import IN_MEMORY, WRAPPED, check_bytes, loads
 from ranktable.schema.diagnostic import (
     Options,
@@ -33,7 +34,6 @@ from ranktable.schema.format import (
     SUPER_POD_KEY,
     Kind,
     NotExpressibleError,
-    is_address,
 )
 from ranktable.schema.formats import by_name
 from ranktable.schema.formats.hccl_1_1 import COLLECTIVE_ID

@@ -22,6 +22,7 @@ from weakref import ref
 import torch
 
 from ranktable.dist.calls import CollectiveCall, await_backend
+from ranktable.runtime.torch_versions import not_traced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,6 +81,7 @@ class Work(Generic[Result]):
         except BaseException as error:  # noqa: BLE001 - the waiting caller gets it
             self._error, self._steps = error, None
 
+    @not_traced
     def wait(self) -> Result:
         """Wait for the result and return it; a second call returns it again.
 
@@ -106,6 +108,7 @@ class Work(Generic[Result]):
                 raise
             return self._result
 
+    @not_traced
     def is_completed(self) -> bool:
         """Whether the result is written, so that ``wait`` returns at once.
 

@@ -11,15 +11,13 @@ from ranktable.schema.document import SourceSpan
 from ranktable.schema.format import (
     SPARES_KEY,
     SUPER_POD_KEY,
-    BadNumber,
     Kind,
     Role,
-    leading_digits,
-    odd_number,
     plain_number,
     plain_numbers,
 )
 from ranktable.schema.json_parser import MAX_DEPTH, is_too_deep, too_deep
+from ranktable.schema.odd_numbers import BadNumber, leading_digits, odd_number
 from ranktable.schema.rules import shape as rules
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
+from ranktable.schema.addresses import is_address, is_device_address
 from ranktable.schema.format import (
     MAX_NUMBER,
     Field,
@@ -21,8 +22,6 @@ from ranktable.schema.format import (
     Kind,
     NotExpressibleError,
     Role,
-    is_address,
-    is_device_address,
     plain_number,
 )
 

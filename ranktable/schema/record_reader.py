@@ -8,15 +8,10 @@ from ranktable.schema.columns import Columns, place_name
 from ranktable.schema.diagnostic import Edit, counted, quoted
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.document_reader import WANTED, ShapeReader, nearest_key
-from ranktable.schema.format import (
-    BadNumber,
-    Kind,
-    Role,
-    leading_digits,
-    plain_number,
-)
+from ranktable.schema.format import Kind, Role, plain_number
 from ranktable.schema.json_parser import MAX_DEPTH, is_too_deep, too_deep
 from ranktable.schema.model import Device, Node, Parts
+from ranktable.schema.odd_numbers import BadNumber, leading_digits
 from ranktable.schema.record import Member, Record, RecordFormat
 from ranktable.schema.rules import records as rules
 from ranktable.schema.rules import shape

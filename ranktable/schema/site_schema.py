@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ranktable._error import Error
-from ranktable.schema.format import BadNumber
 from ranktable.schema.json_parser import walk
+from ranktable.schema.odd_numbers import BadNumber
 from ranktable.schema.rules.shape import SITE_SCHEMA
 
 if TYPE_CHECKING:

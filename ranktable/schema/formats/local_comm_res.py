@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ranktable.schema.addresses import is_address
 from ranktable.schema.diagnostic import quoted
-from ranktable.schema.format import is_address
 from ranktable.schema.record import (
     Record,
     RecordFormat,
