@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import sys
 import time
 from functools import partial
@@ -20,6 +19,8 @@ from torch import distributed as dist
 from torch._C import _distributed_c10d as c10d
 from torch._C._distributed_c10d import Work
 
+from ranktable.simulate.barrier import pauses
+from ranktable.simulate.records import Records
 from ranktable.simulate.simulation_error import SimulationError, rank_list
 
 if TYPE_CHECKING:
@@ -114,7 +115,6 @@ def _leave() -> None:
 
 
 _RECORD_BYTES = 64
-_NUMBER_BYTES = 8
 _PLACES = 1024
 """More transfers than a script starts without waiting."""
 
@@ -124,15 +124,14 @@ class Transfers:
 
     If gloo receives more than the tensor can hold, it ends the process without a
     message. So each side first writes into its own file what it is about to do, and
-    reads the file of the other side; the second of them sees both. A file has a fixed
-    number of places, which are used again; a place says which transfer it is for.
+    reads the file of the other side; the second of them sees both.
     """
 
     def __init__(self, folder: Path, group_rank: int) -> None:
         """Start without transfers, in the folder of the group."""
         self._folder = folder
         self._group_rank = group_rank
-        self._files: dict[str, int] = {}
+        self._files: dict[str, Records] = {}
         self._counts: dict[str, int] = {}
 
     def sends(self, peer: int, tag: int, what: str) -> Callable[[], str | None]:
@@ -157,34 +156,26 @@ class Transfers:
 
     def _note(self, own: str, other: str, what: str) -> Callable[[], str | None]:
         number = self._counts[own] = self._counts.get(own, 0) + 1
-        place = number % _PLACES * _RECORD_BYTES
-        record = number.to_bytes(_NUMBER_BYTES, "little") + what.encode()
-        os.pwrite(self._file(own), record[:_RECORD_BYTES].ljust(_RECORD_BYTES), place)
+        place = number % _PLACES
+        self._file(own).write(place, number, what)
 
         def look() -> str | None:
-            seen = os.pread(self._file(other), _RECORD_BYTES, place)
-            found = int.from_bytes(seen[:_NUMBER_BYTES], "little")
+            [(found, said)] = self._file(other).read(place)
             if found > number:
                 return what  # the other side is far ahead and has used this place again
-            return seen[_NUMBER_BYTES:].decode().rstrip() if found == number else None
+            return said if found == number else None
 
         return look
 
-    def _file(self, name: str) -> int:
+    def _file(self, name: str) -> Records:
         if name not in self._files:
-            path = self._folder / name
-            self._files[name] = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            self._files[name] = Records(self._folder / name, _RECORD_BYTES)
         return self._files[name]
-
-    def close(self) -> None:
-        """Close the files."""
-        while self._files:
-            os.close(self._files.popitem()[1])
 
 
 _REAPING_S = 1.0
 """Time for a process to end after it has closed its connection."""
-_FIRST_PAUSE_S, _POLL_S = 50e-6, 0.01
+_POLL_S = 0.01
 _MOST_UNSENT = 64
 """Most tensors that are sent without waiting, before this rank waits for them."""
 
@@ -323,7 +314,6 @@ class Exchange:
         with contextlib.suppress(SimulationError):  # already reported
             while self._unsent and not is_failing():
                 self._unsent.pop(0)()
-        self._transfers.close()
         self.rendezvous.leave()
 
     @property
@@ -345,15 +335,14 @@ class Exchange:
     ) -> None:
         """Wait until a member has started to send."""
         end = time.monotonic() + self.rendezvous.timeout_s
-        pause_s = _FIRST_PAUSE_S
+        waiting = pauses()
         while (found := sent()) is None:
             # It may have sent the tensor and ended in the meantime.
             if self.rendezvous.is_without([peer]) and sent() is None:
                 self.rendezvous.refuse_gone([peer], what)
             if time.monotonic() > end:
                 raise self._late(what)
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, _POLL_S)
+            next(waiting)
         self._compare(found, wanted, peer, self._group_rank)
 
     def _keep(self, finish: Callable[[], None]) -> None:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
+import msgspec
 from torch import distributed as dist
 from torch._C._distributed_c10d import PrefixStore, ProcessGroupGloo
 
@@ -167,42 +167,30 @@ def join(world: World, membership: Membership) -> Path:
     return world.folder / store.get("folder").decode()
 
 
-_NONE = -1  # in place of the number of a chip
-_MOST_TOLD = 2**63 - 1
-
-
-def _told(chip: int) -> int:
-    """Return a chip for other members; no machine has a chip beyond 64 bits."""
-    return max(-_MOST_TOLD, min(chip, _MOST_TOLD))
-
-
 def _assignments(
     world: World,
     membership: Membership,
     chip_map: Sequence[int],
+    *,
+    folder: Path,
     gloo: Any,  # noqa: ANN401 - ProcessGroupGloo, whose methods have no types
 ) -> list[ChipAssignment]:
-    """Return the chips of each member, by its rank in the group."""
-    chip, size = world.selected_chip(), len(membership.ranks)
-    own = [
-        world.node,
-        _NONE if chip is None else chip,
-        len(chip_map),
-        *map(_told, chip_map),
-    ]
-    row = torch.tensor([*own, *[_NONE] * (3 + size - len(own))], device="cpu")
-    rows = [torch.empty_like(row) for _ in membership.ranks]
-    gloo.allgather([rows], [row]).wait()
+    """Return the chips of each member, by its rank in the group.
+
+    Each writes its own into the folder of the group, where all read them.
+    """
+    own = ChipAssignment(
+        rank=membership.ranks[membership.group_rank],
+        node=world.node,
+        chip=world.selected_chip(),
+        chip_map=tuple(chip_map),
+    )
+    files = [folder / f"chips-{rank}.json" for rank in membership.ranks]
+    files[membership.group_rank].write_bytes(msgspec.json.encode(own))
+    # All have then made their connections too, so a rank may leave at once.
+    gloo.barrier().wait()
     return [
-        ChipAssignment(
-            rank=rank,
-            node=node,
-            chip=None if chip == _NONE else chip,
-            chip_map=tuple(chips[:length]),
-        )
-        for rank, (node, chip, length, *chips) in zip(
-            membership.ranks, torch.stack(rows).tolist(), strict=True
-        )
+        msgspec.json.decode(file.read_bytes(), type=ChipAssignment) for file in files
     ]
 
 
@@ -277,8 +265,7 @@ def _create(
             len(membership.ranks),
             timedelta(seconds=membership.timeout_s),
         )
-    # Then all have made their connections, so a rank may leave at once.
-    held = _assignments(world, membership, chips, gloo)
+    held = _assignments(world, membership, chips, folder=folder, gloo=gloo)
     _judge(world, membership, held)
     if membership.is_world:
         world.chip_map = tuple(chips)
