@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError, OutputFormat, style, write
-from ranktable.cli.output_files import (
+from ranktable.cli.output import (
     STANDARD_OUTPUT,
+    CommandError,
+    OutputFormat,
     is_standard_output,
     put_table,
+    style,
     table_size,
     tell_written,
+    write,
 )
 from ranktable.cli.parameters import valued
 from ranktable.cli.table_input import STANDARD_INPUT_NAME

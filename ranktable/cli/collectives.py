@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from ranktable.cli import CommandError, OutputFormat, write
+from ranktable.cli.output import CommandError, OutputFormat, write
 from ranktable.dist.collective_errors import UnsupportedError
 from ranktable.dist.collective_plan import explain
 from ranktable.runtime.backends.backend import TABLES

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import structs
 
-from ranktable.cli import CommandError
+from ranktable.cli.output import CommandError
 from ranktable.cli.table_input import STANDARD_INPUT, read_input
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.layout.change.spare_nodes import spares_of

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ranktable.cli import (
+from ranktable.cli import completion
+from ranktable.cli.output import (
     DEFECTS_FOUND,
     Color,
     CommandError,
     FindingsFormat,
     OutputFormat,
-    completion,
     show_findings,
 )
 from ranktable.cli.parameters import valued

@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import COLOR_HELP, FORM_HELP, Color, FindingsFormat, OutputFormat
-from ranktable.cli.output_files import DEFAULT_FILE
+from ranktable.cli.output import (
+    COLOR_HELP,
+    DEFAULT_FILE,
+    FORM_HELP,
+    Color,
+    FindingsFormat,
+    OutputFormat,
+)
 from ranktable.cli.table_input import FILE_HELP
 from ranktable.runtime.table import VARIABLE
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.cli import CommandError, write
-from ranktable.cli.output_files import (
+from ranktable.cli.output import (
+    CommandError,
     OutputFile,
     is_standard_output,
     output_file,
     put_files,
     table_size,
     tell_written,
+    write,
 )
 from ranktable.cluster.tables_of_groups import with_group
 from ranktable.schema.writing import dumps

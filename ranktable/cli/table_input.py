@@ -10,7 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from ranktable.cli import DEFECTS_FOUND, CommandError, OutputFormat, write
+from ranktable.cli.output import DEFECTS_FOUND, CommandError, OutputFormat, write
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.tables_of_groups import GROUPED, group_of, tables_of
 from ranktable.layout.layout_errors import LayoutError

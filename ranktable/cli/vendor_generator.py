@@ -23,7 +23,7 @@ LOOPBACK = "127.0.0.1"
 
 def main() -> None:
     """Run the generator and end the process with its exit status."""
-    from ranktable.cli import reported  # noqa: PLC0415 - keeps it light
+    from ranktable.cli.output import reported  # noqa: PLC0415 - keeps it light
 
     with reported(PROGRAM):
         _generate(_parser().parse_args())
@@ -76,8 +76,7 @@ def _true_or_false(text: str) -> bool:
 
 
 def _generate(arguments: argparse.Namespace) -> None:
-    from ranktable.cli import CommandError  # noqa: PLC0415
-    from ranktable.cli.output_files import output_file  # noqa: PLC0415
+    from ranktable.cli.output import CommandError, output_file  # noqa: PLC0415
     from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
     from ranktable.schema.writing import dumps, replace_file  # noqa: PLC0415
 

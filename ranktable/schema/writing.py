@@ -71,13 +71,14 @@ def dumps(table: RankTable, *, format: str | None = None) -> bytes:  # noqa: A00
         RankTableError: The table is not sound, for example a rank occurs twice.
         ValueError: There is no such format.
     """
-    return dumps_judged(table, format=format)[0]
+    target = None if format is None else by_name(format)
+    return dumps_judged(table, target)[0]
 
 
 def dumps_judged(
     table: RankTable,
+    target: Format | None = None,
     *,
-    format: str | None = None,  # noqa: A002 - as in dumps
     options: Options | None = None,
     may_have_gaps: bool = False,
 ) -> tuple[bytes, list[Finding]]:
@@ -85,17 +86,20 @@ def dumps_judged(
 
     Args:
         table: The table.
-        format: Name of the format; by default the one it was read from.
+        target: The format; by default the one it was read from.
         options: Facts about the hosts, as for a check.
         may_have_gaps: Whether ranks may be missing.
 
     Raises:
         RankTableError: The table is not sound.
-        ValueError: There is no such format.
+        ValueError: The table is of a format that does not exist.
     """
-    if (format is None and table.wrapper) or format == WRAPPED != table.format:
+    is_wrapped = table.wrapper is not None
+    if target is not None:
+        is_wrapped = target.name == WRAPPED != table.format
+    if is_wrapped:
         return _dumps_wrapped(table, options, may_have_gaps=may_have_gaps)
-    target = by_name(format if format is not None else table.format)
+    target = target or by_name(table.format)
     document = target.write(table)
     options = options or Options()
     quota = Quota(options.limit)
@@ -119,7 +123,7 @@ def _dumps_wrapped(
     from ranktable.schema.config_map import new_config_map  # noqa: PLC0415 - rare
 
     data, found = dumps_judged(
-        table, format=table.format, options=options, may_have_gaps=may_have_gaps
+        table, by_name(table.format), options=options, may_have_gaps=may_have_gaps
     )
     wrapper = table.wrapper
     return wrapper.with_table(data) if wrapper else new_config_map(data), found

@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ranktable.cli import (
+from ranktable.cli import completion
+from ranktable.cli.app import with_options
+from ranktable.cli.output import (
     DEFECTS_FOUND,
     Color,
     CommandError,
     FindingsFormat,
-    completion,
-    show_findings,
-)
-from ranktable.cli.app import with_options
-from ranktable.cli.output_files import (
     OutputFile,
     is_standard_output,
     put_files,
     put_text,
+    show_findings,
     table_size,
     tell_written,
 )

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ranktable.cli import CommandError, OutputFormat, write
+from ranktable.cli.output import CommandError, OutputFormat, write
 from ranktable.cli.parameters import OutputFormatOption
 from ranktable.cli.table_input import FILE_HELP, TableFile, sound_table
 from ranktable.schema.diagnostic import printable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import (
+from ranktable.cli.output import (
     DEFECTS_FOUND,
     Color,
     CommandError,

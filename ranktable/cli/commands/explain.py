@@ -12,16 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import (
-    Color,
-    CommandError,
-    OutputFormat,
-    completion,
-    style,
-    write,
-)
+from ranktable.cli import completion
 from ranktable.cli.collectives import explain_collective
 from ranktable.cli.judging import judge_by_schema
+from ranktable.cli.output import Color, CommandError, OutputFormat, style, write
 from ranktable.cli.parameters import ColorOption, OutputFormatOption, valued
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.hostfiles import deepspeed_hostfile

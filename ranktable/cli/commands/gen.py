@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import (
+from ranktable.cli import completion
+from ranktable.cli.app import with_options
+from ranktable.cli.commands.probe import ROOT, probe_node
+from ranktable.cli.options import LayoutOptions
+from ranktable.cli.output import (
     DEFECTS_FOUND,
     Color,
     CommandError,
     FindingsFormat,
-    completion,
+    put_table,
     show_findings,
 )
-from ranktable.cli.app import with_options
-from ranktable.cli.commands.probe import ROOT, probe_node
-from ranktable.cli.options import LayoutOptions
-from ranktable.cli.output_files import put_table
 from ranktable.cli.parameters import (
     NewTableOption,
     ReplaceTableOption,
@@ -41,6 +41,7 @@ from ranktable.cluster.specs.read_spec import MAX_SIZE_BYTES, read_spec
 from ranktable.cluster.specs.spec import spare_hosts, table_from_spec
 from ranktable.layout.parallel import neighbouring_tp, remembering
 from ranktable.schema.diagnostic import Options, counted, printable
+from ranktable.schema.formats import DEFAULT
 from ranktable.schema.topology_file import find_topology
 from ranktable.schema.writing import dumps_judged
 
@@ -130,7 +131,8 @@ def gen(
     if layout is not None or ring is not None:
         table = remembering(table, layout, topology=ring)
     links = None if ring is None else find_topology(ring)
-    data, found = dumps_judged(table, options=Options(topology=links, limit=1))
+    options = Options(topology=links, limit=1)
+    data, found = dumps_judged(table, DEFAULT, options=options)
     _say(found)
     put_table(output, table, data, force=force)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.commands.shrink import (
@@ -24,6 +23,7 @@ from ranktable.cli.new_nodes import (
     with_pods,
 )
 from ranktable.cli.options import LayoutOptions, SiteOptions
+from ranktable.cli.output import CommandError
 from ranktable.cli.parameters import KeepOption, RanksOption, TableArgument, valued
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.layout.change.names import node_names

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import ranktable
-from ranktable.cli import CommandError, OutputFormat, completion, write
+from ranktable.cli import completion
 from ranktable.cli.commands.schema import schema_of
-from ranktable.cli.output_files import (
+from ranktable.cli.output import (
+    CommandError,
     OutputFile,
+    OutputFormat,
     is_standard_output,
     output_file,
     put_files,
+    write,
 )
 from ranktable.cli.parameters import ReplaceFilesOption, valued
 from ranktable.schema.diagnostic import printable

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import (
+from ranktable.cli import completion
+from ranktable.cli.output import (
     COULD_NOT_JUDGE,
     DEFECTS_FOUND,
     Color,
     CommandError,
-    completion,
+    is_standard_output,
+    put_table,
     show_findings,
 )
-from ranktable.cli.output_files import is_standard_output, put_table
 from ranktable.cli.parameters import (
     ColorOption,
     FindingsFormatOption,

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import Color, CommandError, OutputFormat, style, write
 from ranktable.cli.app import with_options
 from ranktable.cli.options import (
     TOPOLOGY_HELP,
@@ -15,6 +14,7 @@ from ranktable.cli.options import (
     racks_of,
     warn_of_refusal,
 )
+from ranktable.cli.output import Color, CommandError, OutputFormat, style, write
 from ranktable.cli.parameters import (
     ColorOption,
     FileArgument,

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ranktable.cli import (
-    DEFECTS_FOUND,
-    Color,
-    CommandError,
-    OutputFormat,
-    completion,
-    style,
-)
+from ranktable.cli import completion
 from ranktable.cli.app import with_options
 from ranktable.cli.options import (
     TOPOLOGY_HELP,
@@ -27,7 +20,15 @@ from ranktable.cli.options import (
     read_bytes,
     warn_of_refusal,
 )
-from ranktable.cli.output_files import is_standard_output, output_file
+from ranktable.cli.output import (
+    DEFECTS_FOUND,
+    Color,
+    CommandError,
+    OutputFormat,
+    is_standard_output,
+    output_file,
+    style,
+)
 from ranktable.cli.parameters import (
     ColorOption,
     FileArgument,

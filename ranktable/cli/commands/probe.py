@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import Color, CommandError, OutputFormat, style, write
+from ranktable.cli.output import Color, CommandError, OutputFormat, style, write
 from ranktable.cli.parameters import ColorOption, RootOption, RunProgramsOption, valued
 from ranktable.cluster.discovery.machine import Machine
 from ranktable.cluster.discovery.node_probe import probe as seen

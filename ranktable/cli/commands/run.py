@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import DEFECTS_FOUND, CommandError, write
+from ranktable.cli.output import DEFECTS_FOUND, CommandError, write
 from ranktable.cli.parameters import valued
 from ranktable.cli.table_input import STANDARD_INPUT, sound_table
 from ranktable.runtime import agreement

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ranktable.cli import CommandError, completion
-from ranktable.cli.output_files import put_text
+from ranktable.cli import completion
+from ranktable.cli.output import CommandError, put_text
 from ranktable.cli.parameters import OutputOption, ReplaceFileOption, valued
 from ranktable.cluster.specs.spec import NAME as SPEC
 from ranktable.cluster.specs.spec import spec_schema_text

@@ -7,11 +7,11 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ranktable.cli import CommandError
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.new_nodes import hosts_in, part_of
 from ranktable.cli.options import LayoutOptions, SiteOptions
+from ranktable.cli.output import CommandError
 from ranktable.cli.parameters import (
     DropOption,
     DropRanksOption,

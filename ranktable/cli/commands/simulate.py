@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import (
+from ranktable.cli.output import (
     DEFECTS_FOUND,
     Color,
     CommandError,
     OutputFormat,
+    is_standard_output,
+    output_file,
     style,
     write,
 )
-from ranktable.cli.output_files import is_standard_output, output_file
 from ranktable.cli.parameters import ColorOption, valued
 from ranktable.cli.simulated_cluster import Vendor, announcement, cluster_of
 from ranktable.report import all_reduce

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError
 from ranktable.cli.options import GroupName  # noqa: TC001 - typer reads it
-from ranktable.cli.output_files import is_standard_output
+from ranktable.cli.output import CommandError, is_standard_output
 from ranktable.cli.parameters import FileArgument, valued
 from ranktable.cli.progress import Progress, progress
 from ranktable.cli.table_input import (

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from ranktable.cli import CommandError
 from ranktable.cli.options import GroupName  # noqa: TC001 - typer reads it
-from ranktable.cli.output_files import STANDARD_OUTPUT, put_table
+from ranktable.cli.output import STANDARD_OUTPUT, CommandError, put_table
 from ranktable.cli.parameters import (
     FileArgument,
     OutputOption,

@@ -13,17 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import (
-    COULD_NOT_JUDGE,
-    DEFECTS_FOUND,
-    Color,
-    CommandError,
-    FindingsFormat,
-    completion,
-    show_findings,
-    style,
-    write,
-)
+from ranktable.cli import completion
 from ranktable.cli.app import with_options
 from ranktable.cli.judging import (
     check_codes,
@@ -32,6 +22,16 @@ from ranktable.cli.judging import (
     judge_file,
     named_files,
     selected,
+)
+from ranktable.cli.output import (
+    COULD_NOT_JUDGE,
+    DEFECTS_FOUND,
+    Color,
+    CommandError,
+    FindingsFormat,
+    show_findings,
+    style,
+    write,
 )
 from ranktable.cli.parameters import ColorOption, MaxSizeOption, valued
 from ranktable.cli.table_input import (
