@@ -15,7 +15,7 @@ import pytest
 from ranktable.simulate.barrier import RendezvousBarrier, is_running
 from ranktable.simulate.chip_assignments import ChipAssignment, judge
 from ranktable.simulate.faults import Faults
-from ranktable.simulate.records import Records
+from ranktable.simulate.record_file import Records
 from ranktable.simulate.simulated_run import (
     Fault,
     NotSimulatedError,

@@ -20,7 +20,7 @@ from torch._C import _distributed_c10d as c10d
 from torch._C._distributed_c10d import Work
 
 from ranktable.simulate.barrier import pauses
-from ranktable.simulate.records import Records
+from ranktable.simulate.record_file import Records
 from ranktable.simulate.simulation_error import SimulationError, rank_list
 
 if TYPE_CHECKING:
