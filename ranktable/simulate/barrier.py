@@ -112,6 +112,8 @@ class RendezvousBarrier:
         self.folder = folder
         self.group_rank = group_rank
         self._number = 0
+        self._collective = 0
+        self._action = ""
         self._records = Records(folder / "calls", _RECORD_BYTES)
         self._records.write(group_rank, os.getpid())
 
@@ -125,14 +127,24 @@ class RendezvousBarrier:
             SimulationError: A member ended, left or is missing, or is about to call
                 something else.
         """
+        self._collective += 1
+        self._action = action
+        self.wait_again()
+
+    def wait_again(self) -> None:
+        """Wait until all members are at the same later point of the operation.
+
+        Raises:
+            SimulationError: See ``wait``.
+        """
         self._number += 1
-        self._records.write(self._slot + self.group_rank, self._number, action)
+        self._records.write(self._slot + self.group_rank, self._number, self._action)
         end = time.monotonic() + self.timeout_s
         waiting = pauses()
         while missing := self._missing():
             self._refuse_closed()
             if next(waiting) == LONGEST_PAUSE_S:
-                self._refuse_absent(missing, action, is_late=time.monotonic() > end)
+                self._refuse_absent(missing, is_late=time.monotonic() > end)
         self._refuse_closed()
         self._refuse_disagreement()
 
@@ -173,10 +185,6 @@ class RendezvousBarrier:
         """Return an error after reporting it to the run."""
         return reported(self.folder.parent, message, ranks)
 
-    def moment(self, action: str) -> str:
-        """Return a description of the current collective."""
-        return f"{action}, collective {self._number} of {self.group}"
-
     @property
     def _is_closed(self) -> bool:
         return (self.folder / _OUTCOME).exists()
@@ -201,11 +209,9 @@ class RendezvousBarrier:
             if number != self._number
         ]
 
-    def _refuse_absent(
-        self, missing: Sequence[int], action: str, *, is_late: bool
-    ) -> None:
+    def _refuse_absent(self, missing: Sequence[int], *, is_late: bool) -> None:
         """Raise if missing members have ended or left, or are late."""
-        what = self.moment(action)
+        what = f"{self._action}, collective {self._collective} of {self.group}"
         ended, left = self._gone(missing)
         # It may have arrived, done its part and ended in the meantime.
         missing = self._missing()
@@ -247,6 +253,6 @@ class RendezvousBarrier:
             f"{rank_list(ranks)} {'calls' if len(ranks) == 1 else 'call'} {action}"
             for action, ranks in groups
         )
-        place = f"collective {self._number} of {self.group}"
+        place = f"collective {self._collective} of {self.group}"
         odd = [rank for _, ranks in groups[:-1] for rank in ranks]
         raise self.error(f"in {place} {said}", odd)
