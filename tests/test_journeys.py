@@ -52,7 +52,7 @@ MODEL = ["--tp", "4", "--model", "32x4096", "--seq", "4096", "--micro", "16"]
 
 JOURNEYS = [
     ("validate", ["ranktable", "validate", "t.json"], 13),
-    ("gen", ["ranktable", "gen", "--device-id", CHIPS, "-o", "new.json"], 15),
+    ("gen", ["ranktable", "gen", "--device-id", CHIPS, "-o", "new.json"], 12),
     ("convert", ["ranktable", "convert", "hostfile", "--to", "openmpi-rankfile"], 14),
     ("plan", ["ranktable", "plan", "layout.json"], 22),
     ("plan of a model", ["ranktable", "plan", "hosts.json", *MODEL], 22),

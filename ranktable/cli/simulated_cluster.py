@@ -6,7 +6,7 @@ import os
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from ranktable.cli import CommandError
+from ranktable.cli.output import CommandError
 from ranktable.cli.table_input import STANDARD_INPUT, sound_table
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.diagnostic import counted

@@ -22,6 +22,7 @@ from weakref import ref
 import torch
 
 from ranktable.dist.calls import CollectiveCall, await_backend
+from ranktable.runtime.torch_versions import not_traced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,6 +68,7 @@ class Work(Generic[Result]):
             elif not call.is_completed():
                 members.unverified.append((ref(self), call))
 
+    @not_traced
     def wait(self) -> Result:
         """Wait for the result and return it; a second call returns it again.
 
@@ -92,6 +94,7 @@ class Work(Generic[Result]):
                 raise
             return self._result
 
+    @not_traced
     def is_completed(self) -> bool:
         """Whether the result is written, so that ``wait`` returns at once.
 
