@@ -39,7 +39,7 @@ _LONGEST_PAUSE_S: Final = 0.5
 
 
 @dataclass(eq=False)
-class _Collective:
+class _QueuedCollective:
     """A collective that is done in the background, as a step of its work."""
 
     call: CollectiveCall
@@ -70,14 +70,14 @@ class BackgroundQueue:
         """
         self._store = store
         self._own_store: Store | None = None
-        self._queued: deque[_Collective] = deque()
+        self._queued: deque[_QueuedCollective] = deque()
         self._lock = Lock()
         self._group: OwnGroup | None = None
         self._ended_at: float | None = None
 
     def put(self, call: CollectiveCall, steps: Steps[Any]) -> Steps[Any]:
         """Do a collective after all that were put before, and return a wait for it."""
-        collective = _Collective(
+        collective = _QueuedCollective(
             call, steps, torch.is_inference_mode_enabled(), Future()
         )
         with self._lock:
@@ -101,7 +101,7 @@ class BackgroundQueue:
                 if not self._queued:
                     return
 
-    def _do(self, collective: _Collective) -> object:
+    def _do(self, collective: _QueuedCollective) -> object:
         call, members = collective.call, collective.call.members
         with members.using_store():
             if self._own_store is None:
