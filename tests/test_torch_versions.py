@@ -10,6 +10,7 @@ from ranktable.dist.steps import mark_written  # noqa: E402 - after the look
 from ranktable.runtime import BootstrapError  # noqa: E402
 from ranktable.runtime.backends.backend import choose_backend  # noqa: E402
 from ranktable.runtime.torch_versions import why_too_old  # noqa: E402
+from tests.ranks import run_code  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -43,3 +44,20 @@ def test_writes_are_counted_as_this_torch_takes_them() -> None:
 
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         total.backward()
+
+
+JOIN = """
+import torch
+from ranktable import dist
+job = dist.init_dist(backend="gloo")
+both = job.new_group([0, 1])
+data = torch.ones(1)
+dist.all_reduce(data, group=both)
+print(data.item())
+"""
+
+
+def test_a_job_and_a_group_need_no_time_out() -> None:
+    ended = run_code(JOIN, 2)
+
+    assert [rank.out for rank in ended] == ["2.0\n"] * 2, ended

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+Value = TypeVar("Value")
 
 OLDEST: Final = (2, 1)
 """The first version with everything that a job and collectives need."""
@@ -75,6 +79,26 @@ def why_no_mesh() -> str | None:
         f"torch {torch.__version__} cannot make a mesh of groups: install torch 2.5 or "
         "newer (pip install 'torch>=2.5'), or take the groups of make_groups"
     )
+
+
+def not_traced(value: Value) -> Value:
+    """Return a function that ``torch.compile`` calls and does not trace.
+
+    As ``torch.compiler.disable`` does, but that imports the compiler, which takes
+    seconds in every process. Torch has this since 2.7; before, without torch, and for
+    anything else than a function, nothing changes.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not isinstance(value, FunctionType):
+        return value
+    frames = torch._C._dynamo.eval_frame  # noqa: SLF001 - no other way
+    if hasattr(frames, "set_code_exec_strategy"):
+        skip = frames._FrameAction.SKIP  # noqa: SLF001
+        with_its_calls = frames._FrameExecStrategy(skip, skip)  # noqa: SLF001
+        frames.set_code_exec_strategy(value.__code__, with_its_calls)
+        vars(value)["_torchdynamo_disable"] = True
+        vars(value)["_torchdynamo_disable_msg"] = "ranktable.dist is not traced"
+    return value
 
 
 _named = threading.local()

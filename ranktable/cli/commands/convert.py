@@ -16,22 +16,20 @@ from ranktable.cli.output import (
     CommandError,
     FindingsFormat,
     OutputFile,
+    about,
     is_standard_output,
     put_files,
     put_text,
     show_findings,
     table_size,
-    tell_written,
 )
-from ranktable.cli.parameters import OutputOption, ReplaceFileOption, valued
+from ranktable.cli.parameters import OutputOption, ReplaceFileOption, number, valued
 from ranktable.cli.table_arguments import TableArguments, WriterArguments
 from ranktable.cli.table_input import named_file, read_input, table_in
-from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.conversion import (
     MINDIE,
     WRITTEN,
     convert_table,
-    losses_beside_hosts,
     unsound_in,
     with_servers,
 )
@@ -54,6 +52,7 @@ from ranktable.cluster.hostfiles.launcher_formats import (
     read_text,
 )
 from ranktable.cluster.hostfiles.launcher_formats import convert as cluster_convert
+from ranktable.cluster.losses import losses_beside_hosts
 from ranktable.cluster.tables_of_groups import written_tables_of
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import WRAPPED, check_bytes
@@ -125,9 +124,7 @@ def convert(
     ] = None,
     chips_per_node: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=1 << 20, metavar="N", help="Every host has the chips 0 to N - 1."
-        ),
+        number("N", "Every host has the chips 0 to N - 1.", min=1, max=1 << 20),
     ] = None,
     include: Annotated[
         str | None, valued("FILTER", "DeepSpeed's: worker-0@worker-1:0,2.")
@@ -155,7 +152,7 @@ def convert(
         if source.table is None or any(option is not None for option in chips):
             hostfile = _filtered(source, include, exclude, format)
             hostfile = _with_options(hostfile, hosts, device_id, chips_per_node)
-            table, hosts = _table_from(hostfile), None
+            table, hosts = table_from_hostfile(hostfile), None
             _note_losses(source, hostfile, target)
         else:
             table = source.table
@@ -181,13 +178,6 @@ def _table_name(to: str, target: Format) -> str:
     return MINDIE if to == MINDIE else target.name
 
 
-def _table_from(hostfile: Hostfile) -> RankTable:
-    try:
-        return table_from_hostfile(hostfile)
-    except ArgumentError as error:
-        raise CommandError(str(error)) from None
-
-
 def _converted(
     table: RankTable, to: str, hosts: str | None, arguments: TableArguments
 ) -> dict[str, Made]:
@@ -207,8 +197,6 @@ def _converted(
                 named = with_servers(part, expand_hosts(hosts))
             done = convert_table(named, to, arguments.options(named))
             made[name] = Made(named, done)
-    except ArgumentError as error:
-        raise CommandError(str(error)) from None
     except RankTableError as error:
         raise CommandError(unsound_in(to, error)) from None
     return made
@@ -250,13 +238,17 @@ def _put_tables(
             "them: --output DIR"
         )
     _tell_losses(source, made, to)
-    files = [
-        OutputFile(path=f"{output}/{name}.json", data=one.done.data)
-        for name, one in made.items()
-    ]
-    written = put_files(files, force=force)
-    for done, file, one in zip(written, files, made.values(), strict=True):
-        tell_written(done, file.path, table_size(one.table))
+    put_files(
+        [
+            OutputFile(
+                path=f"{output}/{name}.json",
+                data=one.done.data,
+                size=table_size(one.table),
+            )
+            for name, one in made.items()
+        ],
+        force=force,
+    )
 
 
 def _tell_losses(source: _ReadInput, made: dict[str, Made], to: str) -> None:
@@ -307,10 +299,8 @@ class _ReadInput:
 def _format_of(option: str, name: str) -> LauncherFormat | Format:
     if name == MINDIE and option == "--to":
         return by_name("hccl-1.0")
-    try:
+    with about(option):
         return any_format_of(name)
-    except ArgumentError as error:
-        raise CommandError(f"{option}: {error}") from None
 
 
 def _read(file: str | None, from_name: str | None, form: FindingsFormat) -> _ReadInput:
@@ -426,21 +416,18 @@ def _with_options(
     """
     if device_id is not None and chips_per_node is not None:
         raise CommandError("--device-id and --chips-per-node do not go together")
-    option = "--hosts"
-    try:
-        if hosts is not None:
+    if hosts is not None:
+        with about("--hosts"):
             hostfile = with_hosts(hostfile, expand_hosts(hosts))
-        option = "--chips-per-node"
-        if chips_per_node is not None:
+    if chips_per_node is not None:
+        with about("--chips-per-node"):
             one = range(chips_per_node)
             return with_chips(hostfile, [one] * len(hostfile.hosts))
-        option = "--device-id"
-        if device_id is not None:
+    if device_id is not None:
+        with about("--device-id"):
             nodes = parse_device_list(device_id)
             chips = [[chip.device_id for chip in node] for node in nodes]
             return with_chips(hostfile, chips)
-    except ArgumentError as error:
-        raise CommandError(f"{option}: {error}") from None
     return hostfile
 
 

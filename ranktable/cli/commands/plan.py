@@ -34,6 +34,7 @@ from ranktable.cli.parameters import (
     FileArgument,
     OutputFormatOption,
     ReplaceFilesOption,
+    number,
     valued,
 )
 from ranktable.cli.placement_files import placement_files, put_placement
@@ -65,25 +66,21 @@ _THOUSANDS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
 
 def _number(text: str) -> object:
-    return typer.Option(min=1, max=MAX_NUMBER, metavar="N", help=text)
-
-
-def _text(metavar: str, text: str, *names: str) -> object:
-    return typer.Option(*names, metavar=metavar, help=text)
+    return number("N", text, min=1, max=MAX_NUMBER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficOptions:
     """What is sent in a step, given by a model or in bytes."""
 
-    model: Annotated[str | None, _text("LxH", "Layers and hidden size: 32x4096.")] = (
+    model: Annotated[str | None, valued("LxH", "Layers and hidden size: 32x4096.")] = (
         None
     )
     seq: Annotated[int | None, _number("Tokens of a sequence.")] = None
     micro: Annotated[int | None, _number("Microbatches of a step and replica.")] = None
     micro_size: Annotated[int, _number("Sequences of a microbatch.")] = 1
     params: Annotated[
-        str | None, _text("NUMBER", "Parameters: 70B; by default 12 L H H.")
+        str | None, valued("NUMBER", "Parameters: 70B; by default 12 L H H.")
     ] = None
     kv_hidden: Annotated[
         int | None, _number("Size of a token's keys, for cp; by default H.")
@@ -94,7 +91,7 @@ class TrafficOptions:
     ] = None
     expert_params: Annotated[
         str | None,
-        _text(
+        valued(
             "NUMBER",
             "Parameters of all experts: 640B; of --params by default all but 4 L H H.",
         ),
@@ -102,7 +99,7 @@ class TrafficOptions:
     interleave: Annotated[int, _number("Virtual stages of each rank.")] = 1
     bytes_: Annotated[
         str | None,
-        _text(
+        valued(
             "LIST",
             "Bytes that each kind of group sends in a step, instead of --model: "
             "tp=16GiB,dp=2.25GiB.",
@@ -208,7 +205,7 @@ class PlacementOutputs:
 
     output: Annotated[
         str | None,
-        _text(
+        valued(
             "FILE",
             "Write the better table; implies --mode node-order.",
             "--output",
@@ -216,13 +213,13 @@ class PlacementOutputs:
         ),
     ] = None
     hostfile: Annotated[
-        str | None, _text("FILE", "Write Open MPI's host file for it.")
+        str | None, valued("FILE", "Write Open MPI's host file for it.")
     ] = None
     rankfile: Annotated[
-        str | None, _text("FILE", "Write Open MPI's rank file for it.")
+        str | None, valued("FILE", "Write Open MPI's rank file for it.")
     ] = None
     slurm_hostfile: Annotated[
-        str | None, _text("FILE", "Write the SLURM_HOSTFILE for it.")
+        str | None, valued("FILE", "Write the SLURM_HOSTFILE for it.")
     ] = None
 
     def paths(self) -> dict[str, str]:
@@ -249,7 +246,7 @@ def plan(
     *,
     file: FileArgument = None,
     layout_options: LayoutOptions,
-    topology: Annotated[str | None, _text("TOPOLOGY", TOPOLOGY_HELP)] = None,
+    topology: Annotated[str | None, valued("TOPOLOGY", TOPOLOGY_HELP)] = None,
     links: Annotated[
         str | None,
         valued(
@@ -260,11 +257,11 @@ def plan(
     ] = None,
     traffic: TrafficOptions,
     groups: Annotated[
-        str | None, _text("LIST", "More groups to show: dp-cp,embedding.")
+        str | None, valued("LIST", "More groups to show: dp-cp,embedding.")
     ] = None,
     bandwidth: Annotated[
         str | None,
-        _text(
+        valued(
             "LIST",
             "Bandwidth of a rank, a node and a rack, to show times too: "
             "intra=400GB/s,node=50GB/s,rack=400Gbit/s.",
@@ -272,7 +269,7 @@ def plan(
     ] = None,
     spread: Annotated[
         str | None,
-        _text(
+        valued(
             "AXIS:BOUNDARY",
             "Keep replicas in different failure domains: dp:rack; implies "
             "--mode node-order.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
@@ -19,8 +18,9 @@ from ranktable.cli.output import (
     output_file,
     style,
     write,
+    write_json,
 )
-from ranktable.cli.parameters import ColorOption, valued
+from ranktable.cli.parameters import ColorOption, flag, valued
 from ranktable.cli.simulated_cluster import Vendor, announcement, cluster_of
 from ranktable.report import all_reduce
 from ranktable.runtime.table import VARIABLE
@@ -92,31 +92,25 @@ def simulate(
         ),
     ] = None,
     strict_vendor: Annotated[
-        bool,
-        typer.Option("--strict-vendor", help="Reproduce the vendor's defects too."),
+        bool, flag("Reproduce the vendor's defects too.", "--strict-vendor")
     ] = False,
     timeout: Annotated[
         float,
         valued("S", "Seconds to wait for a rank before it is reported as missing."),
     ] = 60.0,
     module: Annotated[
-        bool, typer.Option("--module", "-m", help="SCRIPT is the name of a module.")
+        bool, flag("SCRIPT is the name of a module.", "--module", "-m")
     ] = False,
     once: Annotated[
         bool,
-        typer.Option(
-            "--once", help="Start SCRIPT once: it starts its ranks, as mp.spawn does."
-        ),
+        flag("Start SCRIPT once: it starts its ranks, as mp.spawn does.", "--once"),
     ] = False,
     record: Annotated[
         str | None,
         valued("FILE", "Write a trace of what the ranks send, for Perfetto."),
     ] = None,
     force: Annotated[
-        bool,
-        typer.Option(
-            "--force", help="Run even if the vendor's real package is installed."
-        ),
+        bool, flag("Run even if the vendor's real package is installed.", "--force")
     ] = False,
     format: Annotated[  # noqa: A002 - the name of the option
         OutputFormat, typer.Option(help="Form of the output of the all_reduce.")
@@ -204,7 +198,7 @@ def _add_up(plan: Simulation, form: OutputFormat, look: Style) -> RunOutcome:
         outcome, found = add_up(plan, signals)
     if form is OutputFormat.JSON:
         data = all_reduce.data(plan.table, found, outcome.findings)
-        write([json.dumps(data, indent=2) + "\n"])
+        write_json(data)
     else:
         write(all_reduce.text(plan.table, found, look))
     return outcome

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -32,8 +31,9 @@ from ranktable.cli.output import (
     show_findings,
     style,
     write,
+    write_json,
 )
-from ranktable.cli.parameters import ColorOption, MaxSizeOption, valued
+from ranktable.cli.parameters import ColorOption, MaxSizeOption, flag, number, valued
 from ranktable.cli.table_input import (
     DEFAULT_MAX_ERRORS,
     MIB,
@@ -53,9 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ranktable.cli.judging import Settings
-    from ranktable.report.terminal import Style
     from ranktable.schema.diagnostic import Options, Report
-    from ranktable.schema.readers.reader import ReaderResult
 
 
 FILES_HELP = (
@@ -69,10 +67,7 @@ class LimitOptions:
     """How much to read and to show."""
 
     max_errors: Annotated[
-        int,
-        typer.Option(
-            min=0, metavar="N", help="Defects of each code to show; 0 for all."
-        ),
+        int, number("N", "Defects of each code to show; 0 for all.", min=0)
     ] = DEFAULT_MAX_ERRORS
     max_size: MaxSizeOption = 256
 
@@ -100,10 +95,10 @@ class KnownOptions:
     ] = None
     tp: Annotated[
         int | None,
-        typer.Option(
+        number(
+            "SIZE",
+            "Warn if groups of this many ranks are not rings, but could be.",
             min=1,
-            metavar="SIZE",
-            help="Warn if groups of this many ranks are not rings, but could be.",
         ),
     ] = None
     reader: Annotated[
@@ -169,21 +164,15 @@ def validate(
         ),
     ] = None,
     fix: Annotated[
-        bool,
-        typer.Option("--fix", help="Make the repairs that cannot change the meaning."),
+        bool, flag("Make the repairs that cannot change the meaning.", "--fix")
     ] = False,
     diff: Annotated[
-        bool, typer.Option("--diff", help="Show the safe repairs and change nothing.")
+        bool, flag("Show the safe repairs and change nothing.", "--diff")
     ] = False,
     readers: Annotated[
-        bool,
-        typer.Option(
-            "--readers", help="Show what each vendor's reader does with the file."
-        ),
+        bool, flag("Show what each vendor's reader does with the file.", "--readers")
     ] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Treat warnings as defects.")
-    ] = False,
+    strict: Annotated[bool, flag("Treat warnings as defects.", "--strict")] = False,
     select: Annotated[
         str | None,
         valued(
@@ -201,13 +190,11 @@ def validate(
         ),
     ] = None,
     statistics: Annotated[
-        bool, typer.Option("--statistics", help="Show how often each code was found.")
+        bool, flag("Show how often each code was found.", "--statistics")
     ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Do not report sound files.")
-    ] = False,
+    quiet: Annotated[bool, flag("Do not report sound files.", "--quiet", "-q")] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Check again whenever a file changes.")
+        bool, flag("Check again whenever a file changes.", "--watch")
     ] = False,
     limits: LimitOptions,
     color: ColorOption = Color.AUTO,
@@ -376,19 +363,26 @@ def _with_environment(report: Report) -> Report:
         )
     except LaunchEnvironmentError as error:
         rule = next(rule for rule in RULES if rule.code == error.code)
-        return report.with_finding(rule.finding(None, error.message))
+        return report.with_findings(rule, [rule.finding(None, error.message)], 1)
     return report
 
 
 def _show_readers(
     reports: list[Report], form: FindingsFormat | None, color: Color
 ) -> None:
+    from ranktable.report.readers_renderers import (  # noqa: PLC0415 - rare
+        readers_data,
+        render_readers,
+    )
+
     if form is FindingsFormat.JSON:
-        data = [readers_data(report) for report in reports]
-        write([json.dumps(data, indent=2) + "\n"])
+        write_json([readers_data(report) for report in reports])
         return
     for report in reports:
-        write(show_readers(report, style(color)))
+        if report.data is None:
+            message = printable(report.diagnostics[0].message)
+            sys.stderr.write(f"{printable(report.file)}: {message}\n")
+        write(render_readers(report, style(color)))
 
 
 def _status(reports: list[Report], *, strict: bool) -> int:
@@ -446,62 +440,3 @@ def _fix(report: Report, options: Options, site: SiteSchema | None) -> Report:
     said = f"repaired in part, {counted(left, 'error')} left" if left else "repaired"
     sys.stderr.write(f"{printable(report.file)}: {said}\n")
     return found
-
-
-MAX_RANKS = 8
-"""Most ranks that are shown; what a reader does wrong, it does for all."""
-
-
-def show_readers(report: Report, look: Style) -> Iterator[str]:
-    """Yield the result of each reader for each rank of a file.
-
-    Ranks with the same result share a line.
-    """
-    if report.data is None:
-        message = printable(report.diagnostics[0].message)
-        sys.stderr.write(f"{printable(report.file)}: {message}\n")
-    size, found = _readings(report)
-    yield f"{look.mark(printable(report.file), 'bold')}\n"
-    for reading in found:
-        yield f"  {look.mark(reading.title, 'bold')}\n"
-        for label, outcome in _grouped(reading.outcomes):
-            yield f"    {look.mark(label, 'place')}: {printable(outcome)}\n"
-    if size > MAX_RANKS:
-        yield f"  ranks {MAX_RANKS} to {size - 1} are not shown\n"
-
-
-def _readings(report: Report) -> tuple[int, list[ReaderResult]]:
-    """Return the number of ranks, and the result of each reader for the first."""
-    from ranktable.schema.readers.readers import readings  # noqa: PLC0415 - rare
-
-    size = report.columns.num_devices if report.columns else 1
-    return size, readings(report.data, range(max(1, min(size, MAX_RANKS))), report)
-
-
-def readers_data(report: Report) -> dict[str, object]:
-    """Return the result of each reader for each rank of a file, as plain data."""
-    size, found = _readings(report)
-    return {
-        "file": report.file,
-        "world_size": size,
-        "readers": [
-            {
-                "reader": reading.reader,
-                "title": reading.title,
-                "outcomes": {str(rank): text for rank, text in reading.outcomes},
-            }
-            for reading in found
-        ],
-    }
-
-
-def _grouped(outcomes: tuple[tuple[int, str], ...]) -> Iterator[tuple[str, str]]:
-    """Yield runs of ranks with the same result."""
-    start = 0
-    for at in range(1, len(outcomes) + 1):
-        if at < len(outcomes) and outcomes[at][1] == outcomes[start][1]:
-            continue
-        first, last = outcomes[start][0], outcomes[at - 1][0]
-        label = f"rank {first}" if first == last else f"ranks {first}-{last}"
-        yield label, outcomes[start][1]
-        start = at
