@@ -234,8 +234,9 @@ class Format:
 
     @cached_property
     def host_key(self) -> str:
-        """Key of a node's host."""
-        return next(field.key for field in self.node_fields if field.role is Role.HOST)
+        """Key of a node's host; empty if nodes have none."""
+        hosts = (field.key for field in self.node_fields if field.role is Role.HOST)
+        return next(hosts, "")
 
     @cached_property
     def count_key(self) -> str | None:

@@ -30,7 +30,6 @@ from ranktable.cluster.conversion import (
     MINDIE,
     WRITTEN,
     convert_table,
-    losses_beside_hosts,
     unsound_in,
     with_servers,
 )
@@ -53,6 +52,7 @@ from ranktable.cluster.hostfiles.launcher_formats import (
     read_text,
 )
 from ranktable.cluster.hostfiles.launcher_formats import convert as cluster_convert
+from ranktable.cluster.losses import losses_beside_hosts
 from ranktable.cluster.tables_of_groups import written_tables_of
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import WRAPPED, check_bytes

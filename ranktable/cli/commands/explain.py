@@ -319,7 +319,8 @@ def _judge_ranks(report: Report) -> Report:
     table = report.sound_table()
     if table.has_global_ranks:
         return report
-    return report.with_finding(no_global_ranks(table.format))
+    finding = no_global_ranks(table.format)
+    return report.with_findings(finding.rule, [finding], 1)
 
 
 def _judge_by_schema(rule: Rule, data: bytes, file: str) -> Report:

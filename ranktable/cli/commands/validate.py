@@ -364,7 +364,7 @@ def _with_environment(report: Report) -> Report:
         )
     except LaunchEnvironmentError as error:
         rule = next(rule for rule in RULES if rule.code == error.code)
-        return report.with_finding(rule.finding(None, error.message))
+        return report.with_findings(rule, [rule.finding(None, error.message)], 1)
     return report
 
 

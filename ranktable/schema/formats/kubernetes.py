@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ranktable.schema.format import Kind, Role
-from ranktable.schema.formats.recognition import is_placeholder
 from ranktable.schema.record import Member, Record, RecordFormat, text
 
 _PLACEHOLDER = Record(
@@ -86,10 +85,8 @@ FORMAT = KubernetesFormat(
     title="ConfigMap of Kubernetes (data of hccl.json)",
     description="A rank table in a ConfigMap, or the placeholder for one.",
     record=_PLACEHOLDER,
-    fill=lambda reader, _: reader.begin(),
     table_fields=(Member(key="version", kind=Kind.TEXT, role=Role.VERSION),),
     has_global_ranks=False,
-    matches=is_placeholder,
     rules=(),
     example={"status": "initializing"},
 )
