@@ -83,15 +83,22 @@ class Record:
         description: A sentence about it.
         members: Its keys.
         one_of: Keys of which at least one must be present.
-        example: A sound object.
+        example: A sound object; by default it has the keys that must be present.
     """
 
     name: str
     title: str
     description: str
     members: tuple[Member, ...]
-    example: object
     one_of: tuple[str, ...] = ()
+    example: Any = None
+
+    def __post_init__(self) -> None:
+        """Make the example."""
+        if self.example is None:
+            needed = [member for member in self.members if member.is_required]
+            example = {one.key: (one.examples or one.values)[0] for one in needed}
+            object.__setattr__(self, "example", example)
 
     @cached_property
     def by_key(self) -> dict[str, Member]:
@@ -379,6 +386,7 @@ class RecordFormat(Format):
     matches: Callable[[dict[str, object]], bool] = _never
     fill: Callable[[RecordReader, Any], None] | None = None
     make: Callable[[RankTable], object] | None = None
+    example: Any = None
     nodes: Field = _NOTHING
     devices: Field = _NOTHING
     node_fields: tuple[Field, ...] = ()
@@ -386,6 +394,13 @@ class RecordFormat(Format):
     table_fields: tuple[Field, ...] = ()
     keeps_file_order: bool = False
     keeps_document: bool = True
+
+    def __post_init__(self) -> None:
+        """Take the example of the record."""
+        if self.example is None:
+            file = self.record
+            example = file.example if isinstance(file, Record) else file.examples[0]
+            object.__setattr__(self, "example", example)
 
     def read(self, document: Document, quota: Quota) -> tuple[Columns, list[Finding]]:
         """Return the columns of a document and the defects of its shape."""

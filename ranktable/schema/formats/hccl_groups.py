@@ -83,11 +83,6 @@ _POD = Record(
     name="instance",
     title="Instance",
     description="One pod and its chips.",
-    example={
-        "pod_name": "job-0",
-        "server_id": "node-a",
-        "devices": [_DEVICE.example],
-    },
     members=(
         text(
             "pod_name",
@@ -106,7 +101,6 @@ _RANK = Record(
     name="instance",
     title="Instance",
     description="One rank and its chip.",
-    example={"rank_id": "0", "server_id": "node-a", "devices": [_DEVICE.example]},
     members=(
         numeral("rank_id", "Global rank", "From 0.", role=Role.RANK, is_required=True),
         _SERVER,
@@ -128,11 +122,6 @@ def _group(each: Record, *counts: str) -> Record:
         name="group",
         title="Group",
         description="A group of instances; there is one, as a rule.",
-        example={
-            "group_name": "hccl_world_group",
-            **dict.fromkeys(counts, "1"),
-            INSTANCES: [each.example],
-        },
         members=(
             _NAME,
             *(
@@ -150,11 +139,6 @@ CLOUD = Record(
     name="table",
     title="Cloud table",
     description="The pods of a job.",
-    example={
-        "status": "completed",
-        "group_count": "1",
-        GROUPS: [CLOUD_GROUP.example],
-    },
     members=(
         STATUS,
         _GROUP_COUNT,
@@ -172,7 +156,7 @@ LAB = Record(
     name="table",
     title="Lab table",
     description="The ranks of a job.",
-    example={**CLOUD.example, **_LAB_KEYS, GROUPS: [LAB_GROUP.example]},  # type: ignore[dict-item]
+    example={**CLOUD.example, **_LAB_KEYS, GROUPS: [LAB_GROUP.example]},
     members=(
         STATUS,
         *(
@@ -533,7 +517,6 @@ LAB_FORMAT = GroupFormat(
     ),
     keeps_last_key=True,
     reads_leading_digits=True,
-    example=LAB.example,  # type: ignore[arg-type]
 )
 CLOUD_FORMAT = GroupFormat(
     name="hccl-cloud",
@@ -552,5 +535,4 @@ CLOUD_FORMAT = GroupFormat(
     rules=_RULES,
     keeps_last_key=True,
     reads_leading_digits=True,
-    example=CLOUD.example,  # type: ignore[arg-type]
 )
