@@ -15,7 +15,7 @@ from ranktable.dist.collective_errors import DistError
 from ranktable.dist.group_state import group_state
 from ranktable.dist.objects import all_gather_object
 from ranktable.runtime.job import as_timeout, current_job
-from ranktable.runtime.torch_versions import group_called
+from ranktable.runtime.torch_versions import group_called, time_out_for_torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -64,7 +64,9 @@ def new_group(
         raise ValueError(f"a group needs distinct ranks, not {members}")
     if min(members) < 0 or max(members) >= size:
         raise ValueError(f"the ranks {members} are not all among the {size} ranks")
-    made: ProcessGroup = dist.new_group(sorted(members), as_timeout(timeout_s))
+    made: ProcessGroup = dist.new_group(
+        sorted(members), time_out_for_torch(as_timeout(timeout_s))
+    )
     return made
 
 

@@ -9,7 +9,11 @@ from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from ranktable.runtime.torch_versions import group_called
+from ranktable.runtime.torch_versions import (
+    destroy_process_groups,
+    group_called,
+    time_out_for_torch,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -213,7 +217,7 @@ class Job:
             return dist.new_group(  # type: ignore[no-any-return]
                 members,
                 backend=self.backend,
-                timeout=self._timeout if timeout_s is None else as_timeout(timeout_s),
+                timeout=time_out_for_torch(as_timeout(timeout_s) or self._timeout),
                 pg_options=self._backend.group_options(chips),
                 use_local_synchronization=among_members,
             )
@@ -267,7 +271,7 @@ class Job:
                 # Most stores end with the process of rank 0.
                 with contextlib.suppress(RuntimeError):  # torch's network errors
                     self._last_round.linger(_CLOSING_S)
-            dist.destroy_process_group()
+            destroy_process_groups()
 
     def _close_at_exit(self) -> None:
         # Without this, gloo aborts the interpreter at its end (pytorch/pytorch#190489).

@@ -23,6 +23,7 @@ from ranktable.runtime.rendezvous import (
     rendezvous_barrier,
     serves_store,
 )
+from ranktable.runtime.torch_versions import time_out_for_torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -235,7 +236,7 @@ def _join(
             store=PrefixStore("group", store),
             rank=placement.rank,
             world_size=world_size,
-            timeout=timeout,
+            timeout=time_out_for_torch(timeout),
             pg_options=options,
         )
 
