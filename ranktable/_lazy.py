@@ -17,13 +17,16 @@ INSTALL_TORCH = "install the build that fits your machine, such as: pip install 
 
 
 def attach(
-    package: str, homes: Mapping[str, str]
+    package: str,
+    homes: Mapping[str, str],
+    prepare: Callable[[object], object] = lambda value: value,
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return the module-level ``__getattr__`` and ``__dir__`` of a lazy package.
 
     Args:
         package: ``__name__`` of the package.
         homes: The module that defines each public name.
+        prepare: Called with each value, and returns what the package has.
     """
 
     def get(name: str) -> object:
@@ -36,7 +39,7 @@ def attach(
                 raise
             message = f"{package}.{name} needs torch; {INSTALL_TORCH}"
             raise ModuleNotFoundError(message, name="torch") from None
-        value = getattr(module, name)
+        value = prepare(getattr(module, name))
         setattr(sys.modules[package], name, value)
         return value
 

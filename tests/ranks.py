@@ -15,6 +15,7 @@ What does not end by the deadline, and a rank of a pool that dies, is a
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import json
 import os
@@ -226,9 +227,14 @@ def free_port() -> int:
     """
     while True:
         port = next(_PORTS)
-        with contextlib.suppress(OSError), socket.socket() as listener:
-            listener.bind(("127.0.0.1", port))
-            return port
+        with socket.socket() as listener:
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+            else:
+                return port
 
 
 def write_table(folder: Path, chips: Sequence[Sequence[int]]) -> str:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranktable.schema.format import are_addresses, ipv4_numbers, is_address
+from ranktable.schema.addresses import is_address
+from ranktable.schema.columns import are_addresses, ipv4_numbers
 
 SPELT = st.one_of(
     st.ip_addresses(v=4).map(str),

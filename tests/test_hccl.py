@@ -10,9 +10,9 @@ import pytest
 
 import ranktable
 from ranktable.runtime.table import is_rank_table_valid
+from ranktable.schema.addresses import UNSET_ADDRESS
 from ranktable.schema.check import check
 from ranktable.schema.fast_decode import read_sound
-from ranktable.schema.format import UNSET_ADDRESS
 from ranktable.schema.readers.readers import verdicts
 from tests.conftest import CORPUS, HERE
 

@@ -12,7 +12,7 @@ import pytest
 
 import ranktable
 from ranktable.cluster.generate import make_table
-from ranktable.schema.atomic_files import (
+from ranktable.schema.writing import (
     FileChangedError,
     create_file,
     replace_file,
@@ -155,7 +155,7 @@ def test_a_file_is_replaced_only_if_it_holds_what_was_read(tmp_path: Path) -> No
 def test_a_file_that_another_program_keeps_locked_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ranktable.schema.atomic_files.LOCK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("ranktable.schema.writing.LOCK_TIMEOUT_S", 0.1)
     path = tmp_path / "file"
     path.write_bytes(b"old")
     with path.open("rb") as held:

@@ -11,7 +11,7 @@ import pytest
 import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.cluster.splitting import file_names
-from ranktable.schema.atomic_files import create_folder
+from ranktable.schema.writing import create_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -14,8 +14,8 @@ import pytest
 
 import ranktable
 from ranktable.cli.commands.init import SCHEMA, TEMPLATES
-from ranktable.cli.output_files import OutputFile, put_files
-from ranktable.schema.atomic_files import create_file
+from ranktable.cli.output import OutputFile, put_files
+from ranktable.schema.writing import create_file
 from ranktable.schema.yaml_parser import parse_yaml
 from tests.commands import run_in_shell, run_process
 from tests.slurm_cluster import PAUSE_S
@@ -190,7 +190,7 @@ def test_a_failure_takes_back_what_was_written(
             raise OSError(28, "No space left on device", path)
         create_file(path, data)
 
-    monkeypatch.setattr("ranktable.cli.output_files.create_file", fail_at_last)
+    monkeypatch.setattr("ranktable.schema.writing.create_file", fail_at_last)
     files = [OutputFile(path=path, data=b"theirs") for path in (old, new, last)]
     with pytest.raises(OSError, match="No space left"):
         put_files(files, force=True)

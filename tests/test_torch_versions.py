@@ -75,3 +75,20 @@ def test_writes_are_counted_as_this_torch_takes_them() -> None:
 
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         total.backward()
+
+
+JOIN = """
+import torch
+from ranktable import dist
+job = dist.init_dist(backend="gloo")
+both = job.new_group([0, 1])
+data = torch.ones(1)
+dist.all_reduce(data, group=both)
+print(data.item())
+"""
+
+
+def test_a_job_and_a_group_need_no_time_out() -> None:
+    ended = run_code(JOIN, 2)
+
+    assert [rank.out for rank in ended] == ["2.0\n"] * 2, ended

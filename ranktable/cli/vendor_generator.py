@@ -23,7 +23,7 @@ LOOPBACK = "127.0.0.1"
 
 def main() -> None:
     """Run the generator and end the process with its exit status."""
-    from ranktable.cli import reported  # noqa: PLC0415 - keeps it light
+    from ranktable.cli.output import reported  # noqa: PLC0415 - keeps it light
 
     with reported(PROGRAM):
         _generate(_parser().parse_args())
@@ -76,16 +76,10 @@ def _true_or_false(text: str) -> bool:
 
 
 def _generate(arguments: argparse.Namespace) -> None:
-    from ranktable.cli import CommandError  # noqa: PLC0415
-    from ranktable.cli.output_files import output_file  # noqa: PLC0415
-    from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
-    from ranktable.schema.atomic_files import replace_file  # noqa: PLC0415
-    from ranktable.schema.writing import dumps  # noqa: PLC0415
+    from ranktable.cli.output import output_file  # noqa: PLC0415
+    from ranktable.schema.writing import dumps, replace_file  # noqa: PLC0415
 
-    try:
-        table = _table(arguments)
-    except ArgumentError as error:
-        raise CommandError(str(error)) from None
+    table = _table(arguments)
     path = output_file()
     # The vendor's file ends without a newline.
     data = dumps(table).removesuffix(b"\n")

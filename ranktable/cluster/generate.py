@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
+from ranktable.schema.addresses import is_address
 from ranktable.schema.chip_order import compare_orders
 from ranktable.schema.diagnostic import counted
-from ranktable.schema.format import is_address
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.rules.placement import suggest
 

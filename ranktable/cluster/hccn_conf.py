@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ranktable.schema.addresses import is_device_address
 from ranktable.schema.diagnostic import (
     Finding,
     Quota,
@@ -18,7 +19,6 @@ from ranktable.schema.diagnostic import (
     quoted,
 )
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.format import is_device_address
 from ranktable.schema.rules.hccl import DUPLICATE_ADDRESS
 from ranktable.schema.rules.nodes import BAD_ADDRESS
 from ranktable.schema.rules.shape import MISSING_KEY

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ranktable.cluster.hostfiles import hostfile_rules as rules
+from ranktable.schema.addresses import is_address
 from ranktable.schema.diagnostic import (
     Finding,
     Quota,
@@ -16,7 +17,6 @@ from ranktable.schema.diagnostic import (
 )
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.files import refuse_other_types
-from ranktable.schema.format import is_address
 from ranktable.schema.json_parser import decode
 from ranktable.schema.rules.syntax import TOO_LARGE, TOO_MANY
 

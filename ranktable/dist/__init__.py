@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ranktable._lazy import attach
+from ranktable.runtime.torch_versions import not_traced
 
 if TYPE_CHECKING:
     from ranktable.dist.coalesced import all_reduce_dict, all_reduce_params
@@ -139,4 +140,5 @@ if not TYPE_CHECKING:
             for module, names in _HOMES.items()
             for name in names.split()
         },
+        not_traced,
     )

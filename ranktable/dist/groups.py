@@ -14,8 +14,8 @@ import torch.distributed as dist
 from ranktable.dist.collective_errors import DistError
 from ranktable.dist.group_state import group_state
 from ranktable.dist.objects import all_gather_object
-from ranktable.runtime.job import as_timeout, current_job
-from ranktable.runtime.torch_versions import group_called, time_out_for_torch
+from ranktable.runtime.job import as_argument, as_timeout, current_job
+from ranktable.runtime.torch_versions import group_called, not_traced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -65,7 +65,7 @@ def new_group(
     if min(members) < 0 or max(members) >= size:
         raise ValueError(f"the ranks {members} are not all among the {size} ranks")
     made: ProcessGroup = dist.new_group(
-        sorted(members), time_out_for_torch(as_timeout(timeout_s))
+        sorted(members), **as_argument(as_timeout(timeout_s))
     )
     return made
 
@@ -251,6 +251,7 @@ def master_only(
 ) -> Callable[Parameters, Result | None]:
     """Return a function that only global rank 0 calls; elsewhere it returns None."""
 
+    @not_traced
     @functools.wraps(function)
     def wrapper(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result | None:
         return function(*args, **kwargs) if is_main_process() else None

@@ -7,12 +7,11 @@ import contextlib
 import sys
 from collections import Counter
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ranktable.runtime.torch_versions import (
     destroy_process_groups,
     group_called,
-    time_out_for_torch,
 )
 
 if TYPE_CHECKING:
@@ -217,9 +216,11 @@ class Job:
             return dist.new_group(  # type: ignore[no-any-return]
                 members,
                 backend=self.backend,
-                timeout=time_out_for_torch(as_timeout(timeout_s) or self._timeout),
                 pg_options=self._backend.group_options(chips),
                 use_local_synchronization=among_members,
+                **as_argument(
+                    self._timeout if timeout_s is None else as_timeout(timeout_s)
+                ),
             )
 
     def shared_group(
@@ -311,3 +312,8 @@ def as_timeout(timeout_s: float | None) -> timedelta | None:
             f"{_LEAST_S} to {_YEAR_S:.0f} (a year)"
         )
     return timedelta(seconds=timeout_s)
+
+
+def as_argument(timeout: timedelta | None) -> dict[str, Any]:
+    """Return the argument of torch for a time-out; before torch 2.2 None is refused."""
+    return {} if timeout is None else {"timeout": timeout}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ranktable.runtime.backends.backend import Placement, choose_backend
 from ranktable.runtime.environment import no_rank, resolve_environment
 from ranktable.runtime.errors import BootstrapError, MissingVariableError
-from ranktable.runtime.job import Job, as_timeout
+from ranktable.runtime.job import Job, as_argument, as_timeout
 from ranktable.runtime.master_address import with_master
 from ranktable.runtime.rendezvous import (
     GRACE_S,
@@ -23,7 +23,6 @@ from ranktable.runtime.rendezvous import (
     rendezvous_barrier,
     serves_store,
 )
-from ranktable.runtime.torch_versions import time_out_for_torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -236,8 +235,8 @@ def _join(
             store=PrefixStore("group", store),
             rank=placement.rank,
             world_size=world_size,
-            timeout=time_out_for_torch(timeout),
             pg_options=options,
+            **as_argument(timeout),
         )
 
     _start_group(start, backend, device, member, deadline)

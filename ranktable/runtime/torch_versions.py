@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import timedelta
+
+Value = TypeVar("Value")
 
 OLDEST: Final = (2, 1)
 """The first version with everything that a job and collectives need."""
@@ -111,22 +114,24 @@ def destroy_process_groups() -> None:
     dist.destroy_process_group()
 
 
-def time_out_for_torch(timeout: timedelta | None) -> timedelta | None:
-    """Return what torch takes as the time-out of a group.
+def not_traced(value: Value) -> Value:
+    """Return a function that ``torch.compile`` calls and does not trace.
 
-    Args:
-        timeout: None for that of the backend, which torch takes since 2.2.
+    As ``torch.compiler.disable`` does, but that imports the compiler, which takes
+    seconds in every process. Torch has this since 2.7; before, without torch, and for
+    anything else than a function, nothing changes.
     """
-    import inspect  # noqa: PLC0415 - for new groups only
-
-    import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
-
-    if timeout is not None:
-        return timeout
-    torchs: timedelta | None = (
-        inspect.signature(dist.init_process_group).parameters["timeout"].default
-    )
-    return torchs
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not isinstance(value, FunctionType):
+        return value
+    frames = torch._C._dynamo.eval_frame  # noqa: SLF001 - no other way
+    if hasattr(frames, "set_code_exec_strategy"):
+        skip = frames._FrameAction.SKIP  # noqa: SLF001
+        with_its_calls = frames._FrameExecStrategy(skip, skip)  # noqa: SLF001
+        frames.set_code_exec_strategy(value.__code__, with_its_calls)
+        vars(value)["_torchdynamo_disable"] = True
+        vars(value)["_torchdynamo_disable_msg"] = "ranktable.dist is not traced"
+    return value
 
 
 _named = threading.local()

@@ -9,33 +9,34 @@ reason is already reported then, so the rules only look at the other entries.
 from __future__ import annotations
 
 import operator
+import struct
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
+from ranktable.schema.addresses import is_address, is_device_address
 from ranktable.schema.diagnostic import NO_QUOTA, Options, Severity
 from ranktable.schema.document import Document, SourceSpan, parse_sound
-from ranktable.schema.format import (
-    Kind,
-    Role,
-    are_addresses,
-    each_address,
-    ipv4_numbers,
-    is_address,
-    is_device_address,
-    plain_number,
-)
+from ranktable.schema.format import Kind, Role, plain_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from typing import Any
 
     from ranktable.schema.config_map import Wrapper
     from ranktable.schema.diagnostic import Finding, Quota
     from ranktable.schema.document import Path
     from ranktable.schema.format import Field, Format
+
+
+_MANY = 1_000
+_PIECE = 2048
+_INTEGERS = msgspec.json.Decoder(list[int])
+_TO_COMMAS = bytes.maketrans(b". ", b",,")
 
 
 def place_name(path: Path) -> str:
@@ -78,6 +79,41 @@ class _Addresses(NamedTuple):
     is_joined: bool
     each: list[str]
     numbers: set[int] | None
+
+
+def are_addresses(texts: Collection[str]) -> bool:
+    """Whether all texts are numeric IP addresses."""
+    if len(texts) > _MANY and ipv4_numbers(list(texts)) is not None:
+        return True
+    return all(map(is_address, set(texts)))
+
+
+def each_address(texts: Collection[str]) -> list[str]:
+    """Return the addresses in texts; a text may have several, separated by commas.
+
+    >>> each_address(["10.0.0.1,10.0.1.1", "10.0.0.2"])
+    ['10.0.0.1', '10.0.1.1', '10.0.0.2']
+    """
+    return ",".join(texts).split(",") if texts else []
+
+
+def ipv4_numbers(texts: list[str]) -> set[int] | None:
+    """Return each numeric IPv4 address as a number, None if one is not IPv4."""
+    numbers: set[int] = set()
+    try:
+        for start in range(0, len(texts), _PIECE):  # pieces that fit into the cache
+            piece = texts[start : start + _PIECE]
+            data = " ".join(piece).encode()
+            if data.translate(None, b"0123456789") != (b"... " * len(piece))[:-1]:
+                return None
+            # JSON does not allow leading zeros either, and one call decodes all octets.
+            octets = bytes(_INTEGERS.decode(b"[%b]" % data.translate(_TO_COMMAS)))
+            # The last octet is the lowest byte, so similar addresses are close in the
+            # set.
+            numbers.update(struct.unpack(f">{len(piece)}I", octets))
+    except (msgspec.DecodeError, TypeError, ValueError):
+        return None  # not text, not digits, or an octet above 255
+    return numbers
 
 
 def _are_addresses(field: Field, column: list[Any]) -> bool:

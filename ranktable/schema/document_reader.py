@@ -11,15 +11,13 @@ from ranktable.schema.document import SourceSpan
 from ranktable.schema.format import (
     SPARES_KEY,
     SUPER_POD_KEY,
-    BadNumber,
     Kind,
     Role,
-    leading_digits,
-    odd_number,
     plain_number,
     plain_numbers,
 )
 from ranktable.schema.json_parser import MAX_DEPTH, is_too_deep, too_deep
+from ranktable.schema.odd_numbers import BadNumber, leading_digits, odd_number
 from ranktable.schema.rules import shape as rules
 
 if TYPE_CHECKING:
@@ -70,6 +68,11 @@ class ShapeReader:
                 related=tuple(SourceSpan(at, label="first use") for at in related),
             )
         )
+
+    def report(self, rule: Rule, path: Path, message: str, **parts: Any) -> None:  # noqa: ANN401 - as in add
+        """Add a finding, unless the quota of its rule is used up."""
+        if not self.columns.quota.is_spent(rule):
+            self.add(rule, path, message, **parts)
 
     def add_missing(self, path: Path, field: Field, owner: str) -> None:
         """Add the finding that a key is missing; with one version it can be written."""

@@ -1,4 +1,4 @@
-"""A file format: its keys, how their values are written, and the methods to read it.
+"""A file format: its keys, the values they allow, and the methods to read and write it.
 
 The typed decoder of the fast path, the reader that explains every defect, the writer
 and the JSON Schema are all made from the fields. A format of nodes that list devices
@@ -9,24 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import re
-import struct
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
-
-from ranktable.schema.diagnostic import quoted
+from msgspec import structs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Finding, Quota, Rule
     from ranktable.schema.document import Document
-    from ranktable.schema.model import Parts, RankTable
+    from ranktable.schema.model import Device, Layout, Node, Parts, RankTable
 
 PLACEMENT_KEY = "placement"
 FREE = "free"
@@ -156,7 +154,7 @@ class Format:
     device_fields: tuple[Field, ...]
     matches: Callable[[dict[str, object]], bool]
     rules: tuple[Rule, ...]
-    example: dict[str, Any]
+    example: Any
     reader_keys: tuple[str, ...] = ()
     keeps_file_order: bool = True
     has_blank_addresses: bool = False
@@ -204,9 +202,7 @@ class Format:
 
     def write(self, table: RankTable) -> dict[str, object]:
         """Return a table as the plain data of a file."""
-        from ranktable.schema.writing import to_document  # noqa: PLC0415
-
-        return to_document(table, self)
+        return _to_document(table, self)
 
     def json_schema(self) -> dict[str, object]:
         """Return the JSON Schema of the shape."""
@@ -238,8 +234,9 @@ class Format:
 
     @cached_property
     def host_key(self) -> str:
-        """Key of a node's host."""
-        return next(field.key for field in self.node_fields if field.role is Role.HOST)
+        """Key of a node's host; empty if nodes have none."""
+        hosts = (field.key for field in self.node_fields if field.role is Role.HOST)
+        return next(hosts, "")
 
     @cached_property
     def count_key(self) -> str | None:
@@ -303,20 +300,9 @@ MAX_NUMBER = 999_999_999
 """Largest rank, chip or count: nine digits, below the 32-bit int of SCCL's reader."""
 
 _PLAIN = re.compile(r"0|-?[1-9][0-9]{0,8}")
-_LEADING = re.compile(r"[ \t\n\v\f\r]*\+?(?!0[xX])0*([0-9]{1,9})(?![0-9])")
 _SMALL = {str(number): number for number in range(4096)}
 _EITHER: dict[object, int] = {number: number for number in range(4096)}
 _EITHER.update(_SMALL)
-
-
-class BadNumber:
-    """Placeholder for a number that JSON does not allow or that is too long."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        """Store the text."""
-        self.text = text
 
 
 def plain_number(value: object) -> int | None:
@@ -359,150 +345,147 @@ def plain_numbers(values: list[Any], first: int | None = None) -> list[int] | No
     return None if None in found else found  # type: ignore[return-value]
 
 
-def leading_digits(text: str) -> int | None:
-    """Return the number that C++'s ``stoull`` reads from a text, None if none.
+def _to_document(table: RankTable, format_: Format) -> dict[str, object]:
+    """Return a table as the plain data of a file in a format."""
+    is_own = table.format == format_.name
+    if not is_own:
+        table = _without_own_keys(table, format_)
+    nodes = [_node(node, format_, is_own=is_own) for node in table.nodes]
+    version = table.version if is_own else format_.versions[0]
+    values: dict[str, object] = {"version": version}
+    for field in format_.table_fields:
+        if field.role is Role.COUNT:
+            spell = str if field.kind is Kind.NUMERAL else int
+            values[field.key] = spell(len(nodes))
+        elif field.is_required and field.examples and field.key not in table.extra:
+            values[field.key] = field.examples[0]
+    values[format_.nodes_key] = nodes
+    extra = {"version": version, **table.extra}
+    top = _spelt(values, extra, table.layout if is_own else None)
+    # Finding the end of the nodes takes long in a large file.
+    known = {key for key, _ in table.layout or ()}
+    own = (LAYOUT_KEY, TOPOLOGY_KEY, SPARES_KEY)
+    late = [key for key in own if key in top.keys() - known]
+    order = [key for key in top if key not in late]
+    at = order.index(format_.nodes_key)
+    return {key: top[key] for key in (*order[:at], *late, *order[at:])}
 
-    A hexadecimal number is not one: only its leading 0 would be read.
 
-    >>> leading_digits("3x"), leading_digits(" 3"), leading_digits("0x3")
-    (3, 3, None)
+def _without_own_keys(table: RankTable, target: Format) -> RankTable:
+    """Return a table without the keys that only its own format defines."""
+    from ranktable.schema.formats import by_name  # noqa: PLC0415 - a cycle
+
+    source = by_name(table.format)
+
+    def kept(
+        extra: Mapping[str, object], old: Sequence[Field], new: Sequence[Field]
+    ) -> dict[str, object]:
+        own = {field.key for field in old} - {field.key for field in new}
+        return {key: value for key, value in extra.items() if key not in own}
+
+    def of_device(device: Device) -> Device:
+        extra = kept(device.extra, source.device_fields, target.device_fields)
+        return structs.replace(device, extra=extra)
+
+    nodes = [
+        structs.replace(
+            node,
+            extra=kept(node.extra, source.node_fields, target.node_fields),
+            devices=tuple(
+                of_device(device) if device.extra else device for device in node.devices
+            ),
+        )
+        for node in table.nodes
+    ]
+    extra = kept(table.extra, source.table_fields, target.table_fields)
+    return table.with_changes(nodes=nodes, extra=extra)
+
+
+def _node(node: Node, format_: Format, *, is_own: bool) -> dict[str, object]:
+    values: dict[str, object] = {}
+    if node.host is not None:
+        values[format_.host_key] = node.host
+    values[format_.devices_key] = _devices(node, format_, is_own=is_own)
+    return _spelt(values, node.extra, node.layout if is_own else None)
+
+
+def _devices(node: Node, format_: Format, *, is_own: bool) -> list[dict[str, object]]:
+    """Return the devices of a node, in the form of their layout or of the format."""
+    found = []
+    last: object = None
+    for local_rank, device in enumerate(node.devices):
+        form = (device.layout if is_own else None, device.is_emulated)
+        if form != last:  # mostly all have the same form
+            last, (keys, has_blank) = form, _spelling(format_, *form)
+        numbers = (device.device_id, local_rank, device.rank)
+        address, extra = device.address, device.extra
+        members: dict[str, object] = {}
+        for key, place, is_text in keys:
+            if place < _ADDRESS:
+                members[key] = str(numbers[place]) if is_text else numbers[place]
+            elif place == _OTHER:
+                if key in extra:
+                    members[key] = extra[key]
+            elif address is not None or has_blank:
+                members[key] = address or ""
+        if extra and not extra.keys() <= members.keys():
+            # known keys come first and are not replaced
+            members = {**members, **extra, **members}
+        found.append(members)
+    return found
+
+
+_NUMBERS = (Role.DEVICE_ID, Role.LOCAL_RANK, Role.RANK)
+_ADDRESS = len(_NUMBERS)
+_OTHER = _ADDRESS + 1
+"""The value of a key: a number by its index in ``_NUMBERS``, or one of these."""
+
+
+@lru_cache(maxsize=256)
+def _spelling(
+    format_: Format,
+    layout: Layout | None,
+    is_emulated: bool,  # noqa: FBT001 - a part of the key
+) -> tuple[tuple[tuple[str, int, bool], ...], bool]:
+    """Return the form in which devices of this layout are written.
+
+    Returns:
+        The known keys in order, each with its kind of value and whether that is quoted;
+        and whether a missing address is written as an empty text.
     """
-    match = _LEADING.match(text)
-    return int(match[1]) if match else None
+    numbers = {
+        field.key: field for field in format_.device_fields if field.role in _NUMBERS
+    }
+    address_keys = format_.address_keys or ("device_ip",)
+    address_key = address_keys[-1] if is_emulated else address_keys[0]
+    types = dict(layout or _new_layout(format_, address_key))
+    keys = []
+    for name, type_ in types.items():
+        key = address_key if name == "address" else name  # of a device with either key
+        place = _ADDRESS if key == address_key else _OTHER
+        if key in numbers:
+            place = _NUMBERS.index(numbers[key].role)
+        keys.append((key, place, type_ is not int))
+    if layout:
+        return tuple(keys), format_.has_blank_addresses
+    return tuple(keys), format_.writes_blank_addresses
 
 
-@dataclass(frozen=True, slots=True)
-class OddNumber:
-    """Why a value is not a plain number.
-
-    Attributes:
-        reason: The end of the sentence "device_id is ...".
-        reading: The number that all readers see that accept it, None if they differ.
-        is_number: False for null, true, lists and objects.
-    """
-
-    reason: str
-    reading: int | None = None
-    is_number: bool = True
+def _new_layout(format_: Format, address_key: str) -> Layout:
+    """Return the form of a new device: the address follows the chip."""
+    found: list[tuple[str, type]] = []
+    for field in format_.device_fields:
+        if field.role in _NUMBERS and (field.is_written or field.is_required):
+            found.append((field.key, int if field.kind is Kind.INTEGER else str))
+        if field.role is Role.DEVICE_ID:
+            found.append((address_key, str))
+    return tuple(found)
 
 
-def odd_number(value: object) -> OddNumber:
-    """Explain a value for which ``plain_number`` is None."""
-    if isinstance(value, (dict, list)):
-        return OddNumber(f"{quoted(value)}, not a number", is_number=False)
-    return _odd_scalar(value)
-
-
-# One mistake may occur in thousands of values. Typed, because 1 == 1.0 == True.
-@lru_cache(maxsize=256, typed=True)
-def _odd_scalar(value: object) -> OddNumber:
-    if isinstance(value, str):
-        return _odd_string(value)
-    if isinstance(value, float):
-        if value.is_integer() and abs(value) <= MAX_NUMBER:
-            return OddNumber(f"{value}, not a plain integer", int(value))
-        return OddNumber(f"{value}, which is not an integer")
-    if isinstance(value, BadNumber) or type(value) is int:
-        return OddNumber(f"a number beyond {MAX_NUMBER}")
-    return OddNumber(f"{quoted(value)}, not a number", is_number=False)
-
-
-_SPELLINGS = (
-    (re.compile(r"(-?)0+([0-9]{1,9})"), "with a leading zero", r"\1\2"),
-    (re.compile(r"[0-9]{10,}"), f"a number beyond {MAX_NUMBER}", None),
-    (re.compile(r"\+([0-9]{1,9})"), "with a sign", r"\1"),
-    (re.compile(r"([0-9]{1,9})\.0*"), "with a fraction", r"\1"),
-)
-"""Other ways to write a number: pattern, name, and the plain form if it is certain."""
-
-
-def _odd_string(text: str) -> OddNumber:
-    shown = quoted(text)
-    if not text.strip():
-        return OddNumber(f"{shown}, an empty string")
-    if plain_number(text.strip()) is not None:
-        return OddNumber(f"{shown}, with blanks around", plain_number(text.strip()))
-    for pattern, name, number in _SPELLINGS:
-        if match := pattern.fullmatch(text):
-            reading = None if number is None else int(match.expand(number))
-            return OddNumber(f"{shown}, {name}", reading)
-    if text.isdecimal() and not text.isascii():
-        reading = int(text) if len(text) <= len(str(MAX_NUMBER)) else None
-        return OddNumber(f"{shown}, in digits that are not ASCII", reading)
-    return OddNumber(f"{shown}, not a decimal number")
-
-
-_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-UNSET_ADDRESS = "0.0.0.0"  # noqa: S104 - is compared
-
-_MANY = 1_000
-_PIECE = 2048
-_INTEGERS = msgspec.json.Decoder(list[int])
-_TO_COMMAS = bytes.maketrans(b". ", b",,")
-_IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}")
-
-
-def is_address(text: str) -> bool:
-    """Whether a text is a numeric IPv4 or IPv6 address."""
-    return is_ipv4(text) or is_ipv6(text)
-
-
-def is_device_address(text: str) -> bool:
-    """Whether a text is an address that an Ascend device can have.
-
-    HCCL reads 0.0.0.0 as "no address".
-    """
-    return is_address(text) and text != UNSET_ADDRESS
-
-
-def is_ipv4(text: str) -> bool:
-    """Whether a text is a numeric IPv4 address."""
-    return _IPV4.fullmatch(text) is not None
-
-
-def is_ipv6(text: str) -> bool:
-    """Whether a text is a numeric IPv6 address."""
-    if ":" not in text:
-        return False
-    import ipaddress  # noqa: PLC0415 - 5 ms, for the few tables that have IPv6
-
-    try:
-        ipaddress.IPv6Address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def are_addresses(texts: Collection[str]) -> bool:
-    """Whether all texts are numeric IP addresses."""
-    if len(texts) > _MANY and ipv4_numbers(list(texts)) is not None:
-        return True
-    return all(map(is_address, set(texts)))
-
-
-def each_address(texts: Collection[str]) -> list[str]:
-    """Return the addresses in texts; a text may have several, separated by commas.
-
-    >>> each_address(["10.0.0.1,10.0.1.1", "10.0.0.2"])
-    ['10.0.0.1', '10.0.1.1', '10.0.0.2']
-    """
-    return ",".join(texts).split(",") if texts else []
-
-
-def ipv4_numbers(texts: list[str]) -> set[int] | None:
-    """Return each numeric IPv4 address as a number, None if one is not IPv4."""
-    numbers: set[int] = set()
-    try:
-        for start in range(0, len(texts), _PIECE):  # pieces that fit into the cache
-            piece = texts[start : start + _PIECE]
-            data = " ".join(piece).encode()
-            if data.translate(None, b"0123456789") != (b"... " * len(piece))[:-1]:
-                return None
-            # JSON does not allow leading zeros either, and one call decodes all octets.
-            octets = bytes(_INTEGERS.decode(b"[%b]" % data.translate(_TO_COMMAS)))
-            # The last octet is the lowest byte, so similar addresses are close in the
-            # set.
-            numbers.update(struct.unpack(f">{len(piece)}I", octets))
-    except (msgspec.DecodeError, TypeError, ValueError):
-        return None  # not text, not digits, or an octet above 255
-    return numbers
+def _spelt(
+    values: dict[str, object], extra: Mapping[str, object], layout: Layout | None
+) -> dict[str, object]:
+    """Return values and unknown keys in the order of a layout, new ones last."""
+    everything = {**extra, **values}
+    order = [key for key, _ in layout or () if key in everything]
+    return {key: everything[key] for key in (*order, *everything)}

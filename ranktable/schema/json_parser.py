@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.diagnostic import Edit, Finding, Quota, counted, quoted, times
 from ranktable.schema.document import Path, SourceSpan
-from ranktable.schema.format import BadNumber
+from ranktable.schema.odd_numbers import BadNumber
 from ranktable.schema.rules import syntax as rules
 
 if TYPE_CHECKING:

@@ -1,16 +1,20 @@
-"""Write a table: to the plain data of a format, and to canonical bytes."""
+"""Write a table: to canonical bytes, and to a file that is replaced atomically."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
+import os
 import re
-from functools import lru_cache
+import shutil
+import stat
+import time
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import structs
 
-from ranktable.schema.atomic_files import replace_file
+from ranktable._error import Error
 from ranktable.schema.check import WRAPPED
 from ranktable.schema.diagnostic import (
     Finding,
@@ -21,17 +25,17 @@ from ranktable.schema.diagnostic import (
     Severity,
 )
 from ranktable.schema.document import Document
-from ranktable.schema.format import LAYOUT_KEY, SPARES_KEY, TOPOLOGY_KEY, Kind, Role
+from ranktable.schema.files import UnreadableError, read_file
 from ranktable.schema.formats import by_name
 from ranktable.schema.json_parser import parse
 from ranktable.schema.rules.ranks import NOT_FROM_ZERO, RANK_GAP, WRONG_LOCAL_RANK
+from ranktable.schema.rules.syntax import NOT_A_REGULAR_FILE
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator
 
-    from ranktable.schema.format import Field, Format
-    from ranktable.schema.model import Device, Layout, Node, RankTable
+    from ranktable.schema.format import Format
+    from ranktable.schema.model import RankTable
 
 # A key is at the beginning of its line; a value may also begin with ": ".
 _KEY = re.compile(rb'^ *"[^"\\]*(?:\\.[^"\\]*)*": ', re.MULTILINE)
@@ -44,6 +48,12 @@ IN_MEMORY = "<table>"
 
 INDENT = 4
 """Spaces for each level, as in the files of the vendor's generator."""
+
+LOCK_TIMEOUT_S = 10.0
+"""Seconds to wait for a file that another program has locked."""
+
+_LOCK_PAUSE_S = 0.005
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 def dumps(table: RankTable, *, format: str | None = None) -> bytes:  # noqa: A002
@@ -61,13 +71,14 @@ def dumps(table: RankTable, *, format: str | None = None) -> bytes:  # noqa: A00
         RankTableError: The table is not sound, for example a rank occurs twice.
         ValueError: There is no such format.
     """
-    return dumps_judged(table, format=format)[0]
+    target = None if format is None else by_name(format)
+    return dumps_judged(table, target)[0]
 
 
 def dumps_judged(
     table: RankTable,
+    target: Format | None = None,
     *,
-    format: str | None = None,  # noqa: A002 - as in dumps
     options: Options | None = None,
     may_have_gaps: bool = False,
 ) -> tuple[bytes, list[Finding]]:
@@ -75,17 +86,20 @@ def dumps_judged(
 
     Args:
         table: The table.
-        format: Name of the format; by default the one it was read from.
+        target: The format; by default the one it was read from.
         options: Facts about the hosts, as for a check.
         may_have_gaps: Whether ranks may be missing.
 
     Raises:
         RankTableError: The table is not sound.
-        ValueError: There is no such format.
+        ValueError: The table is of a format that does not exist.
     """
-    if (format is None and table.wrapper) or format == WRAPPED != table.format:
+    is_wrapped = table.wrapper is not None
+    if target is not None:
+        is_wrapped = target.name == WRAPPED != table.format
+    if is_wrapped:
         return _dumps_wrapped(table, options, may_have_gaps=may_have_gaps)
-    target = by_name(format if format is not None else table.format)
+    target = target or by_name(table.format)
     document = target.write(table)
     options = options or Options()
     quota = Quota(options.limit)
@@ -109,7 +123,7 @@ def _dumps_wrapped(
     from ranktable.schema.config_map import new_config_map  # noqa: PLC0415 - rare
 
     data, found = dumps_judged(
-        table, format=table.format, options=options, may_have_gaps=may_have_gaps
+        table, by_name(table.format), options=options, may_have_gaps=may_have_gaps
     )
     wrapper = table.wrapper
     return wrapper.with_table(data) if wrapper else new_config_map(data), found
@@ -221,145 +235,265 @@ def dump(
     replace_file(path, dumps(table, format=format))
 
 
-def to_document(table: RankTable, format_: Format) -> dict[str, object]:
-    """Return a table as the plain data of a file in a format."""
-    is_own = table.format == format_.name
-    if not is_own:
-        table = _without_own_keys(table, format_)
-    nodes = [_node(node, format_, is_own=is_own) for node in table.nodes]
-    version = table.version if is_own else format_.versions[0]
-    values: dict[str, object] = {"version": version}
-    for field in format_.table_fields:
-        if field.role is Role.COUNT:
-            spell = str if field.kind is Kind.NUMERAL else int
-            values[field.key] = spell(len(nodes))
-        elif field.is_required and field.examples and field.key not in table.extra:
-            values[field.key] = field.examples[0]
-    values[format_.nodes_key] = nodes
-    extra = {"version": version, **table.extra}
-    top = _spelt(values, extra, table.layout if is_own else None)
-    # Finding the end of the nodes takes long in a large file.
-    known = {key for key, _ in table.layout or ()}
-    own = (LAYOUT_KEY, TOPOLOGY_KEY, SPARES_KEY)
-    late = [key for key in own if key in top.keys() - known]
-    order = [key for key in top if key not in late]
-    at = order.index(format_.nodes_key)
-    return {key: top[key] for key in (*order[:at], *late, *order[at:])}
+class FileChangedError(Error, RuntimeError):
+    """A file was changed after it was read and before it was replaced."""
 
-
-def _without_own_keys(table: RankTable, target: Format) -> RankTable:
-    """Return a table without the keys that only its own format defines."""
-    source = by_name(table.format)
-
-    def kept(
-        extra: Mapping[str, object], old: Sequence[Field], new: Sequence[Field]
-    ) -> dict[str, object]:
-        own = {field.key for field in old} - {field.key for field in new}
-        return {key: value for key, value in extra.items() if key not in own}
-
-    def of_device(device: Device) -> Device:
-        extra = kept(device.extra, source.device_fields, target.device_fields)
-        return structs.replace(device, extra=extra)
-
-    nodes = [
-        structs.replace(
-            node,
-            extra=kept(node.extra, source.node_fields, target.node_fields),
-            devices=tuple(
-                of_device(device) if device.extra else device for device in node.devices
-            ),
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Make the message for a file."""
+        super().__init__(
+            f"{os.fsdecode(path)} has changed since it was read; nothing was written; "
+            "run the command again"
         )
-        for node in table.nodes
-    ]
-    extra = kept(table.extra, source.table_fields, target.table_fields)
-    return table.with_changes(nodes=nodes, extra=extra)
 
 
-def _node(node: Node, format_: Format, *, is_own: bool) -> dict[str, object]:
-    values: dict[str, object] = {}
-    if node.host is not None:
-        values[format_.host_key] = node.host
-    values[format_.devices_key] = _devices(node, format_, is_own=is_own)
-    return _spelt(values, node.extra, node.layout if is_own else None)
+def replace_file(
+    path: str | os.PathLike[str], data: bytes, *, expected: bytes | None = None
+) -> None:
+    """Replace a file atomically: temporary file in its folder, fsync, rename.
 
+    A new file gets its permissions from the umask; an existing file keeps its owner and
+    its permissions.
 
-def _devices(node: Node, format_: Format, *, is_own: bool) -> list[dict[str, object]]:
-    """Return the devices of a node, in the form of their layout or of the format."""
-    found = []
-    last: object = None
-    for local_rank, device in enumerate(node.devices):
-        form = (device.layout if is_own else None, device.is_emulated)
-        if form != last:  # mostly all have the same form
-            last, (keys, has_blank) = form, _spelling(format_, *form)
-        numbers = (device.device_id, local_rank, device.rank)
-        address, extra = device.address, device.extra
-        members: dict[str, object] = {}
-        for key, place, is_text in keys:
-            if place < _ADDRESS:
-                members[key] = str(numbers[place]) if is_text else numbers[place]
-            elif place == _OTHER:
-                if key in extra:
-                    members[key] = extra[key]
-            elif address is not None or has_blank:
-                members[key] = address or ""
-        if extra and not extra.keys() <= members.keys():
-            # known keys come first and are not replaced
-            members = {**members, **extra, **members}
-        found.append(members)
-    return found
+    Args:
+        path: Path of the file; a symbolic link is followed.
+        data: The new content.
+        expected: The content that the file must still have, as it was read; None to
+            skip this check. A file that already has the new content is not written.
 
-
-_NUMBERS = (Role.DEVICE_ID, Role.LOCAL_RANK, Role.RANK)
-_ADDRESS = len(_NUMBERS)
-_OTHER = _ADDRESS + 1
-"""The value of a key: a number by its index in ``_NUMBERS``, or one of these."""
-
-
-@lru_cache(maxsize=256)
-def _spelling(
-    format_: Format,
-    layout: Layout | None,
-    is_emulated: bool,  # noqa: FBT001 - a part of the key
-) -> tuple[tuple[tuple[str, int, bool], ...], bool]:
-    """Return the form in which devices of this layout are written.
-
-    Returns:
-        The known keys in order, each with its kind of value and whether that is quoted;
-        and whether a missing address is written as an empty text.
+    Raises:
+        FileChangedError: The file has another content than expected.
+        RankTableError: The path is a directory or a pipe.
+        OSError: The file cannot be written; no temporary file is left.
     """
-    numbers = {
-        field.key: field for field in format_.device_fields if field.role in _NUMBERS
-    }
-    address_keys = format_.address_keys or ("device_ip",)
-    address_key = address_keys[-1] if is_emulated else address_keys[0]
-    types = dict(layout or _new_layout(format_, address_key))
-    keys = []
-    for name, type_ in types.items():
-        key = address_key if name == "address" else name  # of a device with either key
-        place = _ADDRESS if key == address_key else _OTHER
-        if key in numbers:
-            place = _NUMBERS.index(numbers[key].role)
-        keys.append((key, place, type_ is not int))
-    if layout:
-        return tuple(keys), format_.has_blank_addresses
-    return tuple(keys), format_.writes_blank_addresses
+    target = os.path.realpath(path)
+    if _write_to_device(target, path, data):
+        return
+    with _temporary_beside(path, target, data, _status(target, path)) as temporary:
+        if expected is None:
+            os.replace(temporary, target)  # noqa: PTH105
+            return
+        # The lock is held from the comparison until the rename. So if two programs have
+        # read the same content, the second one sees what the first one has written.
+        with _locked(target):
+            if _holds(target, expected):
+                os.replace(temporary, target)  # noqa: PTH105
+            elif not _holds(target, data):
+                raise FileChangedError(path)
 
 
-def _new_layout(format_: Format, address_key: str) -> Layout:
-    """Return the form of a new device: the address follows the chip."""
-    found: list[tuple[str, type]] = []
-    for field in format_.device_fields:
-        if field.role in _NUMBERS and (field.is_written or field.is_required):
-            found.append((field.key, int if field.kind is Kind.INTEGER else str))
-        if field.role is Role.DEVICE_ID:
-            found.append((address_key, str))
-    return tuple(found)
+def create_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a new file, which has all of its bytes from the beginning.
+
+    Args:
+        path: Path of the file; a symbolic link is followed.
+        data: Its content.
+
+    Raises:
+        FileExistsError: The file exists; of several calls at once, one succeeds.
+        RankTableError: The path is a directory or a pipe.
+        OSError: The file cannot be written; no temporary file is left.
+    """
+    target = os.path.realpath(path)
+    if _write_to_device(target, path, data):
+        return
+    if _status(target, path) is not None:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+    with _temporary_beside(path, target, data, None) as temporary:
+        try:
+            os.link(temporary, target)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links: create the name first
+            os.close(os.open(target, _NEW_FILE, 0o666))
+            os.replace(temporary, target)  # noqa: PTH105
 
 
-def _spelt(
-    values: dict[str, object], extra: Mapping[str, object], layout: Layout | None
-) -> dict[str, object]:
-    """Return values and unknown keys in the order of a layout, new ones last."""
-    everything = {**extra, **values}
-    order = [key for key, _ in layout or () if key in everything]
-    return {key: everything[key] for key in (*order, *everything)}
+def _write_to_device(target: str, path: str | os.PathLike[str], data: bytes) -> bool:
+    """Write to a character device, such as /dev/null; return whether it is one.
+
+    Raises:
+        OSError: It does not take the bytes; the error names the path.
+    """
+    try:
+        if not stat.S_ISCHR(os.stat(target).st_mode):  # noqa: PTH116 - any name
+            return False
+        with open(target, "wb") as device:  # noqa: PTH123
+            device.write(data)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
+    return True
+
+
+def _status(target: str, path: str | os.PathLike[str]) -> os.stat_result | None:
+    """Return the status of a file, None if there is none."""
+    try:
+        status = os.stat(target)  # noqa: PTH116 - beside the calls below
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        finding = NOT_A_REGULAR_FILE.finding(
+            None, "this is not a regular file; it is not replaced"
+        )
+        raise RankTableError([finding.diagnostic(Location(file=os.fsdecode(path)))])
+    return status
+
+
+@contextlib.contextmanager
+def _temporary_beside(
+    path: str | os.PathLike[str], target: str, data: bytes, old: os.stat_result | None
+) -> Iterator[str]:
+    """Yield a temporary file with these bytes in the folder of the target.
+
+    Raises:
+        OSError: It cannot be written; the error names the path, not this file.
+    """
+    folder = os.path.dirname(target)  # noqa: PTH120 - any name, no Path needed
+    temporary = os.path.join(folder, f".ranktable.{os.urandom(8).hex()}.tmp")  # noqa: PTH118
+    try:
+        try:
+            _write_new(temporary, data, old)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, path) from None
+        yield temporary
+    finally:
+        with contextlib.suppress(OSError):  # it may already have the name of the target
+            os.unlink(temporary)  # noqa: PTH108
+    _sync_folder(folder)
+
+
+def _write_new(path: str, data: bytes, old: os.stat_result | None) -> None:
+    """Write a new file, with the owner and the permissions of an old one."""
+    descriptor = os.open(path, _NEW_FILE, 0o666)
+    with os.fdopen(descriptor, "wb") as file:
+        if old is not None:
+            with contextlib.suppress(PermissionError):  # only root can change the owner
+                os.fchown(descriptor, old.st_uid, old.st_gid)
+            os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
+
+
+@contextlib.contextmanager
+def _locked(target: str) -> Iterator[None]:
+    """Hold the lock of a file, if the file exists and its file system has locks."""
+    descriptor = _lock(target)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _lock(target: str) -> int | None:
+    """Return the descriptor that holds the lock, None if there is no lock.
+
+    Raises:
+        TimeoutError: Another program holds it for more than ``LOCK_TIMEOUT_S``.
+    """
+    deadline_s = time.monotonic() + LOCK_TIMEOUT_S
+    while True:
+        try:
+            descriptor = _opened(target)
+        except OSError:
+            return None  # missing or not readable: the comparison finds out
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            if time.monotonic() > deadline_s:
+                reason = "another program keeps the file locked"
+                raise TimeoutError(errno.ETIMEDOUT, reason, target) from None
+            time.sleep(_LOCK_PAUSE_S)
+            continue
+        except OSError:
+            os.close(descriptor)
+            return None
+        # While this waited, another file may have replaced the locked one.
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(target)):  # noqa: PTH116
+                return descriptor
+        os.close(descriptor)
+
+
+def _opened(target: str) -> int:
+    """Open a file for its lock; NFS locks only files that are open for writing."""
+    try:
+        return os.open(target, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+    except PermissionError:
+        return os.open(target, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+
+
+def _holds(target: str, data: bytes) -> bool:
+    try:
+        return read_file(target, len(data)) == data
+    except UnreadableError:
+        return False
+
+
+_SYNCS_AT_ONCE = 32
+
+
+def create_folder(path: str, files: Iterable[tuple[str, bytes]]) -> None:
+    """Write files into a new folder, which gets its name when all are complete.
+
+    Args:
+        path: The folder; it may exist if it is empty.
+        files: Name and content of every file.
+
+    Raises:
+        OSError: It cannot be written, or the folder is not empty any more; no
+            temporary file is left. The error names the folder, not these files.
+    """
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - 10 ms
+
+    target = os.path.realpath(path)
+    parent = os.path.dirname(target)  # noqa: PTH120 - any name, no Path needed
+    temporary = os.path.join(parent, f".ranktable.{os.urandom(8).hex()}.tmp")  # noqa: PTH118
+    try:
+        os.mkdir(temporary)  # noqa: PTH102
+        paths = [
+            _write(os.path.join(temporary, name), data)  # noqa: PTH118
+            for name, data in files
+        ]
+        # A disk can sync many files at once: this takes an eighth of the time of
+        # syncing one after the other.
+        with ThreadPoolExecutor(_SYNCS_AT_ONCE) as pool:
+            parts = (paths[at::_SYNCS_AT_ONCE] for at in range(_SYNCS_AT_ONCE))
+            list(pool.map(_sync_all, parts))
+        _sync_folder(temporary)
+        os.rename(temporary, target)  # noqa: PTH104 - over an empty folder, or none
+    except BaseException as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, path) from None
+        raise
+    _sync_folder(parent)
+
+
+def _write(path: str, data: bytes) -> str:
+    with os.fdopen(os.open(path, _NEW_FILE, 0o666), "wb") as file:
+        file.write(data)
+    return path
+
+
+def _sync_all(paths: Iterable[str]) -> None:
+    for path in paths:
+        _sync(path)
+
+
+def _sync(path: str) -> None:
+    """Flush a written file to the disk, so that it survives a crash."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folder(path: str) -> None:
+    """Make the names in a folder survive a crash, if the file system allows this."""
+    with contextlib.suppress(OSError):
+        _sync(path)

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ranktable.schema.atomic_files import replace_file
+from ranktable.schema.writing import dump, replace_file
 from ranktable.simulate import agent, processes
 from ranktable.simulate.processes import free_port
 from ranktable.simulate.recording import trace_of
@@ -86,8 +86,6 @@ def _table_file(plan: Simulation, folder: Path) -> str:
     """Return the absolute path of the table, which is written if it has no file."""
     if plan.table_file is not None:
         return os.path.abspath(plan.table_file)  # noqa: PTH100 - links stay as they are
-    from ranktable.schema.writing import dump  # noqa: PLC0415 - rarely needed
-
     path = folder / _TABLE
     dump(plan.table, path)
     return str(path)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import (
+from ranktable.cli.app import with_options
+from ranktable.cli.options import GroupName, LayoutOptions, SiteOptions
+from ranktable.cli.output import (
     COULD_NOT_JUDGE,
     DEFECTS_FOUND,
     Color,
@@ -15,8 +17,6 @@ from ranktable.cli import (
     OutputFormat,
     style,
 )
-from ranktable.cli.app import with_options
-from ranktable.cli.options import GroupName, LayoutOptions, SiteOptions
 from ranktable.cli.parameters import ColorOption, OutputFormatOption, valued
 from ranktable.cli.table_input import STANDARD_INPUT, show_each, sound_tables
 from ranktable.layout.change.differing import difference

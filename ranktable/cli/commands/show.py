@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from ranktable.cli import Color, CommandError, OutputFormat, style, write
+from ranktable.cli.output import Color, CommandError, OutputFormat, style, write
 from ranktable.cli.parameters import (
     ColorOption,
     FileArgument,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from ranktable.cli import CommandError, OutputFormat, write
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
-from ranktable.cli.commands.shrink import table_with_gaps
-from ranktable.cli.new_nodes import (
+from ranktable.cli.node_arguments import (
     NODES_HELP,
     New,
     hosts_in,
@@ -16,8 +14,9 @@ from ranktable.cli.new_nodes import (
     node_like,
     read_nodes,
 )
+from ranktable.cli.output import CommandError, OutputFormat, write
 from ranktable.cli.parameters import FileArgument, valued
-from ranktable.cli.table_input import named_file
+from ranktable.cli.table_input import named_file, table_with_gaps
 from ranktable.layout.change.names import number_of
 from ranktable.layout.change.spare_nodes import (
     add_spares,

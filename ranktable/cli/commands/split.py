@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError
 from ranktable.cli.options import GroupName  # noqa: TC001 - typer reads it
-from ranktable.cli.output_files import is_standard_output
-from ranktable.cli.parameters import FileArgument, valued
+from ranktable.cli.output import CommandError, is_standard_output
+from ranktable.cli.parameters import FileArgument, flag, valued
 from ranktable.cli.progress import Progress, progress
 from ranktable.cli.table_input import (
     STANDARD_INPUT_NAME,
@@ -26,11 +25,10 @@ from ranktable.cluster.tables_of_groups import (
     split_groups_by_node,
     written_tables_of,
 )
-from ranktable.schema.atomic_files import create_folder
 from ranktable.schema.diagnostic import counted, printable
 from ranktable.schema.files import is_open_already
 from ranktable.schema.formats import by_name
-from ranktable.schema.writing import dumps
+from ranktable.schema.writing import create_folder, dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +50,7 @@ def split(
     ] = Unit.NODE,
     server_group: GroupName = None,
     renumber: Annotated[
-        bool, typer.Option("--renumber", help="Number the ranks of every file from 0.")
+        bool, flag("Number the ranks of every file from 0.", "--renumber")
     ] = False,
     output: Annotated[
         str | None,

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import (
-    COULD_NOT_JUDGE,
-    Color,
-    CommandError,
-    show_findings,
-)
+from ranktable.cli.output import COULD_NOT_JUDGE, Color, CommandError, show_findings
 from ranktable.cli.parameters import (
     ColorOption,
     FindingsFormatOption,

@@ -19,8 +19,8 @@ from ranktable.cluster.hostfiles.hostfile import (
     sizes_of,
 )
 from ranktable.cluster.source_text import words_of
+from ranktable.schema.addresses import is_address
 from ranktable.schema.diagnostic import quoted
-from ranktable.schema.format import is_address
 
 if TYPE_CHECKING:
     from ranktable.cluster.hostfiles.hostfile import Hostfile, WriterOptions

@@ -32,8 +32,8 @@ from ranktable.cluster.hostfiles.hostfile import (
     sizes_of,
 )
 from ranktable.cluster.source_text import MAX_SLOTS, Token, port_number
+from ranktable.schema.addresses import is_address
 from ranktable.schema.diagnostic import printable, quoted
-from ranktable.schema.format import is_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ranktable.schema.addresses import is_address, is_ipv4, is_ipv6
 from ranktable.schema.columns import ListPaths, place_name
 from ranktable.schema.diagnostic import quoted
-from ranktable.schema.format import is_address, is_ipv4, is_ipv6, plain_number
+from ranktable.schema.format import plain_number
 from ranktable.schema.formats.recognition import SPARE_ID
 from ranktable.schema.record import is_eid
 from ranktable.schema.rules import hccl_2_0 as rules

@@ -6,9 +6,9 @@ import itertools
 import sys
 from typing import TYPE_CHECKING
 
+from ranktable.schema.addresses import UNSET_ADDRESS, is_device_address
 from ranktable.schema.diagnostic import Refusal, Rule, Severity, counted, folded, quoted
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.format import UNSET_ADDRESS, is_device_address
 from ranktable.schema.rules.examples import hccl_server, hccl_table, pods_table
 from ranktable.schema.rules.nodes import REACHABLE
 from ranktable.schema.rules.ranks import is_permutation

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.diagnostic import Refusal, Rule, Severity, quoted
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.format import leading_digits
+from ranktable.schema.odd_numbers import leading_digits
 from ranktable.schema.rules.examples import pods_table
 from ranktable.schema.rules.hccl import pod_of_servers, pods_of
 from ranktable.schema.super_pods import PODS

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ranktable.schema.addresses import UNSET_ADDRESS, is_address, is_device_address
 from ranktable.schema.diagnostic import Refusal, Rule, counted, quoted
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.format import (
-    UNSET_ADDRESS,
-    Kind,
-    is_address,
-    is_device_address,
-    plain_number,
-)
+from ranktable.schema.format import Kind, plain_number
 from ranktable.schema.rules.examples import PAIR, device, one_node
 
 if TYPE_CHECKING:
