@@ -36,6 +36,10 @@ _REDUCED_BY: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
+_SMALL_BYTES = 1 << 16
+"""Size below which another barrier takes longer than to reduce everything."""
+
+
 class Collectives:
     """The operations of a group."""
 
@@ -50,14 +54,18 @@ class Collectives:
         """Reduce a tensor on all ranks."""
         [tensor], reduction = tensors, opts.reduceOp
         memory = self._memory("all_reduce", tensor, reduction).view(-1)
-        begin, end = self._part(memory.numel())
+        dtype, is_small = memory.dtype, memory.nbytes <= _SMALL_BYTES
         with self._collective(
             "all_reduce", memory, agreed=tensor, detail=f" ({name_of(reduction)})"
         ) as shared:
-            # Each rank reduces one part for all.
-            part = self._reduced(shared, memory.dtype, reduction, slice(begin, end))
-            parts = self._exchange.again(part)
-            torch.cat([parts.of(each, memory.dtype) for each in self._all], out=memory)
+            if is_small:
+                memory.copy_(self._reduced(shared, dtype, reduction))
+            else:  # each rank reduces one part for all
+                part = self._part(memory.numel())
+                parts = self._exchange.again(
+                    self._reduced(shared, dtype, reduction, part)
+                )
+                torch.cat([parts.of(each, dtype) for each in self._all], out=memory)
         return done(tensors)
 
     def reduce(self, tensors: Tensors, opts: c10d.ReduceOptions) -> c10d.Work:
@@ -335,10 +343,10 @@ class Collectives:
     def _rank_name(self, group_rank: int) -> str:
         return rank_list([self._ranks[group_rank]])
 
-    def _part(self, num_elements: int) -> tuple[int, int]:
-        """Return where the part of this rank begins and ends."""
+    def _part(self, num_elements: int) -> slice:
+        """Return the part of this rank."""
         size, own = len(self._ranks), self._group_rank
-        return own * num_elements // size, (own + 1) * num_elements // size
+        return slice(own * num_elements // size, (own + 1) * num_elements // size)
 
     def _collective(
         self,
