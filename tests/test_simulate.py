@@ -1020,6 +1020,31 @@ def test_trace_has_what_ranks_send_and_the_bytes_of_plan(
     assert boundary == {name: total[name] for name in boundary}
 
 
+PARTS = """
+import torch
+import torch.distributed as dist
+import torch_npu
+
+rank = int(__import__("os").environ["RANK"])
+torch_npu.npu.set_device(rank)
+dist.init_process_group("hccl")
+sent = [torch.ones(size, device="npu") for size in (1, 2)]
+dist.all_to_all([torch.zeros(rank + 1, device="npu") for _ in range(2)], sent)
+"""
+
+
+@pytest.mark.torch
+def test_trace_has_the_bytes_of_parts_of_different_sizes(tmp_path: Path) -> None:
+    write(tmp_path, "s.py", PARTS)
+    options = ("--vendor", "ascend", "--nproc", "2", "--record", "trace.json")
+    done = simulate(tmp_path, *options, "s.py")
+    trace = json.loads((tmp_path / "trace.json").read_text())
+
+    assert done.status == 0, done.err
+    sent = [event["args"] for event in trace["traceEvents"] if event["ph"] == "X"]
+    assert [each["bytes"] for each in sent] == [12, 12]
+
+
 @pytest.mark.torch
 @pytest.mark.parametrize("version", ["2.8.0", "2.9.1+cpu", "1.13"])
 def test_older_torch_is_refused_with_the_commands_for_a_newer_one(

@@ -170,7 +170,7 @@ class Exchange:
         *,
         agreed: torch.Tensor | None = None,
         detail: str = "",
-        part_bytes: int = 0,
+        part_bytes: int | None = None,
     ) -> Iterator[SharedTensors]:
         """Do a collective of the group, in a block with the tensors of all members.
 
@@ -179,7 +179,7 @@ class Exchange:
             given: The tensor that this rank gives to others, if it does.
             agreed: A tensor whose size must be the same on every rank, if there is one.
             detail: What else must be the same: the reduction, the root.
-            part_bytes: Bytes that every rank gives or gets.
+            part_bytes: Bytes that every rank gives or gets, if not those of ``agreed``.
 
         Raises:
             SimulationError: A rank is missing, or calls something else.
@@ -195,6 +195,8 @@ class Exchange:
         begin_ns = time.monotonic_ns()
         yield shared
         if self._recorder is not None:
+            if part_bytes is None:
+                part_bytes = 0 if agreed is None else agreed.nbytes
             self._recorder.collective(name, detail, part_bytes, begin_ns)
 
     def again(self, given: torch.Tensor) -> SharedTensors:
