@@ -36,6 +36,7 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 import traceback
 import types
 import weakref
@@ -323,7 +324,9 @@ def leave(entry_point: Callable[[], object]) -> None:
     status = 1
     try:
         status = status_of(entry_point)
-        atexit._run_exitfuncs()  # noqa: SLF001 - as an interpreter that ends
+        # As an interpreter that ends: it waits for threads.
+        threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001
+        atexit._run_exitfuncs()  # noqa: SLF001
         for opened in (sys.stdout, sys.stderr):
             opened.flush()
     except BaseException:  # noqa: BLE001 - nothing may get back to the server

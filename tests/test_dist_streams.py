@@ -11,7 +11,6 @@ import torch
 from torch._C._distributed_c10d import AllreduceOptions
 
 from ranktable.dist.calls import CollectiveFingerprint
-from ranktable.dist.group_state import BeginQueue
 from ranktable.dist.steps import Native, native_steps
 from ranktable.dist.work import Work
 
@@ -57,7 +56,6 @@ class Device:
             SimpleNamespace(current_stream=lambda _=None: self.current, stream=self.on),
         )
         self.members: Any = SimpleNamespace(
-            queue=BeginQueue(),
             supports_timed_wait=False,
             current_stream=lambda: self.current,
             failure=None,
@@ -79,7 +77,6 @@ class Device:
     def collective(self, result: object, *, is_last: bool = False) -> Steps[Any]:
         self.say("begun")
         yield SimpleNamespace(
-            is_ahead=False,
             is_last=is_last,
             wait=lambda: self.say("waited"),
             is_completed=lambda: False,

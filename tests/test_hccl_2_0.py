@@ -17,9 +17,9 @@ from ranktable.schema.diagnostic import Options, Quota
 from ranktable.schema.document import Document
 from ranktable.schema.formats import by_name
 from ranktable.schema.formats.hccl_2_0 import RANK
-from ranktable.schema.json_schema import validator
 from ranktable.schema.record import type_of
 from tests.conftest import CORPUS
+from tests.format_schemas import validator
 
 if TYPE_CHECKING:
     from pathlib import Path

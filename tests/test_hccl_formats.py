@@ -11,8 +11,8 @@ import pytest
 import ranktable
 from benchmarks.other_vendors import super_pods
 from ranktable.schema.formats import by_name, detect
-from ranktable.schema.json_schema import validator
 from tests.conftest import CORPUS
+from tests.format_schemas import validator
 from tests.test_hccl import found_in, judged
 
 if TYPE_CHECKING:

@@ -57,6 +57,18 @@ def test_imports_point_from_the_top_to_the_bottom() -> None:
     assert wrong == []
 
 
+def test_commands_share_helpers_that_stand_beside_them() -> None:
+    commands = "ranktable.cli.commands"
+    wrong = [
+        (path.name, name)
+        for path in (PACKAGE / "cli").rglob("*.py")
+        for name in imported(path)
+        if name.startswith(f"{commands}.")
+    ]
+
+    assert wrong == []
+
+
 @pytest.mark.parametrize("part", ["schema", "cluster", "layout", "report", "cli"])
 def test_torch_is_left_to_the_parts_that_run_in_a_job(part: str) -> None:
     for path in (PACKAGE / part).rglob("*.py"):

@@ -14,8 +14,9 @@ from jsonschema import Draft202012Validator, FormatChecker
 import ranktable
 from ranktable.schema.check import check
 from ranktable.schema.formats import OTHERS, by_name, detect
-from ranktable.schema.json_schema import schema_text, validator
+from ranktable.schema.json_schema import schema_text
 from tests.conftest import CORPUS
+from tests.format_schemas import validator
 from tests.test_json_schema import _subschemas
 
 if TYPE_CHECKING:

@@ -19,10 +19,11 @@ from ranktable.cli.output import (
     tell_written,
     write,
 )
-from ranktable.cli.parameters import valued
+from ranktable.cli.parameters import flag, valued
 from ranktable.cli.table_input import STANDARD_INPUT_NAME
 from ranktable.cluster.tables_of_groups import with_group
 from ranktable.layout.change.differing import difference
+from ranktable.layout.change.fitting import factor_names
 from ranktable.layout.change.rebuilt import refuse_same_ids
 from ranktable.layout.change.spare_nodes import named_table, unnamed_table
 from ranktable.layout.parallel import remembering
@@ -37,9 +38,7 @@ if TYPE_CHECKING:
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.schema.model import RankTable
 
-Again = Annotated[
-    bool, typer.Option("--again", help="Skip nodes that are already done.")
-]
+Again = Annotated[bool, flag("Skip nodes that are already done.", "--again")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +56,11 @@ class ChangeOutput:
         str | None,
         valued("FILE", "Where to write; by default standard output.", "--output", "-o"),
     ] = None
-    in_place: Annotated[
-        bool, typer.Option("--in-place", "-i", help="Replace FILE, atomically.")
-    ] = False
+    in_place: Annotated[bool, flag("Replace FILE, atomically.", "--in-place", "-i")] = (
+        False
+    )
     force: Annotated[
-        bool,
-        typer.Option("--force", help="Replace a file that holds a different table."),
+        bool, flag("Replace a file that holds a different table.", "--force")
     ] = False
     form: Annotated[
         OutputFormat,
@@ -161,3 +159,14 @@ class ChangeOutput:
 
         if not found.is_same:
             sys.stderr.writelines(render_changes(found, style(stream=sys.stderr)))
+
+
+def tell_sizes(before: ParallelLayout, after: ParallelLayout) -> None:
+    """Print on standard error which sizes have changed."""
+    sizes = [
+        f"{axis} {getattr(before, axis)} -> {getattr(after, axis)}"
+        for axis in factor_names(before)
+        if getattr(before, axis) != getattr(after, axis)
+    ]
+    if sizes:
+        sys.stderr.write(f"layout: {', '.join(sizes)}\n")

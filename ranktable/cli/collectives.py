@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from ranktable.cli.output import CommandError, OutputFormat, write
+from ranktable.cli.output import CommandError, OutputFormat, write, write_json
 from ranktable.dist.collective_errors import UnsupportedError
 from ranktable.dist.collective_plan import explain
 from ranktable.runtime.backends.backend import TABLES
@@ -52,7 +51,7 @@ def explain_collective(
     answers = {name: _answer(operation, name, dtype, op, even=even) for name in wanted}
     if form is OutputFormat.JSON:
         data = [_data(name, *answer) for name, answer in answers.items()]
-        write([json.dumps(data, indent=2) + "\n"])
+        write_json(data)
     elif backend is not None:
         write(_page(*answers[backend]))
     elif len({str(answer) for answer, _ in answers.values()}) == 1:

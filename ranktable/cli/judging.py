@@ -15,21 +15,15 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ranktable.cli.output import CommandError
+from ranktable.cli.output import CommandError, about
 from ranktable.cli.table_input import STANDARD_INPUT, STANDARD_INPUT_NAME
-from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.check import (
     CONFIG_MAP_MARKS,
     check_bytes,
     chips_per_host,
     report_unreadable,
 )
-from ranktable.schema.diagnostic import (
-    RankTableError,
-    Report,
-    Severity,
-    make_report,
-)
+from ranktable.schema.diagnostic import RankTableError, Report, Severity, make_report
 from ranktable.schema.document import Document
 from ranktable.schema.files import UnreadableError, read_file, read_stream
 from ranktable.schema.format import Format
@@ -123,10 +117,8 @@ def _format_of(kind: str) -> LauncherFormat | Format:
         any_format_of,
     )
 
-    try:
+    with about("--from"):
         return any_format_of(kind)
-    except ArgumentError as error:
-        raise CommandError(f"--from: {error}") from None
 
 
 def _report_of(

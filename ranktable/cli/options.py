@@ -87,26 +87,25 @@ def warn_of_refusal(layout: ParallelLayout) -> None:
         sys.stderr.write(f"warning: {layout.refusal}\n")
 
 
-def _size(text: str) -> object:
-    return typer.Option(metavar="SIZE", help=text)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutOptions:
     """The options of the layout."""
 
-    tp: Annotated[int | None, _size("Tensor parallel ranks.")] = None
-    cp: Annotated[int | None, _size("Context parallel ranks.")] = None
-    pp: Annotated[int | None, _size("Stages of the pipeline.")] = None
+    tp: Annotated[int | None, valued("SIZE", "Tensor parallel ranks.")] = None
+    cp: Annotated[int | None, valued("SIZE", "Context parallel ranks.")] = None
+    pp: Annotated[int | None, valued("SIZE", "Stages of the pipeline.")] = None
     dp: Annotated[
-        int | None, _size("Data parallel ranks; by default, and with -1, the rest.")
+        int | None,
+        valued("SIZE", "Data parallel ranks; by default, and with -1, the rest."),
     ] = None
-    ep: Annotated[int | None, _size("Expert parallel ranks.")] = None
-    etp: Annotated[int | None, _size("Ranks that share one expert.")] = None
+    ep: Annotated[int | None, valued("SIZE", "Expert parallel ranks.")] = None
+    etp: Annotated[int | None, valued("SIZE", "Ranks that share one expert.")] = None
     dp_replicate: Annotated[
-        int | None, _size("Replicas within dp; each is sharded.")
+        int | None, valued("SIZE", "Replicas within dp; each is sharded.")
     ] = None
-    dcp: Annotated[int | None, _size("vLLM's decode context parallel ranks.")] = None
+    dcp: Annotated[
+        int | None, valued("SIZE", "vLLM's decode context parallel ranks.")
+    ] = None
     order: Annotated[
         str | None,
         valued(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import json
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.diagnostic import RankTableError, counted, printable
 
 if TYPE_CHECKING:
@@ -47,6 +49,19 @@ class CommandError(Exception):
         """Store the message and the exit status."""
         super().__init__(message)
         self.status = status
+
+
+@contextlib.contextmanager
+def about(name: str) -> Iterator[None]:
+    """Name the option, or the file, in an error about an argument.
+
+    Raises:
+        CommandError: An ArgumentError was raised; the message begins with the name.
+    """
+    try:
+        yield
+    except ArgumentError as error:
+        raise CommandError(f"{name}: {error}") from None
 
 
 @contextlib.contextmanager
@@ -96,8 +111,10 @@ def _message(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError) and error.strerror:
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{error.strerror.lower()}", COULD_NOT_JUDGE
-    from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415 - rare
-    from ranktable.layout.layout_errors import ChangeError, LayoutError  # noqa: PLC0415
+    from ranktable.layout.layout_errors import (  # noqa: PLC0415 - rare
+        ChangeError,
+        LayoutError,
+    )
     from ranktable.schema.format import NotExpressibleError  # noqa: PLC0415
     from ranktable.schema.writing import FileChangedError  # noqa: PLC0415
 
@@ -156,9 +173,6 @@ class OutputFormat(str, Enum):
     JSON = "json"
 
 
-COLOR_HELP = "When to use colour; NO_COLOR and FORCE_COLOR are honoured too."
-
-
 def style(color: Color = Color.AUTO, stream: TextIO | None = None) -> Style:
     """Return the style for a stream, by default standard output.
 
@@ -194,6 +208,11 @@ def write(pieces: Iterable[str]) -> None:
     _write(buffer)
 
 
+def write_json(data: object) -> None:
+    """Write plain data to standard output."""
+    write([json.dumps(data, indent=2), "\n"])
+
+
 def _write(buffer: list[str]) -> None:
     encoding = sys.stdout.encoding or "utf-8"
     data = "".join(buffer).encode(encoding, "backslashreplace")
@@ -207,9 +226,6 @@ def _write(buffer: list[str]) -> None:
         # At exit Python would write the rest again, and report the error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise OSError(error.errno, error.strerror, "<stdout>") from None
-
-
-FORM_HELP = "Form of the findings."
 
 
 class FindingsFormat(str, Enum):
@@ -274,11 +290,13 @@ class OutputFile:
     Attributes:
         path: Its path.
         data: Its content.
+        size: Its size in words.
         is_executable: Whether it is a program.
     """
 
     path: str
     data: bytes
+    size: str = ""
     is_executable: bool = False
 
 
@@ -335,9 +353,8 @@ def put_text(
     if output is None or is_standard_output(output):
         write([data.decode()])
         return
-    file = OutputFile(path=output_file(output), data=data)
-    (done,) = put_files([file], force=force, other_content=other_content, read=read)
-    tell_written(done, file.path, size)
+    file = OutputFile(path=output_file(output), data=data, size=size)
+    put_files([file], force=force, other_content=other_content, read=read)
 
 
 def put_table(
@@ -397,8 +414,10 @@ def put_files(
     instead: str = "--output names another",
     other_content: Callable[[bytes], str | None] = lambda _: SOMETHING_ELSE,
     read: Mapping[str, bytes] | None = None,
-) -> list[str]:
+) -> None:
     """Write files that do not exist yet or have this content already.
+
+    For each, standard error says whether it was written or is unchanged.
 
     Args:
         files: The files.
@@ -407,9 +426,6 @@ def put_files(
         other_content: Names the content of a file, None if it may be replaced.
         read: What the command has read, by path; if such a file has changed, it is not
             replaced.
-
-    Returns:
-        ``wrote`` or ``unchanged`` for each file.
 
     Raises:
         CommandError: A file exists with other content; nothing is written.
@@ -432,9 +448,12 @@ def put_files(
             for file, old in zip(files, before, strict=True)
         ]
         try:
-            return _write_all(files, before, expected)
+            said = _write_all(files, before, expected)
         except FileExistsError:  # another program has just created it: compare again
             continue
+        for done, file in zip(said, files, strict=True):
+            tell_written(done, file.path, file.size)
+        return
 
 
 def _content(path: str) -> bytes | None:
@@ -446,6 +465,7 @@ def _write_all(
     before: Sequence[bytes | None],
     expected: Sequence[bytes | None],
 ) -> list[str]:
+    """Return ``wrote`` or ``unchanged`` for each file."""
     said: list[str] = []
     done: list[tuple[OutputFile, bytes | None]] = []
     folders: list[Path] = []

@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.output import (
-    COLOR_HELP,
-    DEFAULT_FILE,
-    FORM_HELP,
-    Color,
-    FindingsFormat,
-    OutputFormat,
-)
+from ranktable.cli.output import DEFAULT_FILE, Color, FindingsFormat, OutputFormat
 from ranktable.cli.table_input import FILE_HELP
 from ranktable.runtime.table import VARIABLE
 
@@ -38,42 +31,61 @@ def valued(
     return typer.Option(*names, metavar=metavar, help=help, autocompletion=completes)
 
 
+def flag(help: str, *names: str) -> object:  # noqa: A002 - as typer names it
+    """Return an option without a value, which has only the given names."""
+    return typer.Option(*names, help=help)
+
+
+def number(
+    metavar: str,
+    help: str,  # noqa: A002 - as typer names it
+    *,
+    min: int,  # noqa: A002 - as typer names it
+    max: int | None = None,  # noqa: A002 - as typer names it
+) -> object:
+    """Return an option with an integer within limits."""
+    return typer.Option(min=min, max=max, metavar=metavar, help=help)
+
+
 TableArgument = Annotated[
     str, typer.Argument(metavar="FILE", help="Rank table, or - for standard input.")
 ]
 FileArgument = Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)]
-ColorOption = Annotated[Color, typer.Option(help=COLOR_HELP)]
+ColorOption = Annotated[
+    Color,
+    typer.Option(help="When to use colour; NO_COLOR and FORCE_COLOR are honoured too."),
+]
 OutputFormatOption = Annotated[OutputFormat, typer.Option(help="Form of the output.")]
 FindingsFormatOption = Annotated[
     FindingsFormat | None,
-    typer.Option(help=FORM_HELP, show_default="full on a terminal, concise in a pipe"),
+    typer.Option(
+        help="Form of the findings.",
+        show_default="full on a terminal, concise in a pipe",
+    ),
 ]
 NewTableOption = Annotated[
     str | None,
-    typer.Option(
+    valued(
+        "FILE",
+        f"By default ${VARIABLE}, else {DEFAULT_FILE}; hccl.json for a table of "
+        "Ascend, rank_table.json for those of other vendors; - prints the table.",
         "--output",
         "-o",
-        metavar="FILE",
-        help=f"By default ${VARIABLE}, else {DEFAULT_FILE}; hccl.json for a table of "
-        "Ascend, rank_table.json for those of other vendors; - prints the table.",
     ),
 ]
 OutputOption = Annotated[
-    str | None,
-    typer.Option("--output", "-o", metavar="FILE", help="By default standard output."),
+    str | None, valued("FILE", "By default standard output.", "--output", "-o")
 ]
 ReplaceTableOption = Annotated[
-    bool, typer.Option("--force", help="Replace a file that holds a different table.")
+    bool, flag("Replace a file that holds a different table.", "--force")
 ]
 ReplaceFileOption = Annotated[
-    bool, typer.Option("--force", help="Replace a file that holds something else.")
+    bool, flag("Replace a file that holds something else.", "--force")
 ]
 ReplaceFilesOption = Annotated[
-    bool, typer.Option("--force", help="Replace files that hold something else.")
+    bool, flag("Replace files that hold something else.", "--force")
 ]
-MaxSizeOption = Annotated[
-    int, typer.Option(min=1, metavar="MIB", help="Largest file to read.")
-]
+MaxSizeOption = Annotated[int, number("MIB", "Largest file to read.", min=1)]
 DropOption = Annotated[
     list[str] | None,
     valued(
@@ -87,10 +99,7 @@ DropRanksOption = Annotated[
 ]
 KeepOption = Annotated[str, valued("LIST", "Sizes that stay as they are.")]
 RanksOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1, metavar="N", help="Ranks that are wanted; by default as many as fit."
-    ),
+    int | None, number("N", "Ranks that are wanted; by default as many as fit.", min=1)
 ]
 RootOption = Annotated[
     str,
@@ -101,8 +110,8 @@ RootOption = Annotated[
 ]
 RunProgramsOption = Annotated[
     bool,
-    typer.Option(
+    flag(
+        "Run the vendors' tools below --root, with the rights of this user.",
         "--run-programs",
-        help="Run the vendors' tools below --root, with the rights of this user.",
     ),
 ]

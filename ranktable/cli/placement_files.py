@@ -11,7 +11,6 @@ from ranktable.cli.output import (
     output_file,
     put_files,
     table_size,
-    tell_written,
     write,
 )
 from ranktable.cluster.tables_of_groups import with_group
@@ -69,18 +68,17 @@ def put_placement(
     twice = next((path for path in paths if paths.count(path) > 1), None)
     if twice is not None:
         raise CommandError(f"{twice} is to hold two different things")
+    kept = "" if is_better else ", in the old order"
+    size = f"{table_size(read.table)}{kept}"
     files = [
-        OutputFile(path=output_file(path), data=data)
+        OutputFile(path=output_file(path), data=data, size=size)
         for path, data in texts
         if not is_standard_output(path)
     ]
-    said = put_files(
+    put_files(
         files,
         force=force,
         instead="another name leaves it",
         read={read.name: read.data},
     )
     write(data.decode() for path, data in texts if is_standard_output(path))
-    kept = "" if is_better else ", in the old order"
-    for file, done in zip(files, said, strict=True):
-        tell_written(done, file.path, f"{table_size(read.table)}{kept}")

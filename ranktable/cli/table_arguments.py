@@ -7,9 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from ranktable.cli.parameters import valued
+from ranktable.cli.output import about
+from ranktable.cli.parameters import flag, number, valued
 from ranktable.cli.table_input import MIB, read_input
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.conversion import TableOptions
@@ -35,20 +34,16 @@ class WriterArguments:
     ] = None
     port: Annotated[
         int | None,
-        typer.Option(
+        number(
+            "PORT",
+            "Port of the rendezvous, or the first port of endpoints.",
             min=1,
             max=65535,
-            metavar="PORT",
-            help="Port of the rendezvous, or the first port of endpoints.",
         ),
     ] = None
     node: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            metavar="N",
-            help="Node whose file is written, for accelerate; by default 0.",
-        ),
+        number("N", "Node whose file is written, for accelerate; by default 0.", min=0),
     ] = None
     name: Annotated[
         _Text, valued("NAME", "Name of a job and its pods; by default train.")
@@ -92,19 +87,15 @@ class TableArguments:
         _Text, valued("LIST", "Address of the container on each server: 10.0.0.[1-2].")
     ] = None
     prefill: Annotated[
-        int | None,
-        typer.Option(
-            min=0, metavar="N", help="The first N ranks prefill, the others decode."
-        ),
+        int | None, number("N", "The first N ranks prefill, the others decode.", min=0)
     ] = None
     collective_id: Annotated[
         _Text, valued("NAME", "Name of the job, for hccl-1.1.")
     ] = None
     skeleton: Annotated[
         bool,
-        typer.Option(
-            "--skeleton",
-            help="Write marked gaps for unknown values; validate refuses them.",
+        flag(
+            "Write marked gaps for unknown values; validate refuses them.", "--skeleton"
         ),
     ] = False
 
@@ -152,10 +143,8 @@ def _names(text: str) -> list[str]:
 def _numbers(text: str) -> list[str]:
     """Return the numbers in ``0-3,65536-65539``; brackets and quotes are ignored."""
     plain = re.sub(r"[\[\]'\"\s]", "", text)
-    try:
+    with about("--super-device-id"):
         numbers = parse_numbers(plain, noun="a number or a range", example="0-15")
-    except ArgumentError as error:
-        raise ArgumentError(f"--super-device-id: {error}") from None
     return list(map(str, numbers))
 
 

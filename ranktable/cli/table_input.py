@@ -1,4 +1,4 @@
-"""The table that a command reads, or the table of each group.
+"""The table that a command reads, the table of each group, or that of a spec.
 
 FILE is a path, ``-`` for standard input, else ``$RANK_TABLE_FILE``.
 """
@@ -10,26 +10,38 @@ import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from ranktable.cli.output import DEFECTS_FOUND, CommandError, OutputFormat, write
-from ranktable.cluster.argument import ArgumentError
+from ranktable.cli.output import (
+    DEFECTS_FOUND,
+    Color,
+    CommandError,
+    FindingsFormat,
+    OutputFormat,
+    about,
+    show_findings,
+    write,
+    write_json,
+)
+from ranktable.cluster.host_lists import fold_hosts
 from ranktable.cluster.tables_of_groups import GROUPED, group_of, tables_of
 from ranktable.layout.layout_errors import LayoutError
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import check_bytes, check_path, report_unreadable
-from ranktable.schema.diagnostic import Options, RankTableError
+from ranktable.schema.diagnostic import Options, RankTableError, printable
 from ranktable.schema.files import (
     DEFAULT_MAX_SIZE_BYTES,
     UnreadableError,
     read_file,
     read_stream,
 )
+from ranktable.schema.model import RankTable
+from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK
 from ranktable.schema.rules.records import no_global_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Report
-    from ranktable.schema.model import RankTable
 
 Result = TypeVar("Result")
 
@@ -139,10 +151,8 @@ def with_ranks(read: TableFile, group: str | None) -> TableFile:
     if group == "":
         raise CommandError("--server-group is empty; give the name of a group")
     if table.format == GROUPED and group != NO_GROUP:
-        try:
+        with about(read.name):
             name, part = group_of(table, group)
-        except ArgumentError as error:
-            raise CommandError(f"{read.name}: {error}") from None
         return read._replace(table=part, whole=table, group=name)
     if group not in (None, NO_GROUP):
         raise CommandError(f"--server-group: {read.name} is not a table of groups")
@@ -175,6 +185,48 @@ def table_in(report: Report) -> RankTable:
         raise CommandError(f"the table is not sound\n{error}", DEFECTS_FOUND) from None
 
 
+def part_of(report: Report, also: Sequence[str] = ()) -> RankTable | None:
+    """Return a table whose ranks may have gaps, None if it has other errors.
+
+    Args:
+        report: The report of its file.
+        also: Codes of other errors that do not matter.
+    """
+    if report.table is not None:
+        return report.table
+    if report.is_unreadable or report.columns is None:
+        return None
+    from ranktable.cluster.merging import merge_inputs  # noqa: PLC0415 - slow
+
+    if not merge_inputs.is_part(report, also):
+        return None
+    return RankTable.from_columns(report.columns)
+
+
+def table_with_gaps(file: str, group: str | None = NO_GROUP) -> TableFile:
+    """Return a table whose ranks may have gaps, or the table of a group.
+
+    Raises:
+        CommandError: It has other errors, or its ranks are not those of one job.
+    """
+    report = check_file(file, Options(limit=5, is_table_wanted=True))
+    # A node from which chips were removed also has gaps in its local ranks.
+    also = [WRONG_LOCAL_RANK.code] if _count_up(report.columns) else []
+    table = part_of(report, also)
+    if table is None:
+        table = table_in(report)
+    return with_ranks(TableFile(report.file, table, report.data or b""), group)
+
+
+def _count_up(columns: Columns | None) -> bool:
+    """Whether the local ranks of every node increase, with or without gaps."""
+    if columns is None:
+        return False
+    nodes = [columns.local_ranks[start:end] for _, start, end in columns.nodes()]
+    written = [[rank for rank in node if rank is not None] for node in nodes]
+    return all(ranks == sorted(set(ranks)) for ranks in written)
+
+
 def sound_tables(file: str | None, group: str | None) -> list[TableFile]:
     """Return a file with its table, or once for each group if no group is named.
 
@@ -183,10 +235,8 @@ def sound_tables(file: str | None, group: str | None) -> list[TableFile]:
     """
     read = sound_table(file, needs_ranks=False)
     if group is None and read.table.format == GROUPED:
-        try:
+        with about(read.name):
             parts = tables_of(read.table)
-        except ArgumentError as error:
-            raise CommandError(f"{read.name}: {error}") from None
         if len(parts) > 1:
             return [
                 read._replace(
@@ -224,6 +274,38 @@ def show_each(shown: Mapping[str, Iterable[str]], form: OutputFormat) -> None:
         return
     if form is OutputFormat.JSON:
         found = {name: json.loads("".join(pieces)) for name, pieces in shown.items()}
-        write([json.dumps({"server_groups": found}, indent=2), "\n"])
+        write_json({"server_groups": found})
         return
     write("\n".join("".join(pieces) for pieces in shown.values()))
+
+
+def table_of_spec(file: str, *, is_emulated: bool) -> tuple[RankTable, str | None]:
+    """Return the table of a cluster spec and the topology of its rings.
+
+    The spares, which are left out, are printed.
+
+    Raises:
+        CommandError: The spec cannot be read, or has defects, which are printed.
+    """
+    from ranktable.cluster.specs.read_spec import (  # noqa: PLC0415 - most have a table
+        MAX_SIZE_BYTES,
+        read_spec,
+    )
+    from ranktable.cluster.specs.spec import (  # noqa: PLC0415 - as above
+        spare_hosts,
+        table_from_spec,
+    )
+
+    name, data = read_input(file, MAX_SIZE_BYTES)
+    reading = read_spec(data, file=name)
+    spec = reading.spec
+    if reading.report.totals:
+        show_findings([reading.report], FindingsFormat.FULL, Color.AUTO, aside=True)
+    if spec is None:
+        raise CommandError(f"{name} is not a sound cluster spec", DEFECTS_FOUND)
+    if is_emulated and spec.addresses is None:
+        raise CommandError("--emulator needs the addresses: add them to the spec")
+    spares = spare_hosts(spec)
+    if spares:
+        sys.stderr.write(f"left out as spares: {printable(fold_hosts(spares))}\n")
+    return table_from_spec(spec, is_emulated=is_emulated), spec.ring

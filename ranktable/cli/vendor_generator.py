@@ -76,14 +76,10 @@ def _true_or_false(text: str) -> bool:
 
 
 def _generate(arguments: argparse.Namespace) -> None:
-    from ranktable.cli.output import CommandError, output_file  # noqa: PLC0415
-    from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
+    from ranktable.cli.output import output_file  # noqa: PLC0415
     from ranktable.schema.writing import dumps, replace_file  # noqa: PLC0415
 
-    try:
-        table = _table(arguments)
-    except ArgumentError as error:
-        raise CommandError(str(error)) from None
+    table = _table(arguments)
     path = output_file()
     # The vendor's file ends without a newline.
     data = dumps(table).removesuffix(b"\n")

@@ -1,8 +1,7 @@
-"""Convert rank tables from one format to another, and name what is lost.
+"""Convert rank tables from one format to another.
 
 A format has hosts, chips, ranks and addresses, and keys of its own. The conversion adds
-what the other format needs, and removes what it cannot express. To find what was lost,
-the new file is read again and the two tables are compared, so no pair of formats needs
+what the other format needs, and removes what it cannot express. No pair of formats has
 code of its own.
 """
 
@@ -15,17 +14,28 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.losses import (
+    POD_KEYS,
+    losses,
+    losses_beside_hosts,
+    repeats_a_count,
+)
 from ranktable.schema.addresses import is_address
 from ranktable.schema.check import IN_MEMORY, WRAPPED, check_bytes, loads
-from ranktable.schema.diagnostic import Options, counted, folded, printable, quoted
+from ranktable.schema.diagnostic import (
+    Options,
+    counted,
+    folded,
+    named_ranks,
+    printable,
+    quoted,
+)
 from ranktable.schema.format import (
-    LAYOUT_KEY,
     SUPER_POD_KEY,
-    TOPOLOGY_KEY,
     Kind,
     NotExpressibleError,
 )
-from ranktable.schema.formats import by_name, vllm_pd
+from ranktable.schema.formats import by_name
 from ranktable.schema.formats.hccl_1_1 import COLLECTIVE_ID
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.rules.records import no_global_ranks
@@ -33,7 +43,7 @@ from ranktable.schema.super_pods import PODS, pods_of, pods_renamed
 from ranktable.schema.writing import dumps, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ranktable.schema.diagnostic import RankTableError
     from ranktable.schema.format import Format
@@ -57,30 +67,15 @@ _WITH_PODS = ("hccl-1.2", "vllm-pd", "cce")
 _WITH_HOST_RANKS = ("hccl-1.1", "hccl-logical", "gaudi-hcl", "kubernetes")
 _RANK_LISTS = ("hccl-2.0", "hccl-rootinfo", "hccl-changed")
 _BY_ADDRESS = ("hccl-1.1", "gaudi-hcl")
-_POD_KEYS = (PODS, SUPER_POD_KEY)
-_COUNTS = (
-    *("device_num", "server_num", "cluster_id"),
-    *("rank_id", "local_rank", "local_id", "device_id"),
-    vllm_pd.ROLE,
-)
-"""Keys that repeat what the model has, besides those that end in ``_count``."""
-
-_TAKEN = {
-    "super_device_ids": ("hccl-1.2", "vllm-pd", "cce"),
-    "pods": ("hccl-1.2", "vllm-pd", "cce"),
-    "container_ips": (MINDIE,),
-    "prefill": ("vllm-pd",),
-    "collective_id": ("hccl-1.1",),
-    "is_skeleton": ("hccl-2.0",),
-}
 _OPTIONS = {
-    "super_device_ids": "--super-device-id",
-    "pods": "--pods",
-    "container_ips": "--container-ip",
-    "prefill": "--prefill",
-    "collective_id": "--collective-id",
-    "is_skeleton": "--skeleton",
+    "super_device_ids": ("--super-device-id", _WITH_PODS),
+    "pods": ("--pods", _WITH_PODS),
+    "container_ips": ("--container-ip", (MINDIE,)),
+    "prefill": ("--prefill", ("vllm-pd",)),
+    "collective_id": ("--collective-id", ("hccl-1.1",)),
+    "is_skeleton": ("--skeleton", ("hccl-2.0",)),
 }
+"""The option of each value, and the formats that use it."""
 GAP = "FILL IN: {}"
 """Written for a value that only the machine knows; all readers refuse it."""
 
@@ -195,11 +190,11 @@ def with_servers(table: RankTable, names: Sequence[str]) -> RankTable:
 
 def _refuse_others(options: TableOptions, to: str) -> None:
     """Raise ArgumentError for an option that the format does not use."""
-    for name, targets in _TAKEN.items():
+    for name, (option, targets) in _OPTIONS.items():
         value = getattr(options, name)
         is_given = value is not None and value is not False
         if is_given and to not in targets:
-            raise ArgumentError(f"{to} does not use {_OPTIONS[name]}")
+            raise ArgumentError(f"{to} does not use {option}")
 
 
 def _refuse_rank_list(table: RankTable, to: str) -> None:
@@ -365,9 +360,8 @@ def _refuse_host_ranks(table: RankTable, to: str) -> None:
     on_hosts = [d.rank for n in table.nodes for d in n.devices if d.device_id < 0]
     if on_hosts and to not in _WITH_HOST_RANKS:
         verb = "runs" if len(on_hosts) == 1 else "run"
-        name = "rank" if len(on_hosts) == 1 else "the ranks"
         raise ArgumentError(
-            f"{name} {folded(on_hosts)} {verb} on a host, not on a chip, and {to} has "
+            f"{named_ranks(on_hosts)} {verb} on a host, not on a chip, and {to} has "
             "ranks on chips only",
             hint="ranktable subset --ranks LIST writes the table of the others",
         )
@@ -376,10 +370,9 @@ def _refuse_host_ranks(table: RankTable, to: str) -> None:
 def _refuse_ranks(ranks: list[int], what: str, option: str) -> None:
     if ranks:
         verb = "has" if len(ranks) == 1 else "have"
-        name = "rank" if len(ranks) == 1 else "the ranks"
         article = "an" if what == "address" else "a"
         raise ArgumentError(
-            f"every device needs {article} {what}; {name} {folded(ranks)} {verb} none",
+            f"every device needs {article} {what}; {named_ranks(ranks)} {verb} none",
             hint=f"give {option}",
         )
 
@@ -417,8 +410,10 @@ def _stripped(table: RankTable, target: Format) -> RankTable:
             top["status"] = "completed"
         return RankTable(nodes=[_bare(node) for node in table.nodes], extra=top)
     source = by_name(table.format)
-    own = {*_top_keys(source) - _top_keys(target), *_POD_KEYS}
-    extra = {k: v for k, v in table.extra.items() if k not in own and not _counts(k)}
+    own = {*_top_keys(source) - _top_keys(target), *POD_KEYS}
+    extra = {
+        k: v for k, v in table.extra.items() if k not in own and not repeats_a_count(k)
+    }
     if target.name == "hccl-1.2":
         extra[PODS] = _listed_pods(table.nodes)
     drop = {*_device_keys(source) - _device_keys(target), SUPER_POD_KEY}
@@ -473,10 +468,6 @@ def _device_keys(format_: Format) -> set[str]:
     return keys | {format_.host_key}
 
 
-def _counts(key: str) -> bool:
-    return key.endswith("_count") or key in _COUNTS
-
-
 def _kept(node: Node, drop: set[str], types: Mapping[str, Kind]) -> Node:
     """Return a node whose devices have the keys of the format, as texts."""
     devices = [
@@ -485,7 +476,7 @@ def _kept(node: Node, drop: set[str], types: Mapping[str, Kind]) -> Node:
             extra={
                 key: str(value) if key in types and type(value) is int else value
                 for key, value in one.extra.items()
-                if key not in drop and not _counts(key)
+                if key not in drop and not repeats_a_count(key)
             },
         )
         for one in node.devices
@@ -544,90 +535,6 @@ def _skeleton(table: RankTable, options: TableOptions) -> Conversion:
     }
     lost = tuple(losses_beside_hosts(table))
     return Conversion(data=encode(document), losses=lost, num_gaps=len(ranks))
-
-
-def losses_beside_hosts(table: RankTable) -> list[str]:
-    """Return what is lost if only hosts, chips and ranks of a table are kept.
-
-    The layout and the topology of a table are not counted, because launchers do not
-    use them.
-    """
-    bare = RankTable(
-        nodes=[
-            Node(
-                host=node.host,
-                devices=tuple(
-                    Device(rank=d.rank, device_id=d.device_id) for d in node.devices
-                ),
-            )
-            for node in table.nodes
-        ]
-    )
-    own = (LAYOUT_KEY, TOPOLOGY_KEY)
-    extra = {key: value for key, value in table.extra.items() if key not in own}
-    return list(losses(table.with_changes(extra=extra), bare))
-
-
-def losses(before: RankTable, after: RankTable) -> Iterator[str]:
-    """Yield what the new table lacks, as texts.
-
-    Args:
-        before: The table that was converted.
-        after: The table that was read from the new file.
-    """
-    source = by_name(before.format)
-    yield from _lost_of_top(before, after, source)
-    if set(before.hosts) - set(after.hosts) - {None}:
-        yield "the names of the hosts"
-    if _has_roles(before) and not _has_roles(after):
-        yield "which devices prefill and which decode"
-    pods = [pod for pod in pods_of(before) if pod is not None]
-    if pods and not any(pods_of(after)):
-        yield f"{SUPER_POD_KEY} of {counted(len(pods), 'node')}"
-    nodes: Counter[str] = Counter()
-    devices: Counter[str] = Counter()
-    there = {d.rank: (node, d) for node in after.nodes for d in node.devices}
-    for node in before.nodes:
-        kept = there[node.devices[0].rank][0].extra
-        nodes.update(key for key in node.extra if key not in kept)
-        pairs = ((device, there[device.rank][1]) for device in node.devices)
-        devices.update(key for one, other in pairs for key in _lost_of(one, other))
-    for what, found in (("node", nodes), ("device", devices)):
-        for key, number in found.items():
-            if not _repeats(key, source):
-                yield f"{printable(key)} of {counted(number, what)}"
-
-
-def _has_roles(table: RankTable) -> bool:
-    return any(node.group is not None for node in table.nodes)
-
-
-def _lost_of_top(before: RankTable, after: RankTable, source: Format) -> Iterator[str]:
-    """Yield the keys at the top that are lost, except a status of completed."""
-    lists = {source.nodes_key, "prefill_device_list", "decode_device_list"}
-    for key, value in before.extra.items():
-        is_kept = key in after.extra or key in lists or value == "completed"
-        if not is_kept and not _repeats(key, source):
-            yield f"{printable(key)} of the table"
-    groups = before.extra.get("group_list")
-    if isinstance(groups, list) and "group_list" not in after.extra:
-        of_groups = {key for group in groups for key in group}
-        for key in sorted(of_groups.difference(*(n.extra for n in before.nodes))):
-            yield f"{printable(key)} of {counted(len(groups), 'group')}"
-
-
-def _lost_of(before: Device, after: Device) -> Iterator[str]:
-    if before.device_id != after.device_id:
-        yield "device_id"
-    if before.address and before.address != after.address:
-        is_first = before.address.split(",")[0] == after.address
-        yield "further addresses" if is_first else "device_ip"
-    yield from (key for key in before.extra if key not in after.extra)
-
-
-def _repeats(key: str, source: Format) -> bool:
-    """Whether a key repeats what the model has."""
-    return _counts(key) or key in _POD_KEYS or key == source.host_key
 
 
 def unsound_in(to: str, error: RankTableError) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.schema.diagnostic import Location, Quota, Report, Severity
+from ranktable.schema.diagnostic import Location, Quota, Report, Severity, order_of
 from ranktable.schema.document import find_locations
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class FileFindings:
 
 
 def _report(file: InputFile, pairs: list[tuple[Diagnostic, Finding]]) -> Report:
-    pairs.sort(key=lambda pair: _order(pair[0]))
+    pairs.sort(key=lambda pair: order_of(pair[0]))
     return Report(
         file=file.file,
         diagnostics=tuple(diagnostic for diagnostic, _ in pairs),
@@ -127,23 +127,9 @@ def _report(file: InputFile, pairs: list[tuple[Diagnostic, Finding]]) -> Report:
     )
 
 
-def _order(diagnostic: Diagnostic) -> tuple[int, int, str]:
-    location = diagnostic.location
-    return location.line or 0, location.column or 0, diagnostic.code
-
-
 def _with_omitted(reports: list[Report], quota: Quota) -> list[Report]:
     """Add the counts of omitted findings to the last report with the same code."""
     for code, (rule, count) in quota.omitted.items():
         index = max(i for i, report in enumerate(reports) if code in report.totals)
-        report = reports[index]
-        severity = rule.severity
-        reports[index] = replace(
-            report,
-            totals={**report.totals, code: report.totals[code] + count},
-            by_severity={
-                **report.by_severity,
-                severity: report.count(severity) + count,
-            },
-        )
+        reports[index] = reports[index].with_omitted(rule, count)
     return reports

@@ -18,7 +18,6 @@ import warnings
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from threading import main_thread
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import torch
@@ -28,11 +27,13 @@ from ranktable.dist.collective_errors import DistError, MismatchError
 from ranktable.runtime.store_round import StoreRound, usable_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import torch.distributed as dist
+    from torch._C._distributed_c10d import Store
 
     from ranktable.dist.group_state import GroupState
+    from ranktable.dist.own_group import OwnGroup
     from ranktable.runtime.store_round import Verdict
 
 _HERE: Final = "ranktable.dist"
@@ -139,6 +140,7 @@ class CollectiveCall:
         is_compared: Whether ranks compare this call.
         held: The round in the store, until this rank has read its result.
         is_verified: Whether it is known that all ranks do the same.
+        own_group: The group in which it is done in the background, if it is.
     """
 
     members: GroupState
@@ -147,7 +149,7 @@ class CollectiveCall:
     is_compared: bool
     held: StoreRound | None = None
     is_verified: bool = False
-    is_ahead: ClassVar[bool] = True
+    own_group: OwnGroup | None = None
     is_last: ClassVar[bool] = False
 
     @property
@@ -166,7 +168,6 @@ class CollectiveCall:
             MismatchError: The ranks call different operations.
             DistError: A rank is missing.
         """
-        self.members.queue.await_begin()
         self.verify(is_begun=False)
 
     def post(self) -> None:
@@ -201,6 +202,24 @@ class CollectiveCall:
         """
         if self.held is not None:
             self._heed(self._hear(timeout), is_begun=is_begun)
+
+    def verify_in_background(
+        self, store: Store, is_given_up: Callable[[], bool]
+    ) -> None:
+        """Wait likewise, in a thread in the background.
+
+        Args:
+            store: The members' store, on a connection that only this thread uses.
+            is_given_up: Whether the result is not needed any more.
+
+        Raises:
+            MismatchError: The calls differ.
+            DistError: A rank is missing.
+        """
+        if self.held is not None:
+            self.held.store = usable_store(PrefixStore(str(self.seq), store))
+            self.held.is_given_up = is_given_up
+            self._heed(self._hear(is_place=False), is_begun=True)
 
     def look_around(self, waited_s: float) -> None:
         """Compare a call that takes long, or that another rank asks to compare.
@@ -274,21 +293,33 @@ class CollectiveCall:
         Raises:
             MismatchError: The others do something else.
         """
-        verdict = self._hear(timedelta(seconds=time_s), looks=False)
+        limit = timedelta(seconds=time_s)
+        verdict = self._hear(limit, looks=False, is_place=False)
         self._heed(verdict, is_begun=False)
 
     def _hear(
-        self, timeout: timedelta | None = None, *, looks: bool = True
+        self,
+        timeout: timedelta | None = None,
+        *,
+        looks: bool = True,
+        is_place: bool = True,
     ) -> Verdict | None:
-        """Return the verdict; without ``looks`` None if there is none in time."""
+        """Return the verdict.
+
+        Args:
+            timeout: How long to wait; by default as long as the group.
+            looks: Whether to name missing ranks; else None is returned after that time.
+            is_place: Whether this is where the script waits, which others may ask for.
+        """
         held, self.held = self.held, None
         assert held is not None  # noqa: S101 - it has been posted
         members = self.members
         time_s = (timeout or members.timeout).total_seconds()
         with members.using_store():
-            on_wait = self._publish_place if looks else None
+            on_wait = self._publish_place if is_place else None
             verdict = held.hear(time_s, looks=looks, on_wait=on_wait)
-            members.set_place(None)
+            if is_place:
+                members.set_place(None)
         return verdict
 
     def _publish_place(self) -> None:
@@ -389,8 +420,6 @@ def _wait_and_answer(work: dist.Work, call: CollectiveCall) -> None:
     begin = time.monotonic() - _LOOK.total_seconds()
     while not work.is_completed():
         call.look_around(time.monotonic() - begin)
-        if not main_thread().is_alive():
-            raise DistError("the script ended before it waited for this operation")
         if time.monotonic() - begin > call.members.timeout.total_seconds():
             break  # gloo has its own time-out
         with contextlib.suppress(RuntimeError):

@@ -9,7 +9,6 @@ from collections import deque
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache, cached_property
-from threading import Condition, Thread, current_thread
 from typing import TYPE_CHECKING, Any, Final
 from weakref import finalize, ref
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
     from torch.distributed import ProcessGroup
 
+    from ranktable.dist.background import BackgroundQueue
     from ranktable.dist.calls import CollectiveCall, CollectiveFingerprint
     from ranktable.dist.work import Pending, Work
     from ranktable.runtime.backends.backend import Backend
@@ -56,7 +56,6 @@ class GroupState:
             others meanwhile: in gloo.
         known: Collectives that all ranks have compared, or are comparing. One is added
             when it is called, so that the set is the same on all ranks.
-        queue: Asynchronous collectives that cannot begin yet.
         is_single: Whether there is no process group, and this process is alone.
         is_of_job: Whether the group is of a job that this package has joined.
         local_group: The group of the members on this node, once it was made.
@@ -90,7 +89,6 @@ class GroupState:
             "gloo"
         }
         self.known: set[CollectiveFingerprint] = set()
-        self.queue = BeginQueue()
         self._transfers: list[tuple[ref[Pending], list[dist.Work]]] = []
         self.unverified: deque[tuple[ref[Work[Any]], CollectiveCall]] = deque()
         self._next_look = 0.0
@@ -131,8 +129,8 @@ class GroupState:
         return f"ranks {folded(self.ranks)}"
 
     @cached_property
-    def store(self) -> Store | None:
-        """The store in which the members compare; None where none can be used.
+    def own_store(self) -> Store:
+        """The part of the store that this group uses.
 
         In a job that this package has started, it is for this group only. A store of
         torch may outlive the group, and a later group may have the same name.
@@ -141,14 +139,24 @@ class GroupState:
         job = current_job()
         if job is not None and job.store is not None:
             store = job.store
-        if not has_list_store(store):
-            return None
         return PrefixStore(f"ranktable/dist/{_group_name(self.group)}", store)
+
+    @cached_property
+    def store(self) -> Store | None:
+        """The store in which the members compare; None where none can be used."""
+        return self.own_store if has_list_store(self.own_store) else None
 
     @cached_property
     def can_compare(self) -> bool:
         """Whether there are other members, and a store to compare in."""
         return self.size > 1 and self.store is not None
+
+    @cached_property
+    def background(self) -> BackgroundQueue:
+        """Asynchronous collectives that need the shapes of other ranks."""
+        from ranktable.dist.background import BackgroundQueue  # noqa: PLC0415 - rare
+
+        return BackgroundQueue(self.own_store)
 
     def set_place(self, place: str | None) -> None:
         """Publish in which collective this rank waits, for ranks of other groups."""
@@ -331,49 +339,6 @@ class GroupState:
             + ("" if self.name.startswith("the group") else f" ({self.members})")
             + f"; the rank within a group goes in group_{role}"
         )
-
-
-class BeginQueue:
-    """Asynchronous collectives of a group that cannot start yet; a thread starts them.
-
-    The collectives of a group have to begin in the same order on every rank. Some need
-    the shapes of the other ranks first, and those that are called later wait for them.
-    """
-
-    def __init__(self) -> None:
-        """Make an empty queue."""
-        self.works: deque[Work[Any]] = deque()
-        self._changed = Condition()
-        self._thread: Thread | None = None
-
-    def holds(self, work: Work[Any]) -> bool:
-        """Whether a collective is queued, so that it has not begun."""
-        return any(each is work for each in tuple(self.works))
-
-    def put(self, work: Work[Any]) -> None:
-        """Begin a collective after all that are queued."""
-        with self._changed:
-            self.works.append(work)
-            if len(self.works) == 1:
-                self._thread = Thread(target=self._begin_all)
-                self._thread.start()
-
-    def await_begin(self, work: Work[Any] | None = None) -> None:
-        """Wait until a collective has begun; by default all that are queued now."""
-        if not self.works or current_thread() is self._thread:
-            return
-        with self._changed:
-            last = work or self.works[-1] if self.works else None
-            self._changed.wait_for(lambda: last is None or not self.holds(last))
-
-    def _begin_all(self) -> None:
-        while True:
-            self.works[0].begin()
-            with self._changed:
-                self.works.popleft()
-                self._changed.notify_all()
-                if not self.works:
-                    return
 
 
 _states: dict[ref[ProcessGroup], GroupState] = {}

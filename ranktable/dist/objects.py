@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-import torch.distributed as dist
 
 from ranktable.dist.calls import wait_for_all
 from ranktable.dist.collective_errors import DistError, MismatchError
@@ -74,7 +73,7 @@ def gather_objects(
     if operations is None:
         return [data]
     payload, error = _pickled(data, members.device)
-    lengths = finish(gather_numbers(operations, [payload.numel()]))
+    lengths = gather_numbers(operations, [payload.numel()])
     _refuse_failed(operations, [each for [each] in lengths], error)
     shapes = [(each,) for [each] in lengths]
     if root is None:
@@ -150,7 +149,7 @@ def broadcast_object_list(
         return
     is_root = members.group_rank == root
     payload, error = _pickled(data if is_root else None, members.device)
-    numbers = finish(gather_numbers(operations, [payload.numel(), len(data)]))
+    numbers = gather_numbers(operations, [payload.numel(), len(data)])
     _refuse_failed(operations, [numbers[root][0]], error, root)
     counts = [count for _, count in numbers]
     if len(set(counts)) > 1:
@@ -205,7 +204,7 @@ def scatter_object_list(
     error = next((error for _, error in pickles if error is not None), None)
     lengths = [part.numel() for part in parts or ()] or [0] * members.size
     sent = torch.tensor(lengths, device=members.device)
-    operations.start(dist.broadcast, sent, members.ranks[root]).wait()
+    operations.start("broadcast", sent, members.ranks[root]).wait()
     lengths = sent.tolist()
     _refuse_failed(operations, [min(lengths)], error, root)
     shapes = [(length,) for length in lengths]
@@ -309,7 +308,7 @@ def barrier(
         device = members.device
         # Without a device, torch guesses one (pytorch/pytorch#60752).
         listed = None if device.type == "cpu" else [device.index]
-        operations.start(dist.barrier, device_ids=listed).wait()
+        operations.start("barrier", device_ids=listed).wait()
 
 
 def _is_time(timeout_s: object) -> bool:
@@ -340,5 +339,5 @@ def sync_random_seed(group: ProcessGroup | None = None) -> int:
     if operations is None:
         return seed
     sent = torch.tensor([seed], device=members.device)
-    operations.start(dist.broadcast, sent, members.ranks[0]).wait()
+    operations.start("broadcast", sent, members.ranks[0]).wait()
     return int(sent)

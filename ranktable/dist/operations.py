@@ -13,7 +13,7 @@ from ranktable.dist.tensors import dtype_name, name_of
 from ranktable.dist.work import Pending
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import torch
 
@@ -33,20 +33,17 @@ class OperationStarter:
         call: The collective, None for a transfer between two ranks.
         backend: The backend that does them.
         is_exact: Whether reductions are exact, see ``make_plan``.
-        is_metadata: Whether they send shapes, lengths or objects.
     """
 
     members: GroupState
     call: CollectiveCall | None
     backend: Backend
     is_exact: bool = True
-    is_metadata: bool = False
 
     @property
     def metadata(self) -> OperationStarter:
         """The operations that send shapes, lengths and objects."""
-        backend = self.members.metadata_backend
-        return replace(self, backend=backend, is_metadata=True)
+        return replace(self, backend=self.members.metadata_backend)
 
     def plan(
         self,
@@ -70,9 +67,7 @@ class OperationStarter:
             is_exact=self.is_exact,
         )
 
-    def start(
-        self, function: Callable[..., Any], *given: object, **named: object
-    ) -> Pending:
+    def start(self, name: str, *given: object, **named: object) -> Pending:
         """Start one of torch's functions.
 
         Roots are passed as global ranks, because SOPHGO's wrappers accept no others.
@@ -80,15 +75,20 @@ class OperationStarter:
         Raises:
             DistError: Torch refuses it.
         """
-        group = self.members.group
+        own_group = None if self.call is None else self.call.own_group
+        work: dist.Work | None
         try:
-            work = function(*given, group=group, async_op=True, **named)
+            if own_group is not None:
+                work = own_group.start(name, *given)
+            else:
+                function, group = getattr(dist, name), self.members.group
+                work = function(*given, group=group, async_op=True, **named)
         except RuntimeError as error:
             raise refused(
                 error, self.members, self.backend.table_name, self.call
             ) from error
         works = [] if work is None else [work]
-        return Pending(works, self.members, self.call, self.is_metadata)
+        return Pending(works, self.members, self.call)
 
 
 class Transfer(NamedTuple):
@@ -108,6 +108,11 @@ class Transfer(NamedTuple):
     peer: int
     tag: int
 
+    @property
+    def peer_rank(self) -> int:
+        """The global rank of the other rank."""
+        return self.operations.members.ranks[self.peer]
+
 
 def start_transfers(transfers: Sequence[Transfer]) -> list[Pending]:
     """Start transfers; as one batch, if the backend does them one after the other.
@@ -117,27 +122,19 @@ def start_transfers(transfers: Sequence[Transfer]) -> list[Pending]:
     Raises:
         DistError: Torch refuses one.
     """
-    given: list[Any] = [
-        (
-            getattr(dist, each.name),
-            each.moved,
-            each.operations.members.ranks[each.peer],
-            each.operations.members.group,
-            each.tag,
-        )
-        for each in transfers
-    ]
-    is_together = len(given) > 1 and any(
-        each.operations.backend.is_coalescing for each in transfers
-    )
+    if not transfers:
+        return []
+    first = transfers[0].operations
+    own_group = None if first.call is None else first.call.own_group
     try:
-        if is_together:
-            together = dist.batch_isend_irecv([dist.P2POp(*each) for each in given])
-            works = [list(together) for _ in given]
+        if own_group is not None:
+            works = [
+                [own_group.start(each.name, each.moved, each.peer_rank, each.tag)]
+                for each in transfers
+            ]
         else:
-            works = [[function(*others)] for function, *others in given]
+            works = _started(transfers)
     except RuntimeError as error:
-        first = transfers[0].operations
         name = first.backend.table_name
         raise refused(error, first.members, name, first.call) from error
     begun = []
@@ -145,8 +142,28 @@ def start_transfers(transfers: Sequence[Transfer]) -> list[Pending]:
         # Gloo closes all connections if a transfer does not end while it is waited
         # for. So this wait is not divided: it belongs to no call.
         begun.append(Pending(own, each.operations.members, None))
-        each.operations.members.keep(begun[-1])
+        if own_group is None:
+            each.operations.members.keep(begun[-1])
     return begun
+
+
+def _started(transfers: Sequence[Transfer]) -> list[list[dist.Work]]:
+    """Start transfers in torch's groups, and return the work of each."""
+    given: list[Any] = [
+        (
+            getattr(dist, each.name),
+            each.moved,
+            each.peer_rank,
+            each.operations.members.group,
+            each.tag,
+        )
+        for each in transfers
+    ]
+    is_coalescing = any(each.operations.backend.is_coalescing for each in transfers)
+    if len(given) > 1 and is_coalescing:
+        together = dist.batch_isend_irecv([dist.P2POp(*each) for each in given])
+        return [list(together) for _ in given]
+    return [[function(*others)] for function, *others in given]
 
 
 def begin(  # noqa: PLR0913 - what collectives differ in

@@ -6,7 +6,6 @@ from functools import reduce as fold_all
 from typing import TYPE_CHECKING, Final
 
 import torch
-import torch.distributed as dist
 
 from ranktable.dist.calls import shape_of
 from ranktable.dist.collective_errors import UnsupportedError
@@ -272,13 +271,13 @@ def reduced(
         )
     encoded = encode(data, wire)
     if root is None:
-        yield operations.start(dist.all_reduce, encoded, OPS[wire.reduction])
+        yield operations.start("all_reduce", encoded, OPS[wire.reduction])
     else:
         is_root = members.group_rank == root
         if not is_root and encoded.data_ptr() == data.data_ptr():
             encoded = encoded.clone()  # gloo leaves partial sums in the tensor
         to = members.ranks[root]
-        yield operations.start(dist.reduce, encoded, to, OPS[wire.reduction])
+        yield operations.start("reduce", encoded, to, OPS[wire.reduction])
     return decode(encoded, wire, data.dtype, _divisor(plan, members.size))
 
 
@@ -301,7 +300,9 @@ def _scattered(
     if plan.recipe == "native":
         output = own.new_empty(own.numel())
         reduce_op = OPS[wire.reduction]
-        yield operations.start(REDUCE_SCATTER, output, joined(parts), reduce_op)
+        yield operations.start(
+            REDUCE_SCATTER.__name__, output, joined(parts), reduce_op
+        )
         found = decode(output, wire, own.dtype, _divisor(plan, len(parts)))
         return found.view(own.shape)
     longest = max(part.numel() for part in parts)

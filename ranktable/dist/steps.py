@@ -45,11 +45,6 @@ class Step(Protocol):
     """An operation that a collective waits for before it continues."""
 
     @property
-    def is_ahead(self) -> bool:
-        """Whether other work of the group must wait until this has ended."""
-        ...
-
-    @property
     def is_last(self) -> bool:
         """Whether this package does nothing after it, see ``Pending``."""
         ...
@@ -259,7 +254,7 @@ def native_steps(
     if native.options is None:
         given, result = _arguments(members, native, data)
     call = begin_call(members, fingerprint)
-    if call.held is not None or members.queue.works:
+    if call.held is not None:
         yield call
     is_new, is_mean = result is not data, fingerprint.reduction == "mean"
     is_written = not is_new and (root is None or root != members.rank)

@@ -6,7 +6,6 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 import torch
-import torch.distributed as dist
 
 from ranktable.dist.calls import table_of
 from ranktable.dist.collective_errors import MismatchError
@@ -20,6 +19,7 @@ from ranktable.dist.tensors import (
     joined,
     padded,
 )
+from ranktable.dist.work import NeedsShapes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 _WIDTH: Final = MOST_DIMENSIONS + 2  # the type and the number of dimensions come first
 
 _SHIFT_TAG: Final = 32_766
-"""The tag of a shift. A thread may begin it after later transfers of the script, and
-gloo would confuse them if the tag were the same; MPI has tags up to 32,767."""
+"""The tag of a shift, which gloo must not confuse with transfers of the script; MPI has
+tags up to 32,767."""
 
 Shape = tuple[int, ...]
 
@@ -45,7 +45,7 @@ def broadcast_to_all(
     """Send a tensor of one rank to all, in its own memory."""
     plan = operations.plan("broadcast", data.dtype)
     yield operations.start(
-        dist.broadcast, _moved(data, plan), operations.members.ranks[root]
+        "broadcast", _moved(data, plan), operations.members.ranks[root]
     )
     return data
 
@@ -55,7 +55,7 @@ def gather_even(operations: OperationStarter, data: torch.Tensor) -> Steps[Tenso
     plan = operations.plan("all_gather", data.dtype)
     moved = _moved(data, plan)
     outputs = [_empty_like(moved) for _ in range(operations.members.size)]
-    yield operations.start(dist.all_gather, outputs, moved)
+    yield operations.start("all_gather", outputs, moved)
     return [restored(each, data.dtype, data.shape) for each in outputs]
 
 
@@ -77,7 +77,7 @@ def gather_uneven(
         moved = _moved(data.reshape(-1), plan)
         width = _width(data, plan)
         outputs = [moved.new_empty(count * width) for count in counts]
-        yield operations.start(dist.all_gather, outputs, moved)
+        yield operations.start("all_gather", outputs, moved)
     else:
         outputs = yield from gather_even(operations, padded(data, max(counts)))
     return _trimmed(outputs, data.dtype, shapes)
@@ -92,7 +92,7 @@ def gather_to(
     counts = [prod(shape) for shape in shapes]
     moved = _moved(padded(data, max(counts)), plan)
     outputs = [_empty_like(moved) for _ in counts] if is_root else None
-    yield operations.start(dist.gather, moved, outputs, operations.members.ranks[root])
+    yield operations.start("gather", moved, outputs, operations.members.ranks[root])
     return _trimmed(outputs or [], data.dtype, shapes)
 
 
@@ -120,7 +120,7 @@ def scatter_from(
     even = None if parts is None else [padded(part, longest) for part in parts]
     moved = None if even is None else [_moved(each, plan) for each in even]
     output = _moved(empty, plan)
-    yield operations.start(dist.scatter, output, moved, operations.members.ranks[root])
+    yield operations.start("scatter", output, moved, operations.members.ranks[root])
     return _trimmed([output], dtype, [own])[0]
 
 
@@ -149,7 +149,7 @@ def exchange(
         longest = parts[0].numel()
     if longest is None:
         most = max(part.numel() for part in parts)
-        all_most = yield from gather_numbers(operations.metadata, [most])
+        all_most = gather_numbers(operations.metadata, [most])
         longest = max(row[0] for row in all_most)
     whole = joined([padded(part, longest) for part in parts])
     if plan.recipe == "gather and cut":
@@ -158,7 +158,7 @@ def exchange(
         return _trimmed([each[own] for each in found], dtype, shapes)
     moved = _moved(whole, plan)
     output = _empty_like(moved)
-    yield operations.start(dist.all_to_all_single, output, moved)
+    yield operations.start("all_to_all_single", output, moved)
     return _trimmed(_cut(output, [(longest,)] * size, dtype), dtype, shapes)
 
 
@@ -173,7 +173,7 @@ def _exchange_splits(
     received = [prod(shape) * width for shape in shapes]
     output = moved.new_empty(sum(received))
     sent = [part.numel() * width for part in parts]
-    yield operations.start(dist.all_to_all_single, output, moved, received, sent)
+    yield operations.start("all_to_all_single", output, moved, received, sent)
     return _cut(output, shapes, parts[0].dtype)
 
 
@@ -242,8 +242,9 @@ def gather_shapes(
     Raises:
         MismatchError: The tensors are of different types.
     """
-    rows = yield from gather_numbers(operations.metadata, _row(data))
-    return _shapes(operations, rows)
+    if operations.backend.name == "gloo":
+        yield NeedsShapes()
+    return _shapes(operations, gather_numbers(operations.metadata, _row(data)))
 
 
 def exchange_shapes(
@@ -254,10 +255,12 @@ def exchange_shapes(
     Raises:
         MismatchError: The tensors are of different types.
     """
+    if operations.backend.name == "gloo":
+        yield NeedsShapes()
     device = operations.members.device
     sent = torch.tensor([_row(part) for part in parts], device=device).reshape(-1)
     received = torch.empty_like(sent)
-    yield operations.metadata.start(dist.all_to_all_single, received, sent)
+    operations.metadata.start("all_to_all_single", received, sent).wait()
     return _shapes(operations, received.view(-1, _WIDTH).tolist())
 
 
@@ -276,13 +279,15 @@ def broadcast_shapes(
     """
     members = operations.members
     kinds = list(members.backends)
+    if kinds == ["cpu"]:  # else only the root knows the device
+        yield NeedsShapes()
     count = 1 + members.size * _WIDTH
     numbers = [0] * count
     if parts is not None:
         kind = kinds.index(members.device_for(parts[0]).type)
         numbers = [kind, *(number for part in parts for number in _row(part))]
     sent = torch.tensor(numbers, device=members.device)
-    yield operations.metadata.start(dist.broadcast, sent, members.ranks[root])
+    operations.metadata.start("broadcast", sent, members.ranks[root]).wait()
     kind, *numbers = sent.tolist()
     rows = [numbers[begin : begin + _WIDTH] for begin in range(0, count - 1, _WIDTH)]
     device = members.device_of(kinds[kind])
@@ -292,12 +297,12 @@ def broadcast_shapes(
 
 def gather_numbers(
     operations: OperationStarter, numbers: Sequence[int]
-) -> Steps[list[list[int]]]:
+) -> list[list[int]]:
     """Return the integers of all ranks, a list for each rank."""
     device = operations.members.device
     own = torch.tensor(numbers, dtype=torch.int64, device=device)
     rows = [torch.empty_like(own) for _ in range(operations.members.size)]
-    yield operations.start(dist.all_gather, rows, own)
+    operations.start("all_gather", rows, own).wait()
     return [row.tolist() for row in rows]
 
 

@@ -47,13 +47,12 @@ class Work(Generic[Result]):
     _step: Step | None = None
 
     def __init__(self, members: GroupState, steps: Steps[Result]) -> None:
-        """Start the work, at once or when earlier work has started.
+        """Start the work.
 
         The ranks are compared by ``wait`` and not before: torch's own calls in the
-        group have to begin in the same order on every rank. A stream belongs to a
-        thread, so on devices this function waits for shapes.
+        group have to begin in the same order on every rank. What cannot begin as a
+        whole now is done in the background, on a connection of its own.
         """
-        self._queue = members.queue
         self._stream = members.current_stream()
         self._is_inference = torch.is_inference_mode_enabled()
         self._error: BaseException | None = None
@@ -61,25 +60,13 @@ class Work(Generic[Result]):
         self._steps: Steps[Result] | None = steps
         self._go_on()
         call = self._step
-        if isinstance(call, CollectiveCall) and not self._queue.works:
+        if isinstance(call, CollectiveCall):
             self._go_on()
-            if not call.is_completed():
-                members.unverified.append((ref(self), call))
-        if not members.supports_timed_wait:
-            self.begin()
-            if self._error is not None:
-                raise self._error
-        elif self._ahead() is not None:
-            self._queue.put(self)
-
-    def begin(self) -> None:
-        """Do the steps that other collectives of the group have to wait for."""
-        try:
-            while (step := self._ahead()) is not None:
-                step.wait()
+            if isinstance(self._step, NeedsShapes):
+                self._steps = members.background.put(call, steps)
                 self._go_on()
-        except BaseException as error:  # noqa: BLE001 - the waiting caller gets it
-            self._error, self._steps = error, None
+            elif not call.is_completed():
+                members.unverified.append((ref(self), call))
 
     @not_traced
     def wait(self) -> Result:
@@ -92,14 +79,13 @@ class Work(Generic[Result]):
             MismatchError: The ranks called different operations.
             DistError: The collective failed.
         """
-        self._queue.await_begin(self)
         with self._lock:  # two threads would divide a mean twice
             if self._error is not None:
                 raise self._error
             is_last = self._step is not None and self._step.is_last
             stream = None if is_last else self._stream
             try:
-                with _continued(stream, is_inference=self._is_inference) as now:
+                with continued(stream, is_inference=self._is_inference) as now:
                     self._finish()
                     if now is not None:
                         _record(self._result, now)
@@ -114,19 +100,12 @@ class Work(Generic[Result]):
 
         If the backend has ended, this does the remaining steps: means, casts, copies.
         """
-        if self._queue.holds(self):
-            return False
         step = self._step if self._steps is not None else None
         if step is not None and not step.is_completed():
             return False
         with contextlib.suppress(Exception):  # wait raises it again for the caller
             self.wait()
         return True
-
-    def _ahead(self) -> Step | None:
-        """Return the step that other work of the group waits for, if there is one."""
-        step = None if self._steps is None else self._step
-        return step if step is not None and step.is_ahead else None
 
     def _finish(self) -> None:
         """Do the remaining steps."""
@@ -195,8 +174,6 @@ class Pending:
             were waited for.
         members: The group.
         call: The collective, None for a transfer between two ranks.
-        is_ahead: Whether it sends data, such as shapes, that is needed before tensors
-            are sent.
         is_last: Whether this package does nothing after it. Then every ``wait`` makes
             the current stream wait for the backend, as in torch.
     """
@@ -204,7 +181,6 @@ class Pending:
     works: list[dist.Work]
     members: GroupState
     call: CollectiveCall | None
-    is_ahead: bool = False
     is_last: bool = False
 
     def is_completed(self) -> bool:
@@ -230,8 +206,25 @@ class Pending:
                 self.works.clear()  # GroupState.keep looks at it
 
 
+class NeedsShapes:
+    """The step before the shapes of other ranks are needed; nothing waits for it.
+
+    The collective is then more than one operation of the backend, and gloo can do it in
+    the background.
+    """
+
+    is_last = False
+
+    def is_completed(self) -> bool:
+        """Whether the collective may go on: always."""
+        return True
+
+    def wait(self) -> None:
+        """Go on at once."""
+
+
 @contextlib.contextmanager
-def _continued(stream: Any, *, is_inference: bool) -> Iterator[Any]:  # noqa: ANN401 - of any device
+def continued(stream: Any, *, is_inference: bool) -> Iterator[Any]:  # noqa: ANN401 - of any device
     """Use the inference mode and the stream in which a collective was started.
 
     Memory that was allocated on that stream is then used and released only there. If

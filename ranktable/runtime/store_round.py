@@ -15,7 +15,6 @@ import time
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
-from threading import main_thread
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -82,6 +81,7 @@ class StoreRound:
             if a later group may use the same store.
         is_alone: Whether no other thread uses this connection to the store: then the
             store itself can wait, and there is no pause between two looks.
+        is_given_up: Whether nobody needs the verdict any more.
     """
 
     store: Store
@@ -92,6 +92,7 @@ class StoreRound:
     is_erased: bool = False
     is_kept: bool = True
     is_alone: bool = False
+    is_given_up: Callable[[], bool] = lambda: False
     _verdict: Verdict | None = None
     _first_rank: int = -1
     _first_said: str | None = None
@@ -219,7 +220,7 @@ class StoreRound:
         """Read the verdict, and return whether there is one in time.
 
         Raises:
-            RuntimeError: The store is lost.
+            RuntimeError: The store is lost, or the wait was given up.
         """
         end = time.monotonic() + time_s
         if self.is_alone:
@@ -235,8 +236,8 @@ class StoreRound:
         pause_s = _FIRST_PAUSE_S
         while not self._is_read():
             left_s = end - time.monotonic()
-            if not main_thread().is_alive():
-                raise RuntimeError("the script has ended")
+            if self.is_given_up():
+                raise RuntimeError("the wait was given up")
             if on_wait is not None and left_s < max(time_s - _LATE_S, 0.001):
                 on_wait()
                 on_wait = None

@@ -397,16 +397,32 @@ class Report:
             )
         return self.table
 
-    def with_finding(self, finding: Finding) -> Report:
-        """Return this report with one more finding, about the file as a whole."""
-        code, severity = finding.rule.code, finding.severity
-        pairs = _placed([finding], self.text, self.file)
+    def with_findings(self, rule: Rule, found: list[Finding], count: int) -> Report:
+        """Return this report with findings of one more rule.
+
+        Args:
+            rule: The rule.
+            found: The findings that are shown.
+            count: How many there are.
+        """
+        pairs = _placed(found, self.text, self.file)
+        pairs += zip(self.findings, self.diagnostics, strict=True)
+        pairs.sort(key=lambda pair: order_of(pair[1]))
+        report = replace(
+            self,
+            findings=tuple(finding for finding, _ in pairs),
+            diagnostics=tuple(diagnostic for _, diagnostic in pairs),
+        )
+        return report.with_omitted(rule, count)
+
+    def with_omitted(self, rule: Rule, count: int) -> Report:
+        """Return this report with more findings of a rule, which are only counted."""
+        code, severity = rule.code, rule.severity
+        total = self.totals.get(code, 0) + count
         return replace(
             self,
-            findings=(finding, *self.findings),
-            diagnostics=(*(item for _, item in pairs), *self.diagnostics),
-            totals=dict(sorted({**self.totals, code: 1}.items())),
-            by_severity={**self.by_severity, severity: self.count(severity) + 1},
+            totals=dict(sorted({**self.totals, code: total}.items())),
+            by_severity={**self.by_severity, severity: self.count(severity) + count},
         )
 
 
@@ -475,7 +491,7 @@ def _placed(
 
     locations = find_locations(text or "", spans, file=file)
     pairs = [(finding, _diagnostic(finding, locations, file)) for finding in found]
-    pairs.sort(key=lambda pair: _order(pair[1]))
+    pairs.sort(key=lambda pair: order_of(pair[1]))
     return pairs
 
 
@@ -489,7 +505,8 @@ def _diagnostic(
     )
 
 
-def _order(diagnostic: Diagnostic) -> tuple[int, int, str]:
+def order_of(diagnostic: Diagnostic) -> tuple[int, int, str]:
+    """Return the sort key of a diagnostic in its report: by place and code."""
     location = diagnostic.location
     return location.line or 0, location.column or 0, diagnostic.code
 
@@ -575,6 +592,11 @@ def folded(numbers: Iterable[int], limit: int = 8) -> str:
     """
     runs = list(_runs(list(numbers)))
     return ", ".join(runs[:limit]) + (", ..." if len(runs) > limit else "")
+
+
+def named_ranks(ranks: list[int]) -> str:
+    """Return ranks as the subject of a sentence: ``rank 3``, ``the ranks 3, 5``."""
+    return f"{'rank' if len(ranks) == 1 else 'the ranks'} {folded(ranks)}"
 
 
 def _runs(numbers: list[int]) -> Iterator[str]:

@@ -69,6 +69,11 @@ class ShapeReader:
             )
         )
 
+    def report(self, rule: Rule, path: Path, message: str, **parts: Any) -> None:  # noqa: ANN401 - as in add
+        """Add a finding, unless the quota of its rule is used up."""
+        if not self.columns.quota.is_spent(rule):
+            self.add(rule, path, message, **parts)
+
     def add_missing(self, path: Path, field: Field, owner: str) -> None:
         """Add the finding that a key is missing; with one version it can be written."""
         edit = hint = None

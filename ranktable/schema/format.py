@@ -154,7 +154,7 @@ class Format:
     device_fields: tuple[Field, ...]
     matches: Callable[[dict[str, object]], bool]
     rules: tuple[Rule, ...]
-    example: dict[str, Any]
+    example: Any
     reader_keys: tuple[str, ...] = ()
     keeps_file_order: bool = True
     has_blank_addresses: bool = False
@@ -234,8 +234,9 @@ class Format:
 
     @cached_property
     def host_key(self) -> str:
-        """Key of a node's host."""
-        return next(field.key for field in self.node_fields if field.role is Role.HOST)
+        """Key of a node's host; empty if nodes have none."""
+        hosts = (field.key for field in self.node_fields if field.role is Role.HOST)
+        return next(hosts, "")
 
     @cached_property
     def count_key(self) -> str | None:

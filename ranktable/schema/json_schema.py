@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ranktable.schema.format import MAX_NUMBER, Field, Format, Kind, Role
@@ -12,8 +11,6 @@ from ranktable.schema.record import Member, Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from jsonschema import Draft202012Validator
 
     from ranktable.schema.record import RecordFormat
 
@@ -58,20 +55,6 @@ _NUMBERS: dict[Kind, Schema] = {
 def schema_text(format_name: str) -> bytes:
     """Return the JSON Schema (draft 2020-12) of a format as UTF-8 text.
 
-    Args:
-        format_name: Name of the format, such as ``sccl-1.0``.
-
-    Raises:
-        ValueError: There is no such format.
-    """
-    schema = by_name(format_name).json_schema()
-    return (json.dumps(schema, indent=2, ensure_ascii=False) + "\n").encode()
-
-
-@cache
-def validator(format_name: str) -> Draft202012Validator:
-    """Return a validator of the shape of a format.
-
     It accepts a document exactly if ``check`` finds no defect of its shape and no
     negative number. One exception is required by JSON Schema: 5.0 is an integer. The
     formats of addresses are annotations and are not judged.
@@ -82,9 +65,8 @@ def validator(format_name: str) -> Draft202012Validator:
     Raises:
         ValueError: There is no such format.
     """
-    from jsonschema import Draft202012Validator  # noqa: PLC0415 - 100 ms, rarely used
-
-    return Draft202012Validator(by_name(format_name).json_schema())
+    schema = by_name(format_name).json_schema()
+    return (json.dumps(schema, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def node_list_schema(format_: Format) -> Schema:
@@ -197,8 +179,8 @@ def _member(member: Member, definitions: Schema) -> Schema:
     elif kind is Kind.INTEGER:
         schema |= _limits(member, ("minimum", -MAX_NUMBER), ("maximum", MAX_NUMBER))
     elif kind is Kind.ADDRESS:
-        schema = {**schema, "type": "string"}
         del schema["$ref"]
+        schema["type"] = "string"
     elif kind is Kind.LIST:
         schema |= _limits(member, ("minItems", None), ("maxItems", None))
         schema |= _entries(member.each, definitions)

@@ -26,15 +26,21 @@ from ranktable.schema.format import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Finding, Quota
     from ranktable.schema.document import Document
-    from ranktable.schema.model import Parts, RankTable
+    from ranktable.schema.model import Device, Parts, RankTable
     from ranktable.schema.record_reader import RecordReader
 
 _NOTHING = Field(key="", kind=Kind.LIST)
+
+
+def _never(_: object) -> bool:
+    return False
+
+
 _EID = re.compile("[0-9a-fA-F]{32}")
 
 
@@ -47,14 +53,12 @@ class Member(Field):
             entries are plain values.
         minimum: Smallest number; fewest entries of a list or characters of a text.
         maximum: Largest number; most entries of a list or characters of a text.
-        joins: Whether it may have several addresses, separated by commas.
         has_blanks: Whether an address may be an empty string.
     """
 
     each: Record | Member | None = None
     minimum: int | None = None
     maximum: int | None = None
-    joins: bool = False
     has_blanks: bool = False
 
     def is_within(self, number: int) -> bool:
@@ -79,15 +83,22 @@ class Record:
         description: A sentence about it.
         members: Its keys.
         one_of: Keys of which at least one must be present.
-        example: A sound object.
+        example: A sound object; by default it has the keys that must be present.
     """
 
     name: str
     title: str
     description: str
     members: tuple[Member, ...]
-    example: object
     one_of: tuple[str, ...] = ()
+    example: Any = None
+
+    def __post_init__(self) -> None:
+        """Make the example."""
+        if self.example is None:
+            needed = [member for member in self.members if member.is_required]
+            example = {one.key: (one.examples or one.values)[0] for one in needed}
+            object.__setattr__(self, "example", example)
 
     @cached_property
     def by_key(self) -> dict[str, Member]:
@@ -153,6 +164,52 @@ def text(
     )
 
 
+def number(
+    key: str,
+    title: str,
+    description: str,
+    example: object = "0",
+    **more: Any,  # noqa: ANN401 - as in Member
+) -> Member:
+    """Return a member that is a number, as a string or as an integer."""
+    return text(key, title, description, example, kind=Kind.NUMBER, **more)
+
+
+def numeral(
+    key: str,
+    title: str,
+    description: str,
+    example: str = "0",
+    **more: Any,  # noqa: ANN401 - as in Member
+) -> Member:
+    """Return a member that is a string of decimal digits."""
+    return text(key, title, description, example, kind=Kind.NUMERAL, **more)
+
+
+def address(
+    key: str,
+    title: str,
+    description: str,
+    example: str = "10.20.0.5",
+    **more: Any,  # noqa: ANN401 - as in Member
+) -> Member:
+    """Return a member that is an IP address, or of another kind of addresses."""
+    kind = more.pop("kind", Kind.ADDRESS)
+    return text(key, title, description, example, kind=kind, **more)
+
+
+def version(*values: str, description: str = "Version of the format.") -> Member:
+    """Return the member with the version of a file, which must be present."""
+    return text(
+        "version",
+        "Version",
+        description,
+        role=Role.VERSION,
+        is_required=True,
+        values=values,
+    )
+
+
 def list_of(
     key: str,
     each: Record | Member,
@@ -173,16 +230,46 @@ def list_of(
     )
 
 
+def filled_list(
+    key: str,
+    each: Record | Member,
+    title: str,
+    description: str,
+    **more: Any,  # noqa: ANN401 - as in Member
+) -> Member:
+    """Return a member that is a list with at least one entry."""
+    needed = {"is_required": True, "minimum": 1}
+    return list_of(key, each, title, description, **needed, **more)
+
+
+def written_device(fields: Iterable[Field], device: Device) -> dict[str, object]:
+    """Return a device as the plain data of a file: what the fields have, and its keys.
+
+    A device without an address has no key for it.
+    """
+    values = {
+        Role.RANK: device.rank,
+        Role.DEVICE_ID: device.device_id,
+        Role.ADDRESS: device.address or None,
+    }
+    found: dict[str, object] = {}
+    for field in fields:
+        value = values.get(field.role)
+        if value is not None:
+            found[field.key] = value if field.kind is Kind.INTEGER else str(value)
+    return {**found, **device.extra}
+
+
 def is_eid(text: str) -> bool:
     """Whether a text is an endpoint id of the unified bus: 32 hexadecimal digits."""
     return _EID.fullmatch(text) is not None
 
 
 def are_addresses_of(member: Member, text: str) -> bool:
-    """Whether a text is a valid value of kind ``ADDRESS``."""
+    """Whether a text is a valid value of kind ``ADDRESS`` or ``ADDRESSES``."""
     if not text:
         return member.has_blanks
-    if member.joins:
+    if member.kind is Kind.ADDRESSES:
         return all(map(is_device_address, text.split(",")))
     return is_address(text)
 
@@ -213,6 +300,10 @@ def _text_test(member: Member) -> Callable[[object], bool]:
     return lambda value: type(value) is str and low <= len(value) <= high
 
 
+def _address_test(member: Member) -> Callable[[object], bool]:
+    return lambda value: type(value) is str and are_addresses_of(member, value)
+
+
 def _list_test(member: Member) -> Callable[[object], bool]:
     low, high = _limits(member, 0, sys.maxsize)
     if member.each is None:
@@ -233,9 +324,7 @@ _TESTS: dict[Kind, Callable[[Member], Callable[[object], bool]]] = {
     **dict.fromkeys((Kind.NUMBER, Kind.NUMERAL, Kind.INTEGER), _number_test),
     Kind.TEXT: _text_test,
     Kind.HOST: lambda _: lambda value: type(value) is str and bool(value.strip()),
-    Kind.ADDRESS: lambda member: (
-        lambda value: type(value) is str and are_addresses_of(member, value)
-    ),
+    **dict.fromkeys((Kind.ADDRESS, Kind.ADDRESSES), _address_test),
     Kind.LIST: _list_test,
     Kind.OBJECT: _object_test,
     Kind.BOOLEAN: lambda _: lambda value: type(value) is bool,
@@ -285,15 +374,19 @@ class RecordFormat(Format):
 
     Attributes:
         record: The whole file; a member if that is a list.
+        matches: Not used: the predicate is in ``formats.OTHERS``, because the module of
+            such a format is imported only for its own files.
         fill: Puts nodes and devices of a document into columns, and reports defects of
-            their meaning that only the document shows.
+            their meaning that only the document shows; None if it has neither.
         make: Returns the plain data of a table that was changed or read from another
             format; None if such a table cannot be written.
     """
 
     record: Record | Member
-    fill: Callable[[RecordReader, Any], None]
+    matches: Callable[[dict[str, object]], bool] = _never
+    fill: Callable[[RecordReader, Any], None] | None = None
     make: Callable[[RankTable], object] | None = None
+    example: Any = None
     nodes: Field = _NOTHING
     devices: Field = _NOTHING
     node_fields: tuple[Field, ...] = ()
@@ -301,6 +394,13 @@ class RecordFormat(Format):
     table_fields: tuple[Field, ...] = ()
     keeps_file_order: bool = False
     keeps_document: bool = True
+
+    def __post_init__(self) -> None:
+        """Take the example of the record."""
+        if self.example is None:
+            file = self.record
+            example = file.example if isinstance(file, Record) else file.examples[0]
+            object.__setattr__(self, "example", example)
 
     def read(self, document: Document, quota: Quota) -> tuple[Columns, list[Finding]]:
         """Return the columns of a document and the defects of its shape."""
@@ -348,18 +448,6 @@ class RecordFormat(Format):
         from ranktable.schema.json_schema import record_schema  # noqa: PLC0415
 
         return record_schema(self)
-
-    @property
-    def joins_addresses(self) -> bool:
-        """Whether one device may have several addresses in one text."""
-        members = (field for field in self.device_fields if isinstance(field, Member))
-        return any(member.joins for member in members)
-
-    @property
-    def host_key(self) -> str:
-        """Key of a node's host."""
-        hosts = [field.key for field in self.node_fields if field.role is Role.HOST]
-        return hosts[0] if hosts else ""
 
     @property
     def versions(self) -> tuple[str, ...]:

@@ -12,24 +12,26 @@ from ranktable.schema.format import Kind, Role, plain_number
 from ranktable.schema.json_parser import MAX_DEPTH, is_too_deep, too_deep
 from ranktable.schema.model import Device, Node, Parts
 from ranktable.schema.odd_numbers import BadNumber, leading_digits
-from ranktable.schema.record import Member, Record, RecordFormat, are_addresses_of
+from ranktable.schema.record import Member, Record, RecordFormat
 from ranktable.schema.rules import records as rules
 from ranktable.schema.rules import shape
 from ranktable.schema.rules.nodes import BAD_ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
-    from ranktable.schema.diagnostic import Rule, Severity
     from ranktable.schema.document import Path
     from ranktable.schema.format import Format
 
 _NUMBERS = (Kind.NUMBER, Kind.NUMERAL, Kind.INTEGER)
-_WANTED = {**WANTED, Kind.ADDRESS: "an IP address"}
+_ADDRESSES = (Kind.ADDRESS, Kind.ADDRESSES)
+_WANTED = {**WANTED, **dict.fromkeys(_ADDRESSES, "an IP address")}
 _TYPES: dict[Kind, type] = {
     Kind.TEXT: str,
     Kind.HOST: str,
     Kind.ADDRESS: str,
+    Kind.ADDRESSES: str,
     Kind.LIST: list,
     Kind.OBJECT: dict,
     Kind.BOOLEAN: bool,
@@ -50,7 +52,9 @@ class RecordReader(ShapeReader):
             self.fill_top(data, record)
         else:
             self._member((), data, record)
-        self.format.fill(self, data)
+        self.columns.node_paths, self.columns.device_paths = [], []
+        if self.format.fill is not None:
+            self.format.fill(self, data)
 
     def fill_top(self, data: object, record: Record) -> None:
         """Store the plain values at the top that are sound."""
@@ -60,31 +64,6 @@ class RecordReader(ShapeReader):
             value = data.get(key)
             if not isinstance(value, (list, dict)) and member.fits(value):
                 self.columns.top[key] = value
-
-    def report(  # noqa: PLR0913 - the parts of a finding, by name
-        self,
-        rule: Rule,
-        path: Path,
-        message: str,
-        *,
-        hint: str | None = None,
-        edit: Edit | None = None,
-        related: tuple[Path, ...] = (),
-        of_key: bool = False,
-        weight: Severity | None = None,
-    ) -> None:
-        """Add a finding, unless the quota of its rule is used up."""
-        if not self.columns.quota.is_spent(rule):
-            self.add(
-                rule,
-                path,
-                message,
-                hint=hint,
-                edit=edit,
-                related=related,
-                of_key=of_key,
-                weight=weight,
-            )
 
     def look_at(self, path: Path, value: object, record: Record) -> None:
         """Report every defect of an object and of its values."""
@@ -160,8 +139,10 @@ class RecordReader(ShapeReader):
                 self._member((*path, index), item, member.each)
 
     def _text(self, path: Path, value: str, member: Member) -> None:
-        if member.kind is Kind.ADDRESS:
-            self.bad_addresses(path, value, member)
+        if member.kind in _ADDRESSES:
+            name = place_name(path) if isinstance(path[-1], int) else path[-1]
+            message = f"{name} {quoted(value)} is not an IP address"
+            self.report(BAD_ADDRESS, path, message)
         elif member.kind is Kind.HOST:
             self.report(
                 shape.WRONG_TYPE,
@@ -180,13 +161,6 @@ class RecordReader(ShapeReader):
             self._out_of_range(path, message, member)
         else:
             self.report(rules.OUT_OF_RANGE, path, f"{path[-1]} is empty")
-
-    def bad_addresses(self, path: Path, value: str, member: Member) -> None:
-        """Report a text that is not an address."""
-        if not are_addresses_of(member, value):
-            name = place_name(path) if isinstance(path[-1], int) else path[-1]
-            message = f"{name} {quoted(value)} is not an IP address"
-            self.report(BAD_ADDRESS, path, message)
 
     def _unknown_word(self, path: Path, value: str, member: Member) -> None:
         edit = None
@@ -212,17 +186,10 @@ class RecordReader(ShapeReader):
         if number is not None and not member.is_within(number):
             self._out_of_range(path, f"{path[-1]} is {number}", member)
 
-    def begin(self) -> None:
-        """Prepare to add nodes and devices with their paths."""
-        columns = self.columns
-        if columns.node_paths is None:
-            columns.node_paths, columns.device_paths = [], []
-
     def add_node(self, path: Path, host: str | None, group: str | None = None) -> None:
         """Start a node; the next devices are added to it."""
-        self.begin()
         columns = self.columns
-        assert isinstance(columns.node_paths, list)  # noqa: S101 - made by begin
+        assert isinstance(columns.node_paths, list)  # noqa: S101 - read has made it
         columns.node_paths.append(path)
         columns.hosts.append(host)
         if group is not None:
@@ -236,17 +203,37 @@ class RecordReader(ShapeReader):
             number = leading_digits(value) if isinstance(value, str) else None
         return number
 
-    def add_device(
-        self, path: Path, *, rank: object, device_id: object, address: object = None
-    ) -> None:
-        """Add a device to the last node; a value of the wrong kind becomes None."""
+    def add_nodes(self, data: dict[str, Any]) -> None:
+        """Add the nodes in the list at the top, each with the devices in its list."""
+        key = self.format.nodes_key
+        for index, node in objects(data.get(key)):
+            self.add_node((key, index), text_of(node.get(self.format.host_key)))
+            self.add_devices((key, index), node)
+
+    def add_devices(self, path: Path, node: dict[str, Any]) -> None:
+        """Add the devices in the list of a node to the last node."""
+        key = self.format.devices_key
+        for place, device in objects(node.get(key)):
+            self.add_device((*path, key, place), device)
+
+    def add_device(self, path: Path, members: dict[str, Any], **given: object) -> None:
+        """Add a device to the last node; a value of the wrong kind becomes None.
+
+        Args:
+            path: Its path.
+            members: Its plain data.
+            given: Its rank, device_id or address, if they are not in it.
+        """
         columns = self.columns
-        assert isinstance(columns.device_paths, list)  # noqa: S101 - add_node made it
+        assert isinstance(columns.device_paths, list)  # noqa: S101 - as above
         columns.device_paths.append(path)
-        columns.ranks.append(self.number(rank))
-        columns.device_ids.append(self.number(device_id))
+        fields = self.format.device_fields
+        read = {field.role.value: members.get(field.key) for field in fields}
+        values = {**read, **given}
+        columns.ranks.append(self.number(values.get("rank")))
+        columns.device_ids.append(self.number(values.get("device_id")))
         columns.local_ranks.append(None)
-        columns.addresses.append(text_of(address))
+        columns.addresses.append(text_of(values.get("address")))
         columns.starts[-1] = len(columns.ranks)
 
 

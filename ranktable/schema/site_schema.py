@@ -11,19 +11,18 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from ranktable._error import Error
-from ranktable.schema.document import find_locations
 from ranktable.schema.json_parser import walk
 from ranktable.schema.odd_numbers import BadNumber
 from ranktable.schema.rules.shape import SITE_SCHEMA
 
 if TYPE_CHECKING:
-    from ranktable.schema.diagnostic import Diagnostic, Report
+    from ranktable.schema.diagnostic import Report
     from ranktable.schema.document import Document
 
 CPU_LIMIT_S = 10
@@ -129,24 +128,7 @@ class SiteSchema:
         ]
         if not found:
             return report
-        spots = [finding.span for finding in found if finding.span is not None]
-        places = find_locations(report.text or "", spots, file=report.file)
-        pairs = [(f, f.diagnostic(places[f.span])) for f in found if f.span is not None]
-        pairs += zip(report.findings, report.diagnostics, strict=True)
-        pairs.sort(key=lambda pair: _order(pair[1]))
-        severity = SITE_SCHEMA.severity
-        return replace(
-            report,
-            findings=tuple(finding for finding, _ in pairs),
-            diagnostics=tuple(diagnostic for _, diagnostic in pairs),
-            totals=dict(
-                sorted({**report.totals, SITE_SCHEMA.code: answer.count}.items())
-            ),
-            by_severity={
-                **report.by_severity,
-                severity: report.count(severity) + answer.count,
-            },
-        )
+        return report.with_findings(SITE_SCHEMA, found, answer.count)
 
     def _ask(self, data: object) -> Answer:
         document = msgspec.json.encode(data)
@@ -188,8 +170,3 @@ class SiteSchema:
         if answer.error:
             raise SiteSchemaError(f"{self.path}: {answer.error}")
         return answer
-
-
-def _order(diagnostic: Diagnostic) -> tuple[int, int, str]:
-    place = diagnostic.location
-    return place.line or 0, place.column or 0, diagnostic.code

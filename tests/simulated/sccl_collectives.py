@@ -98,6 +98,9 @@ expect(tensor, [rank + 2.0] * 2)
 received = zeros(world_size * 2)
 dist.all_to_all_single(received, mine(world_size * 2))
 expect(received, pairs())
+empty = zeros(0)
+dist.all_reduce(empty)
+dist.broadcast(empty, 0)
 dist.barrier()
 dist.barrier(device_ids=[chip_map[rank]])
 
@@ -115,12 +118,13 @@ elif rank == 1:
     dist.send(torch.tensor([7.0, 7.0], device=device), 0)
     dist.irecv(tensor, 0)  # as in the vendor's own script, nobody waits
     expect(tensor, [1.0, 1.0])
-tensor = zeros(2)
-works = [dist.irecv(tensor, previous), dist.isend(mine(), following)]
-for work in works:
-    assert work is not None
-    work.wait()
-expect(tensor, [previous + 1.0] * 2)
+for order in (1, -1):
+    tensor = zeros(2)
+    works = [dist.irecv(tensor, previous), dist.isend(mine(), following)]
+    for work in works[::order]:
+        assert work is not None
+        work.wait()
+    expect(tensor, [previous + 1.0] * 2)
 tensor = zeros(2)
 batch = [
     dist.P2POp(dist.isend, mine(), following),
@@ -168,6 +172,14 @@ refusals = {
     "list length": refusal(lambda: dist.all_gather([zeros(2)], mine())),
     "not contiguous": refusal(lambda: dist.all_reduce(zeros(2, 2).t()[:1])),
     "short output": refusal(lambda: dist.all_gather_into_tensor(zeros(1), mine())),
+    "output type": refusal(
+        lambda: dist.all_gather_into_tensor(
+            zeros(2 * world_size, dtype=torch.float16), mine()
+        )
+    ),
+    "undivided": refusal(
+        lambda: dist.all_to_all_single(zeros(world_size + 1), mine(world_size + 1))
+    ),
     "uneven parts": refusal(
         lambda: dist.all_to_all_single(
             zeros(world_size),

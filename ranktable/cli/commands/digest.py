@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ranktable.cli.output import CommandError, OutputFormat, write
+from ranktable.cli.output import CommandError, OutputFormat, write, write_json
 from ranktable.cli.parameters import OutputFormatOption
 from ranktable.cli.table_input import FILE_HELP, TableFile, sound_table
 from ranktable.schema.diagnostic import printable
@@ -52,7 +52,7 @@ def digest(
         text = read.table.digest() if as_ is None else _as_hccl(read)
         found.append({"file": read.name, "digest": text})
     if format is OutputFormat.JSON:
-        write([json.dumps(found, indent=2) + "\n"])
+        write_json(found)
     else:
         write(f"{item['digest']}  {printable(item['file'])}\n" for item in found)
 

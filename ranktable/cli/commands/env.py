@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +15,7 @@ from ranktable.cli.output import (
     OutputFormat,
     style,
     write,
+    write_json,
 )
 from ranktable.cli.parameters import ColorOption, OutputFormatOption
 from ranktable.cli.table_input import sound_table
@@ -66,7 +66,7 @@ def env(
     except CommandError as error:  # about the table
         unsound = error
     if format is OutputFormat.JSON:
-        write([json.dumps(_data(found, claims, problem, unsound), indent=2) + "\n"])
+        write_json(_data(found, claims, problem, unsound))
     else:
         write(_text(found, claims if explain else [], problem, style(color)))
     if unsound is not None:

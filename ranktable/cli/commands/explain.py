@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import textwrap
 from dataclasses import replace
@@ -15,8 +14,15 @@ import typer
 from ranktable.cli import completion
 from ranktable.cli.collectives import explain_collective
 from ranktable.cli.judging import judge_by_schema
-from ranktable.cli.output import Color, CommandError, OutputFormat, style, write
-from ranktable.cli.parameters import ColorOption, OutputFormatOption, valued
+from ranktable.cli.output import (
+    Color,
+    CommandError,
+    OutputFormat,
+    style,
+    write,
+    write_json,
+)
+from ranktable.cli.parameters import ColorOption, OutputFormatOption, flag, valued
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.hostfiles import deepspeed_hostfile
 from ranktable.cluster.hostfiles.launcher_formats import (
@@ -78,7 +84,7 @@ def explain(
         ),
     ] = "sum",
     uneven: Annotated[
-        bool, typer.Option("--uneven", help="The ranks have parts of different sizes.")
+        bool, flag("The ranks have parts of different sizes.", "--uneven")
     ] = False,
     format: OutputFormatOption = OutputFormat.TEXT,  # noqa: A002 - the name of the option
     color: ColorOption = Color.AUTO,
@@ -103,7 +109,7 @@ def explain(
     if not found and (code is None or code_in(code) is None):
         raise CommandError(_nothing_found(code or ""))
     if format is OutputFormat.JSON:
-        write([json.dumps([_data(rule) for rule in found], indent=2) + "\n"])
+        write_json([_data(rule) for rule in found])
         return
     look = style(color)
     if code is None:
@@ -313,7 +319,8 @@ def _judge_ranks(report: Report) -> Report:
     table = report.sound_table()
     if table.has_global_ranks:
         return report
-    return report.with_finding(no_global_ranks(table.format))
+    finding = no_global_ranks(table.format)
+    return report.with_findings(finding.rule, [finding], 1)
 
 
 def _judge_by_schema(rule: Rule, data: bytes, file: str) -> Report:

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
-
-import typer
 
 from ranktable.cli import completion
 from ranktable.cli.app import with_options
-from ranktable.cli.commands.probe import ROOT, probe_node
 from ranktable.cli.options import LayoutOptions
-from ranktable.cli.output import (
-    DEFECTS_FOUND,
-    Color,
-    CommandError,
-    FindingsFormat,
-    put_table,
-    show_findings,
-)
+from ranktable.cli.output import CommandError, about, put_table
 from ranktable.cli.parameters import (
     NewTableOption,
     ReplaceTableOption,
     RootOption,
     RunProgramsOption,
+    flag,
     valued,
 )
-from ranktable.cli.table_input import read_input
+from ranktable.cli.table_input import table_of_spec
+from ranktable.cli.this_node import ROOT, probe_node
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import (
     grouped_ring_order,
@@ -36,11 +28,9 @@ from ranktable.cluster.generate import (
     parse_device_list,
     ring_order,
 )
-from ranktable.cluster.host_lists import expand_hosts, fold_hosts
-from ranktable.cluster.specs.read_spec import MAX_SIZE_BYTES, read_spec
-from ranktable.cluster.specs.spec import spare_hosts, table_from_spec
+from ranktable.cluster.host_lists import expand_hosts
 from ranktable.layout.parallel import neighbouring_tp, remembering
-from ranktable.schema.diagnostic import Options, counted, printable
+from ranktable.schema.diagnostic import Options, counted
 from ranktable.schema.formats import DEFAULT
 from ranktable.schema.topology_file import find_topology
 from ranktable.schema.writing import dumps_judged
@@ -48,7 +38,6 @@ from ranktable.schema.writing import dumps_judged
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ranktable.cluster.specs.spec import ClusterSpec
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.schema.diagnostic import Finding
     from ranktable.schema.model import RankTable
@@ -87,8 +76,7 @@ def gen(
         str | None, valued("LIST", "Host of each node: n[001-128],login.")
     ] = None,
     emulator: Annotated[
-        bool,
-        typer.Option("--emulator", help="The addresses are those of emulated devices."),
+        bool, flag("The addresses are those of emulated devices.", "--emulator")
     ] = False,
     ring: Annotated[
         str | None,
@@ -117,8 +105,9 @@ def gen(
     if spec is not None:
         _refuse_beside_spec(device_id, device_ip, hosts, ring)
 
-        table, ring = table_of_file(spec, is_emulated=emulator)
+        table, ring = table_of_spec(spec, is_emulated=emulator)
         layout = _layout(layout_options, table.world_size)
+        links = None if ring is None else find_topology(ring)
     else:
         chips = (
             _given(device_id)
@@ -126,11 +115,14 @@ def gen(
             else _seen(root, run_programs=run_programs)
         )
         layout = _layout(layout_options, sum(map(len, chips.device_ids)))
-        tp = 1 if layout is None else neighbouring_tp(layout)
-        table = _table(chips, device_ip, hosts, ring, tp, is_emulated=emulator)
+        links = None if ring is None else find_topology(ring)
+        if links is not None:
+            tp = 1 if layout is None else neighbouring_tp(layout)
+            with about("--ring" if tp == 1 else f"--ring {ring} --tp {tp}"):
+                chips = _in_ring_order(chips, links, tp)
+        table = _table(chips, device_ip, hosts, is_emulated=emulator)
     if layout is not None or ring is not None:
         table = remembering(table, layout, topology=ring)
-    links = None if ring is None else find_topology(ring)
     options = Options(topology=links, limit=1)
     data, found = dumps_judged(table, DEFAULT, options=options)
     _say(found)
@@ -180,10 +172,8 @@ class _GivenChips:
 
 def _given(text: str) -> _GivenChips:
     """Return the chips that an option lists."""
-    try:
+    with about("--device-id"):
         parsed = parse_device_list(text)
-    except ArgumentError as error:
-        raise CommandError(f"--device-id: {error}") from None
     return _GivenChips(
         device_ids=[[chip.device_id for chip in node] for node in parsed]
     )
@@ -210,47 +200,41 @@ def _table(
     chips: _GivenChips,
     device_ip: str | None,
     hosts: str | None,
-    ring: str | None,
-    tp: int,
     *,
     is_emulated: bool,
 ) -> RankTable:
-    device_ids = chips.device_ids
-    try:
-        option = "--ring"
-        if ring is not None:
-            topology = find_topology(ring)
-            option = "--ring" if tp == 1 else f"--ring {ring} --tp {tp}"
-            device_ids = [_in_ring_order(node, topology, tp) for node in device_ids]
-        option = "--device-ip"
-        addresses: list[list[str | None]] | None = None
-        if device_ip is not None:
-            sizes = [len(node) for node in device_ids]
+    device_ids, names = chips.device_ids, chips.hosts
+    addresses: list[list[str | None]] | None = None
+    if device_ip is not None:
+        sizes = [len(node) for node in device_ids]
+        with about("--device-ip"):
             addresses = [list(node) for node in parse_address_list(device_ip, sizes)]
-        elif is_emulated:
-            raise CommandError("--emulator needs the addresses: --device-ip LISTS")
-        elif chips.addresses:
-            addresses = [[chips.addresses.get(i) for i in node] for node in device_ids]
-        option = "--hosts"
-        names = chips.hosts if hosts is None else _hosts(hosts, len(device_ids))
-    except ArgumentError as error:
-        raise CommandError(f"{option}: {error}") from None
+    elif is_emulated:
+        raise CommandError("--emulator needs the addresses: --device-ip LISTS")
+    elif chips.addresses:
+        addresses = [[chips.addresses.get(i) for i in node] for node in device_ids]
+    if hosts is not None:
+        with about("--hosts"):
+            names = _hosts(hosts, len(device_ids))
     return make_table(
         device_ids, addresses=addresses, hosts=names, is_emulated=is_emulated
     )
 
 
-def _in_ring_order(node: list[int], topology: Topology, tp: int) -> list[int]:
+def _in_ring_order(chips: _GivenChips, topology: Topology, tp: int) -> _GivenChips:
+    """Return the chips of each node in ring order, which closes groups of tp too."""
     if tp == 1:
-        return ring_order(node, topology)
-    order = grouped_ring_order(node, topology, tp)
-    if not order.is_proven:
-        chips = ",".join(map(str, order.chips))
-        sys.stderr.write(
-            f"note: the order {chips} takes {order.hops} hops around the groups of "
-            f"{tp}; a short search found none better\n"
-        )
-    return list(order.chips)
+        found = [ring_order(node, topology) for node in chips.device_ids]
+        return replace(chips, device_ids=found)
+    orders = [grouped_ring_order(node, topology, tp) for node in chips.device_ids]
+    for order in orders:
+        if not order.is_proven:
+            listed = ",".join(map(str, order.chips))
+            sys.stderr.write(
+                f"note: the order {listed} takes {order.hops} hops around the groups "
+                f"of {tp}; a short search found none better\n"
+            )
+    return replace(chips, device_ids=[list(order.chips) for order in orders])
 
 
 def _hosts(text: str, num_nodes: int) -> list[str]:
@@ -265,29 +249,3 @@ def _hosts(text: str, num_nodes: int) -> list[str]:
         twice = next(host for host in hosts if hosts.count(host) > 1)
         raise ArgumentError(f"the host {twice} is given twice")
     return hosts
-
-
-def table_of_file(file: str, *, is_emulated: bool) -> tuple[RankTable, str | None]:
-    """Return the table of a spec and the topology of its rings; print its spares.
-
-    Raises:
-        CommandError: The spec cannot be read, or has defects, which are printed.
-    """
-    spec = _read(file)
-    if is_emulated and spec.addresses is None:
-        raise CommandError("--emulator needs the addresses: add them to the spec")
-    spares = spare_hosts(spec)
-    if spares:
-        sys.stderr.write(f"left out as spares: {printable(fold_hosts(spares))}\n")
-    return table_from_spec(spec, is_emulated=is_emulated), spec.ring
-
-
-def _read(file: str) -> ClusterSpec:
-    name, data = read_input(file, MAX_SIZE_BYTES)
-    reading = read_spec(data, file=name)
-    if reading.spec is None:
-        show_findings([reading.report], FindingsFormat.FULL, Color.AUTO, aside=True)
-        raise CommandError(f"{name} is not a sound cluster spec", DEFECTS_FOUND)
-    if reading.report.totals:
-        show_findings([reading.report], FindingsFormat.FULL, Color.AUTO, aside=True)
-    return reading.spec

@@ -5,15 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ranktable.cli.app import with_options
-from ranktable.cli.change_output import Again, ChangeOutput
-from ranktable.cli.commands.shrink import (
-    say_sizes,
-    table_with_gaps,
-)
-from ranktable.cli.new_nodes import (
+from ranktable.cli.change_output import Again, ChangeOutput, tell_sizes
+from ranktable.cli.node_arguments import (
     NODES_HELP,
     New,
     hosts_in,
@@ -24,7 +18,14 @@ from ranktable.cli.new_nodes import (
 )
 from ranktable.cli.options import LayoutOptions, SiteOptions
 from ranktable.cli.output import CommandError
-from ranktable.cli.parameters import KeepOption, RanksOption, TableArgument, valued
+from ranktable.cli.parameters import (
+    KeepOption,
+    RanksOption,
+    TableArgument,
+    flag,
+    valued,
+)
+from ranktable.cli.table_input import table_with_gaps
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.layout.change.names import node_names
 from ranktable.layout.change.resize import grow as change
@@ -48,9 +49,7 @@ def grow(
         list[str] | None,
         valued("NODES", f"Nodes to add; hosts such as n[08-09], each {NODES_HELP}"),
     ] = None,
-    spares: Annotated[
-        bool, typer.Option("--spares", help="Add all spares of the table.")
-    ] = False,
+    spares: Annotated[bool, flag("Add all spares of the table.", "--spares")] = False,
     keep: KeepOption = "tp,pp,cp",
     ranks: RanksOption = None,
     layout_options: LayoutOptions,
@@ -98,7 +97,7 @@ def grow(
         is_optimal=found.is_optimal,
         may_have_gaps=not nodes,
     )
-    say_sizes(layout, found.layout)
+    tell_sizes(layout, found.layout)
     _say_spares(table, nodes)
 
 

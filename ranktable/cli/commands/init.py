@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 import ranktable
 from ranktable.cli import completion
-from ranktable.cli.commands.schema import schema_of
 from ranktable.cli.output import (
     CommandError,
     OutputFile,
@@ -22,12 +19,10 @@ from ranktable.cli.output import (
     output_file,
     put_files,
     write,
+    write_json,
 )
 from ranktable.cli.parameters import ReplaceFilesOption, valued
-from ranktable.schema.diagnostic import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from ranktable.cli.schemas import schema_of
 
 
 def init(
@@ -63,7 +58,7 @@ def init(
     if template is None:
         if output is not None or force:
             raise CommandError("name the TEMPLATE to copy; ranktable init lists them")
-        write(_listed(format or OutputFormat.TEXT))
+        _list(format or OutputFormat.TEXT)
         return
     if format is not None:
         raise CommandError("--format is for the list, without TEMPLATE")
@@ -78,8 +73,7 @@ def init(
         OutputFile(path=path, data=data, is_executable=is_executable)
         for path, (data, is_executable) in zip(paths, contents, strict=True)
     ]
-    for path, done in zip(paths, put_files(files, force=force), strict=True):
-        sys.stderr.write(f"{done} {printable(path)}\n")
+    put_files(files, force=force)
 
 
 def _refuse_other_kinds(paths: list[str]) -> None:
@@ -89,21 +83,24 @@ def _refuse_other_kinds(paths: list[str]) -> None:
             raise CommandError(f"{path} is there and is not a file; it is not replaced")
 
 
-def _listed(form: OutputFormat) -> Iterator[str]:
+def _list(form: OutputFormat) -> None:
     if form is OutputFormat.JSON:
-        data = [
-            {
-                "name": template.name,
-                "summary": template.summary,
-                "files": [target for _, target in template.files],
-            }
-            for template in TEMPLATES
-        ]
-        yield json.dumps(data, indent=2) + "\n"
+        write_json(
+            [
+                {
+                    "name": template.name,
+                    "summary": template.summary,
+                    "files": [target for _, target in template.files],
+                }
+                for template in TEMPLATES
+            ]
+        )
         return
     width = max(len(template.name) for template in TEMPLATES)
-    for template in TEMPLATES:
-        yield f"{template.name:<{width}}  {template.files[0][1]}: {template.summary}\n"
+    write(
+        f"{template.name:<{width}}  {template.files[0][1]}: {template.summary}\n"
+        for template in TEMPLATES
+    )
 
 
 def _paths(template: Template, output: str | None) -> list[str]:

@@ -15,6 +15,7 @@ from ranktable.cli.output import (
     DEFECTS_FOUND,
     Color,
     CommandError,
+    about,
     is_standard_output,
     put_table,
     show_findings,
@@ -25,6 +26,8 @@ from ranktable.cli.parameters import (
     MaxSizeOption,
     NewTableOption,
     ReplaceTableOption,
+    flag,
+    number,
     valued,
 )
 from ranktable.cli.progress import CountingStream, Progress, progress
@@ -34,14 +37,9 @@ from ranktable.cli.table_input import (
     STANDARD_INPUT,
     STANDARD_INPUT_NAME,
 )
-from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.merging.merge_inputs import is_part, merge_probes, merge_tables
-from ranktable.cluster.merging.merge_nodes import (
-    Merged,
-    MergeOptions,
-    Order,
-)
+from ranktable.cluster.merging.merge_nodes import Merged, MergeOptions, Order
 from ranktable.cluster.probes.read_probes import is_probe_text
 from ranktable.schema.check import check_bytes, report_unreadable
 from ranktable.schema.diagnostic import Options, Severity
@@ -64,9 +62,9 @@ def merge(
     ],
     from_probes: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "The files are lines of ranktable probe; by default this is detected.",
             "--from-probes",
-            help="The files are lines of ranktable probe; by default this is detected.",
         ),
     ] = False,
     order: Annotated[
@@ -80,10 +78,7 @@ def merge(
         valued("LIST", "The expected hosts, in the order of the nodes: n[001-128]."),
     ] = None,
     renumber: Annotated[
-        bool,
-        typer.Option(
-            "--renumber", help="Number all ranks anew, in the order of the nodes."
-        ),
+        bool, flag("Number all ranks anew, in the order of the nodes.", "--renumber")
     ] = False,
     ring: Annotated[
         str | None,
@@ -97,17 +92,14 @@ def merge(
     force: ReplaceTableOption = False,
     strict: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Treat warnings as defects, except those about placement (RT5xx).",
             "--strict",
-            help="Treat warnings as defects, except those about placement (RT5xx).",
         ),
     ] = False,
     format: FindingsFormatOption = None,  # noqa: A002 - the name of the option
     max_errors: Annotated[
-        int,
-        typer.Option(
-            min=0, metavar="N", help="Findings of each code to show; 0 for all."
-        ),
+        int, number("N", "Findings of each code to show; 0 for all.", min=0)
     ] = DEFAULT_MAX_ERRORS,
     max_size: MaxSizeOption = 256,
     color: ColorOption = Color.AUTO,
@@ -123,13 +115,10 @@ def merge(
     parts/*.json -o merged.json
     """
     _refuse_combinations(files, order, hosts)
-    try:
-        request = _request(order, hosts, ring, max_errors, renumber=renumber)
-        with progress() as line:
-            found = MergeInput(files, max_size * MIB, line)
-            merged = found.merged(request, are_probes=from_probes)
-    except ArgumentError as error:
-        raise CommandError(str(error)) from None
+    request = _request(order, hosts, ring, max_errors, renumber=renumber)
+    with progress() as line:
+        found = MergeInput(files, max_size * MIB, line)
+        merged = found.merged(request, are_probes=from_probes)
     is_refused = merged.table is None or (strict and _has_warnings(merged.reports))
     aside = is_standard_output(output) or (not is_refused and format is None)
     show_findings(merged.reports, format, color, aside=aside)
@@ -170,10 +159,8 @@ def _request(
     *,
     renumber: bool,
 ) -> MergeOptions:
-    try:
+    with about("--hosts"):
         listed = None if hosts is None else expand_hosts(hosts)
-    except ArgumentError as error:
-        raise CommandError(f"--hosts: {error}") from None
     return MergeOptions(
         order=order,
         hosts=listed,

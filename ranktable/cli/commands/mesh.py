@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ranktable.cli.app import with_options
 from ranktable.cli.options import (
     TOPOLOGY_HELP,
@@ -19,6 +17,8 @@ from ranktable.cli.parameters import (
     ColorOption,
     FileArgument,
     OutputFormatOption,
+    flag,
+    number,
     valued,
 )
 from ranktable.cli.table_input import (
@@ -67,20 +67,14 @@ def mesh(
     ] = None,
     rank: Annotated[int | None, valued("R", "Show only this rank.")] = None,
     suggest: Annotated[
-        bool, typer.Option("--suggest", help="List the sizes that the ranks can have.")
+        bool, flag("List the sizes that the ranks can have.", "--suggest")
     ] = False,
     world_size: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            max=MAX_RANKS,
-            metavar="N",
-            help="With --suggest: ranks, instead of a table.",
-        ),
+        number("N", "With --suggest: ranks, instead of a table.", min=1, max=MAX_RANKS),
     ] = None,
     per_node: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="With --world-size: ranks of a node."),
+        int | None, number("N", "With --world-size: ranks of a node.", min=1)
     ] = None,
     topology: Annotated[
         str | None, valued("TOPOLOGY", f"With --suggest. {TOPOLOGY_HELP}")

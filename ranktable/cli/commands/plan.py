@@ -34,6 +34,7 @@ from ranktable.cli.parameters import (
     FileArgument,
     OutputFormatOption,
     ReplaceFilesOption,
+    number,
     valued,
 )
 from ranktable.cli.placement_files import placement_files, put_placement
@@ -65,25 +66,21 @@ _THOUSANDS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
 
 def _number(text: str) -> object:
-    return typer.Option(min=1, max=MAX_NUMBER, metavar="N", help=text)
-
-
-def _text(metavar: str, text: str, *names: str) -> object:
-    return typer.Option(*names, metavar=metavar, help=text)
+    return number("N", text, min=1, max=MAX_NUMBER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficOptions:
     """What is sent in a step, given by a model or in bytes."""
 
-    model: Annotated[str | None, _text("LxH", "Layers and hidden size: 32x4096.")] = (
+    model: Annotated[str | None, valued("LxH", "Layers and hidden size: 32x4096.")] = (
         None
     )
     seq: Annotated[int | None, _number("Tokens of a sequence.")] = None
     micro: Annotated[int | None, _number("Microbatches of a step and replica.")] = None
     micro_size: Annotated[int, _number("Sequences of a microbatch.")] = 1
     params: Annotated[
-        str | None, _text("NUMBER", "Parameters: 70B; by default 12 L H H.")
+        str | None, valued("NUMBER", "Parameters: 70B; by default 12 L H H.")
     ] = None
     kv_hidden: Annotated[
         int | None, _number("Size of a token's keys, for cp; by default H.")
@@ -94,7 +91,7 @@ class TrafficOptions:
     ] = None
     expert_params: Annotated[
         str | None,
-        _text(
+        valued(
             "NUMBER",
             "Parameters of all experts: 640B; of --params by default all but 4 L H H.",
         ),
@@ -102,7 +99,7 @@ class TrafficOptions:
     interleave: Annotated[int, _number("Virtual stages of each rank.")] = 1
     bytes_: Annotated[
         str | None,
-        _text(
+        valued(
             "LIST",
             "Bytes that each kind of group sends in a step, instead of --model: "
             "tp=16GiB,dp=2.25GiB.",
@@ -208,7 +205,7 @@ class PlacementOutputs:
 
     output: Annotated[
         str | None,
-        _text(
+        valued(
             "FILE",
             "Write the better table; implies --mode node-order.",
             "--output",
@@ -216,13 +213,13 @@ class PlacementOutputs:
         ),
     ] = None
     hostfile: Annotated[
-        str | None, _text("FILE", "Write Open MPI's host file for it.")
+        str | None, valued("FILE", "Write Open MPI's host file for it.")
     ] = None
     rankfile: Annotated[
-        str | None, _text("FILE", "Write Open MPI's rank file for it.")
+        str | None, valued("FILE", "Write Open MPI's rank file for it.")
     ] = None
     slurm_hostfile: Annotated[
-        str | None, _text("FILE", "Write the SLURM_HOSTFILE for it.")
+        str | None, valued("FILE", "Write the SLURM_HOSTFILE for it.")
     ] = None
 
     def paths(self) -> dict[str, str]:
@@ -242,14 +239,74 @@ class PlacementOutputs:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchOptions:
+    """What to show, and which placements to search."""
+
+    groups: Annotated[
+        str | None, valued("LIST", "More groups to show: dp-cp,embedding.")
+    ] = None
+    bandwidth: Annotated[
+        str | None,
+        valued(
+            "LIST",
+            "Bandwidth of a rank, a node and a rack, to show times too: "
+            "intra=400GB/s,node=50GB/s,rack=400Gbit/s.",
+        ),
+    ] = None
+    spread: Annotated[
+        str | None,
+        valued(
+            "AXIS:BOUNDARY",
+            "Keep replicas in different failure domains: dp:rack; implies "
+            "--mode node-order.",
+        ),
+    ] = None
+    mode: Annotated[
+        Mode | None,
+        typer.Option(
+            help="Search for a better placement: whole nodes in another order, or any "
+            "rank anywhere."
+        ),
+    ] = None
+
+    def mode_for(self, *, is_sent: bool, is_written: bool) -> Mode | None:
+        """Return which placements to search, None for no search.
+
+        Args:
+            is_sent: Whether the bytes that are sent are known.
+            is_written: Whether files with the better placement are wanted.
+
+        Raises:
+            CommandError: The bytes are not known, and an option needs them.
+        """
+        mode = self.mode
+        if mode is None and (is_written or self.spread is not None):
+            mode = Mode.NODE_ORDER
+        if self.bandwidth is not None and not is_sent:
+            raise CommandError(
+                "--bandwidth needs what is sent: --model with --seq and --micro, or "
+                "--bytes"
+            )
+        if mode is not None and not is_sent and self.spread is None:
+            raise CommandError(
+                "the bytes that are sent are not known; give --model with --seq "
+                "and --micro, or --bytes"
+            )
+        return mode
+
+
 @with_options(
-    layout_options=LayoutOptions, traffic=TrafficOptions, outputs=PlacementOutputs
+    layout_options=LayoutOptions,
+    traffic=TrafficOptions,
+    search=SearchOptions,
+    outputs=PlacementOutputs,
 )
 def plan(
     *,
     file: FileArgument = None,
     layout_options: LayoutOptions,
-    topology: Annotated[str | None, _text("TOPOLOGY", TOPOLOGY_HELP)] = None,
+    topology: Annotated[str | None, valued("TOPOLOGY", TOPOLOGY_HELP)] = None,
     links: Annotated[
         str | None,
         valued(
@@ -259,32 +316,7 @@ def plan(
         ),
     ] = None,
     traffic: TrafficOptions,
-    groups: Annotated[
-        str | None, _text("LIST", "More groups to show: dp-cp,embedding.")
-    ] = None,
-    bandwidth: Annotated[
-        str | None,
-        _text(
-            "LIST",
-            "Bandwidth of a rank, a node and a rack, to show times too: "
-            "intra=400GB/s,node=50GB/s,rack=400Gbit/s.",
-        ),
-    ] = None,
-    spread: Annotated[
-        str | None,
-        _text(
-            "AXIS:BOUNDARY",
-            "Keep replicas in different failure domains: dp:rack; implies "
-            "--mode node-order.",
-        ),
-    ] = None,
-    mode: Annotated[
-        Mode | None,
-        typer.Option(
-            help="Search for a better placement: whole nodes in another order, or any "
-            "rank anywhere."
-        ),
-    ] = None,
+    search: SearchOptions,
     outputs: PlacementOutputs,
     force: ReplaceFilesOption = False,
     server_group: GroupName = None,
@@ -302,20 +334,10 @@ def plan(
     """
     layout_options.refuse_clash()
     wanted = outputs.paths()
-    if (wanted or spread is not None) and mode is None:
-        mode = Mode.NODE_ORDER
     shape = traffic.shape()
     is_sent = shape is not None or traffic.bytes_ is not None
-    if bandwidth is not None and not is_sent:
-        raise CommandError(
-            "--bandwidth needs what is sent: --model with --seq and --micro, or --bytes"
-        )
-    if mode is not None and not is_sent and spread is None:
-        raise CommandError(
-            "the bytes that are sent are not known; give --model with --seq "
-            "and --micro, or --bytes"
-        )
-    ways = None if bandwidth is None else read_bandwidths(bandwidth)
+    mode = search.mode_for(is_sent=is_sent, is_written=bool(wanted))
+    ways = None if search.bandwidth is None else read_bandwidths(search.bandwidth)
 
     def planned(read: TableFile) -> Planned:
         table = read.table
@@ -327,8 +349,8 @@ def plan(
             flows=traffic.flows(shape, layout),
             boundaries=holders(topology, table, format, color),
             mode=mode,
-            shown=() if groups is None else groups.split(","),
-            spread=spread,
+            shown=() if search.groups is None else search.groups.split(","),
+            spread=search.spread,
         )
         times = None if ways is None else plan_times(made, ways)
         chips = links_of(links, table)

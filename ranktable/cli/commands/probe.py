@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.output import Color, CommandError, OutputFormat, style, write
+from ranktable.cli.output import Color, OutputFormat, style, write
 from ranktable.cli.parameters import ColorOption, RootOption, RunProgramsOption, valued
-from ranktable.cluster.discovery.machine import Machine
-from ranktable.cluster.discovery.node_probe import probe as seen
+from ranktable.cli.this_node import ROOT, TIMEOUT_S, probe_node
 from ranktable.schema.diagnostic import counted, printable
 
 if TYPE_CHECKING:
@@ -20,9 +17,7 @@ if TYPE_CHECKING:
     from ranktable.cluster.probes.probe_line import NodeProbe, ProbedChip
     from ranktable.report.terminal import Style
 
-ROOT = "/"
 NO_CHIPS = 1
-TIMEOUT_S = 10.0
 
 
 def probe(
@@ -53,30 +48,6 @@ def probe(
     else:
         write(_text(found, style(color)))
     raise typer.Exit(0 if found.chips else NO_CHIPS)
-
-
-def probe_node(
-    root: str,
-    *,
-    run_programs: bool,
-    host: str | None = None,
-    timeout_s: float = TIMEOUT_S,
-) -> NodeProbe:
-    """Return what is found on this node.
-
-    Raises:
-        CommandError: An argument is wrong.
-    """
-    if not os.path.isdir(root):  # noqa: PTH112 - any name, no Path needed
-        raise CommandError(f"--root: {root} is not a folder")
-    if not (math.isfinite(timeout_s) and timeout_s > 0):
-        raise CommandError("--timeout: the seconds are above 0")
-    if host is not None and (not host.isprintable() or not host or " " in host):
-        raise CommandError("--host: a name has no blanks and is not empty")
-    machine = Machine(
-        root=root, runs_programs=run_programs, timeout_s=timeout_s, env=os.environ
-    )
-    return seen(machine, host)
 
 
 def _text(found: NodeProbe, look: Style) -> Iterator[str]:

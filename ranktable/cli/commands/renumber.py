@@ -8,14 +8,11 @@ import typer
 
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
-from ranktable.cli.commands.shrink import (
-    places_of,
-    ranks_in,
-    table_with_gaps,
-)
+from ranktable.cli.node_arguments import places_of, ranks_in
 from ranktable.cli.options import GroupName, LayoutOptions, SiteOptions
 from ranktable.cli.output import CommandError
 from ranktable.cli.parameters import DropOption, DropRanksOption, TableArgument
+from ranktable.cli.table_input import table_with_gaps
 from ranktable.layout.change.fitting import with_dp_for as resized
 from ranktable.layout.change.rebuilt import left_of
 from ranktable.layout.change.renumbering import Policy

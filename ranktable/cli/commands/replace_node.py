@@ -9,8 +9,7 @@ import typer
 
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import ChangeOutput
-from ranktable.cli.commands.shrink import table_with_gaps
-from ranktable.cli.new_nodes import (
+from ranktable.cli.node_arguments import (
     NODES_HELP,
     New,
     is_file,
@@ -19,7 +18,8 @@ from ranktable.cli.new_nodes import (
     read_node,
 )
 from ranktable.cli.options import LayoutOptions, SiteOptions
-from ranktable.cli.parameters import TableArgument
+from ranktable.cli.parameters import TableArgument, flag
+from ranktable.cli.table_input import table_with_gaps
 from ranktable.layout.change.names import find_node, node_names
 from ranktable.layout.change.replace import replace_node as change
 from ranktable.layout.change.replace import stands_in_for
@@ -44,7 +44,7 @@ def replace_node(
     ],
     new_host: New = False,
     to_spares: Annotated[
-        bool, typer.Option("--to-spares", help="Keep OLD in the table, as a spare.")
+        bool, flag("Keep OLD in the table, as a spare.", "--to-spares")
     ] = False,
     layout_options: LayoutOptions,
     site: SiteOptions,

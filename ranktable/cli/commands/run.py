@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli.output import DEFECTS_FOUND, CommandError, write
-from ranktable.cli.parameters import valued
+from ranktable.cli.parameters import flag, number, valued
 from ranktable.cli.table_input import STANDARD_INPUT, sound_table
 from ranktable.runtime import agreement
 from ranktable.runtime.agents import agents_of, find_agent
@@ -69,18 +69,15 @@ def run(
     ] = None,
     master_port: Annotated[
         int | None,
-        typer.Option(
+        number(
+            "PORT",
+            "Port of the rendezvous; by default the launcher's, else 29500.",
             min=1,
             max=65535,
-            metavar="PORT",
-            help="Port of the rendezvous; by default the launcher's, else 29500.",
         ),
     ] = None,
     dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Print the commands of all nodes and start nothing."
-        ),
+        bool, flag("Print the commands of all nodes and start nothing.", "--dry-run")
     ] = False,
 ) -> None:
     """Start the processes of this node with torchrun, as the rank table says.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from ranktable.cli.app import with_options
-from ranktable.cli.change_output import Again, ChangeOutput
-from ranktable.cli.new_nodes import hosts_in, part_of
+from ranktable.cli.change_output import Again, ChangeOutput, tell_sizes
+from ranktable.cli.node_arguments import places_of, ranks_in
 from ranktable.cli.options import LayoutOptions, SiteOptions
 from ranktable.cli.output import CommandError
 from ranktable.cli.parameters import (
@@ -19,28 +18,16 @@ from ranktable.cli.parameters import (
     RanksOption,
     TableArgument,
 )
-from ranktable.cli.table_input import (
-    NO_GROUP,
-    TableFile,
-    check_file,
-    table_in,
-    with_ranks,
-)
-from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.generate import parse_numbers
-from ranktable.layout.change.fitting import factor_names
-from ranktable.layout.change.names import find_nodes, node_names
+from ranktable.cli.table_input import table_with_gaps
 from ranktable.layout.change.resize import shrink as change
 from ranktable.layout.change.spare_nodes import named_table
 from ranktable.layout.parallel import remembered
-from ranktable.schema.diagnostic import Options, counted, printable
-from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK
+from ranktable.schema.diagnostic import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from ranktable.layout.parallel import ParallelLayout
-    from ranktable.schema.columns import Columns
     from ranktable.schema.model import RankTable
 
 
@@ -102,7 +89,7 @@ def shrink(
         site=where,
         is_optimal=found.is_optimal,
     )
-    say_sizes(layout, found.layout)
+    tell_sizes(layout, found.layout)
     is_whole = layout.world_size == table.world_size  # else more ranks are missing
     if ranks is None and is_whole and found.layout.dp < layout.dp:
         _say_alternative(read.name, table, lost, single, layout)
@@ -134,69 +121,3 @@ def _say_alternative(
         f"note: {counted(chips, 'chip')} on other nodes would keep dp {layout.dp}: "
         f"{printable('; '.join(steps))}{more}\n"
     )
-
-
-def table_with_gaps(file: str, group: str | None = NO_GROUP) -> TableFile:
-    """Return a table whose ranks may have gaps, or the table of a group.
-
-    Raises:
-        CommandError: It has other errors, or its ranks are not those of one job.
-
-    """
-    report = check_file(file, Options(limit=5, is_table_wanted=True))
-    # A node from which chips were removed also has gaps in its local ranks.
-    also = [WRONG_LOCAL_RANK.code] if _count_up(report.columns) else []
-    table = part_of(report, also)
-    if table is None:
-        table = table_in(report)
-    return with_ranks(TableFile(report.file, table, report.data or b""), group)
-
-
-def _count_up(columns: Columns | None) -> bool:
-    """Whether the local ranks of every node increase, with or without gaps."""
-    if columns is None:
-        return False
-    nodes = [columns.local_ranks[start:end] for _, start, end in columns.nodes()]
-    written = [[rank for rank in node if rank is not None] for node in nodes]
-    return all(ranks == sorted(set(ranks)) for ranks in written)
-
-
-def ranks_in(text: str) -> list[int]:
-    """Return the ranks in a text such as ``1,4-5``.
-
-    Raises:
-        CommandError: It is not such a list, or names a rank twice.
-    """
-    try:
-        ranks = parse_numbers(text, noun="a rank", example="1,4-5")
-    except ArgumentError as error:
-        raise CommandError(f"--drop-ranks: {error}") from None
-    for rank, times in Counter(ranks).items():
-        if times > 1:
-            raise CommandError(f"--drop-ranks names {rank} twice")
-    return ranks
-
-
-def places_of(table: RankTable, names: list[str], *, again: bool) -> list[int]:
-    """Return the places of nodes; with ``again``, only of those that still exist.
-
-    Raises:
-        ArgumentError: A list of hosts is malformed.
-        ChangeError: There is no such node, or one is given twice.
-    """
-    wanted = [host for text in names for host in hosts_in(text)]
-    if again:
-        there = set(node_names(table.nodes))
-        wanted = [name for name in wanted if name in there]
-    return find_nodes(table, wanted)
-
-
-def say_sizes(before: ParallelLayout, after: ParallelLayout) -> None:
-    """Print on standard error which sizes have changed."""
-    sizes = [
-        f"{axis} {getattr(before, axis)} -> {getattr(after, axis)}"
-        for axis in factor_names(before)
-        if getattr(before, axis) != getattr(after, axis)
-    ]
-    if sizes:
-        sys.stderr.write(f"layout: {', '.join(sizes)}\n")

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
-from ranktable.cli.commands.shrink import table_with_gaps
-from ranktable.cli.new_nodes import (
+from ranktable.cli.node_arguments import (
     NODES_HELP,
     New,
     hosts_in,
@@ -17,7 +16,7 @@ from ranktable.cli.new_nodes import (
 )
 from ranktable.cli.output import CommandError, OutputFormat, write
 from ranktable.cli.parameters import FileArgument, valued
-from ranktable.cli.table_input import named_file
+from ranktable.cli.table_input import named_file, table_with_gaps
 from ranktable.layout.change.names import number_of
 from ranktable.layout.change.spare_nodes import (
     add_spares,

@@ -11,7 +11,7 @@ import typer
 
 from ranktable.cli.options import GroupName  # noqa: TC001 - typer reads it
 from ranktable.cli.output import CommandError, is_standard_output
-from ranktable.cli.parameters import FileArgument, valued
+from ranktable.cli.parameters import FileArgument, flag, valued
 from ranktable.cli.progress import Progress, progress
 from ranktable.cli.table_input import (
     STANDARD_INPUT_NAME,
@@ -50,7 +50,7 @@ def split(
     ] = Unit.NODE,
     server_group: GroupName = None,
     renumber: Annotated[
-        bool, typer.Option("--renumber", help="Number the ranks of every file from 0.")
+        bool, flag("Number the ranks of every file from 0.", "--renumber")
     ] = False,
     output: Annotated[
         str | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from ranktable.cli.options import GroupName  # noqa: TC001 - typer reads it
-from ranktable.cli.output import STANDARD_OUTPUT, CommandError, put_table
+from ranktable.cli.output import STANDARD_OUTPUT, CommandError, about, put_table
 from ranktable.cli.parameters import (
     FileArgument,
     OutputOption,
@@ -13,7 +13,6 @@ from ranktable.cli.parameters import (
     valued,
 )
 from ranktable.cli.table_input import sound_table
-from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import parse_numbers
 from ranktable.cluster.splitting import subset as part_of
 from ranktable.schema.diagnostic import RankTableError
@@ -39,11 +38,10 @@ def subset(
     """
     read = sound_table(file, group=server_group)
     try:
-        chosen = parse_numbers(ranks, noun="a rank", example="0-7,16")
-        table = part_of(read.table, chosen)
+        with about("--ranks"):
+            chosen = parse_numbers(ranks, noun="a rank", example="0-7,16")
+            table = part_of(read.table, chosen)
         data = dumps(table)
-    except ArgumentError as error:
-        raise CommandError(f"--ranks: {error}") from None
     except NotExpressibleError as error:
         raise CommandError(f"{read.name}: {error}") from None
     except RankTableError as error:

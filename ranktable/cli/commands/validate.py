@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -32,8 +31,9 @@ from ranktable.cli.output import (
     show_findings,
     style,
     write,
+    write_json,
 )
-from ranktable.cli.parameters import ColorOption, MaxSizeOption, valued
+from ranktable.cli.parameters import ColorOption, MaxSizeOption, flag, number, valued
 from ranktable.cli.table_input import (
     DEFAULT_MAX_ERRORS,
     MIB,
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ranktable.cli.judging import Settings
-    from ranktable.report.terminal import Style
     from ranktable.schema.diagnostic import Options, Report
-    from ranktable.schema.readers.reader import ReaderResult
 
+
+_FOR_PEOPLE = (FindingsFormat.FULL, FindingsFormat.CONCISE)
 
 FILES_HELP = (
     "Rank tables and other files, folders, or - for standard input; by default "
@@ -69,10 +69,7 @@ class LimitOptions:
     """How much to read and to show."""
 
     max_errors: Annotated[
-        int,
-        typer.Option(
-            min=0, metavar="N", help="Defects of each code to show; 0 for all."
-        ),
+        int, number("N", "Defects of each code to show; 0 for all.", min=0)
     ] = DEFAULT_MAX_ERRORS
     max_size: MaxSizeOption = 256
 
@@ -100,10 +97,10 @@ class KnownOptions:
     ] = None
     tp: Annotated[
         int | None,
-        typer.Option(
+        number(
+            "SIZE",
+            "Warn if groups of this many ranks are not rings, but could be.",
             min=1,
-            metavar="SIZE",
-            help="Warn if groups of this many ranks are not rings, but could be.",
         ),
     ] = None
     reader: Annotated[
@@ -137,7 +134,82 @@ class KnownOptions:
             raise CommandError(str(error)) from None
 
 
-@with_options(known=KnownOptions, limits=LimitOptions)
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions:
+    """Which findings to report, and what else to do."""
+
+    fix: Annotated[
+        bool, flag("Make the repairs that cannot change the meaning.", "--fix")
+    ] = False
+    diff: Annotated[
+        bool, flag("Show the safe repairs and change nothing.", "--diff")
+    ] = False
+    readers: Annotated[
+        bool, flag("Show what each vendor's reader does with the file.", "--readers")
+    ] = False
+    strict: Annotated[bool, flag("Treat warnings as defects.", "--strict")] = False
+    select: Annotated[
+        str | None,
+        valued(
+            "CODES",
+            "Report only these codes: RT2,RT503.",
+            completes=completion.listed_codes,
+        ),
+    ] = None
+    ignore: Annotated[
+        str | None,
+        valued(
+            "CODES",
+            "Do not report these codes: RT117,RT5.",
+            completes=completion.listed_codes,
+        ),
+    ] = None
+    statistics: Annotated[
+        bool, flag("Show how often each code was found.", "--statistics")
+    ] = False
+    quiet: Annotated[bool, flag("Do not report sound files.", "--quiet", "-q")] = False
+    watch: Annotated[bool, flag("Check again whenever a file changes.", "--watch")] = (
+        False
+    )
+
+    def refuse_clash(self, names: Sequence[str], form: FindingsFormat | None) -> None:
+        """Raise CommandError for options that exclude each other."""
+        is_input = STANDARD_INPUT in names
+        if names.count(STANDARD_INPUT) > 1:
+            raise CommandError("standard input can be read once")
+        if self.fix and not self.diff and is_input:
+            raise CommandError("standard input cannot be repaired in place; use --diff")
+        if self.diff and (self.readers or form is not None):
+            raise CommandError("--diff goes without --format and --readers")
+        if self.readers and form not in (None, *_FOR_PEOPLE, FindingsFormat.JSON):
+            raise CommandError(
+                f"--readers has no form {form.value}; it has full and json"
+            )
+        is_shown = self.diff or self.readers or form not in (None, *_FOR_PEOPLE)
+        if self.statistics and is_shown:
+            raise CommandError(
+                "--statistics goes without --format, --diff and --readers"
+            )
+        if self.watch and (self.fix or self.diff or is_input):
+            raise CommandError(
+                "--watch goes with neither --fix, --diff nor standard input"
+            )
+
+    def added_to(self, settings: Settings) -> Settings:
+        """Return the settings of the project with these options.
+
+        Raises:
+            CommandError: A code is neither a code nor the beginning of one.
+        """
+        return replace(
+            settings,
+            strict=self.strict or settings.strict,
+            select=_codes(self.select) or settings.select,
+            ignore=(*settings.ignore, *_codes(self.ignore)),
+        )
+
+
+@with_options(known=KnownOptions, report=ReportOptions, limits=LimitOptions)
 def validate(
     *,
     files: Annotated[
@@ -168,47 +240,7 @@ def validate(
             "FILE", "Also check against a JSON Schema of your own; local files only."
         ),
     ] = None,
-    fix: Annotated[
-        bool,
-        typer.Option("--fix", help="Make the repairs that cannot change the meaning."),
-    ] = False,
-    diff: Annotated[
-        bool, typer.Option("--diff", help="Show the safe repairs and change nothing.")
-    ] = False,
-    readers: Annotated[
-        bool,
-        typer.Option(
-            "--readers", help="Show what each vendor's reader does with the file."
-        ),
-    ] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Treat warnings as defects.")
-    ] = False,
-    select: Annotated[
-        str | None,
-        valued(
-            "CODES",
-            "Report only these codes: RT2,RT503.",
-            completes=completion.listed_codes,
-        ),
-    ] = None,
-    ignore: Annotated[
-        str | None,
-        valued(
-            "CODES",
-            "Do not report these codes: RT117,RT5.",
-            completes=completion.listed_codes,
-        ),
-    ] = None,
-    statistics: Annotated[
-        bool, typer.Option("--statistics", help="Show how often each code was found.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Do not report sound files.")
-    ] = False,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Check again whenever a file changes.")
-    ] = False,
+    report: ReportOptions,
     limits: LimitOptions,
     color: ColorOption = Color.AUTO,
 ) -> None:
@@ -222,41 +254,31 @@ def validate(
 
     Example: ranktable validate sccl_rank_table.json --topology sophgo-8
     """
-    _refuse_combinations(
-        files or (), format, fix=fix and not diff, diff=diff, readers=readers
-    )
-    _refuse_beside_statistics(format, diff=diff, readers=readers, wanted=statistics)
-    if watch and (fix or diff or STANDARD_INPUT in (files or ())):
-        raise CommandError("--watch goes with neither --fix, --diff nor standard input")
-    settings = find_settings(Path.cwd())
-    settings = replace(
-        settings,
-        select=_codes(select) or settings.select,
-        ignore=(*settings.ignore, *_codes(ignore)),
-    )
+    report.refuse_clash(files or (), format)
+    settings = report.added_to(find_settings(Path.cwd()))
     options = known.options(settings, limits)
     schema = schema or settings.schema
     site = None if schema is None else SiteSchema(path=schema, limit=options.limit)
 
     def once() -> int:
         reports = _judged(files, from_, settings, options, site)
-        if diff:
-            for report in reports:
-                _show_diff(report, options, color)
-        elif fix:
+        if report.diff:
+            for each in reports:
+                _show_diff(each, options, color)
+        elif report.fix:
             reports = [
-                selected(_fix(report, options, site), settings) for report in reports
+                selected(_fix(each, options, site), settings) for each in reports
             ]
-        if readers:
+        if report.readers:
             _show_readers(reports, format, color)
-        elif statistics:
+        elif report.statistics:
             write(_statistics(reports))
-        elif not diff:
-            shown = [r for r in reports if r.totals] if quiet else reports
+        elif not report.diff:
+            shown = [each for each in reports if each.totals or not report.quiet]
             show_findings(shown, format, color)
-        return _status(reports, strict=strict or settings.strict)
+        return _status(reports, strict=settings.strict)
 
-    raise typer.Exit(_watched(files, settings, once) if watch else once())
+    raise typer.Exit(_watched(files, settings, once) if report.watch else once())
 
 
 def _judged(
@@ -285,16 +307,6 @@ def _codes(option: str | None) -> tuple[str, ...]:
     codes = tuple((option or "").replace(",", " ").split())
     check_codes(codes)
     return codes
-
-
-_FOR_PEOPLE = (FindingsFormat.FULL, FindingsFormat.CONCISE)
-
-
-def _refuse_beside_statistics(
-    form: FindingsFormat | None, *, diff: bool, readers: bool, wanted: bool
-) -> None:
-    if wanted and (diff or readers or form not in (None, *_FOR_PEOPLE)):
-        raise CommandError("--statistics goes without --format, --diff and --readers")
 
 
 def _statistics(reports: Sequence[Report]) -> Iterator[str]:
@@ -340,30 +352,6 @@ def _status_of(name: str) -> tuple[int, ...]:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _refuse_combinations(
-    names: Sequence[str],
-    form: FindingsFormat | None,
-    *,
-    fix: bool,
-    diff: bool,
-    readers: bool,
-) -> None:
-    """Raise CommandError for options that exclude each other."""
-    if names.count(STANDARD_INPUT) > 1:
-        raise CommandError("standard input can be read once")
-    if fix and STANDARD_INPUT in names:
-        raise CommandError("standard input cannot be repaired in place; use --diff")
-    if diff and (readers or form is not None):
-        raise CommandError("--diff goes without --format and --readers")
-    if readers and form not in (
-        None,
-        FindingsFormat.FULL,
-        FindingsFormat.CONCISE,
-        FindingsFormat.JSON,
-    ):
-        raise CommandError(f"--readers has no form {form.value}; it has full and json")
-
-
 def _with_environment(report: Report) -> Report:
     """Return the report of ``$RANK_TABLE_FILE`` with the finding about ``CHIP_MAP``."""
     table = report.table
@@ -376,19 +364,26 @@ def _with_environment(report: Report) -> Report:
         )
     except LaunchEnvironmentError as error:
         rule = next(rule for rule in RULES if rule.code == error.code)
-        return report.with_finding(rule.finding(None, error.message))
+        return report.with_findings(rule, [rule.finding(None, error.message)], 1)
     return report
 
 
 def _show_readers(
     reports: list[Report], form: FindingsFormat | None, color: Color
 ) -> None:
+    from ranktable.report.readers_renderers import (  # noqa: PLC0415 - rare
+        readers_data,
+        render_readers,
+    )
+
     if form is FindingsFormat.JSON:
-        data = [readers_data(report) for report in reports]
-        write([json.dumps(data, indent=2) + "\n"])
+        write_json([readers_data(report) for report in reports])
         return
     for report in reports:
-        write(show_readers(report, style(color)))
+        if report.data is None:
+            message = printable(report.diagnostics[0].message)
+            sys.stderr.write(f"{printable(report.file)}: {message}\n")
+        write(render_readers(report, style(color)))
 
 
 def _status(reports: list[Report], *, strict: bool) -> int:
@@ -446,62 +441,3 @@ def _fix(report: Report, options: Options, site: SiteSchema | None) -> Report:
     said = f"repaired in part, {counted(left, 'error')} left" if left else "repaired"
     sys.stderr.write(f"{printable(report.file)}: {said}\n")
     return found
-
-
-MAX_RANKS = 8
-"""Most ranks that are shown; what a reader does wrong, it does for all."""
-
-
-def show_readers(report: Report, look: Style) -> Iterator[str]:
-    """Yield the result of each reader for each rank of a file.
-
-    Ranks with the same result share a line.
-    """
-    if report.data is None:
-        message = printable(report.diagnostics[0].message)
-        sys.stderr.write(f"{printable(report.file)}: {message}\n")
-    size, found = _readings(report)
-    yield f"{look.mark(printable(report.file), 'bold')}\n"
-    for reading in found:
-        yield f"  {look.mark(reading.title, 'bold')}\n"
-        for label, outcome in _grouped(reading.outcomes):
-            yield f"    {look.mark(label, 'place')}: {printable(outcome)}\n"
-    if size > MAX_RANKS:
-        yield f"  ranks {MAX_RANKS} to {size - 1} are not shown\n"
-
-
-def _readings(report: Report) -> tuple[int, list[ReaderResult]]:
-    """Return the number of ranks, and the result of each reader for the first."""
-    from ranktable.schema.readers.readers import readings  # noqa: PLC0415 - rare
-
-    size = report.columns.num_devices if report.columns else 1
-    return size, readings(report.data, range(max(1, min(size, MAX_RANKS))), report)
-
-
-def readers_data(report: Report) -> dict[str, object]:
-    """Return the result of each reader for each rank of a file, as plain data."""
-    size, found = _readings(report)
-    return {
-        "file": report.file,
-        "world_size": size,
-        "readers": [
-            {
-                "reader": reading.reader,
-                "title": reading.title,
-                "outcomes": {str(rank): text for rank, text in reading.outcomes},
-            }
-            for reading in found
-        ],
-    }
-
-
-def _grouped(outcomes: tuple[tuple[int, str], ...]) -> Iterator[tuple[str, str]]:
-    """Yield runs of ranks with the same result."""
-    start = 0
-    for at in range(1, len(outcomes) + 1):
-        if at < len(outcomes) and outcomes[at][1] == outcomes[start][1]:
-            continue
-        first, last = outcomes[start][0], outcomes[at - 1][0]
-        label = f"rank {first}" if first == last else f"ranks {first}-{last}"
-        yield label, outcomes[start][1]
-        start = at

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ranktable.cluster.discovery.machine import Machine
 
 TOOL = ("amd-smi", "list", "--json")
-NODES = ("/dev/dri", "renderD")
 KFD = "/dev/kfd"
 
 

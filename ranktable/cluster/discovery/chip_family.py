@@ -89,10 +89,7 @@ def read_json(text: str) -> object:
     Raises:
         NotDetectedError: It is not JSON, or has a key twice.
     """
-    try:
-        parsed = parse(text.lstrip("\ufeff"))
-    except RecursionError:
-        raise NotDetectedError("its JSON is nested too deeply") from None
+    parsed = parse(text.lstrip("\ufeff"))
     if isinstance(parsed, Finding):
         raise NotDetectedError(f"its output is not JSON: {parsed.message}")
     document, found = parsed

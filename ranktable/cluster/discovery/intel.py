@@ -96,7 +96,6 @@ INTEL = ChipFamily(
 
 
 HL_SMI = ("hl-smi", "-Q", "index,uuid,bus_id,serial,name", "-f", "csv,noheader")
-NODES = ("/dev/accel", "accel")
 
 
 def detect_gaudi(machine: Machine) -> ProbeResult:

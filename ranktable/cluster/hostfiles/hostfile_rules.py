@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ranktable.schema.diagnostic import Rule, Severity
+
+
+def _read_as(name: str, **options: str) -> dict[str, Any]:
+    """Return how the two files of a rule are read: as files of this format."""
+    return {"command": "convert", "options": {"from": name, **options}}
+
 
 BAD_LINE = Rule(
     code="RT130",
@@ -27,8 +35,7 @@ BAD_LINE = Rule(
     ),
     bad=b"n1 slots=8\nn2 gpus=8\n",
     good=b"n1 slots=8\nn2 slots=8\n",
-    command="convert",
-    options={"from": "openmpi-hostfile"},
+    **_read_as("openmpi-hostfile"),
 )
 BAD_HOST = Rule(
     code="RT131",
@@ -46,8 +53,7 @@ BAD_HOST = Rule(
     },
     bad=b"n1,n2 slots=8\n",
     good=b"n1 slots=8\nn2 slots=8\n",
-    command="convert",
-    options={"from": "openmpi-hostfile"},
+    **_read_as("openmpi-hostfile"),
 )
 BAD_COUNT = Rule(
     code="RT132",
@@ -66,8 +72,7 @@ BAD_COUNT = Rule(
     seen_as=("The slots parameter is less than 0", "invalid literal for int()"),
     bad=b"n1:8\nn2:x\n",
     good=b"n1:8\nn2:8\n",
-    command="convert",
-    options={"from": "mpich-machinefile"},
+    **_read_as("mpich-machinefile"),
 )
 NO_HOSTS = Rule(
     code="RT133",
@@ -84,8 +89,7 @@ NO_HOSTS = Rule(
     seen_as=("No nodes are available for this job", "Hostfile is empty"),
     bad=b"# n1 slots=8\n",
     good=b"n1 slots=8\n",
-    command="convert",
-    options={"from": "deepspeed-hostfile"},
+    **_read_as("deepspeed-hostfile"),
 )
 WRONG_FIELD = Rule(
     code="RT137",
@@ -103,8 +107,7 @@ WRONG_FIELD = Rule(
     seen_as=("had unknown keys", "A `distributed_type` must be specified"),
     bad=b"num_machines: 1\nnum_process: 8\ndistributed_type: MULTI_GPU\n",
     good=b"num_machines: 1\nnum_processes: 8\ndistributed_type: MULTI_GPU\n",
-    command="convert",
-    options={"from": "accelerate"},
+    **_read_as("accelerate"),
 )
 NOT_EVERYWHERE = Rule(
     code="RT138",
@@ -123,8 +126,7 @@ NOT_EVERYWHERE = Rule(
     },
     bad=b"n1 slots=8\nn2 slots=8 # the last line has no newline",
     good=b"n1 slots=8\nn2 slots=8 # the last line has one\n",
-    command="convert",
-    options={"from": "openmpi-hostfile"},
+    **_read_as("openmpi-hostfile"),
 )
 IGNORED_TEXT = Rule(
     code="RT139",
@@ -136,8 +138,7 @@ IGNORED_TEXT = Rule(
     readers={"DeepSpeed": "ignores everything after slots=N"},
     bad=b"n1 slots=8 max_slots=8\n",
     good=b"n1 slots=8\n",
-    command="convert",
-    options={"from": "deepspeed-hostfile"},
+    **_read_as("deepspeed-hostfile"),
 )
 
 
@@ -161,8 +162,7 @@ HOST_TWICE = Rule(
     ),
     bad=b"n1 slots=4\nn2 slots=8\nn1 slots=4\n",
     good=b"n1 slots=8\nn2 slots=8\n",
-    command="convert",
-    options={"from": "deepspeed-hostfile"},
+    **_read_as("deepspeed-hostfile"),
 )
 ABOVE_MAXIMUM = Rule(
     code="RT221",
@@ -176,8 +176,7 @@ ABOVE_MAXIMUM = Rule(
     seen_as=("The max_slots parameter is less than the slots parameter",),
     bad=b"n1 slots=8 max_slots=4\n",
     good=b"n1 slots=4 max_slots=8\n",
-    command="convert",
-    options={"from": "openmpi-hostfile"},
+    **_read_as("openmpi-hostfile"),
 )
 NO_SLOTS = Rule(
     code="RT222",
@@ -192,8 +191,7 @@ NO_SLOTS = Rule(
     },
     bad=b"n1 slots=8\nn2 slots=0\n",
     good=b"n1 slots=8\nn2 slots=8\n",
-    command="convert",
-    options={"from": "openmpi-hostfile"},
+    **_read_as("openmpi-hostfile"),
 )
 NOT_IN_THE_FILE = Rule(
     code="RT223",
@@ -208,8 +206,7 @@ NOT_IN_THE_FILE = Rule(
     seen_as=("not found in hostfile", "specified on host"),
     bad=b"n1 slots=8\n",
     good=b"n1 slots=8\nn2 slots=8\n",
-    command="convert",
-    options={"from": "deepspeed-hostfile", "include": "n2:0,1"},
+    **_read_as("deepspeed-hostfile", include="n2:0,1"),
 )
 RANK_TWICE = Rule(
     code="RT224",
@@ -225,8 +222,7 @@ RANK_TWICE = Rule(
     seen_as=("is already assigned to",),
     bad=b"rank 0=n1 slot=0\nrank 0=n1 slot=1\n",
     good=b"rank 0=n1 slot=0\nrank 1=n1 slot=1\n",
-    command="convert",
-    options={"from": "openmpi-rankfile"},
+    **_read_as("openmpi-rankfile"),
 )
 RANK_MISSING = Rule(
     code="RT225",
@@ -238,8 +234,7 @@ RANK_MISSING = Rule(
     seen_as=("A rank is missing its location specification",),
     bad=b"rank 0=n1 slot=0\nrank 2=n1 slot=1\n",
     good=b"rank 0=n1 slot=0\nrank 1=n1 slot=1\n",
-    command="convert",
-    options={"from": "openmpi-rankfile"},
+    **_read_as("openmpi-rankfile"),
 )
 UNEVEN = Rule(
     code="RT226",
@@ -259,8 +254,7 @@ UNEVEN = Rule(
         b"num_machines: 2\nnum_processes: 12\ndistributed_type: MULTI_GPU\n"
         b"main_process_ip: n1\n"
     ),
-    command="convert",
-    options={"from": "accelerate"},
+    **_read_as("accelerate"),
 )
 COUNTS_DISAGREE = Rule(
     code="RT227",
@@ -275,8 +269,7 @@ COUNTS_DISAGREE = Rule(
     },
     bad=b"n[1-2] 8(x3)\n",
     good=b"n[1-3] 8(x3)\n",
-    command="convert",
-    options={"from": "slurm-nodelist"},
+    **_read_as("slurm-nodelist"),
 )
 NOT_FIXED = Rule(
     code="RT228",
@@ -291,8 +284,7 @@ NOT_FIXED = Rule(
     readers={"torchrun": "starts with any number in the range, and numbers ranks anew"},
     bad=b"torchrun --nnodes 2:4 --nproc-per-node 8 --rdzv-backend c10d train.py\n",
     good=b"torchrun --nnodes 4 --nproc-per-node 8 --rdzv-backend c10d train.py\n",
-    command="convert",
-    options={"from": "torchrun"},
+    **_read_as("torchrun"),
 )
 SLOT_TWICE = Rule(
     code="RT229",
@@ -311,8 +303,7 @@ SLOT_TWICE = Rule(
     },
     bad=b"rank 0=n1 slot=0\nrank 1=n1 slot=0\n",
     good=b"rank 0=n1 slot=0\nrank 1=n1 slot=1\n",
-    command="convert",
-    options={"from": "openmpi-rankfile"},
+    **_read_as("openmpi-rankfile"),
 )
 
 RULES = (

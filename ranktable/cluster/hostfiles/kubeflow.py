@@ -14,42 +14,28 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.host_lists import MAX_HOSTS
 from ranktable.cluster.hostfiles import hostfile_rules as rules
-from ranktable.cluster.hostfiles.hostfile import Hostfile, LauncherFormat
+from ranktable.cluster.hostfiles.hostfile import Hostfile
 from ranktable.cluster.hostfiles.kubernetes_manifests import (
     MANIFEST_OPTIONS,
-    container,
-    dump_yaml,
-    equal_pods,
-    find_objects,
-    job_name,
-    known_by,
     manifest,
-    name_of,
+    manifest_format,
     pod_size,
     pods,
-    port_and_script,
     size_at,
 )
 
 if TYPE_CHECKING:
-    from ranktable.cluster.hostfiles.hostfile import WriterOptions
-    from ranktable.cluster.hostfiles.kubernetes_manifests import Fields
-    from ranktable.cluster.source_text import SourceText
+    from ranktable.cluster.hostfiles.kubernetes_manifests import Fields, NewJob
 
-PYTORCHJOB_TITLE = "a PyTorchJob"
 PYTORCHJOB_GROUP = "kubeflow.org"
 _SPECS = ("spec", "pytorchReplicaSpecs")
 _POLICY = ("spec", "elasticPolicy")
-_PYTORCHJOB_KNOWN = known_by("PyTorchJob")
+_OPTIONS = tuple(name for name in MANIFEST_OPTIONS if name != "port")
 
 
-def read_pytorchjob(source: SourceText) -> Hostfile | None:
+def read_pytorchjob(job: Fields, name: str, _: list[Fields]) -> Hostfile | None:
     """Return the pods of a PyTorchJob, the master first."""
-    try:
-        job, _ = find_objects(source, "PyTorchJob", PYTORCHJOB_GROUP)
-    except LookupError:
-        return None
-    name = name_of(job)
+    source = job.source
     found: list[Hostfile] = []
     for kind, least in (("Master", 1), ("Worker", 0)):
         if job.get(*_SPECS, kind) is None:
@@ -60,7 +46,7 @@ def read_pytorchjob(source: SourceText) -> Hostfile | None:
             continue
         names = [f"{name}-{kind.lower()}-{index}" for index in range(count)]
         size = _size(job, kind)
-        if names and (one := pods(source, job, names, size)) is not None:
+        if names and (one := pods(job, names, size)) is not None:
             found.append(one)
     _check_policy(job, sum(len(one.hosts) for one in found))
     hosts = [host for one in found for host in one.hosts]
@@ -96,54 +82,41 @@ def _check_policy(job: Fields, count: int) -> None:
         )
 
 
-def write_pytorchjob(hostfile: Hostfile, options: WriterOptions) -> str:
+def make_pytorchjob(job: NewJob) -> list[object]:
     """Return a PyTorchJob with one pod for each node; the first is the master."""
-    size = equal_pods(hostfile, PYTORCHJOB_TITLE)
-    name = job_name(options)
-    _, script = port_and_script(options)
-    workers = len(hostfile.hosts) - 1
+    workers = job.num_pods - 1
     # The operator passes torchrun's options as variables, and only to a container with
     # the name pytorch.
-    pod = {
-        "spec": {
-            "containers": [container(options, size, ["torchrun", *script], "pytorch")]
-        }
-    }
+    container = job.container(["torchrun", *job.script], "pytorch")
+    pod = {"spec": {"containers": [container]}}
     master = {"replicas": 1, "restartPolicy": "Never", "template": pod}
     specs = {"Master": master}
     if workers:
         specs["Worker"] = {**master, "replicas": workers}
-    spec = {"nprocPerNode": str(size), "pytorchReplicaSpecs": specs}
-    return dump_yaml(manifest(f"{PYTORCHJOB_GROUP}/v1", "PyTorchJob", name, spec))
+    spec = {"nprocPerNode": str(job.size), "pytorchReplicaSpecs": specs}
+    return [manifest(f"{PYTORCHJOB_GROUP}/v1", "PyTorchJob", job.name, spec)]
 
 
-PYTORCHJOB = LauncherFormat(
+PYTORCHJOB = manifest_format(
     name="pytorchjob",
-    title=PYTORCHJOB_TITLE,
+    title="a PyTorchJob",
+    kind="PyTorchJob",
+    group=PYTORCHJOB_GROUP,
     read=read_pytorchjob,
-    write=write_pytorchjob,
-    matches=_PYTORCHJOB_KNOWN.search,
-    options=tuple(name for name in MANIFEST_OPTIONS if name != "port"),
-    names_hosts=True,
+    make=make_pytorchjob,
+    options=_OPTIONS,
 )
 
 
-TRAINJOB_TITLE = "a TrainJob"
 TRAINJOB_GROUP = "trainer.kubeflow.org"
 RUNTIME = "torch-distributed"
 """The runtime that the trainer installs for torchrun."""
 
 _TRAINER = ("spec", "trainer")
-_TRAINJOB_KNOWN = known_by("TrainJob")
 
 
-def read_trainjob(source: SourceText) -> Hostfile | None:
+def read_trainjob(job: Fields, name: str, _: list[Fields]) -> Hostfile | None:
     """Return the pods of a TrainJob."""
-    try:
-        job, _ = find_objects(source, "TrainJob", TRAINJOB_GROUP)
-    except LookupError:
-        return None
-    name = name_of(job)
     job.text("spec", "runtimeRef", "name")
     count = job.integer(*_TRAINER, "numNodes", least=1) or 0
     value = job.get(*_TRAINER, "numProcPerNode")
@@ -152,32 +125,29 @@ def read_trainjob(source: SourceText) -> Hostfile | None:
         job.report(f"numNodes is more than {MAX_HOSTS}", *_TRAINER, "numNodes")
         count = 0
     names = [f"{name}-node-0-{index}.{name}" for index in range(count)]
-    return pods(source, job, names, size)
+    return pods(job, names, size)
 
 
-def write_trainjob(hostfile: Hostfile, options: WriterOptions) -> str:
+def make_trainjob(job: NewJob) -> list[object]:
     """Return a TrainJob with one pod for each node."""
-    size = equal_pods(hostfile, TRAINJOB_TITLE)
-    name = job_name(options)
-    _, script = port_and_script(options)
-    made = container(options, size, ["torchrun", *script], name)
+    made = job.container(["torchrun", *job.script], job.name)
     trainer = {
-        "numNodes": len(hostfile.hosts),
-        "numProcPerNode": size,
+        "numNodes": job.num_pods,
+        "numProcPerNode": job.size,
         **{key: made[key] for key in ("image", "command")},
     }
     if "resources" in made:
         trainer["resourcesPerNode"] = made["resources"]
     spec = {"runtimeRef": {"name": RUNTIME}, "trainer": trainer}
-    return dump_yaml(manifest(f"{TRAINJOB_GROUP}/v1alpha1", "TrainJob", name, spec))
+    return [manifest(f"{TRAINJOB_GROUP}/v1alpha1", "TrainJob", job.name, spec)]
 
 
-TRAINJOB = LauncherFormat(
+TRAINJOB = manifest_format(
     name="trainjob",
-    title=TRAINJOB_TITLE,
+    title="a TrainJob",
+    kind="TrainJob",
+    group=TRAINJOB_GROUP,
     read=read_trainjob,
-    write=write_trainjob,
-    matches=_TRAINJOB_KNOWN.search,
-    options=tuple(name for name in MANIFEST_OPTIONS if name != "port"),
-    names_hosts=True,
+    make=make_trainjob,
+    options=_OPTIONS,
 )

@@ -10,20 +10,12 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.host_lists import MAX_HOSTS
 from ranktable.cluster.hostfiles import hostfile_rules as rules
-from ranktable.cluster.hostfiles.hostfile import Hostfile, LauncherFormat
+from ranktable.cluster.hostfiles.hostfile import DEFAULT_PORT, Hostfile
 from ranktable.cluster.hostfiles.kubernetes_manifests import (
-    MANIFEST_OPTIONS,
-    container,
-    dump_yaml,
-    equal_pods,
-    find_objects,
-    job_name,
-    known_by,
     manifest,
-    name_of,
+    manifest_format,
     pod_size,
     pods,
-    port_and_script,
 )
 from ranktable.cluster.hostfiles.torchrun import agent_arguments
 from ranktable.schema.diagnostic import quoted
@@ -31,23 +23,14 @@ from ranktable.schema.diagnostic import quoted
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ranktable.cluster.hostfiles.hostfile import WriterOptions
-    from ranktable.cluster.hostfiles.kubernetes_manifests import Fields
-    from ranktable.cluster.source_text import SourceText
+    from ranktable.cluster.hostfiles.kubernetes_manifests import Fields, NewJob
 
-JOB_TITLE = "an Indexed Job"
 POD = ("spec", "template", "spec")
-_JOB_KNOWN = known_by("Job")
 _LABELS = ("job-name", "batch.kubernetes.io/job-name")
 
 
-def read_job(source: SourceText) -> Hostfile | None:
+def read_job(job: Fields, name: str, documents: list[Fields]) -> Hostfile | None:
     """Return the pods of an Indexed Job, with the names that its Service gives them."""
-    try:
-        job, documents = find_objects(source, "Job", "batch")
-    except LookupError:
-        return None
-    name = name_of(job)
     count = pod_count(job, "spec")
     job.fixed("Indexed", "spec", "completionMode", why="without it a pod has no index")
     subdomain = job.text(*POD, "subdomain")
@@ -55,7 +38,7 @@ def read_job(source: SourceText) -> Hostfile | None:
     if subdomain is not None:
         _check_service(job, documents, name, subdomain)
     names = [f"{name}-{index}.{subdomain}" for index in range(count or 0)]
-    return pods(source, job, names, size)
+    return pods(job, names, size)
 
 
 def pod_count(fields: Fields, *spec: str | int) -> int | None:
@@ -108,36 +91,32 @@ def _check_service(
             )
 
 
-def write_job(hostfile: Hostfile, options: WriterOptions) -> str:
+def make_job(job: NewJob) -> list[object]:
     """Return a Service and an Indexed Job with one pod for each node."""
-    size = equal_pods(hostfile, JOB_TITLE)
-    name = job_name(options)
-    pod = _pod(hostfile, options, size, f"{name}-0.{name}")
+    name = job.name
+    pod = _pod(job, f"{name}-0.{name}")
     headless = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
         "selector": {"job-name": name},
     }
     service = manifest("v1", "Service", name, headless)
-    indexed = _indexed(len(hostfile.hosts), {"subdomain": name, **pod})
-    return dump_yaml(service, manifest("batch/v1", "Job", name, indexed))
+    indexed = _indexed(job.num_pods, {"subdomain": name, **pod})
+    return [service, manifest("batch/v1", "Job", name, indexed)]
 
 
-def _pod(
-    hostfile: Hostfile, options: WriterOptions, size: int, master: str
-) -> dict[str, object]:
+def _pod(job: NewJob, master: str) -> dict[str, object]:
     """Return the spec of every pod: a torchrun that connects to the first pod."""
-    port, script = port_and_script(options)
     arguments = agent_arguments(
         # Kubernetes replaces the variable here; no shell is needed.
         node_rank="$(JOB_COMPLETION_INDEX)",
-        num_nodes=len(hostfile.hosts),
-        num_processes=size,
+        num_nodes=job.num_pods,
+        num_processes=job.size,
         master_addr=master,
-        master_port=port,
-        script=script,
+        master_port=job.options.port or DEFAULT_PORT,
+        script=job.script,
     )
-    made = container(options, size, ["torchrun", *arguments], job_name(options))
+    made = job.container(["torchrun", *arguments], job.name)
     return {"restartPolicy": "Never", "containers": [made]}
 
 
@@ -152,30 +131,22 @@ def _indexed(count: int, pod: dict[str, object]) -> dict[str, object]:
     }
 
 
-KUBERNETES_JOB = LauncherFormat(
+KUBERNETES_JOB = manifest_format(
     name="kubernetes-job",
-    title=JOB_TITLE,
+    title="an Indexed Job",
+    kind="Job",
+    group="batch",
     read=read_job,
-    write=write_job,
-    matches=_JOB_KNOWN.search,
-    options=MANIFEST_OPTIONS,
-    names_hosts=True,
+    make=make_job,
 )
 
 
-JOBSET_TITLE = "a JobSet"
 GROUP = "jobset.x-k8s.io"
 _JOBS = ("spec", "replicatedJobs")
-_JOBSET_KNOWN = known_by("JobSet")
 
 
-def read_jobset(source: SourceText) -> Hostfile | None:
+def read_jobset(jobset: Fields, name: str, _: list[Fields]) -> Hostfile | None:
     """Return the pods of a JobSet, job after job."""
-    try:
-        jobset, _ = find_objects(source, "JobSet", GROUP)
-    except LookupError:
-        return None
-    name = name_of(jobset)
     subdomain = jobset.text("spec", "network", "subdomain", default=name)
     if jobset.get("spec", "network", "enableDNSHostnames") is False:
         path = ("spec", "network", "enableDNSHostnames")
@@ -186,16 +157,14 @@ def read_jobset(source: SourceText) -> Hostfile | None:
         return None
     found: list[Hostfile] = []
     for place in range(len(jobs)):
-        one = _read_job(source, jobset, place, f"{name}-{{}}.{subdomain}")
+        one = _read_job(jobset, place, f"{name}-{{}}.{subdomain}")
         if one is None:
             return None
         found.append(one)
     return Hostfile(hosts=tuple(host for one in found for host in one.hosts))
 
 
-def _read_job(
-    source: SourceText, jobset: Fields, place: int, pattern: str
-) -> Hostfile | None:
+def _read_job(jobset: Fields, place: int, pattern: str) -> Hostfile | None:
     path = (*_JOBS, place)
     job = jobset.text(*path, "name")
     replicas = jobset.integer(*path, "replicas", least=1, default=1)
@@ -204,7 +173,8 @@ def _read_job(
     if jobset.get(*mode) is not None:  # JobSet's own default is Indexed
         jobset.fixed("Indexed", *mode, why="without it a pod has no index")
     size = pod_size(jobset, *path, "template", "spec", "template")
-    if job is None or replicas is None or count is None or not source.is_sound:
+    is_sound = jobset.source.is_sound
+    if job is None or replicas is None or count is None or not is_sound:
         return None
     if replicas * count > MAX_HOSTS:
         jobset.report(f"this is more than {MAX_HOSTS} pods", *path, "replicas")
@@ -214,29 +184,26 @@ def _read_job(
         for replica in range(replicas)
         for index in range(count)
     ]
-    return pods(source, jobset, names, size)
+    return pods(jobset, names, size)
 
 
-def write_jobset(hostfile: Hostfile, options: WriterOptions) -> str:
+def make_jobset(job: NewJob) -> list[object]:
     """Return a JobSet of one job with one pod for each node."""
-    size = equal_pods(hostfile, JOBSET_TITLE)
-    name = job_name(options)
-    pod = _pod(hostfile, options, size, f"{name}-node-0-0.{name}")
-    job = _indexed(len(hostfile.hosts), pod)
-    replicated = {"name": "node", "replicas": 1, "template": {"spec": job}}
+    name = job.name
+    indexed = _indexed(job.num_pods, _pod(job, f"{name}-node-0-0.{name}"))
+    replicated = {"name": "node", "replicas": 1, "template": {"spec": indexed}}
     spec = {
         "network": {"enableDNSHostnames": True, "subdomain": name},
         "replicatedJobs": [replicated],
     }
-    return dump_yaml(manifest(f"{GROUP}/v1alpha2", "JobSet", name, spec))
+    return [manifest(f"{GROUP}/v1alpha2", "JobSet", name, spec)]
 
 
-JOBSET = LauncherFormat(
+JOBSET = manifest_format(
     name="jobset",
-    title=JOBSET_TITLE,
+    title="a JobSet",
+    kind="JobSet",
+    group=GROUP,
     read=read_jobset,
-    write=write_jobset,
-    matches=_JOBSET_KNOWN.search,
-    options=MANIFEST_OPTIONS,
-    names_hosts=True,
+    make=make_jobset,
 )

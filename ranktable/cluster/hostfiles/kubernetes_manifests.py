@@ -13,9 +13,9 @@ from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.host_lists import MAX_HOSTS
 from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.cluster.hostfiles.hostfile import (
-    DEFAULT_PORT,
     Host,
     Hostfile,
+    LauncherFormat,
     even_size,
     refuse_interleaved,
     script_words,
@@ -24,12 +24,12 @@ from ranktable.cluster.hostfiles.torchrun import SIZES_OF_THE_HOST
 from ranktable.cluster.source_text import MAX_SLOTS
 from ranktable.schema.diagnostic import Finding, quoted
 from ranktable.schema.document import Document
-from ranktable.schema.json_parser import find_too_deep, parse
+from ranktable.schema.json_parser import parse
 from ranktable.schema.rules.syntax import TOO_MANY
 from ranktable.schema.yaml_parser import parse_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ranktable.cluster.hostfiles.hostfile import WriterOptions
     from ranktable.cluster.source_text import SourceText
@@ -113,7 +113,7 @@ def documents_in(source: SourceText) -> list[Fields]:
     """Return the documents of a YAML or JSON text that are mappings."""
     found: list[Fields] = []
     if _JSON.match(source.text):
-        parsed = _parsed(source)
+        parsed = parse(source.text, source.quota)
         if isinstance(parsed, Finding):
             source.add((parsed,))
             return []
@@ -130,17 +130,6 @@ def documents_in(source: SourceText) -> list[Fields]:
         if not isinstance(fields.data, dict):
             fields.report("the document is not a mapping of names to values")
     return [fields for fields in found if isinstance(fields.data, dict)]
-
-
-def _parsed(source: SourceText) -> tuple[object, list[Finding]] | Finding:
-    """Return the data of a JSON text, or the reason why there is none."""
-    try:
-        return parse(source.text, source.quota)
-    except RecursionError:
-        finding = find_too_deep(source.text)
-        if finding is None:
-            raise  # the stack of the caller is the reason
-        return finding
 
 
 def dump_yaml(*documents: object) -> str:
@@ -188,38 +177,123 @@ _RESOURCE = re.compile(r"(?=.{1,63}\Z)[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _MAX_NAME = _MAX_LABEL - len("-node-0-1048575")
 
 
-def known_by(kind: str) -> re.Pattern[str]:
-    """Return a pattern that matches manifests of a kind."""
-    return re.compile(
-        rf"^[{{ \t,]*\"?kind\"?:[ \t]*\"?{kind}\"?[ \t]*(?:#.*|,|}})?$", re.MULTILINE
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A job that is written as manifests; every pod has the same template.
+
+    Attributes:
+        name: Its name.
+        num_pods: Number of pods, one for each node.
+        size: Number of processes of a pod.
+        options: Port, script, image and resource.
+    """
+
+    name: str
+    num_pods: int
+    size: int
+    options: WriterOptions
+
+    @property
+    def script(self) -> list[str]:
+        """The script and its arguments."""
+        return script_words(self.options.script)
+
+    def container(self, command: Sequence[str], name: str) -> dict[str, object]:
+        """Return the container of every pod.
+
+        Raises:
+            ArgumentError: There is no image, or Kubernetes would refuse it or the
+                resource.
+        """
+        options = self.options
+        if options.image is None:
+            raise ArgumentError(
+                "a container needs an image", hint="name it: --image registry/image:tag"
+            )
+        if not _IMAGE.fullmatch(options.image):
+            raise ArgumentError(
+                f"--image {quoted(options.image)} is not the name of an image",
+                hint="write, for example, --image registry/image:tag",
+            )
+        made: dict[str, object] = {
+            "name": name,
+            "image": options.image,
+            "command": list(command),
+        }
+        if options.resource is not None:
+            made["resources"] = {"limits": {_extended(options.resource): self.size}}
+        return made
+
+
+def manifest_format(  # noqa: PLR0913 - the parts of a format, by name
+    *,
+    name: str,
+    title: str,
+    kind: str,
+    group: str,
+    read: Callable[[Fields, str, list[Fields]], Hostfile | None],
+    make: Callable[[NewJob], Sequence[object]],
+    options: tuple[str, ...] = MANIFEST_OPTIONS,
+) -> LauncherFormat:
+    """Return a format of files with one object of a kind.
+
+    Args:
+        name: Its name on the command line.
+        title: A name for people, with an article.
+        kind: The kind.
+        group: The group of its version.
+        read: Returns the hosts, given the object, its name and all objects of the file.
+        make: Returns the objects of a new file.
+        options: Names of the options that the writer uses.
+    """
+
+    def read_hosts(source: SourceText) -> Hostfile | None:
+        documents = documents_in(source)
+        found = _only_object(source, documents, kind, group)
+        return None if found is None else read(found, _name_of(found), documents)
+
+    def write(hostfile: Hostfile, options: WriterOptions) -> str:
+        refuse_interleaved(hostfile, title)
+        job = NewJob(
+            size=even_size(hostfile, title),
+            name=_new_name(options),
+            num_pods=len(hostfile.hosts),
+            options=options,
+        )
+        return dump_yaml(*make(job))
+
+    known = rf"^[{{ \t,]*\"?kind\"?:[ \t]*\"?{kind}\"?[ \t]*(?:#.*|,|}})?$"
+    return LauncherFormat(
+        name=name,
+        title=title,
+        read=read_hosts,
+        write=write,
+        matches=re.compile(known, re.MULTILINE).search,
+        options=options,
+        names_hosts=True,
     )
 
 
-def find_objects(
-    source: SourceText, kind: str, group: str
-) -> tuple[Fields, list[Fields]]:
-    """Return the only object of a kind, and all objects of the file.
-
-    Raises:
-        LookupError: There is none, or several; this has been reported.
-    """
-    documents = documents_in(source)
+def _only_object(
+    source: SourceText, documents: Sequence[Fields], kind: str, group: str
+) -> Fields | None:
+    """Return the only object of a kind, None after reporting that there is none."""
     found = [fields for fields in documents if fields.get("kind") == kind]
     if not found:
         if source.is_sound:
             message = f"the file has no object of the kind {kind}"
             source.report(rules.NO_HOSTS, None, message)
-        raise LookupError(kind)
+        return None
     for more in found[1:]:
         more.report(f"the file has a second {kind}", "kind")
     version = found[0].text("apiVersion")
     if version is not None and not version.startswith(f"{group}/"):
         message = f"apiVersion is {quoted(version)}; a {kind} is of {group}"
         found[0].report(message, "apiVersion")
-    return found[0], documents
+    return found[0]
 
 
-def name_of(fields: Fields) -> str:
+def _name_of(fields: Fields) -> str:
     """Return the name of an object, or an empty text after reporting an error."""
     name = fields.text("metadata", "name") or ""
     if name and not (_LABEL.fullmatch(name) and len(name) <= _MAX_LABEL):
@@ -229,10 +303,9 @@ def name_of(fields: Fields) -> str:
     return name
 
 
-def pods(
-    source: SourceText, fields: Fields, names: Sequence[str], slots: int | None
-) -> Hostfile | None:
+def pods(fields: Fields, names: Sequence[str], slots: int | None) -> Hostfile | None:
     """Return the pods of an object, None after reporting errors."""
+    source = fields.source
     if source.is_sound and (
         len(names) > MAX_HOSTS or len(names) * (slots or 0) > MAX_SLOTS
     ):
@@ -244,7 +317,7 @@ def pods(
     return Hostfile(hosts=tuple(Host(name=name, slots=slots) for name in names))
 
 
-def job_name(options: WriterOptions) -> str:
+def _new_name(options: WriterOptions) -> str:
     """Return the name of a new job.
 
     Raises:
@@ -257,43 +330,6 @@ def job_name(options: WriterOptions) -> str:
             hint=f"write lower-case letters, digits and hyphens, at most {_MAX_NAME}",
         )
     return name
-
-
-def equal_pods(hostfile: Hostfile, title: str) -> int:
-    """Return the number of processes of every pod.
-
-    Raises:
-        ArgumentError: The nodes differ, but pods of one template have the same number.
-    """
-    refuse_interleaved(hostfile, title)
-    return even_size(hostfile, title)
-
-
-def container(
-    options: WriterOptions, size: int, command: Sequence[str], name: str
-) -> dict[str, object]:
-    """Return the container of every pod.
-
-    Raises:
-        ArgumentError: There is no image, or Kubernetes would refuse it or the resource.
-    """
-    if options.image is None:
-        raise ArgumentError(
-            "a container needs an image", hint="name it: --image registry/image:tag"
-        )
-    if not _IMAGE.fullmatch(options.image):
-        raise ArgumentError(
-            f"--image {quoted(options.image)} is not the name of an image",
-            hint="write, for example, --image registry/image:tag",
-        )
-    made: dict[str, object] = {
-        "name": name,
-        "image": options.image,
-        "command": list(command),
-    }
-    if options.resource is not None:
-        made["resources"] = {"limits": {_extended(options.resource): size}}
-    return made
 
 
 def _extended(resource: str) -> str:
@@ -311,11 +347,6 @@ def _extended(resource: str) -> str:
             hint="write it with the domain of its vendor: --resource vendor.com/chip",
         )
     return resource
-
-
-def port_and_script(options: WriterOptions) -> tuple[int, list[str]]:
-    """Return the port of the rendezvous, and the command line of the pods."""
-    return options.port or DEFAULT_PORT, script_words(options.script)
 
 
 _OPTIONS = ("--nproc-per-node", "--nproc_per_node")

@@ -18,7 +18,7 @@ from ranktable.schema.diagnostic import (
     Rule,
     Severity,
     counted,
-    folded,
+    named_ranks,
     printable,
     quoted,
 )
@@ -228,7 +228,7 @@ def _report_clash(
     findings.report(
         RANK_CLASH,
         _rank_at(node, clashes[0]),
-        f"{_named(ranks)} {verb} also in {first.origin(node)}",
+        f"{named_ranks(ranks)} {verb} also in {first.origin(node)}",
         hint="--renumber counts the ranks anew, in the order of the nodes",
         related=(_rank_at(first, first_index, label="first use"),),
     )
@@ -243,14 +243,10 @@ def _check_gaps(owners: Owners, findings: FileFindings) -> None:
     findings.report(
         MISSING_RANKS,
         _rank_at(*owners[beyond]),
-        f"no file has {_named(free)}: {counted(size, 'device')} need the ranks 0 to "
-        f"{size - 1}",
+        f"no file has {named_ranks(free)}: {counted(size, 'device')} need the ranks "
+        f"0 to {size - 1}",
         hint="give the file that is missing, or count anew with --renumber",
     )
-
-
-def _named(ranks: list[int]) -> str:
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"the ranks {folded(ranks)}"
 
 
 def _rank_at(node: FileNode, index: int, label: str | None = None) -> FileSpan:

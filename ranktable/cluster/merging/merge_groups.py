@@ -18,6 +18,7 @@ from ranktable.cluster.merging.merge_nodes import (
     host_key,
     in_order,
     judged,
+    node_of_table,
     numbered,
 )
 from ranktable.cluster.tables_of_groups import SERVERS, server_with_ranks
@@ -104,16 +105,9 @@ def _groups_of(
             name = str(data["group_id"])
             group = groups.setdefault(name, _Group(name))
             group.parts.append((file, (KEY, place), data))
-        for node, (index, start, end) in zip(table.nodes, source.nodes(), strict=True):
-            ranks: Any = source.ranks
-            found = FileNode(
-                node=node,
-                file=file,
-                file_name=findings.files[file].file,
-                source=source,
-                index=index,
-                places=sorted(range(start, end), key=ranks.__getitem__),
-            )
+        file_name = findings.files[file].file
+        for index, node in enumerate(table.nodes):
+            found = node_of_table(node, index, source, file, file_name)
             groups[str(node.group)].nodes.append(found)
     return sorted(groups.values(), key=lambda group: host_key(group.name))
 

@@ -25,6 +25,7 @@ from ranktable.cluster.merging.merge_nodes import (
     Merged,
     Order,
     merge_nodes,
+    node_of_table,
 )
 from ranktable.cluster.probes.read_probes import read_probes
 from ranktable.cluster.splitting import without_job
@@ -144,22 +145,10 @@ def _nodes_of(
 ) -> Iterator[FileNode]:
     """Yield the nodes of a table, with the places of each node and its devices."""
     ranks: Any = columns.ranks
-    found = {}
-    for index, start, end in columns.nodes():
-        places: Sequence[int] = range(start, end)
-        if not columns.format.keeps_file_order:
-            places = sorted(places, key=ranks.__getitem__)
-        found[ranks[places[0]]] = index, places
+    index_of = {min(ranks[start:end]): at for at, start, end in columns.nodes()}
     for node in table.nodes:
-        index, places = found[node.devices[0].rank]
-        yield FileNode(
-            node=node,
-            file=file,
-            file_name=file_name,
-            source=columns,
-            index=index,
-            places=places,
-        )
+        index = index_of[min(device.rank for device in node.devices)]
+        yield node_of_table(node, index, columns, file, file_name)
 
 
 def _joined_groups(

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -132,6 +132,25 @@ class FileNode:
             node=structs.replace(self.node, devices=tuple(counted_anew)),
             places=[self.places[at] for at in order] if self.places else (),
         )
+
+
+def node_of_table(
+    node: Node, index: int, columns: Columns, file: int, file_name: str
+) -> FileNode:
+    """Return a node of a table, with its index in the columns of its file."""
+    start, end = columns.starts[index : index + 2]
+    places: Sequence[int] = range(start, end)
+    if not columns.format.keeps_file_order:
+        ranks: Any = columns.ranks
+        places = sorted(places, key=ranks.__getitem__)
+    return FileNode(
+        node=node,
+        file=file,
+        file_name=file_name,
+        source=columns,
+        index=index,
+        places=places,
+    )
 
 
 def host_key(host: str) -> HostKey:

@@ -6,15 +6,15 @@ import re
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.cluster.source_text import SourceText
-from ranktable.schema.diagnostic import Finding, Quota, Report, make_report
+from ranktable.cluster.source_text import read_source
 from ranktable.schema.json_parser import decode
-from ranktable.schema.rules.syntax import TOO_LARGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ranktable.cluster.source_text import SourceText
     from ranktable.layout.boundaries import Hierarchy
+    from ranktable.schema.diagnostic import Report
 
 MAX_SIZE_BYTES = 8 * 1024 * 1024
 """A line for each of 100,000 hosts is 3 MB; as YAML this is read in seconds."""
@@ -90,35 +90,17 @@ def read_topology(
     data: bytes, *, file: str, limit: int | None = DEFAULT_LIMIT
 ) -> tuple[Report, Hierarchy | None]:
     """Return the findings in a topology, and its levels if there is no error."""
-    quota = Quota(limit)
-    decoded: Finding | tuple[str, list[Finding]] = (
-        decode(data)
-        if len(data) <= _most_bytes(data)
-        else TOO_LARGE.finding(
-            None, f"the file is larger than {_most_bytes(data)} bytes"
-        )
-    )
-    if isinstance(decoded, Finding):
-        shown = data.decode("utf-8", "replace") if decoded.span else None
-        name = TOPOLOGY_FORMATS[-1].name
-        report = make_report(
-            [decoded], file=file, text=shown, format_name=name, quota=quota
-        )
-        return report, None
-    text, found = decoded
+    # The limit is larger for JSON, which is read faster.
+    most_bytes = MAX_JSON_BYTES if data[:1] == b"{" else MAX_SIZE_BYTES
+    decoded = decode(data) if len(data) <= most_bytes else None
+    text = decoded[0] if isinstance(decoded, tuple) else ""
     kind = next(kind for kind in TOPOLOGY_FORMATS if kind.is_known_by(text))
-    source = SourceText(text, quota)
-    hierarchy = None if source.refuse_long() else kind.read(source)
-    report = make_report(
-        [*found, *source.found],
+    report, hierarchy, _ = read_source(
+        data,
+        kind.read,
         file=file,
-        text=text,
-        format_name=kind.name,
-        quota=quota,
+        name=kind.name,
+        limit=limit,
+        max_size_bytes=most_bytes,
     )
-    return report, hierarchy if report.ok else None
-
-
-def _most_bytes(data: bytes) -> int:
-    """Return the size limit: larger for JSON, which is read faster."""
-    return MAX_JSON_BYTES if data[:1] == b"{" else MAX_SIZE_BYTES
+    return report, hierarchy

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ranktable.schema.format import Kind, NotExpressibleError
-from ranktable.schema.formats.recognition import is_gaudi
-from ranktable.schema.record import Record, RecordFormat, integer, list_of, text
+from ranktable.schema.format import NotExpressibleError
+from ranktable.schema.record import Record, RecordFormat, address, integer, list_of
 from ranktable.schema.record_reader import RecordReader, text_of
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 PORT = 53_432
 MAX_RANKS = 65_536
-_ADDRESS = text("address", "Address", "IP address.", "10.20.0.5", kind=Kind.ADDRESS)
+_ADDRESS = address("address", "Address", "IP address.")
 TABLE = Record(
     name="table",
     title="HCL configuration",
@@ -42,21 +41,20 @@ TABLE = Record(
 
 def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
     """Put the ranks into columns; device_id is the index among the ranks of a host."""
-    reader.begin()
     listed, count = data.get("HCL_RANKS"), data.get("HCL_COUNT")
     if isinstance(listed, list):
         hosts: dict[str | None, list[int]] = {}
-        for rank, address in enumerate(listed):
-            hosts.setdefault(text_of(address), []).append(rank)
-        for host, ranks in hosts.items():
-            reader.add_node(("HCL_RANKS", ranks[0]), host)
+        for rank, host in enumerate(listed):
+            hosts.setdefault(text_of(host), []).append(rank)
+        for name, ranks in hosts.items():
+            reader.add_node(("HCL_RANKS", ranks[0]), name)
             for chip, rank in enumerate(ranks):
                 path = ("HCL_RANKS", rank)
-                reader.add_device(path, rank=rank, device_id=chip)
+                reader.add_device(path, {}, rank=rank, device_id=chip)
     elif type(count) is int and 0 < count <= MAX_RANKS:
         reader.add_node(("HCL_COUNT",), None)
         for rank in range(count):
-            reader.add_device(("HCL_COUNT",), rank=rank, device_id=rank)
+            reader.add_device(("HCL_COUNT",), {}, rank=rank, device_id=rank)
 
 
 def make(table: RankTable) -> dict[str, object]:
@@ -84,7 +82,5 @@ FORMAT = RecordFormat(
     make=make,
     has_written_ranks=False,
     nodes=TABLE.members[-1],
-    matches=is_gaudi,
     rules=(),
-    example=TABLE.example,  # type: ignore[arg-type]
 )

@@ -157,10 +157,7 @@ DEVICE_FIELDS = (
     ),
 )
 RULES = (
-    ranks.RANK_GAP,
-    ranks.DUPLICATE_RANK,
-    ranks.NEGATIVE_RANK,
-    ranks.NOT_FROM_ZERO,
+    *ranks.EACH_RANK_ONCE,
     nodes.DUPLICATE_CHIP,
     nodes.NO_SUCH_CHIP,
     nodes.WRONG_COUNT,

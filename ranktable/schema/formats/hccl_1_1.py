@@ -8,9 +8,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ranktable.schema.columns import place_name
-from ranktable.schema.format import Kind, NotExpressibleError, Role, plain_number
-from ranktable.schema.formats.recognition import is_hccl_1_1
-from ranktable.schema.record import Record, RecordFormat, list_of, text
+from ranktable.schema.format import NotExpressibleError, Role, plain_number
+from ranktable.schema.record import (
+    Record,
+    RecordFormat,
+    address,
+    filled_list,
+    numeral,
+    text,
+    version,
+    written_device,
+)
 from ranktable.schema.record_reader import RecordReader, objects, text_of
 from ranktable.schema.rules import hccl, hccl_chips, nodes, ranks, shape
 
@@ -26,110 +34,72 @@ SUB_VERSION = "heterog_sub_version"
 _A3_KEYS = ("device_id", "port", "rank_ip", "sdid")
 _MAX_NAME, _MAX_PORT = 127, 65_535
 
+GLOBAL_RANK = numeral(
+    "rank_id", "Global rank", "0 to world_size - 1.", role=Role.RANK, is_required=True
+)
+STATUS = text(
+    "status",
+    "Status",
+    "HCCL waits for 'completed', half an hour by default.",
+    "completed",
+    is_required=True,
+)
 _RANK = Record(
     name="rank",
     title="Rank",
     description="One process and its chip.",
     example={"rank_id": "0", "device_id": "0", "rank_ip": "10.20.0.5", "port": "0"},
     members=(
-        text(
-            "rank_id",
-            "Global rank",
-            "0 to world_size - 1.",
-            "0",
-            kind=Kind.NUMERAL,
-            role=Role.RANK,
-            is_required=True,
-        ),
-        text(
+        GLOBAL_RANK,
+        numeral(
             "device_id",
             "Chip",
             "Physical index of the chip; -1, or no key, is a process of the host.",
-            "0",
-            kind=Kind.NUMERAL,
             role=Role.DEVICE_ID,
             minimum=HOST_PROCESS,
         ),
-        text(
+        address(
             "rank_ip",
             "Address",
             "IP address of the rank; node_addr by default.",
-            "10.20.0.5",
-            kind=Kind.ADDRESS,
             role=Role.ADDRESS,
             has_blanks=True,
         ),
-        text(
+        numeral(
             "port",
             "Port",
             "0, or no key, is HCCL_IF_BASE_PORT plus the local rank.",
             "60100",
-            kind=Kind.NUMERAL,
             minimum=0,
             maximum=_MAX_PORT,
         ),
-        text(
-            "host_ip",
-            "Address of the host",
-            "Of all ranks, or of none.",
-            "10.20.0.5",
-            kind=Kind.ADDRESS,
-        ),
+        address("host_ip", "Address of the host", "Of all ranks, or of none."),
         text("sdid", "Chip in its super pod", "On A3.", "33554432"),
-        text(
-            "bind_device_id",
-            "Chip of a process of the host",
-            "On A3.",
-            "0",
-            kind=Kind.NUMERAL,
-            minimum=0,
-        ),
+        numeral("bind_device_id", "Chip of a process of the host", "On A3.", minimum=0),
     ),
 )
 _NODE = Record(
     name="node",
     title="Node",
     description="One host and its ranks.",
-    example={"node_addr": "10.20.0.5", "ranks": [_RANK.example]},
     members=(
-        text(
+        address(
             "node_addr",
             "Host",
             "IP address of the host, once in the table.",
-            "10.20.0.5",
-            kind=Kind.ADDRESS,
             role=Role.HOST,
             is_required=True,
         ),
-        list_of("ranks", _RANK, "Ranks", "Its ranks.", is_required=True, minimum=1),
+        filled_list("ranks", _RANK, "Ranks", "Its ranks."),
     ),
 )
 TABLE = Record(
     name="table",
     title="Heterogeneous table",
     description="The ranks of a job.",
-    example={
-        "version": "1.1",
-        "status": "completed",
-        "collective_id": "job-0",
-        "node_list": [_NODE.example],
-    },
     members=(
-        text(
-            "version",
-            "Version",
-            "Version of the format.",
-            role=Role.VERSION,
-            is_required=True,
-            values=("1.1",),
-        ),
-        text(
-            "status",
-            "Status",
-            "HCCL waits for 'completed', half an hour by default.",
-            "completed",
-            is_required=True,
-        ),
+        version("1.1"),
+        STATUS,
         text(
             COLLECTIVE_ID,
             "Job",
@@ -141,14 +111,13 @@ TABLE = Record(
         ),
         text("mode", "Mode", "How ranks connect.", values=("tcp", "rdma")),
         text(SUB_VERSION, "Variant", "1.2 is the form of A3.", values=("1.2",)),
-        list_of("node_list", _NODE, "Nodes", "The hosts.", is_required=True, minimum=1),
+        filled_list("node_list", _NODE, "Nodes", "The hosts."),
     ),
 )
 
 
 def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
     """Put nodes and ranks into columns; a rank on a host has the device_id -1."""
-    reader.begin()
     found: list[tuple[Path, dict[str, Any]]] = []
     for index, node in objects(data.get("node_list")):
         path: Path = ("node_list", index)
@@ -158,12 +127,7 @@ def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
         for place, rank in objects(node.get("ranks")):
             at = (*path, "ranks", place)
             chip = rank.get("device_id", HOST_PROCESS)
-            reader.add_device(
-                at,
-                rank=rank.get("rank_id"),
-                device_id=chip,
-                address=rank.get("rank_ip"),
-            )
+            reader.add_device(at, rank, device_id=chip)
             found.append((at, rank))
             _judge_chip(reader, at, reader.number(chip), used)
     _judge_host_addresses(reader, found)
@@ -209,12 +173,10 @@ def _judge_a3(reader: RecordReader, path: Path, rank: dict[str, Any]) -> None:
 
 def _written(device: Device) -> dict[str, object]:
     """Return the plain data of a rank; a rank on a host is written as it was read."""
-    members: dict[str, object] = {"rank_id": str(device.rank)}
-    if device.device_id != HOST_PROCESS:
-        members["device_id"] = str(device.device_id)
-    if device.address:
-        members["rank_ip"] = device.address
-    return {**members, **device.extra}
+    is_on_host = device.device_id == HOST_PROCESS
+    but = Role.DEVICE_ID if is_on_host else None
+    fields = (field for field in _RANK.members if field.role is not but)
+    return written_device(fields, device)
 
 
 def make(table: RankTable) -> dict[str, object]:
@@ -250,17 +212,12 @@ FORMAT = RecordFormat(
     table_fields=TABLE.members,
     node_fields=_NODE.members[:1],
     device_fields=_RANK.members,
-    matches=is_hccl_1_1,
     rules=(
-        ranks.RANK_GAP,
-        ranks.DUPLICATE_RANK,
-        ranks.NEGATIVE_RANK,
-        ranks.NOT_FROM_ZERO,
+        *ranks.EACH_RANK_ONCE,
         nodes.DUPLICATE_HOST,
         hccl.NOT_COMPLETED,
         hccl_chips.WRONG_GENERATION,
     ),
     keeps_last_key=True,
     reads_leading_digits=True,
-    example=TABLE.example,  # type: ignore[arg-type]
 )

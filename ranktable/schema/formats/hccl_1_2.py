@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ranktable.schema.format import Field, Format, Kind
+from ranktable.schema.format import Field, Kind
 from ranktable.schema.formats import hccl_1_0 as hccl
 from ranktable.schema.rules import hccl_pods
 
@@ -48,21 +48,16 @@ SUPER_POD_LIST = Field(
     ),
 )
 
-FORMAT = Format(
+FORMAT = replace(
+    hccl.FORMAT,
     name="hccl-1.2",
     title="HCCL rank table 1.2 (server_list, super_pod_list)",
     description="Which chip each rank of a job on Ascend's super pods runs on.",
-    nodes=hccl.NODES,
-    devices=hccl.DEVICES,
     table_fields=(
         replace(hccl.VERSION, values=("1.2",)),
         *hccl.TABLE_FIELDS,
         SUPER_POD_LIST,
     ),
-    node_fields=hccl.NODE_FIELDS,
-    device_fields=hccl.DEVICE_FIELDS,
-    node_title="Server",
-    most_chips=32,  # of 310P; A2 and A3 have 16, and 910 has 8
     matches=lambda document: (
         hccl.is_hccl(document)
         and (
@@ -71,11 +66,6 @@ FORMAT = Format(
         )
     ),
     rules=(*hccl.RULES, *hccl_pods.RULES_OF_1_2),
-    keeps_file_order=False,
-    has_blank_addresses=True,
-    has_other_keys=True,
-    reads_leading_digits=True,
-    keeps_last_key=True,
     example={
         **hccl.FORMAT.example,
         "version": "1.2",

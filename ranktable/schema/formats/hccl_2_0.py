@@ -32,9 +32,13 @@ from ranktable.schema.record import (
     Member,
     Record,
     RecordFormat,
+    filled_list,
     integer,
+    list_of,
     text,
     type_of,
+    version,
+    written_device,
 )
 from ranktable.schema.record_reader import RecordReader
 from ranktable.schema.rules import hccl_2_0 as rules
@@ -77,26 +81,14 @@ ADDRESS = Record(
             minimum=1,
             maximum=256,
         ),
-        Member(
-            key="ports",
-            kind=Kind.LIST,
-            is_required=True,
-            each=_PORT,
-            minimum=1,
-            maximum=16,
-            title="Ports",
-            description="Each as die/port.",
-            examples=(["0/4"],),
-        ),
+        filled_list("ports", _PORT, "Ports", "Each as die/port.", maximum=16),
         text("plane_id", "Plane", "Plane of the network.", "0", maximum=1024),
-        Member(
-            key="backup_addr",
-            kind=Kind.LIST,
-            each=_BACKUP,
+        list_of(
+            "backup_addr",
+            _BACKUP,
+            "Other addresses",
+            "IP addresses that stand in.",
             maximum=16,
-            title="Other addresses",
-            description="IP addresses that stand in.",
-            examples=(["10.20.0.6"],),
         ),
     ),
 )
@@ -139,16 +131,13 @@ LEVEL = Record(
             description="Whether PCIe stands in.",
             examples=(True,),
         ),
-        Member(
-            key="rank_addr_list",
-            kind=Kind.LIST,
+        list_of(
+            "rank_addr_list",
+            ADDRESS,
+            "Addresses",
+            "Addresses in this layer; operators write none where they know none.",
             is_required=True,
-            each=ADDRESS,
             maximum=24,
-            title="Addresses",
-            description="Addresses in this layer; operators write none where they know "
-            "none.",
-            examples=([_ADDRESS_EXAMPLE],),
         ),
     ),
 )
@@ -206,15 +195,13 @@ RANK = Record(
         ),
         integer("device_port", 65_535, "Port of the device", "16666.", minimum=1),
         integer("host_port", 65_535, "Port of the host", "16666.", minimum=1),
-        Member(
-            key="level_list",
-            kind=Kind.LIST,
+        list_of(
+            "level_list",
+            LEVEL,
+            "Layers",
+            "Layers of the network, from the inside outwards.",
             is_required=True,
-            each=LEVEL,
             maximum=8,
-            title="Layers",
-            description="Layers of the network, from the inside outwards.",
-            examples=([_LEVEL_EXAMPLE],),
         ),
         Member(
             key="control_plane",
@@ -226,25 +213,10 @@ RANK = Record(
         ),
     ),
 )
-RANK_LIST = Member(
-    key=KEY,
-    kind=Kind.LIST,
-    is_required=True,
-    each=RANK,
-    minimum=1,
-    maximum=MAX_RANKS,
-    title="Ranks",
-    description="The ranks, in any order.",
-    examples=([_RANK_EXAMPLE],),
+RANK_LIST = filled_list(
+    KEY, RANK, "Ranks", "The ranks, in any order.", maximum=MAX_RANKS
 )
-VERSION = text(
-    "version",
-    "Version",
-    "Version of the format.",
-    role=Role.VERSION,
-    is_required=True,
-    values=("2.0",),
-)
+VERSION = version("2.0")
 COUNT = integer(
     "rank_count",
     MAX_RANKS,
@@ -259,7 +231,6 @@ TABLE = Record(
     name="table",
     title="Rank table",
     description="The ranks of a job.",
-    example={"version": "2.0", **_JOB},
     members=(
         text("status", "Status", "HCCL 2.0 does not read it.", "completed"),
         VERSION,
@@ -285,7 +256,7 @@ def is_draft(document: object) -> bool:
 def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
     """Put the ranks of a document into columns."""
     ranks_ = RankListReader(reader)
-    listed = data.get(KEY) if isinstance(data, dict) else None
+    listed = data.get(KEY)
     for index, members in enumerate(listed if isinstance(listed, list) else ()):
         ranks_.add(index, members if isinstance(members, dict) else {})
     ranks_.finish()
@@ -303,10 +274,8 @@ def make(table: RankTable) -> dict[str, object]:
             "hccl-2.0 needs"
         )
     devices = [device for node in table.nodes for device in node.devices]
-    listed = [
-        {"rank_id": one.rank, "device_id": one.device_id, **one.extra}
-        for one in sorted(devices, key=lambda device: device.rank)
-    ]
+    devices.sort(key=lambda device: device.rank)
+    listed = [written_device(RANK.members, device) for device in devices]
     top = {"version": "2.0", **table.extra}
     top.pop("topo_file_path", None)
     return {**top, "rank_count": len(listed), KEY: listed}
@@ -403,13 +372,7 @@ def _colons(value: object) -> int:
 HEAD = replace(
     TABLE, members=tuple(member for member in TABLE.members if member is not RANK_LIST)
 )
-RULES = (
-    ranks.RANK_GAP,
-    ranks.DUPLICATE_RANK,
-    ranks.NEGATIVE_RANK,
-    ranks.NOT_FROM_ZERO,
-    nodes.WRONG_COUNT,
-)
+RULES = (*ranks.EACH_RANK_ONCE, nodes.WRONG_COUNT)
 FORMAT = RankListFormat(
     name="hccl-2.0",
     title="HCCL rank table 2.0 (rank_list)",
@@ -424,7 +387,6 @@ FORMAT = RankListFormat(
     counts_ranks=True,
     matches=is_hccl_2_0,
     rules=(*RULES, hccl_chips.WRONG_GENERATION),
-    example=TABLE.example,  # type: ignore[arg-type]
 )
 _ROOT = replace(
     TABLE,
@@ -444,20 +406,16 @@ _ROOT = replace(
         RANK_LIST,
     ),
 )
-ROOTINFO = RankListFormat(
+ROOTINFO = replace(
+    FORMAT,
     name="hccl-rootinfo",
     title="HCCL root information 2.0 (topo_file_path)",
     description="What /etc/hccl_rootinfo.json tells of one host.",
     record=_ROOT,
-    fill=fill,
-    nodes=RANK_LIST,
-    devices=RANK_LIST,
-    table_fields=(VERSION, COUNT),
-    device_fields=RANK.members,
-    counts_ranks=True,
+    make=None,
     matches=is_rootinfo,
     rules=RULES,
-    example=_ROOT.example,  # type: ignore[arg-type]
+    example=_ROOT.example,
 )
 _SPARE = {"rank_id": 1, "local_id": SPARE_ID, "replaced_local_id": 1}
 _CHANGED = replace(
@@ -465,18 +423,16 @@ _CHANGED = replace(
     description="The ranks whose chip a spare has replaced, and their new addresses.",
     example={"version": "2.0", **_JOB, KEY: [{**_RANK_EXAMPLE, **_SPARE}]},
 )
-CHANGED = RankListFormat(
+CHANGED = replace(
+    FORMAT,
     name="hccl-changed",
     title="HCCL changed ranks 2.0 (rank_list)",
     description=_CHANGED.description,
     record=_CHANGED,
-    fill=fill,
-    nodes=RANK_LIST,
-    devices=RANK_LIST,
-    table_fields=(VERSION, COUNT),
-    device_fields=RANK.members,
+    make=None,
+    counts_ranks=False,
     has_global_ranks=False,
     matches=is_changed,
     rules=(ranks.NEGATIVE_RANK,),
-    example=_CHANGED.example,  # type: ignore[arg-type]
+    example=_CHANGED.example,
 )

@@ -15,8 +15,18 @@ from msgspec import structs
 
 from ranktable.schema.diagnostic import counted, quoted
 from ranktable.schema.format import Kind, NotExpressibleError, Role, plain_number
-from ranktable.schema.formats.recognition import is_cloud, is_lab
-from ranktable.schema.record import Record, RecordFormat, list_of, text
+from ranktable.schema.formats.hccl_1_1 import STATUS
+from ranktable.schema.record import (
+    Member,
+    Record,
+    RecordFormat,
+    address,
+    filled_list,
+    list_of,
+    numeral,
+    text,
+    written_device,
+)
 from ranktable.schema.record_reader import (
     RecordReader,
     build_record_parts,
@@ -37,29 +47,25 @@ GROUPS, INSTANCES, DEVICES = "group_list", "instance_list", "devices"
 LEGAL_SIZES = (1, 2, 4, 8, 16)
 MAX_NAME = 127
 
-_COUNT = {"kind": Kind.NUMERAL, "is_required": True}
 _DEVICE = Record(
     name="device",
     title="Device",
     description="One chip.",
     example={"device_id": "0", "device_ip": "10.20.0.5"},
     members=(
-        text(
+        numeral(
             "device_id",
             "Chip",
             "Physical index of the chip, 0 to 7.",
-            "0",
             role=Role.DEVICE_ID,
-            **_COUNT,
+            is_required=True,
         ),
-        text(
+        address(
             "device_ip",
             "Address of the device",
             "IP address of its network card; one instance alone needs none.",
-            "10.20.0.5",
-            kind=Kind.ADDRESS,
             role=Role.ADDRESS,
-            joins=True,
+            kind=Kind.ADDRESSES,
             has_blanks=True,
         ),
     ),
@@ -77,11 +83,6 @@ _POD = Record(
     name="instance",
     title="Instance",
     description="One pod and its chips.",
-    example={
-        "pod_name": "job-0",
-        "server_id": "node-a",
-        "devices": [_DEVICE.example],
-    },
     members=(
         text(
             "pod_name",
@@ -93,39 +94,27 @@ _POD = Record(
             maximum=MAX_NAME,
         ),
         _SERVER,
-        list_of(DEVICES, _DEVICE, "Devices", "Its chips.", is_required=True, minimum=1),
+        filled_list(DEVICES, _DEVICE, "Devices", "Its chips."),
     ),
 )
 _RANK = Record(
     name="instance",
     title="Instance",
     description="One rank and its chip.",
-    example={"rank_id": "0", "server_id": "node-a", "devices": [_DEVICE.example]},
     members=(
-        text("rank_id", "Global rank", "From 0.", "0", role=Role.RANK, **_COUNT),
+        numeral("rank_id", "Global rank", "From 0.", role=Role.RANK, is_required=True),
         _SERVER,
-        list_of(
-            DEVICES,
-            _DEVICE,
-            "Device",
-            "Its chip.",
-            is_required=True,
-            minimum=1,
-            maximum=1,
-        ),
+        filled_list(DEVICES, _DEVICE, "Device", "Its chip.", maximum=1),
     ),
 )
 _NAME = text("group_name", "Group", "Its name.", "hccl_world_group", is_required=True)
-_STATUS = text(
-    "status",
-    "Status",
-    "HCCL waits for 'completed', half an hour by default.",
-    "completed",
-    is_required=True,
-)
-_GROUP_COUNT = text(
-    "group_count", "Number of groups", "Entries.", "1", minimum=0, **_COUNT
-)
+
+
+def _count(key: str, title: str, description: str) -> Member:
+    return numeral(key, title, description, "1", minimum=0, is_required=True)
+
+
+_GROUP_COUNT = _count("group_count", "Number of groups", "Entries.")
 
 
 def _group(each: Record, *counts: str) -> Record:
@@ -133,32 +122,13 @@ def _group(each: Record, *counts: str) -> Record:
         name="group",
         title="Group",
         description="A group of instances; there is one, as a rule.",
-        example={
-            "group_name": "hccl_world_group",
-            **dict.fromkeys(counts, "1"),
-            INSTANCES: [each.example],
-        },
         members=(
             _NAME,
             *(
-                text(
-                    key,
-                    key.replace("_", " ").capitalize(),
-                    "A count.",
-                    "1",
-                    minimum=0,
-                    **_COUNT,
-                )
+                _count(key, key.replace("_", " ").capitalize(), "A count.")
                 for key in counts
             ),
-            list_of(
-                INSTANCES,
-                each,
-                "Instances",
-                "Its instances.",
-                is_required=True,
-                minimum=1,
-            ),
+            filled_list(INSTANCES, each, "Instances", "Its instances."),
         ),
     )
 
@@ -169,17 +139,10 @@ CLOUD = Record(
     name="table",
     title="Cloud table",
     description="The pods of a job.",
-    example={
-        "status": "completed",
-        "group_count": "1",
-        GROUPS: [CLOUD_GROUP.example],
-    },
     members=(
-        _STATUS,
+        STATUS,
         _GROUP_COUNT,
-        list_of(
-            GROUPS, CLOUD_GROUP, "Groups", "The groups.", is_required=True, minimum=1
-        ),
+        filled_list(GROUPS, CLOUD_GROUP, "Groups", "The groups."),
     ),
 )
 _LAB_KEYS = {
@@ -193,9 +156,9 @@ LAB = Record(
     name="table",
     title="Lab table",
     description="The ranks of a job.",
-    example={**CLOUD.example, **_LAB_KEYS, GROUPS: [LAB_GROUP.example]},  # type: ignore[dict-item]
+    example={**CLOUD.example, **_LAB_KEYS, GROUPS: [LAB_GROUP.example]},
     members=(
-        _STATUS,
+        STATUS,
         *(
             text(
                 key,
@@ -213,9 +176,7 @@ LAB = Record(
             "Their names.",
         ),
         _GROUP_COUNT,
-        list_of(
-            GROUPS, LAB_GROUP, "Groups", "The groups.", is_required=True, minimum=1
-        ),
+        filled_list(GROUPS, LAB_GROUP, "Groups", "The groups."),
     ),
 )
 
@@ -231,14 +192,18 @@ def _instances(data: dict[str, Any]) -> list[Instance]:
     ]
 
 
-def fill_cloud(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
-    """Put the pods into columns, and number the chips as HCCL does."""
-    reader.begin()
+def _by_server(data: dict[str, Any]) -> dict[str, list[Instance]]:
+    """Return the instances of each server, in the order of the file."""
     servers: dict[str, list[Instance]] = {}
     for path, instance in _instances(data):
-        servers.setdefault(text_of(instance.get("server_id")) or "", []).append(
-            (path, instance)
-        )
+        server = text_of(instance.get("server_id")) or ""
+        servers.setdefault(server, []).append((path, instance))
+    return servers
+
+
+def fill_cloud(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
+    """Put the pods into columns, and number the chips as HCCL does."""
+    servers = _by_server(data)
     rank = 0
     for server in sorted(servers):
         reader.add_node(servers[server][0][0], server or None)
@@ -249,12 +214,7 @@ def fill_cloud(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain
         ]
         found.sort(key=lambda one: reader.number(one[1].get("device_id")) or 0)
         for path, device in found:
-            reader.add_device(
-                path,
-                rank=rank,
-                device_id=device.get("device_id"),
-                address=device.get("device_ip"),
-            )
+            reader.add_device(path, device, rank=rank)
             rank += 1
     _note_text_order(reader, servers)
     _judge_counts(reader, data)
@@ -277,25 +237,15 @@ def _note_text_order(reader: RecordReader, servers: dict[str, list[Instance]]) -
 
 def fill_lab(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
     """Put the ranks into columns, server by server."""
-    reader.begin()
     columns = reader.columns
-    servers: dict[str, list[Instance]] = {}
-    for path, instance in _instances(data):
-        servers.setdefault(text_of(instance.get("server_id")) or "", []).append(
-            (path, instance)
-        )
     columns.rank_paths = []
-    for server, instances in servers.items():
+    for server, instances in _by_server(data).items():
         reader.add_node(instances[0][0], server or None)
         for path, instance in instances:
             for place, device in objects(instance.get(DEVICES))[:1]:
                 columns.rank_paths.append(path)
-                reader.add_device(
-                    (*path, DEVICES, place),
-                    rank=instance.get("rank_id"),
-                    device_id=device.get("device_id"),
-                    address=device.get("device_ip"),
-                )
+                rank = instance.get("rank_id")
+                reader.add_device((*path, DEVICES, place), device, rank=rank)
     _judge_counts(reader, data)
 
 
@@ -437,11 +387,8 @@ def _instance(node: Node, device: Device) -> dict[str, object]:
 
 
 def _device(device: Device, of_instance: dict[str, object]) -> dict[str, object]:
-    members: dict[str, object] = {"device_id": str(device.device_id)}
-    if device.address:
-        members["device_ip"] = device.address
     rest = {k: v for k, v in device.extra.items() if k not in of_instance}
-    return {**members, **rest}
+    return written_device(_DEVICE.members, structs.replace(device, extra=rest))
 
 
 def _make(
@@ -563,18 +510,13 @@ LAB_FORMAT = GroupFormat(
     table_fields=LAB.members,
     node_fields=_RANK.members,
     device_fields=(_RANK.members[0], *_DEVICE.members),
-    matches=is_lab,
     rules=(
-        ranks.RANK_GAP,
-        ranks.DUPLICATE_RANK,
-        ranks.NEGATIVE_RANK,
-        ranks.NOT_FROM_ZERO,
+        *ranks.EACH_RANK_ONCE,
         hccl.INTERLEAVED,
         *_RULES,
     ),
     keeps_last_key=True,
     reads_leading_digits=True,
-    example=LAB.example,  # type: ignore[arg-type]
 )
 CLOUD_FORMAT = GroupFormat(
     name="hccl-cloud",
@@ -590,9 +532,7 @@ CLOUD_FORMAT = GroupFormat(
     table_fields=CLOUD.members,
     node_fields=(_SERVER,),
     device_fields=_DEVICE.members,
-    matches=is_cloud,
     rules=_RULES,
     keeps_last_key=True,
     reads_leading_digits=True,
-    example=CLOUD.example,  # type: ignore[arg-type]
 )

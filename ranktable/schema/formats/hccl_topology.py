@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ranktable.schema.format import Kind, Role
-from ranktable.schema.formats.recognition import is_topology
-from ranktable.schema.record import Record, RecordFormat, integer, list_of, text
+from ranktable.schema.format import Kind
+from ranktable.schema.record import (
+    Record,
+    RecordFormat,
+    filled_list,
+    integer,
+    list_of,
+    text,
+    version,
+)
 from ranktable.schema.rules.nodes import wrong_count
 
 if TYPE_CHECKING:
@@ -77,22 +84,8 @@ TOPOLOGY = Record(
     name="topology",
     title="Topology",
     description="The chips of a server and their links.",
-    example={
-        "version": "2.0",
-        "peer_count": 1,
-        "peer_list": [{"local_id": 0}],
-        "edge_count": 1,
-        "edge_list": [_EDGE_EXAMPLE],
-    },
     members=(
-        text(
-            "version",
-            "Version",
-            "Version of the format.",
-            role=Role.VERSION,
-            is_required=True,
-            values=("2.0",),
-        ),
+        version("2.0"),
         text("hardware_type", "Hardware", "Name of the server.", "Atlas 950"),
         integer(
             "peer_count",
@@ -102,7 +95,7 @@ TOPOLOGY = Record(
             is_required=True,
             minimum=None,
         ),
-        list_of("peer_list", _PEER, "Chips", "The chips.", is_required=True, minimum=1),
+        filled_list("peer_list", _PEER, "Chips", "The chips."),
         integer(
             "edge_count",
             10**6,
@@ -118,7 +111,6 @@ TOPOLOGY = Record(
 
 def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
     """Check the counts; the file has no ranks."""
-    reader.begin()
     for key, listed in (("peer_count", "peer_list"), ("edge_count", "edge_list")):
         count, found = data.get(key), data.get(listed)
         if type(count) is int and isinstance(found, list) and count != len(found):
@@ -132,7 +124,5 @@ FORMAT = RecordFormat(
     record=TOPOLOGY,
     fill=fill,
     has_global_ranks=False,
-    matches=is_topology,
     rules=(),
-    example=TOPOLOGY.example,  # type: ignore[arg-type]
 )

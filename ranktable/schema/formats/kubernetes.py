@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from ranktable.schema.format import Kind, Role
-from ranktable.schema.formats.recognition import is_placeholder
 from ranktable.schema.record import Member, Record, RecordFormat, text
 
 _PLACEHOLDER = Record(
     name="placeholder",
     title="Placeholder",
     description="What stands there until an operator writes the table.",
-    example={"status": "initializing"},
     members=(
         text(
             "status",
@@ -86,10 +84,7 @@ FORMAT = KubernetesFormat(
     title="ConfigMap of Kubernetes (data of hccl.json)",
     description="A rank table in a ConfigMap, or the placeholder for one.",
     record=_PLACEHOLDER,
-    fill=lambda reader, _: reader.begin(),
     table_fields=(Member(key="version", kind=Kind.TEXT, role=Role.VERSION),),
     has_global_ranks=False,
-    matches=is_placeholder,
     rules=(),
-    example={"status": "initializing"},
 )

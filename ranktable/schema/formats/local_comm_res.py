@@ -9,9 +9,17 @@ from typing import Any
 
 from ranktable.schema.addresses import is_address
 from ranktable.schema.diagnostic import quoted
-from ranktable.schema.format import Kind, Role
-from ranktable.schema.formats.recognition import is_local_comm_res
-from ranktable.schema.record import Record, RecordFormat, is_eid, list_of, text
+from ranktable.schema.record import (
+    Record,
+    RecordFormat,
+    address,
+    filled_list,
+    is_eid,
+    list_of,
+    numeral,
+    text,
+    version,
+)
 from ranktable.schema.record_reader import RecordReader, objects
 from ranktable.schema.rules import nodes
 
@@ -53,21 +61,9 @@ _DEVICE = Record(
     description="The device of this process.",
     example={"device_id": "0", "device_ip": "10.20.0.5"},
     members=(
-        text(
-            "device_id",
-            "Chip",
-            "Physical index of the chip.",
-            "0",
-            kind=Kind.NUMERAL,
-            is_required=True,
-        ),
-        text(
-            "device_ip",
-            "Address",
-            "IP address of its network card.",
-            "10.20.0.5",
-            kind=Kind.ADDRESS,
-            has_blanks=True,
+        numeral("device_id", "Chip", "Physical index of the chip.", is_required=True),
+        address(
+            "device_ip", "Address", "IP address of its network card.", has_blanks=True
         ),
         text("super_device_id", "Chip in its super pod", "On A3.", "33554432"),
     ),
@@ -76,17 +72,15 @@ _SERVER = Record(
     name="server",
     title="Server",
     description="The host of this process.",
-    example={"server_id": "node-a", "device": [_DEVICE.example]},
     members=(
         text("server_id", "Server", "Name or address.", "node-a", is_required=True),
-        list_of("device", _DEVICE, "Device", "One.", is_required=True, minimum=1),
+        filled_list("device", _DEVICE, "Device", "One."),
     ),
 )
 _POD = Record(
     name="super_pod",
     title="Super pod",
     description="The super pod of this process.",
-    example={"super_pod_id": "0", "server_list": [{"server_id": "node-a"}]},
     members=(
         text("super_pod_id", "Super pod", "Its name.", "0", is_required=True),
         list_of(
@@ -95,7 +89,6 @@ _POD = Record(
                 name="pod_server",
                 title="Server",
                 description="A server of the super pod.",
-                example={"server_id": "node-a"},
                 members=_SERVER.members[:1],
             ),
             "Servers",
@@ -114,13 +107,11 @@ RESOURCE = Record(
         "endpoint_list": [_ENDPOINT.example],
     },
     members=(
-        text(
-            "version",
-            "Version",
-            "1.3, or 1.0 of A2 and 1.2 of A3 with server_list.",
-            role=Role.VERSION,
-            is_required=True,
-            values=("1.3", "1.0", "1.2"),
+        version(
+            "1.3",
+            "1.0",
+            "1.2",
+            description="1.3, or 1.0 of A2 and 1.2 of A3 with server_list.",
         ),
         text("status", "Status", "Of 1.0 and 1.2.", "completed"),
         text("net_instance_id", "Network", "Its name.", "pod-0"),
@@ -133,12 +124,11 @@ RESOURCE = Record(
 
 def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
     """Judge the addresses; the file has no ranks."""
-    reader.begin()
     for index, endpoint in objects(data.get("endpoint_list")):
-        address = endpoint.get("comm_id")
-        if not isinstance(address, str) or is_address(address) or is_eid(address):
+        comm_id = endpoint.get("comm_id")
+        if not isinstance(comm_id, str) or is_address(comm_id) or is_eid(comm_id):
             continue
-        message = f"comm_id {quoted(address)} is neither an EID nor an IP address"
+        message = f"comm_id {quoted(comm_id)} is neither an EID nor an IP address"
         path = ("endpoint_list", index, "comm_id")
         reader.report(nodes.BAD_ADDRESS, path, message)
 
@@ -151,8 +141,6 @@ FORMAT = RecordFormat(
     record=RESOURCE,
     fill=fill,
     has_global_ranks=False,
-    matches=is_local_comm_res,
     rules=(),
     keeps_last_key=True,
-    example=RESOURCE.example,  # type: ignore[arg-type]
 )

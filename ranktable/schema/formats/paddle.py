@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from ranktable.schema.diagnostic import quoted
 from ranktable.schema.format import Kind, NotExpressibleError, Role, plain_number
-from ranktable.schema.formats.recognition import is_paddle_mapping, is_paddle_topology
-from ranktable.schema.record import Member, Record, RecordFormat, list_of, text
+from ranktable.schema.record import (
+    Member,
+    Record,
+    RecordFormat,
+    list_of,
+    number,
+    text,
+)
 from ranktable.schema.record_reader import RecordReader, objects, text_of
 from ranktable.schema.rules import ranks, shape
 
@@ -19,12 +25,6 @@ if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
 
 PORT = "6170"
-
-
-def _number(key: str, title: str, description: str) -> Member:
-    return text(key, title, description, 0, kind=Kind.NUMBER, minimum=0)
-
-
 _HOST = (
     text(
         "hostname",
@@ -36,15 +36,7 @@ _HOST = (
         is_required=True,
     ),
     text("addr", "Address", "Address of the host.", "10.20.0.5", kind=Kind.HOST),
-    text(
-        "port",
-        "Port",
-        "Port of the launcher.",
-        PORT,
-        kind=Kind.NUMBER,
-        minimum=1,
-        maximum=65_535,
-    ),
+    number("port", "Port", "Port of the launcher.", PORT, minimum=1, maximum=65_535),
 )
 _HOST_EXAMPLE = {"hostname": "node-a", "addr": "10.20.0.5", "port": PORT}
 _MAPPED = Record(
@@ -69,7 +61,6 @@ _MAPPING = list_of("hosts", _MAPPED, "Hosts", "The hosts of the job.")
 
 def fill_mapping(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
     """Put hosts and ranks into columns; a rank's first device is used."""
-    reader.begin()
     for index, host in objects(data):
         path: Path = (index, "ranks")
         listed = host.get("ranks")
@@ -81,7 +72,7 @@ def fill_mapping(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - pla
                 if plain_number(key) is None:
                     message = f"{quoted(key)} is not a rank"
                 reader.report(shape.WRONG_TYPE, (*path, key), message)
-            reader.add_device((*path, key), rank=key, device_id=first)
+            reader.add_device((*path, key), {}, rank=key, device_id=first)
 
 
 def _is_device(value: object) -> bool:
@@ -118,14 +109,7 @@ MAPPING = RecordFormat(
     make=make_mapping,
     node_fields=_MAPPED.members[:1],
     devices=_MAPPED.members[-1],
-    matches=is_paddle_mapping,
-    rules=(
-        ranks.RANK_GAP,
-        ranks.DUPLICATE_RANK,
-        ranks.NEGATIVE_RANK,
-        ranks.NOT_FROM_ZERO,
-    ),
-    example=[_MAPPED.example],  # type: ignore[arg-type]
+    rules=ranks.EACH_RANK_ONCE,
 )
 _DEVICE = Record(
     name="device",
@@ -133,22 +117,20 @@ _DEVICE = Record(
     description="A chip or a processor.",
     example={"global_id": 0, "local_id": 0, "type": "GPU"},
     members=(
-        text(
+        number(
             "global_id",
             "Global index",
             "Of the cluster.",
             0,
-            kind=Kind.NUMBER,
             is_required=True,
             minimum=0,
             role=Role.RANK,
         ),
-        text(
+        number(
             "local_id",
             "Local index",
             "Of the machine.",
             0,
-            kind=Kind.NUMBER,
             is_required=True,
             minimum=0,
             role=Role.DEVICE_ID,
@@ -162,8 +144,8 @@ _LINK = Record(
     description="A link of two devices.",
     example={"source_global_id": 0, "target_global_id": 1, "type": "NVL"},
     members=(
-        _number("source_global_id", "Source", "Global index."),
-        _number("target_global_id", "Target", "Global index."),
+        number("source_global_id", "Source", "Global index.", 0, minimum=0),
+        number("target_global_id", "Target", "Global index.", 0, minimum=0),
         text("type", "Kind", "NVL, PHB and so on.", "NVL"),
     ),
 )
@@ -182,37 +164,20 @@ _TOPOLOGY = Record(
     name="topology",
     title="Cluster topology",
     description="The machines of a cluster.",
-    example={"machines": [_MACHINE.example]},
     members=(
         list_of("machines", _MACHINE, "Machines", "The machines.", is_required=True),
     ),
 )
-
-
-def fill_topology(reader: RecordReader, data: Any) -> None:  # noqa: ANN401
-    """Put machines and devices into columns."""
-    reader.begin()
-    for index, machine in objects(data.get("machines")):
-        reader.add_node(("machines", index), text_of(machine.get("hostname")))
-        for place, device in objects(machine.get("devices")):
-            reader.add_device(
-                ("machines", index, "devices", place),
-                rank=device.get("global_id"),
-                device_id=device.get("local_id"),
-            )
-
-
 TOPOLOGY = RecordFormat(
     name="paddle-topology",
     title="Paddle cluster topology (machines)",
     description="The machines of a cluster, for PaddlePaddle's automatic mapping.",
     record=_TOPOLOGY,
-    fill=fill_topology,
+    fill=RecordReader.add_nodes,
+    nodes=_TOPOLOGY.members[0],
     node_fields=_MACHINE.members[:1],
     devices=_MACHINE.members[3],
     device_fields=_DEVICE.members,
     has_global_ranks=False,
-    matches=is_paddle_topology,
     rules=(),
-    example=_TOPOLOGY.example,  # type: ignore[arg-type]
 )

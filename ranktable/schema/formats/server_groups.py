@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from ranktable.schema.diagnostic import counted
 from ranktable.schema.format import Kind, Role, plain_number
-from ranktable.schema.formats.recognition import is_server_groups
-from ranktable.schema.record import Member, Record, RecordFormat, list_of, text
+from ranktable.schema.record import (
+    Record,
+    RecordFormat,
+    address,
+    filled_list,
+    list_of,
+    number,
+    text,
+)
 from ranktable.schema.record_reader import RecordReader, objects, text_of
 from ranktable.schema.rules import groups_of_servers as rules
 from ranktable.schema.rules import nodes
@@ -22,63 +29,44 @@ if TYPE_CHECKING:
 
 KEY = "server_group_list"
 _DEVICE_EXAMPLE = {"device_id": "0", "device_ip": "10.20.0.5", "rank_id": "0"}
-
-
-def _number(  # noqa: PLR0913 - as in Member
-    key: str,
-    title: str,
-    description: str,
-    *,
-    maximum: int | None = None,
-    minimum: int = 0,
-    is_required: bool = False,
-    role: Role = Role.OTHER,
-) -> Member:
-    return Member(
-        key=key,
-        kind=Kind.NUMBER,
-        role=role,
-        is_required=is_required,
-        minimum=minimum,
-        maximum=maximum,
-        title=title,
-        description=description,
-        examples=(str(minimum),),
-    )
-
-
 DEVICE = Record(
     name="device",
     title="Device",
     description="One chip and the process that runs on it.",
     example=_DEVICE_EXAMPLE,
     members=(
-        _number(
+        number(
             "device_id",
             "Chip",
             "Physical index of the chip on its server.",
+            minimum=0,
             maximum=2048,
             is_required=True,
             role=Role.DEVICE_ID,
         ),
-        _number(
+        number(
             "rank_id",
             "Rank in the group",
             "From 0 in each group, or in each server of one node.",
+            minimum=0,
             is_required=True,
             role=Role.RANK,
         ),
-        text(
+        address(
             "device_ip",
             "Address of the device",
             "IP address of the device's network card.",
-            "10.20.0.5",
-            kind=Kind.ADDRESS,
             role=Role.ADDRESS,
-            joins=True,
+            kind=Kind.ADDRESSES,
             has_blanks=True,
         ),
-        _number("device_logical_id", "Logical index", "Within the pod.", maximum=2048),
+        number(
+            "device_logical_id",
+            "Logical index",
+            "Within the pod.",
+            minimum=0,
+            maximum=2048,
+        ),
         text("super_device_id", "Chip in its super pod", "On A3.", "8388608"),
     ),
 )
@@ -95,10 +83,10 @@ SERVER = Record(
     one_of=("server_id", "server_ip"),
     members=(
         text("server_id", "Host", "Address of the host.", "10.30.0.5", role=Role.HOST),
-        text("server_ip", "Pod", "Address of the pod.", "10.40.0.5", kind=Kind.ADDRESS),
+        address("server_ip", "Pod", "Address of the pod.", "10.40.0.5"),
         text("hardware_type", "Kind of hardware", "Of MindIE.", "800I A2(64G)"),
         *(
-            _number(key, title, "Of MindIE.", minimum=1024, maximum=65_535)
+            number(key, title, "Of MindIE.", "1024", minimum=1024, maximum=65_535)
             for key, title in (
                 ("predict_port", "Port of requests"),
                 ("mgmt_port", "Port of management"),
@@ -144,7 +132,9 @@ GROUP = Record(
     members=(
         text("group_id", "Group", "Its number.", "2", kind=Kind.ANY, is_required=True),
         text("deploy_server", "Deployment", "Of ClusterD.", "0", kind=Kind.ANY),
-        _number("server_count", "Number of servers", "Entries of server_list."),
+        number(
+            "server_count", "Number of servers", "Entries of server_list.", minimum=0
+        ),
         list_of(
             "server_list", SERVER, "Servers", "Servers of the group.", is_required=True
         ),
@@ -159,36 +149,22 @@ TABLE = Record(
     members=(
         text("version", "Version", "1.0, or 1.2 with super pods.", "1.0"),
         text("status", "Status", "completed when it is ready.", "completed"),
-        list_of(KEY, GROUP, "Groups", "The groups.", is_required=True, minimum=1),
+        filled_list(KEY, GROUP, "Groups", "The groups."),
     ),
 )
 
 
 def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
     """Put every server of every group into columns."""
-    reader.begin()
-    listed = data.get(KEY) if isinstance(data, dict) else None
-    for index, group in objects(listed):
-        path: Path = (KEY, index, "server_list")
-        first = reader.columns.num_nodes
+    for index, group in objects(data.get(KEY)):
+        name, first = str(group.get("group_id")), reader.columns.num_nodes
         for place, server in objects(group.get("server_list")):
-            _add_server(reader, (*path, place), server, str(group.get("group_id")))
+            path = (KEY, index, "server_list", place)
+            host = text_of(server.get("server_id")) or text_of(server.get("server_ip"))
+            reader.add_node(path, host, name)
+            reader.add_devices(path, server)
         _judge_count(reader, (KEY, index), group)
-        _judge_ranks(reader, first, str(group.get("group_id")))
-
-
-def _add_server(
-    reader: RecordReader, path: Path, server: dict[str, Any], group: str
-) -> None:
-    host = text_of(server.get("server_id")) or text_of(server.get("server_ip"))
-    reader.add_node(path, host, group)
-    for place, device in objects(server.get("device")):
-        reader.add_device(
-            (*path, "device", place),
-            rank=device.get("rank_id"),
-            device_id=device.get("device_id"),
-            address=device.get("device_ip"),
-        )
+        _judge_ranks(reader, first, name)
 
 
 def _judge_count(reader: RecordReader, path: Path, group: dict[str, Any]) -> None:
@@ -250,7 +226,5 @@ FORMAT = RecordFormat(
     node_fields=SERVER.members[:1],
     device_fields=DEVICE.members,
     has_global_ranks=False,
-    matches=is_server_groups,
     rules=(nodes.DUPLICATE_CHIP,),
-    example=TABLE.example,  # type: ignore[arg-type]
 )

@@ -13,8 +13,15 @@ from msgspec import structs
 
 from ranktable.schema.diagnostic import Severity, counted, quoted
 from ranktable.schema.format import Kind, NotExpressibleError, Role, plain_number
-from ranktable.schema.formats.recognition import is_vllm_pd
-from ranktable.schema.record import Record, RecordFormat, list_of, text
+from ranktable.schema.record import (
+    Record,
+    RecordFormat,
+    address,
+    list_of,
+    number,
+    text,
+    written_device,
+)
 from ranktable.schema.record_reader import (
     RecordReader,
     build_record_parts,
@@ -29,17 +36,10 @@ if TYPE_CHECKING:
     from ranktable.schema.model import Node, Parts, RankTable
 
 LISTS = {"prefill": "prefill_device_list", "decode": "decode_device_list"}
-_EXAMPLE = {
-    "server_id": "10.30.0.5",
-    "device_id": "0",
-    "device_ip": "10.20.0.5",
-    "cluster_id": "1",
-}
 DEVICE = Record(
     name="device",
     title="Device",
     description="One chip, which prefills or decodes.",
-    example=_EXAMPLE,
     members=(
         text(
             "server_id",
@@ -50,44 +50,33 @@ DEVICE = Record(
             role=Role.HOST,
             is_required=True,
         ),
-        text(
+        number(
             "device_id",
             "Chip",
             "Physical index of the chip on its server.",
-            "0",
-            kind=Kind.NUMBER,
             role=Role.DEVICE_ID,
             is_required=True,
             minimum=0,
         ),
-        text(
+        address(
             "device_ip",
             "Address of the device",
             "IP address of the device's network card; on A3 the virtual one.",
-            "10.20.0.5",
-            kind=Kind.ADDRESS,
             role=Role.ADDRESS,
             is_required=True,
-            joins=True,
+            kind=Kind.ADDRESSES,
         ),
-        text(
+        number(
             "cluster_id",
             "Number in the cluster",
             "From 1, prefill before decode.",
             "1",
-            kind=Kind.NUMBER,
             is_required=True,
             minimum=0,
         ),
         text("super_pod_id", "Super pod", "On A3.", "0", kind=Kind.ANY),
         text("super_device_id", "Chip in its super pod", "On A3.", "0", kind=Kind.ANY),
-        text(
-            "device_hccn_ip",
-            "Address for RoCE",
-            "On A3, of one fork.",
-            "10.20.0.5",
-            kind=Kind.ADDRESS,
-        ),
+        address("device_hccn_ip", "Address for RoCE", "On A3, of one fork."),
     ),
 )
 TABLE = Record(
@@ -98,18 +87,17 @@ TABLE = Record(
         "version": "1.2",
         "server_count": "1",
         "status": "completed",
-        "prefill_device_list": [_EXAMPLE],
+        "prefill_device_list": [DEVICE.example],
         "decode_device_list": [],
     },
     one_of=tuple(LISTS.values()),
     members=(
         text("version", "Version", "1.2; vLLM does not look.", "1.2"),
-        text(
+        number(
             "server_count",
             "Number of servers",
             "Processes that wrote the table, one on each server.",
             "1",
-            kind=Kind.NUMBER,
             minimum=0,
         ),
         list_of(LISTS["prefill"], DEVICE, "Prefill", "Devices that prefill."),
@@ -121,12 +109,10 @@ TABLE = Record(
 
 def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
     """Put the devices into columns, server by server; the rank is the index."""
-    reader.begin()
     servers: dict[str | None, list[tuple[Path, int, dict[str, Any]]]] = {}
     rank = 0
     for key in LISTS.values():
-        found = data.get(key) if isinstance(data, dict) else None
-        for index, device in objects(found):
+        for index, device in objects(data.get(key)):
             server = text_of(device.get("server_id"))
             servers.setdefault(server, []).append(((key, index), rank, device))
             rank += 1
@@ -135,12 +121,7 @@ def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
         group = ", ".join(name for name, key in LISTS.items() if key in lists)
         reader.add_node(devices[0][0], server, group)
         for path, place, device in devices:
-            reader.add_device(
-                path,
-                rank=place,
-                device_id=device.get("device_id"),
-                address=device.get("device_ip"),
-            )
+            reader.add_device(path, device, rank=place)
     _judge_count(reader, data, len(servers))
     every = [one for devices in servers.values() for one in devices]
     _judge(reader, sorted(every, key=lambda one: one[1]))
@@ -148,7 +129,7 @@ def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
 
 def _judge_count(reader: RecordReader, data: Any, servers: int) -> None:  # noqa: ANN401
     """Report a count that differs from the servers; it may count processes."""
-    count = plain_number(data.get("server_count")) if isinstance(data, dict) else None
+    count = plain_number(data.get("server_count"))
     if count is not None and count != servers:
         has = counted(servers, "server")
         message = f"server_count is {count}, and the table has {has}"
@@ -252,15 +233,10 @@ def make(table: RankTable) -> dict[str, object]:
             raise NotExpressibleError(
                 "vllm-pd needs to know which devices prefill and which decode"
             )
-        lists[str(role)].append(
-            {
-                "server_id": node.host,
-                "device_id": str(device.device_id),
-                **({"device_ip": device.address} if device.address else {}),
-                **{k: v for k, v in device.extra.items() if k != ROLE},
-                "cluster_id": str(device.rank + 1),
-            }
-        )
+        written = written_device(DEVICE.members, device)
+        written.pop(ROLE, None)
+        number_ = {"cluster_id": str(device.rank + 1)}
+        lists[str(role)].append({"server_id": node.host, **written, **number_})
     _refuse_other_order(lists)
     own = table.extra if table.format == FORMAT.name else {}
     return {
@@ -296,7 +272,5 @@ FORMAT = PrefillDecodeFormat(
     nodes=TABLE.members[2],
     devices=TABLE.members[2],
     device_fields=DEVICE.members,
-    matches=is_vllm_pd,
     rules=(rules.NO_SUPER_DEVICE_ID,),
-    example=TABLE.example,  # type: ignore[arg-type]
 )

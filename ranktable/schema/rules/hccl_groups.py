@@ -9,9 +9,7 @@ from ranktable.schema.diagnostic import Refusal, Rule, Severity
 _LOG = Refusal("a line in the device log only (HCCL_E_PARA)")
 
 
-def _cloud(
-    *pods: tuple[str, str], group_count: int = 1, instance_count: int | None = None
-) -> bytes:
+def _cloud(*pods: tuple[str, str], group_count: int = 1) -> bytes:
     """Return an example with a pod of one chip for each (name, server)."""
     instances = [
         {
@@ -29,7 +27,7 @@ def _cloud(
                 {
                     "group_name": "g",
                     "device_count": str(len(pods)),
-                    "instance_count": str(instance_count or len(pods)),
+                    "instance_count": str(len(pods)),
                     "instance_list": instances,
                 }
             ],

@@ -360,11 +360,11 @@ ONE_READER_ONLY = Rule(
     check=_one_reader_only,
 )
 
+EACH_RANK_ONCE = (RANK_GAP, DUPLICATE_RANK, NEGATIVE_RANK, NOT_FROM_ZERO)
+"""The rules of a format with one key of the rank: 0 to world_size - 1, each once."""
+
 RULES = (
-    RANK_GAP,
-    DUPLICATE_RANK,
-    NEGATIVE_RANK,
-    NOT_FROM_ZERO,
+    *EACH_RANK_ONCE,
     CONFLICTING_RANKS,
     WRONG_LOCAL_RANK,
     ONE_READER_ONLY,

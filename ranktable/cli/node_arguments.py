@@ -1,30 +1,32 @@
-"""Nodes as arguments of a command: names of hosts, rank tables, lines of probe."""
+"""Nodes and ranks as arguments: names of hosts, rank tables, lines of probe."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from msgspec import structs
 
-from ranktable.cli.output import CommandError
-from ranktable.cli.table_input import STANDARD_INPUT, read_input
+from ranktable.cli.output import CommandError, about
+from ranktable.cli.parameters import flag
+from ranktable.cli.table_input import STANDARD_INPUT, part_of, read_input, table_of_spec
+from ranktable.cluster.generate import parse_numbers
 from ranktable.cluster.host_lists import expand_hosts
+from ranktable.layout.change.names import find_nodes, node_names
 from ranktable.layout.change.spare_nodes import spares_of
 from ranktable.layout.change.twin import twin_of
 from ranktable.schema.check import check_bytes
 from ranktable.schema.diagnostic import Options, RankTableError, Severity
 from ranktable.schema.format import SUPER_POD_KEY
-from ranktable.schema.model import RankTable
 from ranktable.schema.super_pods import PODS, pods_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ranktable.schema.diagnostic import Report
-    from ranktable.schema.model import Node
+    from ranktable.schema.model import Node, RankTable
 
 NODES_HELP = (
     "a host, or a file: a rank table, a cluster spec or lines of ranktable probe. A "
@@ -35,12 +37,40 @@ _ENDINGS = (".json", ".jsonl", ".yaml", ".yml")
 
 New = Annotated[
     bool,
-    typer.Option(
-        "--new",
-        help="Accept hosts that are neither spares nor described by a file; they get "
+    flag(
+        "Accept hosts that are neither spares nor described by a file; they get "
         "the chips of the replaced node, or of the last node.",
+        "--new",
     ),
 ]
+
+
+def ranks_in(text: str) -> list[int]:
+    """Return the ranks in a text such as ``1,4-5``.
+
+    Raises:
+        CommandError: It is not such a list, or names a rank twice.
+    """
+    with about("--drop-ranks"):
+        ranks = parse_numbers(text, noun="a rank", example="1,4-5")
+    for rank, times in Counter(ranks).items():
+        if times > 1:
+            raise CommandError(f"--drop-ranks names {rank} twice")
+    return ranks
+
+
+def places_of(table: RankTable, names: list[str], *, again: bool) -> list[int]:
+    """Return the places of nodes; with ``again``, only of those that still exist.
+
+    Raises:
+        ArgumentError: A list of hosts is malformed.
+        ChangeError: There is no such node, or one is given twice.
+    """
+    wanted = [host for text in names for host in hosts_in(text)]
+    if again:
+        there = set(node_names(table.nodes))
+        wanted = [name for name in wanted if name in there]
+    return find_nodes(table, wanted)
 
 
 def node_like(table: RankTable, like: Node, host: str, *, is_new: bool) -> Node:
@@ -100,12 +130,11 @@ def read_nodes(file: str) -> tuple[Node, ...]:
         CommandError: They are not sound.
     """
     # These take long to load, and most commands get only the names of hosts.
-    from ranktable.cli.commands import gen  # noqa: PLC0415
     from ranktable.cluster.merging import merge_inputs, merge_nodes  # noqa: PLC0415
     from ranktable.cluster.probes import read_probes  # noqa: PLC0415
 
     if file.endswith((".yaml", ".yml")):
-        return gen.table_of_file(file, is_emulated=False)[0].nodes
+        return table_of_spec(file, is_emulated=False)[0].nodes
     name, data = read_input(file)
     if read_probes.is_probe_text(data):
         options = merge_nodes.MergeOptions()
@@ -143,24 +172,6 @@ def read_node(file: str) -> Node:
             f"{file} holds {len(nodes)} nodes; give one, as ranktable split writes them"
         )
     return nodes[0]
-
-
-def part_of(report: Report, also: Sequence[str] = ()) -> RankTable | None:
-    """Return a table whose ranks may have gaps, None if it has other errors.
-
-    Args:
-        report: The report of its file.
-        also: Codes of other errors that do not matter.
-    """
-    if report.table is not None:
-        return report.table
-    if report.is_unreadable or report.columns is None:
-        return None
-    from ranktable.cluster.merging import merge_inputs  # noqa: PLC0415 - as above
-
-    if not merge_inputs.is_part(report, also):
-        return None
-    return RankTable.from_columns(report.columns)
 
 
 def _unsound(name: str, reports: Iterable[Report]) -> CommandError:
