@@ -372,7 +372,7 @@ def test_master_that_is_no_store_is_told_from_one_that_is_slow() -> None:
             listener.getsockname()[1], rank=1, arguments='"gloo", timeout_s=2'
         )
 
-    from torch.distributed import TCPStore  # noqa: PLC0415 - only here
+    from torch._C._distributed_c10d import TCPStore  # noqa: PLC0415 - only here
 
     if hasattr(TCPStore, "clone"):
         assert "a program answers at 127.0.0.1:" in text
