@@ -59,12 +59,18 @@ def refusal(call: Callable[[], object]) -> str:
     raise AssertionError("it was not refused")
 
 
+total = sum(ranks) + world_size
+
 # Every type and every reduction.
 for dtype in TYPES:
     for reduction, reduced in REDUCTIONS:
         tensor = mine(3, dtype)
         dist.all_reduce(tensor, reduction)
         expect(tensor, [reduced([each + 1 for each in ranks])] * 3)
+for size in (100_003, 0):  # not divisible, and more than ranks reduce at once
+    tensor = mine(size, torch.int64) * torch.arange(size, device=device)
+    dist.all_reduce(tensor)
+    assert torch.equal(tensor, torch.arange(size, device=device) * total)
 for reduction, expected in zip(
     (reduction for reduction, _ in REDUCTIONS),
     ([True, False], [False, False], [False, False], [True, False]),
@@ -80,8 +86,7 @@ dist.broadcast(tensor, 1)
 expect(tensor, [2.0, 2.0])
 tensor = mine()
 dist.reduce(tensor, world_size - 1)
-total = float(sum(ranks) + world_size)
-expect(tensor, [total if rank == world_size - 1 else rank + 1.0] * 2)
+expect(tensor, [float(total) if rank == world_size - 1 else rank + 1.0] * 2)
 gathered = [zeros(2) for _ in ranks]
 dist.all_gather(gathered, mine())
 expect(torch.cat(gathered), pairs())
@@ -98,9 +103,7 @@ expect(tensor, [rank + 2.0] * 2)
 received = zeros(world_size * 2)
 dist.all_to_all_single(received, mine(world_size * 2))
 expect(received, pairs())
-empty = zeros(0)
-dist.all_reduce(empty)
-dist.broadcast(empty, 0)
+dist.broadcast(zeros(0), 0)
 dist.barrier()
 dist.barrier(device_ids=[chip_map[rank]])
 

@@ -43,7 +43,7 @@ from ranktable.layout.parallel import remembering
 from ranktable.layout.placing import place_ranks
 from ranktable.layout.planning import Mode, is_spread, make_plan
 from ranktable.layout.rings import RingRows, ring_rows
-from ranktable.layout.timing import PlanTimes, plan_times
+from ranktable.layout.timing import plan_times
 from ranktable.layout.traffic import Model, given_flows, model_flows, parse_rate
 from ranktable.report.plan_renderers import render_plan, render_plan_json
 
@@ -360,7 +360,11 @@ def plan(
         if wanted:
             placed = remembering(placed, layout, topology=links)
         rings = None if chips is None else _rings(chips, table, placed, made)
-        pieces = _rendered(read.name, made, rings, times, format, color)
+        if format is OutputFormat.JSON:
+            pieces = render_plan_json(read.name, made, rings=rings, times=times)
+        else:
+            look = style(color)
+            pieces = render_plan(read.name, made, look, rings=rings, times=times)
         return Planned(made, pieces, placed)
 
     tables = (
@@ -397,17 +401,3 @@ def _rings(
         ring_rows(one, costs.layout, chips, costs.row_names) for one in (table, placed)
     )
     return RingRows(before=before, after=after)
-
-
-def _rendered(
-    name: str,
-    made: Plan,
-    rings: RingRows | None,
-    times: PlanTimes | None,
-    form: OutputFormat,
-    color: Color,
-) -> Iterator[str]:
-    if form is OutputFormat.JSON:
-        return render_plan_json(name, made, rings=rings, times=times)
-
-    return render_plan(name, made, style(color), rings=rings, times=times)

@@ -37,8 +37,6 @@ from ranktable.schema.rules import hccl, hccl_chips, nodes, ranks
 from ranktable.schema.rules import hccl_groups as rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ranktable.schema.columns import Columns
     from ranktable.schema.document import Path
     from ranktable.schema.model import Device, Node, Parts, RankTable
@@ -265,17 +263,23 @@ def _judge_counts(reader: RecordReader, data: dict[str, Any]) -> None:
         instances = [one for _, one in objects(group.get(INSTANCES))]
         if not instances:
             continue
-        devices = sum(len(objects(one.get(DEVICES))) for one in instances)
-        per_server = Counter(str(one.get("server_id")) for one in instances)
-        for key, number, what in (
-            ("instance_count", len(instances), "instances"),
-            ("device_count", devices, "devices"),
-            ("device_num", devices, "devices"),
-            ("server_num", len(per_server), "servers"),
-        ):
+        for key, (number, what) in _counts(instances).items():
             _judge_count(reader, (*path, key), group.get(key), number, what)
         if "device_num" in group:
+            per_server = Counter(str(one.get("server_id")) for one in instances)
             _judge_sizes(reader, path, group, list(per_server.values()))
+
+
+def _counts(instances: list[dict[str, Any]]) -> dict[str, tuple[int, str]]:
+    """Return the right value of every count of a group, and what it counts."""
+    devices = sum(len(objects(one.get(DEVICES))) for one in instances)
+    servers = {str(one.get("server_id")) for one in instances}
+    return {
+        "device_num": (devices, "devices"),
+        "server_num": (len(servers), "servers"),
+        "device_count": (devices, "devices"),
+        "instance_count": (len(instances), "instances"),
+    }
 
 
 def _judge_count(
@@ -320,7 +324,7 @@ def _judge_pods(reader: RecordReader, instances: list[Instance]) -> None:
 
 GROUP_NAME, POD_NAME = "group_name", "pod_name"
 _OF_INSTANCE = ("rank_id", "server_id", DEVICES)
-_OF_GROUP = (INSTANCES, "device_count", "instance_count", "device_num", "server_num")
+_OF_GROUP = {INSTANCES, *_counts([])}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -394,7 +398,7 @@ def _device(device: Device, of_instance: dict[str, object]) -> dict[str, object]
 def _make(
     table: RankTable,
     instances: list[dict[str, Any]],
-    counts: Callable[[list[dict[str, Any]]], dict[str, str]],
+    record: Record,
 ) -> dict[str, object]:
     """Return the plain data of a table with these instances, in its groups."""
     listed: Any = table.extra.get(GROUPS) or [{GROUP_NAME: "hccl_world_group"}]
@@ -406,17 +410,14 @@ def _make(
             if one.get(GROUP_NAME, group[GROUP_NAME]) == group[GROUP_NAME]
         ]
         if own:
-            groups.append({**group, **counts(own), INSTANCES: own})
+            counts = {key: str(number) for key, (number, _) in _counts(own).items()}
+            counts = {key: counts[key] for key in counts if key in record.by_key}
+            groups.append({**group, **counts, INSTANCES: own})
     return {**table.extra, "group_count": str(len(groups)), GROUPS: groups}
 
 
 def make_lab(table: RankTable) -> dict[str, object]:
-    """Return the plain data of a changed lab table.
-
-    Raises:
-        NotExpressibleError: The table was read from another format.
-    """
-    _refuse_other(table, "hccl-lab")
+    """Return the plain data of a changed lab table."""
     instances: list[dict[str, Any]] = [
         {
             "rank_id": str(device.rank),
@@ -427,14 +428,7 @@ def make_lab(table: RankTable) -> dict[str, object]:
         for node in table.nodes
         for device in node.devices
     ]
-
-    def counts(own: list[dict[str, Any]]) -> dict[str, str]:
-        servers = {one["server_id"] for one in own}
-        size = str(len(own))
-        found = {"device_num": size, "server_num": str(len(servers))}
-        return {**found, "instance_count": size}
-
-    return _make(table, instances, counts)
+    return _make(table, instances, LAB_GROUP)
 
 
 def make_cloud(table: RankTable) -> dict[str, object]:
@@ -443,7 +437,6 @@ def make_cloud(table: RankTable) -> dict[str, object]:
     Raises:
         NotExpressibleError: HCCL would count the ranks in another order.
     """
-    _refuse_other(table, "hccl-cloud")
     _refuse_other_order(table)
     instances: list[dict[str, Any]] = []
     for node in table.nodes:
@@ -455,19 +448,7 @@ def make_cloud(table: RankTable) -> dict[str, object]:
                 instances.append({**keys, DEVICES: []})
                 same = instances[-1:]
             same[0][DEVICES].append(_device(device, kept))
-
-    def counts(own: list[dict[str, Any]]) -> dict[str, str]:
-        devices = sum(len(one[DEVICES]) for one in own)
-        return {"device_count": str(devices), "instance_count": str(len(own))}
-
-    return _make(table, instances, counts)
-
-
-def _refuse_other(table: RankTable, name: str) -> None:
-    if table.format != name:
-        raise NotExpressibleError(
-            f"{name} cannot be written from a table of another format"
-        )
+    return _make(table, instances, CLOUD_GROUP)
 
 
 def _refuse_other_order(table: RankTable) -> None:
@@ -505,6 +486,7 @@ LAB_FORMAT = GroupFormat(
     record=LAB,
     fill=fill_lab,
     make=make_lab,
+    takes_others=False,
     nodes=LAB.members[-1],
     devices=_RANK.members[2],
     table_fields=LAB.members,
@@ -526,6 +508,7 @@ CLOUD_FORMAT = GroupFormat(
     record=CLOUD,
     fill=fill_cloud,
     make=make_cloud,
+    takes_others=False,
     has_written_ranks=False,
     nodes=CLOUD.members[-1],
     devices=_POD.members[2],

@@ -103,19 +103,12 @@ class SharedTensors:
         self._folder = folder
         self._slot = number % 2
 
-    def write(self, group_rank: int, tensor: torch.Tensor) -> None:
-        """Write the tensor of this member."""
-        # Not emptied first, because new pages take longer than those that are there.
-        file = os.open(self._path(group_rank), os.O_WRONLY | os.O_CREAT, 0o600)
-        with os.fdopen(file, "wb") as stream:
-            stream.write(bytes_of(tensor))
-            stream.truncate()
-
     def of(self, group_rank: int, dtype: torch.dtype) -> torch.Tensor:
         """Return the elements of a member's tensor, in one dimension."""
-        return read_file(self._path(group_rank), dtype)
+        return read_file(self.path(group_rank), dtype)
 
-    def _path(self, group_rank: int) -> Path:
+    def path(self, group_rank: int) -> Path:
+        """Return the file of a member's tensor."""
         return self._folder / f"tensor-{group_rank}-{self._slot}"
 
 
@@ -170,7 +163,7 @@ class Exchange:
         *,
         agreed: torch.Tensor | None = None,
         detail: str = "",
-        part_bytes: int = 0,
+        part_bytes: int | None = None,
     ) -> Iterator[SharedTensors]:
         """Do a collective of the group, in a block with the tensors of all members.
 
@@ -179,7 +172,7 @@ class Exchange:
             given: The tensor that this rank gives to others, if it does.
             agreed: A tensor whose size must be the same on every rank, if there is one.
             detail: What else must be the same: the reduction, the root.
-            part_bytes: Bytes that every rank gives or gets.
+            part_bytes: Bytes that every rank gives or gets, if not those of ``agreed``.
 
         Raises:
             SimulationError: A rank is missing, or calls something else.
@@ -195,6 +188,8 @@ class Exchange:
         begin_ns = time.monotonic_ns()
         yield shared
         if self._recorder is not None:
+            if part_bytes is None:
+                part_bytes = 0 if agreed is None else agreed.nbytes
             self._recorder.collective(name, detail, part_bytes, begin_ns)
 
     def again(self, given: torch.Tensor) -> SharedTensors:
@@ -207,8 +202,29 @@ class Exchange:
         self._number += 1
         shared = SharedTensors(self._folder, self._number)
         if given is not None:
-            shared.write(self._group_rank, given)
+            self._write(shared.path(self._group_rank), given)
         return shared
+
+    def _write(self, path: Path, tensor: torch.Tensor, head: str = "") -> None:
+        """Write a tensor into a file, and a line before it.
+
+        Raises:
+            SimulationError: There is no room for it.
+        """
+        # Not emptied first, because new pages take longer than those that are there.
+        file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            with os.fdopen(file, "wb") as stream:
+                stream.write(head.encode())
+                stream.write(bytes_of(tensor))
+                stream.truncate()
+        except OSError as error:
+            rank = self.rendezvous.ranks[self._group_rank]
+            raise self.rendezvous.error(
+                f"rank {rank} cannot write {tensor.nbytes} bytes for other ranks into "
+                f"{path.parent}: {error.strerror}; set TMPDIR to a folder with room",
+                (rank,),
+            ) from error
 
     def send(
         self, tensor: torch.Tensor, memory: torch.Tensor, peer: int, tag: int
@@ -225,9 +241,7 @@ class Exchange:
         begin_ns = time.monotonic_ns()
         path = self._next_file(self._group_rank, peer, tag)
         draft = path.with_suffix(".draft")
-        with draft.open("wb") as file:
-            file.write(f"{described(tensor)}\n".encode())
-            file.write(bytes_of(memory))
+        self._write(draft, memory, head=f"{described(tensor)}\n")
         draft.rename(path)  # whole, so that the receiver need not look again
 
         def finish() -> None:

@@ -20,7 +20,6 @@ from ranktable.simulate.simulation_error import rank_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
     from ranktable.simulate.backend.exchange import Exchange, SharedTensors
     from ranktable.simulate.backend.limits import Limits
@@ -34,6 +33,10 @@ _REDUCED_BY: dict[str, Callable[..., torch.Tensor]] = {
     "MIN": torch.minimum,
     "MAX": torch.maximum,
 }
+
+
+_SMALL_BYTES = 1 << 16
+"""Size below which another barrier takes longer than to reduce everything."""
 
 
 class Collectives:
@@ -50,21 +53,25 @@ class Collectives:
         """Reduce a tensor on all ranks."""
         [tensor], reduction = tensors, opts.reduceOp
         memory = self._memory("all_reduce", tensor, reduction).view(-1)
-        begin, end = self._part(memory.numel())
-        with self._collective(
+        dtype, is_small = memory.dtype, memory.nbytes <= _SMALL_BYTES
+        with self._exchange.collective(
             "all_reduce", memory, agreed=tensor, detail=f" ({name_of(reduction)})"
         ) as shared:
-            # Each rank reduces one part for all.
-            part = self._reduced(shared, memory.dtype, reduction, slice(begin, end))
-            parts = self._exchange.again(part)
-            torch.cat([parts.of(each, memory.dtype) for each in self._all], out=memory)
+            if is_small:
+                memory.copy_(self._reduced(shared, dtype, reduction))
+            else:  # each rank reduces one part for all
+                part = self._part(memory.numel())
+                parts = self._exchange.again(
+                    self._reduced(shared, dtype, reduction, part)
+                )
+                torch.cat([parts.of(each, dtype) for each in self._all], out=memory)
         return done(tensors)
 
     def reduce(self, tensors: Tensors, opts: c10d.ReduceOptions) -> c10d.Work:
         """Reduce a tensor on one rank."""
         [tensor], reduction, root = tensors, opts.reduceOp, opts.rootRank
         memory = self._memory("reduce", tensor, reduction).view(-1)
-        with self._collective(
+        with self._exchange.collective(
             "reduce",
             memory,
             agreed=tensor,
@@ -111,7 +118,7 @@ class Collectives:
         result = self._memory(name, output, reduction)
         self._limits.check_output(name, output, size, memory.dtype)
         begin = self._group_rank * size
-        with self._collective(
+        with self._exchange.collective(
             name, memory, agreed=output, detail=f" ({name_of(reduction)})"
         ) as shared:
             part = slice(begin, begin + size)
@@ -123,7 +130,7 @@ class Collectives:
         """Send a tensor of one rank to all."""
         [tensor], root = tensors, opts.rootRank
         memory = self._memory("broadcast", tensor).view(-1)
-        with self._collective(
+        with self._exchange.collective(
             "broadcast",
             memory if self._group_rank == root else None,
             agreed=tensor,
@@ -139,7 +146,7 @@ class Collectives:
         [tensor], name = inputs, "all_gather"
         memory = self._memory(name, tensor).view(-1)
         results = self._list(name, "output", output_lists[0], memory)
-        with self._collective(name, memory, agreed=tensor) as shared:
+        with self._exchange.collective(name, memory, agreed=tensor) as shared:
             for each, result in enumerate(results):
                 result.copy_(shared.of(each, memory.dtype).view(result.shape))
         return done(output_lists[0])
@@ -153,7 +160,7 @@ class Collectives:
         size = memory.numel() * len(self._ranks)
         result = self._memory(name, output).view(-1)
         self._limits.check_output(name, output, size, memory.dtype)
-        with self._collective(name, memory, agreed=tensor) as shared:
+        with self._exchange.collective(name, memory, agreed=tensor) as shared:
             torch.cat([shared.of(each, memory.dtype) for each in self._all], out=result)
         return done([output])
 
@@ -167,7 +174,7 @@ class Collectives:
         memory = self._memory(name, tensor).view(-1)
         outputs = output_lists[0] if self._group_rank == root else []
         results = self._list(name, "output", outputs, memory) if outputs else []
-        with self._collective(
+        with self._exchange.collective(
             name, memory, agreed=tensor, detail=f" to {self._rank_name(root)}"
         ) as shared:
             for each, result in enumerate(results):
@@ -184,7 +191,7 @@ class Collectives:
         if self._group_rank == root:
             parts = self._list(name, "input", input_lists[0], result)
             given = torch.cat([part.reshape(-1) for part in parts])
-        with self._collective(
+        with self._exchange.collective(
             name, given, agreed=output, detail=f" from {self._rank_name(root)}"
         ) as shared:
             everything = shared.of(root, result.dtype)
@@ -247,7 +254,9 @@ class Collectives:
     ) -> None:
         sizes = torch.tensor([part.numel() for part in sent], device="cpu")
         begins = []
-        with self._collective(name, sizes, agreed=agreed) as shared:
+        with self._exchange.collective(
+            name, sizes, agreed=agreed, part_bytes=sum(part.nbytes for part in sent)
+        ) as shared:
             for each in self._all:
                 before = shared.of(each, sizes.dtype)[: self._group_rank]
                 begins.append(int(before.sum()))
@@ -315,7 +324,7 @@ class Collectives:
         self._limits.refuse("barrier")
         for chip in opts.device_ids if opts is not None else ():
             self._limits.check_chip("barrier", checked(chip))
-        with self._collective("barrier", None):
+        with self._exchange.collective("barrier", None):
             return done([])
 
     def _serves_cpu(self) -> bool:
@@ -335,27 +344,10 @@ class Collectives:
     def _rank_name(self, group_rank: int) -> str:
         return rank_list([self._ranks[group_rank]])
 
-    def _part(self, num_elements: int) -> tuple[int, int]:
-        """Return where the part of this rank begins and ends."""
+    def _part(self, num_elements: int) -> slice:
+        """Return the part of this rank."""
         size, own = len(self._ranks), self._group_rank
-        return own * num_elements // size, (own + 1) * num_elements // size
-
-    def _collective(
-        self,
-        name: str,
-        given: torch.Tensor | None,
-        *,
-        agreed: torch.Tensor | None = None,
-        detail: str = "",
-    ) -> AbstractContextManager[SharedTensors]:
-        counted = agreed if agreed is not None else given
-        return self._exchange.collective(
-            name,
-            given,
-            agreed=agreed,
-            detail=detail,
-            part_bytes=0 if counted is None else counted.nbytes,
-        )
+        return slice(own * num_elements // size, (own + 1) * num_elements // size)
 
     def _reduced(
         self,
