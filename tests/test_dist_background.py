@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 import torch.distributed as plain
+from torch._C._distributed_c10d import Store
 from torch.distributed.distributed_c10d import _get_default_store
 
 from ranktable import dist
@@ -103,6 +104,9 @@ def wait_while_the_other_makes_a_group(whose: str) -> list[float]:
     return [each[0].item() for each in found]
 
 
+@pytest.mark.skipif(
+    not hasattr(Store, "clone"), reason="needs a second connection, as in torch 2.8"
+)
 @pytest.mark.parametrize("whose", ["torch", "ours"])
 def test_uneven_work_goes_on_while_torch_makes_a_group(fresh: Pool, whose: str) -> None:
     found = fresh.returned(wait_while_the_other_makes_a_group, whose, is_last=True)
@@ -284,12 +288,17 @@ def run_ending(folder: Path, script: str) -> list[Outcome]:
     )
 
 
+def last_line(rank: Outcome) -> str:
+    """Return what the script printed; gloo of torch 2.8 prints more before."""
+    return rank.out.splitlines()[-1]
+
+
 @pytest.mark.parametrize("script", ENDING.values(), ids=ENDING)
 def test_a_script_may_end_while_others_are_late(tmp_path: Path, script: str) -> None:
     first, second = run_ending(tmp_path, script)
 
-    assert (first.status, first.out) == (0, "ended\n"), first
-    assert (second.status, second.out) == (0, "[1.0, 4.0]\n"), second
+    assert (first.status, last_line(first)) == (0, "ended"), first
+    assert (second.status, last_line(second)) == (0, "[1.0, 4.0]"), second
 
 
 NEVER = """
@@ -305,5 +314,5 @@ def test_a_script_ends_although_others_never_come(tmp_path: Path) -> None:
     begin = time.monotonic()
 
     for rank in run_ending(tmp_path, NEVER):
-        assert (rank.status, rank.out) == (0, "ended\n"), rank
+        assert (rank.status, last_line(rank)) == (0, "ended"), rank
     assert time.monotonic() - begin < SOON_S

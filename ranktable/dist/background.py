@@ -174,6 +174,6 @@ def _own_connection(store: Store) -> Store:
     A store has one connection for all threads, and torch uses it to wait, for example
     while it makes a group.
     """
-    clone = getattr(store, "clone", None)  # torch 2.1 lacks it
+    clone = getattr(store, "clone", None)  # since torch 2.8
     own: Store = store if clone is None else clone()
     return own
