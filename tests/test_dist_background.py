@@ -114,6 +114,36 @@ def test_uneven_work_goes_on_while_torch_makes_a_group(fresh: Pool, whose: str) 
     assert found == [[1.0, 2.0]] * 2
 
 
+def wait_on_some_ranks_only(what: str) -> list[object]:
+    """Call on one rank without waiting, on the other one with it, and in turns."""
+    rank, found = plain.get_rank(), list[object]()
+    for turn in range(40):
+        own = torch.full((rank + turn % 3,), 1.0 + rank)
+        given = [own] * 2 if what in ("scatter", "all_to_all") else own
+        is_async = turn % 4 < 2 if rank == 0 else turn % 2 == 0
+        called = getattr(dist, what)(given, async_op=is_async)
+        reduced = torch.full((4,), 10.0)
+        plain.all_reduce(reduced)
+        result = called.wait() if is_async else called
+        several = result if isinstance(result, list) else [result]
+        sums = [float(each.sum()) for each in several]
+        found.append([sums, float(reduced.sum())])
+    return found
+
+
+@pytest.mark.parametrize("what", UNEVEN)
+def test_ranks_may_wait_or_not_for_the_same_call(fresh: Pool, what: str) -> None:
+    for rank, found in enumerate(fresh.returned(wait_on_some_ranks_only, what)):
+        for turn, (sums, reduced) in enumerate(found):
+            of_each = [float(turn % 3), 2.0 * (1 + turn % 3)]
+            expected = {
+                "scatter": of_each[:1],
+                "shift": [of_each[1 - rank]],
+                "gather": [] if rank else of_each,
+            }.get(what, of_each)
+            assert (sums, reduced) == (expected, 80.0)
+
+
 def begin_in_groups_of_some() -> list[str]:
     """Begin in two groups that share a rank, in the opposite order on that rank."""
     rank, works = plain.get_rank(), list[Any]()
@@ -193,7 +223,7 @@ def begin_alone(check: str) -> tuple[str, str]:
             "first",
             "rank 1 did not reach collective 1 of the group of ranks 0, 1 within",
         ),
-        ("off", "1 of 2 ranks did not begin all_gather float32, collective 1 of"),
+        ("off", "all_gather float32, collective 1 of the group of ranks 0, 1, failed"),
     ],
 )
 def test_uneven_work_names_who_does_not_come(
