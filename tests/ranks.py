@@ -34,9 +34,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ranktable
+from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import make_table
 from ranktable.simulate import agent
-from ranktable.simulate.requirements import rank_environment
+from ranktable.simulate.requirements import rank_environment, refuse_missing_torch
 from ranktable.simulate.simulated_run import Run, RunFinding, findings, start_run
 from tests.command_server import IMPORTED_FIRST
 from tests.commands import Outcome, torch_environment, with_torch
@@ -55,6 +56,8 @@ _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 _FIRST_PORT = 11_000 + 100 * (_WORKER % 80)
 _PORTS = itertools.cycle(_FIRST_PORT + (os.getpid() + n) % 100 for n in range(100))
 """Those of this worker; other runs begin with another one of them."""
+_OF_GLOO = re.compile(r"^\[Gloo\] Rank .*\n", re.MULTILINE)
+"""What gloo of torch 2.8 writes to standard output when it has connected."""
 _SAID = re.compile(r"\[\d")
 _SERVE = "import sys; from tests.rank_worker import serve; serve(*sys.argv[1:])"
 TRAINING = {
@@ -124,7 +127,7 @@ class Process:
         for file in self._files:
             with file:
                 file.seek(0)
-                written.append(file.read().decode())
+                written.append(_OF_GLOO.sub("", file.read().decode()))
         return Outcome(status, *written)
 
 
@@ -285,6 +288,14 @@ class SimulatedJob:
         return [found.message for found in self.findings if found.severity == "error"]
 
 
+def skip_where_no_chips_can_be_simulated() -> None:
+    """Skip a test of simulated chips with a torch that the command refuses."""
+    try:
+        refuse_missing_torch()
+    except ArgumentError as error:
+        pytest.skip(str(error))
+
+
 def simulate(
     folder: Path,
     script: Path,
@@ -293,6 +304,7 @@ def simulate(
     env: Mapping[str, str] | None = None,
 ) -> SimulatedJob:
     """Run a script on every chip of a run, which keeps its files in an empty folder."""
+    skip_where_no_chips_can_be_simulated()
     table = write_table(folder, run.chips)
     env = {**chip_environment(folder, run, table), **(env or {})}
     job = agent.RankJob(
@@ -415,6 +427,7 @@ class Pool:
         if self.world_size == 0:
             return [env]
         if self.backend.startswith("sccl"):
+            skip_where_no_chips_can_be_simulated()
             chips = tuple(range(self.world_size))
             profile = "doc" if self.backend.endswith(":doc") else "source"
             run = Run(chips=(chips,), profile=profile, timeout_s=30)  # type: ignore[arg-type]

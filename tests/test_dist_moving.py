@@ -322,3 +322,48 @@ def send_a_single_element_as_bytes() -> object:
 def test_single_elements_with_a_stride_move_as_bytes(ranks: Pool) -> None:
     size = ranks.world_size
     assert ranks.returned(send_a_single_element_as_bytes) == [[[2]] * size] * size
+
+
+def move_halves_and_complex() -> list[object]:
+    size = dist.get_world_size()
+    found: list[object] = []
+    for dtype in (torch.bfloat16, torch.complex64):
+        data = (torch.arange(size) + dist.get_rank()).to(device(), dtype)
+        sent = data.clone()
+        dist.broadcast(sent, src=1)
+        moved = [
+            sent,
+            *dist.all_gather(data),
+            *dist.gather(data, dst=0),
+            dist.scatter(list(data.chunk(size))),
+            dist.all_to_all(data),
+            dist.shift(data),
+            dist.all_gather(data, async_op=True).wait()[-1],
+        ]
+        found.append([each.real.tolist() for each in moved])
+    half = torch.full((2,), 1.5, dtype=torch.bfloat16, device=device())
+    for exact in (True, False):
+        total = half.clone()
+        dist.all_reduce(total, exact=exact)
+        found.append(total.tolist())
+    return found
+
+
+def test_types_that_old_backends_lack_arrive(ranks: Pool) -> None:
+    size = ranks.world_size
+    datas = [[float(rank + n) for n in range(size)] for rank in range(size)]
+
+    for rank, (halves, pairs, *sums) in enumerate(
+        ranks.returned(move_halves_and_complex)
+    ):
+        expected = [
+            datas[1],
+            *datas,
+            *(datas if rank == 0 else []),
+            datas[0][rank : rank + 1],
+            [data[rank] for data in datas],
+            datas[rank - 1],
+            datas[-1],
+        ]
+        assert [halves, pairs] == [expected] * 2
+        assert sums == [[1.5 * size] * 2] * 2

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ranktable.cli.commands.explain import judge_example
+from ranktable.cli.rule_examples import judge_example
 from ranktable.report.catalogue import FAMILIES, RULES
 from ranktable.report.findings_data import RENDERERS
 from ranktable.report.terminal import Style

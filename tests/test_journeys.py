@@ -32,8 +32,11 @@ sys.setprofile(profile)
 try:
     if args[0] == "-c":
         exec(args[1])
-    else:
+    elif args[0] == "ranktable":
         from ranktable.cli import main
+        main()
+    else:
+        from ranktable.cli.vendor_generator import main
         main()
 except SystemExit as end:
     assert not end.code, end.code
@@ -47,13 +50,18 @@ Functions that are called while a module is imported do not count.
 """
 
 CHIPS = "[[0,2,6,7,3,1,5,4]]"
+BOX = ["--device-id", "[[0..7]]", "--ring", "sophgo-8"]
+BOXES = ["--device-id", "[[0..3],[0..3]]", "--hosts", "n[1-2]"]
 
 MODEL = ["--tp", "4", "--model", "32x4096", "--seq", "4096", "--micro", "16"]
 
 JOURNEYS = [
     ("validate", ["ranktable", "validate", "t.json"], 13),
     ("gen", ["ranktable", "gen", "--device-id", CHIPS, "-o", "new.json"], 12),
-    ("convert", ["ranktable", "convert", "hostfile", "--to", "openmpi-rankfile"], 14),
+    ("gen of a ring", ["ranktable", "gen", *BOX, "-o", "new.json"], 17),
+    ("gen of hosts", ["ranktable", "gen", *BOXES, "-o", "new.json"], 13),
+    ("vendor's generator", ["tpu_gen_sccl_rank_table", "--device_id", CHIPS], 12),
+    ("convert", ["ranktable", "convert", "hostfile", "--to", "openmpi-rankfile"], 13),
     ("plan", ["ranktable", "plan", "layout.json"], 22),
     ("plan of a model", ["ranktable", "plan", "hosts.json", *MODEL], 22),
     ("env", ["ranktable", "env"], 6),

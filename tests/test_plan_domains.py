@@ -61,6 +61,23 @@ def test_replicas_are_put_into_different_racks(run: Run, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "several"), [("switch", "switches"), ("box", "boxes"), ("bus", "bus")]
+)
+def test_several_domains_are_named_in_the_plural(
+    run: Run, folder: Path, name: str, several: str
+) -> None:
+    (folder / "racks").write_text(RACKS.replace("rack", name))
+    options = ("--topology", "racks", "--order", "tp-pp-dp", "--spread", f"dp:{name}")
+    kept = plan(run, *options, "--pp", "8", "-o", "new.json").out
+    refused = plan(run, *options, "--pp", "4").out
+
+    of = "of " if several == name else ""
+    assert kept.startswith(f"t.json: 8 nodes, 2 {of}{several}, 64 ranks = ")
+    assert f"the 2 ranks of each group are in 2 {several}; no {name} holds" in kept
+    assert f"dp is 4, and there are 2 {several}; 16 groups" in refused
+
+
+@pytest.mark.parametrize(
     ("options", "why"),
     [
         (("--pp", "4"), "dp is 4, and there are 2 racks; 16 groups of 16 have two"),

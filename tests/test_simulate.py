@@ -646,42 +646,29 @@ def test_rank_shares_most_of_its_memory_until_it_has_ended(tmp_path: Path) -> No
     assert sum(map(int, used_kib)) < 90 * 1024, done.out
 
 
-FIRST_COLLECTIVE = """\
-import os, sys
-import ranktable
-
-home, passed, importing = os.path.dirname(ranktable.__file__), set(), 0
-
-def profile(frame, event, _):
-    global importing
-    code = frame.f_code
-    if not code.co_filename.startswith(home):
-        return
-    if code.co_name == "<module>" and "/path/" not in code.co_filename:
-        importing += {"call": 1, "return": -1}.get(event, 0)
-    elif event == "call" and not importing and code.co_flags & 1:
-        passed.add(code.co_filename)  # a function, which a class is not
-
-sys.setprofile(profile)
+NO_ROOM = """\
+import os, resource
 import torch, torch.distributed as dist, torch_tpu
 
 rank = int(os.environ["RANK"])
-options = torch_tpu.ProcessGroupSCCLOptions()
-options.chip_map = torch_tpu.tpu.read_rank_table()
-torch_tpu.tpu.set_device(options.chip_map[rank])
-dist.init_process_group("sccl", pg_options=options)
-dist.all_reduce(torch.ones(4).to(f"tpu:{options.chip_map[rank]}"))
-sys.setprofile(None)
-assert 0 < len(passed) < 35, sorted(passed)
+torch_tpu.tpu.set_device(torch_tpu.tpu.read_rank_table()[rank])
+dist.init_process_group("sccl")
+if rank == 1:  # as if the disk were full
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+dist.all_reduce(torch.ones(1 << 20, device="tpu"))
 """
 
 
 @pytest.mark.torch
-def test_rank_passes_few_files_until_its_first_collective(tmp_path: Path) -> None:
-    script = write(tmp_path, "s.py", FIRST_COLLECTIVE)
-    done = simulate(tmp_path, "--nproc", "2", script)
+def test_rank_without_room_for_its_tensor_says_where(tmp_path: Path) -> None:
+    done = simulate(tmp_path, "--nproc", "2", write(tmp_path, "s.py", NO_ROOM))
 
-    assert done.status == 0, done.err
+    assert done.status == 1
+    assert re.search(
+        r"error: rank 1 cannot write 4194304 bytes for other ranks into \S+: File too "
+        "large; set TMPDIR to a folder with room",
+        done.err,
+    )
 
 
 @pytest.mark.torch
@@ -1018,6 +1005,31 @@ def test_trace_has_what_ranks_send_and_the_bytes_of_plan(
     assert all(event["dur"] > 0 for event in events)
     (total,) = plan["before"]["totals"]
     assert boundary == {name: total[name] for name in boundary}
+
+
+PARTS = """
+import torch
+import torch.distributed as dist
+import torch_npu
+
+rank = int(__import__("os").environ["RANK"])
+torch_npu.npu.set_device(rank)
+dist.init_process_group("hccl")
+sent = [torch.ones(size, device="npu") for size in (1, 2)]
+dist.all_to_all([torch.zeros(rank + 1, device="npu") for _ in range(2)], sent)
+"""
+
+
+@pytest.mark.torch
+def test_trace_has_the_bytes_of_parts_of_different_sizes(tmp_path: Path) -> None:
+    write(tmp_path, "s.py", PARTS)
+    options = ("--vendor", "ascend", "--nproc", "2", "--record", "trace.json")
+    done = simulate(tmp_path, *options, "s.py")
+    trace = json.loads((tmp_path / "trace.json").read_text())
+
+    assert done.status == 0, done.err
+    sent = [event["args"] for event in trace["traceEvents"] if event["ph"] == "X"]
+    assert [each["bytes"] for each in sent] == [12, 12]
 
 
 @pytest.mark.torch

@@ -67,6 +67,10 @@ def test_collectives_and_refusals_are_those_of_the_vendors_code(
             "wrong values; pass tensor.contiguous()",
             "short output": f"{ours} all_gather_into_tensor an output of 1 elements, "
             "but SCCL writes 6, past its end if it is too small",
+            "output type": f"{ours} all_gather_into_tensor an output of "
+            "torch.float16, but SCCL writes torch.float32",
+            "undivided": "RuntimeError: all_to_all_single: the 4 rows of a tensor are "
+            "not divided into 3 equal parts for 3 ranks",
             "uneven parts": f"{ours} all_to_all_single parts of [2, 0, 1] elements; "
             "SCCL ignores this and makes all parts equal",
         }

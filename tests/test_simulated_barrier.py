@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ranktable.simulate.barrier import RendezvousBarrier
+from ranktable.simulate.barrier import RendezvousBarrier, is_running
 from ranktable.simulate.chip_assignments import ChipAssignment, judge
 from ranktable.simulate.faults import Faults
-from ranktable.simulate.shared_state import start_time
+from ranktable.simulate.record_file import Records
 from ranktable.simulate.simulated_run import (
     Fault,
     NotSimulatedError,
@@ -203,14 +203,26 @@ def test_first_outcome_stands_when_more_ranks_end(
     assert members.answer(1)[0] == first
 
 
-def test_process_is_told_from_a_later_one_of_the_same_number() -> None:
+def test_process_that_has_ended_does_not_run_even_before_its_parent_asks() -> None:
     with start_process([sys.executable, "-c", ""]) as process:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        ended = start_time(process.pid)  # a zombie: it is not waited for yet
-    started = start_time(os.getpid())
+        is_zombie_running = is_running(process.pid)
 
-    assert started > 0
-    assert [ended, start_time(process.pid)] == [0, 0]
+    assert [is_zombie_running, is_running(process.pid)] == [False, False]
+    assert is_running(os.getpid())
+
+
+def test_record_is_read_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "records"
+    Records(path, 64).write(1, 7, "all_reduce of 4 float32")
+    records = Records(path, 64)
+    seen = records.read(0, 3)
+    with path.open("r+b") as file:
+        file.seek(64 + 20)
+        file.write(b"?")
+
+    assert seen == [(0, ""), (7, "all_reduce of 4 float32"), (0, "")]
+    assert records.read(1) == [(0, "")]
 
 
 def test_single_member_passes_alone(tmp_path: Path) -> None:

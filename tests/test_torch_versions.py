@@ -36,6 +36,37 @@ def test_an_older_one_is_refused_with_what_to_install(
     )
 
 
+def test_torch_takes_the_time_out_of_a_job_that_names_none() -> None:
+    made_groups = """
+job = init_process_group("gloo")
+import ranktable.dist
+for group in (job.new_group([0, 1]), ranktable.dist.new_group([0, 1])):
+    data = torch.ones(1)
+    dist.all_reduce(data, group=group)
+    say(data.item())
+job.close()
+"""
+
+    ended = run_code(made_groups, 2)
+
+    assert [each.status for each in ended] == [0, 0], ended
+    assert [each.out for each in ended] == ["[2.0]\n[2.0]\n"] * 2
+
+
+def test_job_ends_while_gloo_still_releases_a_tensor() -> None:
+    joined_often = """
+for _ in range(30):
+    with init_process_group("gloo"):
+        for _ in range(3):
+            dist.all_reduce(torch.ones(4))
+say("ended")
+"""
+
+    ended = run_code(joined_often, 2)
+
+    assert [(each.status, each.out) for each in ended] == [(0, '["ended"]\n')] * 2
+
+
 def test_writes_are_counted_as_this_torch_takes_them() -> None:
     data = torch.ones(3, requires_grad=True).exp()
     total = (data * data).sum()

@@ -111,10 +111,7 @@ def _message(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError) and error.strerror:
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{error.strerror.lower()}", COULD_NOT_JUDGE
-    from ranktable.layout.layout_errors import (  # noqa: PLC0415 - rare
-        ChangeError,
-        LayoutError,
-    )
+    from ranktable.layout.layout_errors import ChangeError, LayoutError  # noqa: PLC0415
     from ranktable.schema.format import NotExpressibleError  # noqa: PLC0415
     from ranktable.schema.writing import FileChangedError  # noqa: PLC0415
 
@@ -443,15 +440,17 @@ def put_files(
                 raise CommandError(
                     f"{file.path} holds {what}; --force replaces it, {instead}"
                 )
-        expected = [
-            old if old is None else paths.get(os.path.realpath(file.path), old)
-            for file, old in zip(files, before, strict=True)
-        ]
         try:
-            said = _write_all(files, before, expected)
+            with contextlib.ExitStack() as undo:
+                for file, old in zip(files, before, strict=True):
+                    if old != file.data:
+                        known = paths.get(os.path.realpath(file.path), old)
+                        _write_file(file, old, known, undo)
+                undo.pop_all()  # every file is written, so nothing is taken back
         except FileExistsError:  # another program has just created it: compare again
             continue
-        for done, file in zip(said, files, strict=True):
+        for file, old in zip(files, before, strict=True):
+            done = "unchanged" if old == file.data else "wrote"
             tell_written(done, file.path, file.size)
         return
 
@@ -460,62 +459,49 @@ def _content(path: str) -> bytes | None:
     return Path(path).read_bytes() if Path(path).is_file() else None
 
 
-def _write_all(
-    files: Sequence[OutputFile],
-    before: Sequence[bytes | None],
-    expected: Sequence[bytes | None],
-) -> list[str]:
-    """Return ``wrote`` or ``unchanged`` for each file."""
-    said: list[str] = []
-    done: list[tuple[OutputFile, bytes | None]] = []
-    folders: list[Path] = []
-    try:
-        for file, old, known in zip(files, before, expected, strict=True):
-            if old == file.data:
-                said.append("unchanged")
-                continue
-            _write_one(file, known, folders)
-            done.append((file, old))
-            said.append("wrote")
-    except BaseException:
-        _take_back(done, folders)
-        raise
-    return said
+def _write_file(
+    file: OutputFile,
+    old: bytes | None,
+    known: bytes | None,
+    undo: contextlib.ExitStack,
+) -> None:
+    """Write a file and its folders, and add what takes them back.
 
-
-def _write_one(file: OutputFile, expected: bytes | None, folders: list[Path]) -> None:
-    """Write a file; record the folders that are created for it."""
+    Args:
+        file: The file.
+        old: Its content, None if there is no file.
+        known: The content that the command has read; another one is not replaced.
+        undo: Gets what restores the old state.
+    """
     from ranktable.schema.writing import (  # noqa: PLC0415 - not for --help
         create_file,
         replace_file,
     )
 
     path = Path(file.path)
-    missing = [folder for folder in path.parents if not folder.exists()]
-    for folder in reversed(missing):
+    for folder in reversed([each for each in path.parents if not each.exists()]):
         folder.mkdir()
-        folders.append(folder)
-    if expected is None:
+        undo.callback(_remove_folder, folder)
+    if old is None:
         create_file(file.path, file.data)
     else:
-        replace_file(file.path, file.data, expected=expected)
+        replace_file(file.path, file.data, expected=known)
+    undo.callback(_restore, file, old)
     if file.is_executable and path.is_file():
         mode = path.stat().st_mode
         path.chmod(mode | (mode & 0o444) >> 2)  # executable for all who may read it
 
 
-def _take_back(
-    done: Sequence[tuple[OutputFile, bytes | None]], folders: Sequence[Path]
-) -> None:
-    """Restore the old files and folders, as far as possible."""
+def _restore(file: OutputFile, old: bytes | None) -> None:
     from ranktable.schema.writing import replace_file  # noqa: PLC0415 - as above
 
-    for file, old in done:
-        with contextlib.suppress(OSError, RuntimeError):
-            if old is not None:
-                replace_file(file.path, old, expected=file.data)
-            elif Path(file.path).is_file():  # a device is left as it is
-                Path(file.path).unlink()
-    for folder in reversed(folders):
-        with contextlib.suppress(OSError):
-            folder.rmdir()
+    with contextlib.suppress(OSError, RuntimeError):
+        if old is not None:
+            replace_file(file.path, old, expected=file.data)
+        elif Path(file.path).is_file():  # a device is left as it is
+            Path(file.path).unlink()
+
+
+def _remove_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()

@@ -31,6 +31,8 @@ MAX_DEVICES = 1 << 20
 MAX_CHIP = 999_999
 """Largest device_id; real hosts have less than a hundred chips."""
 
+_TOO_MANY = f"this is more than {MAX_DEVICES} chips"
+_EXAMPLE = "write, for example, [[0..7]]"
 _RANGE = re.compile(r"([0-9]+)\.\.([0-9]+)")
 _NUMBERS = re.compile(r"([0-9]{1,19})(?:(?:\.\.|-)([0-9]{1,19}))?")
 
@@ -84,63 +86,50 @@ def parse_device_list(text: str) -> list[list[ListedChip]]:
     """
     nodes = parse_nested_list(text)
     if not nodes.items:
-        raise ArgumentError(
-            "the list of nodes is empty",
-            text=text,
-            position=nodes.position,
-            hint="write, for example, [[0..7]]",
-        )
+        raise _at(text, nodes, "the list of nodes is empty", _EXAMPLE)
     found = []
     num_devices = 0
     for place, node in enumerate(nodes.items):
         found.append(_node(text, place, node))
         num_devices += len(found[-1])
         if num_devices > MAX_DEVICES:
-            raise _too_many(text, node)
+            raise _at(text, node, _TOO_MANY)
     return found
+
+
+def _at(
+    text: str, place: Item | ItemList | ListedChip, reason: str, hint: str | None = None
+) -> ArgumentError:
+    """Return the error about a part of an argument."""
+    return ArgumentError(reason, text=text, position=place.position, hint=hint)
 
 
 def _node(text: str, place: int, node: Item | ItemList) -> list[ListedChip]:
     if isinstance(node, Item):
-        inner = text.strip()
-        raise ArgumentError(
-            "every node is a list of its own",
-            text=text,
-            position=node.position,
-            hint=f"for one node write [{inner}]",
-        )
+        hint = f"for one node write [{text.strip()}]"
+        raise _at(text, node, "every node is a list of its own", hint)
     if not node.items:
-        raise ArgumentError(
-            f"node {place} has no chips", text=text, position=node.position
-        )
-    chips: list[ListedChip] = []
-    first_use: dict[int, int] = {}
+        raise _at(text, node, f"node {place} has no chips")
+    chips: dict[int, ListedChip] = {}
     for item in node.items:
         for chip in _chips(text, item):
-            if chip.device_id in first_use:
-                raise ArgumentError(
-                    f"chip {chip.device_id} is listed twice in node {place}",
-                    text=text,
-                    position=chip.position,
-                    hint="every process needs a chip of its own",
-                )
-            first_use[chip.device_id] = chip.position
-            chips.append(chip)
-    return chips
+            if chip.device_id in chips:
+                reason = f"chip {chip.device_id} is listed twice in node {place}"
+                raise _at(text, chip, reason, "every process needs a chip of its own")
+            chips[chip.device_id] = chip
+    return list(chips.values())
 
 
 def _chips(text: str, item: Item | ItemList) -> Iterator[ListedChip]:
     if isinstance(item, ItemList):
-        raise ArgumentError(
-            "a node lists chips, not lists", text=text, position=item.position
-        )
+        raise _at(text, item, "a node lists chips, not lists")
     match = _RANGE.fullmatch(item.text)
     if match is None:
         yield ListedChip(_number(text, item, item.text), item.is_quoted, item.position)
         return
     first, last = (_number(text, item, digits) for digits in match.groups())
     if abs(last - first) >= MAX_DEVICES:
-        raise _too_many(text, item)
+        raise _at(text, item, _TOO_MANY)
     step = 1 if first <= last else -1
     for device_id in range(first, last + step, step):
         yield ListedChip(device_id, item.is_quoted, item.position)
@@ -163,13 +152,7 @@ def _number(text: str, item: Item, digits: str) -> int:
     hint = "write ids from 0 up, or an inclusive range such as 0..7"
     if re.fullmatch(r"[0-9]+(-|:|\.\.\.)[0-9]+", digits):
         hint = f"write the range as {'..'.join(re.findall('[0-9]+', digits))}"
-    raise ArgumentError(reason, text=text, position=item.position, hint=hint)
-
-
-def _too_many(text: str, item: Item | ItemList) -> ArgumentError:
-    return ArgumentError(
-        f"this is more than {MAX_DEVICES} chips", text=text, position=item.position
-    )
+    raise _at(text, item, reason, hint)
 
 
 def parse_address_list(text: str, sizes: list[int]) -> list[list[str]]:
@@ -185,11 +168,9 @@ def parse_address_list(text: str, sizes: list[int]) -> list[list[str]]:
     """
     nodes = parse_nested_list(text)
     if len(nodes.items) != len(sizes):
-        raise ArgumentError(
-            f"addresses are given for {len(nodes.items)} nodes, chips for {len(sizes)}",
-            text=text,
-            position=nodes.position,
-        )
+        count = len(nodes.items)
+        reason = f"addresses are given for {count} nodes, chips for {len(sizes)}"
+        raise _at(text, nodes, reason)
     return [
         _addresses(text, place, node, size)
         for place, (node, size) in enumerate(zip(nodes.items, sizes, strict=True))
@@ -200,20 +181,15 @@ def _addresses(text: str, place: int, node: Item | ItemList, size: int) -> list[
     if isinstance(node, Item):
         return [_address(text, node)] * size
     if len(node.items) != size:
-        raise ArgumentError(
-            f"node {place} has {size} chips and {len(node.items)} addresses",
-            text=text,
-            position=node.position,
-            hint="give one address per chip, or one per node without inner brackets",
-        )
+        reason = f"node {place} has {size} chips and {len(node.items)} addresses"
+        hint = "give one address per chip, or one per node without inner brackets"
+        raise _at(text, node, reason, hint)
     return [_address(text, item) for item in node.items]
 
 
 def _address(text: str, item: Item | ItemList) -> str:
     if isinstance(item, ItemList) or not is_address(item.text):
-        raise ArgumentError(
-            "this is not an IP address", text=text, position=item.position
-        )
+        raise _at(text, item, "this is not an IP address")
     return item.text
 
 
@@ -302,7 +278,7 @@ def _unfinished(text: str, at: int, depth: int) -> ArgumentError:
         position = at + len(rest) - len(rest.lstrip())
         return _wrong(text, position, "this quotation mark is not closed")
     if depth == 0:
-        return ArgumentError("the list is empty", hint="write, for example, [[0..7]]")
+        return ArgumentError("the list is empty", hint=_EXAMPLE)
     return _wrong(text, len(text), f"{depth * ']'} is missing at the end")
 
 

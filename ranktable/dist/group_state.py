@@ -22,6 +22,7 @@ from ranktable.dist.collective_errors import DistError, NotMemberError
 from ranktable.runtime.backends.backend import NAMES, backend_named
 from ranktable.runtime.job import current_job
 from ranktable.runtime.store_round import has_list_store, usable_store
+from ranktable.runtime.torch_versions import gloo_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ranktable.dist.work import Pending, Work
     from ranktable.runtime.backends.backend import Backend
 
+_GLOO_TABLE: Final = gloo_table()
 _DEFAULT_TIMEOUT: Final = timedelta(minutes=30)  # torch's own
 _LOOK_S: Final = 0.5
 _MOST_DROPPED: Final = 16
@@ -413,7 +415,9 @@ def _backends(group: ProcessGroup) -> Mapping[str, Backend]:
 
 
 def _with_profile(backend: Backend) -> Backend:
-    """Return a backend; simulated chips may have the limits of the manual."""
+    """Return a backend; an old torch and simulated chips may have other limits."""
+    if backend.name == "gloo":
+        return replace(backend_named(_GLOO_TABLE), config=backend.config)
     package = sys.modules.get("torch_tpu")
     if backend.name == "sccl" and getattr(package, "__profile__", None) == "doc":
         return replace(backend_named("sccl:doc"), config=backend.config)

@@ -231,7 +231,7 @@ def _native(  # noqa: PLR0913, PLR0917 - see direct_steps
         if wire is None or wire.encoding != "itself":
             return None
         reduce_op = ReduceOp(OPS[wire.reduction])
-        if table_name == "gloo" and operation == "all_reduce":
+        if backend.name == "gloo" and operation == "all_reduce":
             options = AllreduceOptions()
             options.reduceOp = reduce_op
     details = (f"of rows {tuple(shape[1:])}",) if operation == "all_to_all" else ()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.layout.arrangements import grid_axes
 from ranktable.layout.layout_errors import LayoutError
+from ranktable.schema.diagnostic import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -67,7 +68,8 @@ class Spread:
         """Return why no placement can be spread, None if it may be possible."""
         size, domains = len(self.groups[0]), len(set(self.domain_of_node))
         if size > domains:
-            return f"{self.axes} is {size}, and there are {domains} {self.boundary}s"
+            there = counted(domains, self.boundary)
+            return f"{self.axes} is {size}, and there are {there}"
         return None
 
     def orders(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.layout.crossings import is_reached
+from ranktable.layout.traffic import GIB
 from ranktable.report.json_document import json_document
 from ranktable.schema.diagnostic import counted, fold_numbers, plural_of, printable
 
@@ -27,7 +28,6 @@ MAX_LINES = 16
 MAX_HOSTS_LENGTH = 200
 """Longest folded list of hosts that is shown."""
 
-_GIB = 1 << 30
 Item = TypeVar("Item")
 
 
@@ -73,7 +73,7 @@ def _crossings(found: Difference) -> Iterator[str]:
     kind = "typical bytes" if found.is_typical else "bytes"
     of_left = " of the ranks that are left" if found.had_gaps else ""
     for one in found.crossed:
-        before, after, bound = (n / _GIB for n in (one.before, one.after, one.bound))
+        before, after, bound = (n / GIB for n in (one.before, one.after, one.bound))
         if not before and not after:
             continue
         how = ""

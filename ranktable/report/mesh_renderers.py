@@ -23,7 +23,7 @@ from ranktable.report.folding import (
 )
 from ranktable.report.json_document import json_document
 from ranktable.report.terminal import table_lines, tree_lines
-from ranktable.schema.diagnostic import counted, printable
+from ranktable.schema.diagnostic import counted, plural_of, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -348,7 +348,8 @@ def render_suggestions(
     axes = [axis for axis in ("tp", "cp", "pp", "dp", "ep", "edp") if axis in kinds]
     names = list(found[0].spread) if found else []
     sizes = ["tp", "cp", "pp", "dp", *(["ep", "edp"] if "ep" in axes else [])]
-    rows = [(*sizes, *(f"{axis} over {printable(n)}s" for n in names for axis in axes))]
+    several = [printable(plural_of(name)) for name in names]
+    rows = [(*sizes, *(f"{axis} over {name}" for name in several for axis in axes))]
     for one in found:
         held = [str(one.layout.along(axis).group_size) for axis in sizes]
         over = [str(one.spread[n].get(axis, 1)) for n in names for axis in axes]

@@ -13,7 +13,7 @@ from ranktable.layout.parallel import describe_sizes
 from ranktable.layout.traffic import GIB
 from ranktable.report.json_document import json_document
 from ranktable.report.terminal import table_lines
-from ranktable.schema.diagnostic import counted, printable
+from ranktable.schema.diagnostic import counted, plural_of, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -130,7 +130,10 @@ def _spread(plan: Plan, spread: Spread) -> str:
         if shared.domains:
             some = counted(shared.domains, name)
             held = f"{some} hold ranks of several replicas"
-        return f"{asked}: the {size} ranks of each group are in {size} {name}s; {held}"
+        return (
+            f"{asked}: the {size} ranks of each group are in {counted(size, name)}; "
+            f"{held}"
+        )
     why = spread.impossible()
     if why is None and plan.mode is not None:
         why = f"no placement of --mode {plan.mode.value} that was tried does it"
@@ -157,11 +160,10 @@ def _verdict(plan: Plan) -> Iterator[str]:
 
 
 def _domains(boundary: Boundary) -> str:
-    number = len(boundary.labels)
-    if boundary.name[-1].isdigit() or boundary.name.endswith("s"):
-        return f"{number} of {printable(boundary.name)}"
-    plural = "es" if boundary.name.endswith("ch") else "s"
-    return f"{number} {printable(boundary.name)}{plural}"
+    number, name = len(boundary.labels), boundary.name
+    if name[-1].isdigit() or name.endswith("s"):
+        return f"{number} of {printable(name)}"
+    return f"{number} {printable(plural_of(name))}"
 
 
 def _table(

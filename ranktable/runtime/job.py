@@ -9,7 +9,10 @@ from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from ranktable.runtime.torch_versions import group_called
+from ranktable.runtime.torch_versions import (
+    destroy_process_groups,
+    group_called,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -269,7 +272,7 @@ class Job:
                 # Most stores end with the process of rank 0.
                 with contextlib.suppress(RuntimeError):  # torch's network errors
                     self._last_round.linger(_CLOSING_S)
-            dist.destroy_process_group()
+            destroy_process_groups()
 
     def _close_at_exit(self) -> None:
         # Without this, gloo aborts the interpreter at its end (pytorch/pytorch#190489).

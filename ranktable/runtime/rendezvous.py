@@ -35,6 +35,8 @@ GRACE_S = 2.0
 _PROBE_S = 0.5
 """Time after the deadline for a running attempt to report why it failed."""
 
+_PORT_IS_USED = ("EADDRINUSE", "Address already in use")  # torch 2.1 has the second
+
 _LEAST_S = 0.001  # torch counts in milliseconds, and 0 has other meanings
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0  # between attempts to connect: many ranks ask one host
@@ -222,7 +224,7 @@ def _refused(
 ) -> BootstrapError:
     """Return the error for a store that torch could not open."""
     host, port = _address(environment)
-    if is_master and "EADDRINUSE" in str(error):
+    if is_master and any(words in str(error) for words in _PORT_IS_USED):
         finding = (
             f"rank 0 cannot start the store of the job: port {port} of this host is "
             "used already, by another job or by a second process with rank 0; choose "

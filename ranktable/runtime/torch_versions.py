@@ -11,6 +11,7 @@ import contextlib
 import re
 import sys
 import threading
+import time
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -21,6 +22,10 @@ Value = TypeVar("Value")
 
 OLDEST: Final = (2, 1)
 """The first version with everything that a job and collectives need."""
+
+
+_RELEASING_S: Final = 0.05
+"""Time for gloo's threads to release tensors; see ``destroy_process_groups``."""
 
 
 def reduce_scatter_single() -> Any:  # noqa: ANN401 - a function of torch
@@ -40,14 +45,18 @@ def why_too_old(version: str) -> str | None:
     Args:
         version: ``torch.__version__``; one that cannot be parsed counts as new.
     """
-    found = re.match(r"(\d+)\.(\d+)", version)
-    if found is None or (int(found[1]), int(found[2])) >= OLDEST:
+    if not _is_before(version, OLDEST):
         return None
     oldest = ".".join(map(str, OLDEST))
     return (
         f"torch {version} is too old: install torch {oldest} or newer "
         f"(pip install 'torch>={oldest}')"
     )
+
+
+def _is_before(version: str, wanted: tuple[int, int]) -> bool:
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return found is not None and (int(found[1]), int(found[2])) < wanted
 
 
 def counts_writes_of_lists() -> bool:
@@ -79,6 +88,30 @@ def why_no_mesh() -> str | None:
         f"torch {torch.__version__} cannot make a mesh of groups: install torch 2.5 or "
         "newer (pip install 'torch>=2.5'), or take the groups of make_groups"
     )
+
+
+def gloo_table() -> str:
+    """Return the name of the table of what gloo can do in this torch."""
+    import torch  # noqa: PLC0415 - torch is an extra
+
+    # Versions between 2.1 and 2.4 were not run; this table is right for them, too.
+    return "gloo:2.1" if _is_before(torch.__version__, (2, 4)) else "gloo"
+
+
+def destroy_process_groups() -> None:
+    """Destroy all groups of torch.
+
+    In torch 2.1 and 2.4 the thread that destroys a group holds the interpreter until
+    gloo's threads have ended. A thread that still has to release a tensor waits for the
+    interpreter, so both would wait forever. The pause lets it release the tensor. It is
+    not needed with 2.8.
+    """
+    import torch  # noqa: PLC0415 - torch is an extra
+    import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+
+    if _is_before(torch.__version__, (2, 8)):
+        time.sleep(_RELEASING_S)
+    dist.destroy_process_group()
 
 
 def not_traced(value: Value) -> Value:

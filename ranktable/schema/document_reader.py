@@ -83,6 +83,13 @@ class ShapeReader:
         message = f"{owner} has no {field.key}"
         self.add(rules.MISSING_KEY, path, message, hint=hint, edit=edit)
 
+    def report_version(self, path: Path, field: Field, value: object) -> None:
+        """Report a version that does not exist."""
+        listed = ", ".join(map(quoted, field.values))
+        verb = "exists" if len(field.values) == 1 else "exist"
+        message = f"version is {quoted(value)}; only {listed} {verb}"
+        self.add(rules.UNKNOWN_VERSION, path, message)
+
     def explain_number(self, path: Path, value: object, kind: Kind) -> int | None:
         """Report a number of another form, and return what all readers see in it."""
         number = plain_number(value)
@@ -193,12 +200,10 @@ class DocumentReader(ShapeReader):
             self._wrong_type(path, field, value)
             return None
         if field.values and value not in field.values:
-            listed = ", ".join(map(quoted, field.values))
             if field.role is Role.VERSION:
-                verb = "exists" if len(field.values) == 1 else "exist"
-                message = f"version is {quoted(value)}; only {listed} {verb}"
-                self.add(rules.UNKNOWN_VERSION, path, message)
+                self.report_version(path, field, value)
             else:
+                listed = ", ".join(map(quoted, field.values))
                 message = f"{field.key} is {quoted(value)}, not {listed}"
                 self.add(rules.WRONG_TYPE, path, message)
             return None

@@ -154,7 +154,7 @@ class Format:
     device_fields: tuple[Field, ...]
     matches: Callable[[dict[str, object]], bool]
     rules: tuple[Rule, ...]
-    example: dict[str, Any]
+    example: Any
     reader_keys: tuple[str, ...] = ()
     keeps_file_order: bool = True
     has_blank_addresses: bool = False

@@ -83,15 +83,22 @@ class Record:
         description: A sentence about it.
         members: Its keys.
         one_of: Keys of which at least one must be present.
-        example: A sound object.
+        example: A sound object; by default it has the keys that must be present.
     """
 
     name: str
     title: str
     description: str
     members: tuple[Member, ...]
-    example: object
     one_of: tuple[str, ...] = ()
+    example: Any = None
+
+    def __post_init__(self) -> None:
+        """Make the example."""
+        if self.example is None:
+            needed = [member for member in self.members if member.is_required]
+            example = {one.key: (one.examples or one.values)[0] for one in needed}
+            object.__setattr__(self, "example", example)
 
     @cached_property
     def by_key(self) -> dict[str, Member]:
@@ -373,12 +380,15 @@ class RecordFormat(Format):
             their meaning that only the document shows; None if it has neither.
         make: Returns the plain data of a table that was changed or read from another
             format; None if such a table cannot be written.
+        takes_others: Whether ``make`` takes tables that were read from another format.
     """
 
     record: Record | Member
     matches: Callable[[dict[str, object]], bool] = _never
     fill: Callable[[RecordReader, Any], None] | None = None
     make: Callable[[RankTable], object] | None = None
+    takes_others: bool = True
+    example: Any = None
     nodes: Field = _NOTHING
     devices: Field = _NOTHING
     node_fields: tuple[Field, ...] = ()
@@ -386,6 +396,13 @@ class RecordFormat(Format):
     table_fields: tuple[Field, ...] = ()
     keeps_file_order: bool = False
     keeps_document: bool = True
+
+    def __post_init__(self) -> None:
+        """Take the example of the record."""
+        if self.example is None:
+            file = self.record
+            example = file.example if isinstance(file, Record) else file.examples[0]
+            object.__setattr__(self, "example", example)
 
     def read(self, document: Document, quota: Quota) -> tuple[Columns, list[Finding]]:
         """Return the columns of a document and the defects of its shape."""
@@ -415,16 +432,17 @@ class RecordFormat(Format):
         Raises:
             NotExpressibleError: The format cannot express the table.
         """
-        if table.format == self.name and table.document is not None:
+        is_own = table.format == self.name
+        if is_own and table.document is not None:
             return table.document
-        if self.make is None:
-            if table.format == self.name:
-                raise NotExpressibleError(
-                    f"a file of the format {self.name} describes one host and is not "
-                    "changed; ranktable convert --to hccl-2.0 makes a rank table of it"
-                )
+        if not is_own and (self.make is None or not self.takes_others):
             raise NotExpressibleError(
                 f"{self.name} cannot be written from a table of another format"
+            )
+        if self.make is None:
+            raise NotExpressibleError(
+                f"a file of the format {self.name} describes one host and is not "
+                "changed; ranktable convert --to hccl-2.0 makes a rank table of it"
             )
         return self.make(table)
 

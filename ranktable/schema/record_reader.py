@@ -150,10 +150,7 @@ class RecordReader(ShapeReader):
                 f"{path[-1]} is {quoted(value)}, not a host name",
             )
         elif member.role is Role.VERSION:
-            listed = ", ".join(map(quoted, member.values))
-            verb = "exists" if len(member.values) == 1 else "exist"
-            message = f"version is {quoted(value)}; only {listed} {verb}"
-            self.report(shape.UNKNOWN_VERSION, path, message)
+            self.report_version(path, member, value)
         elif member.values:
             self._unknown_word(path, value, member)
         elif value:

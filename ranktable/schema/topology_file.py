@@ -95,11 +95,6 @@ class _Source:
         found: list[list[int]] = self.data[self.key[0]] if self.key else self.data
         return found
 
-    def location(self, path: Path) -> Location:
-        """Return the location of a value, given its path from the root."""
-        span = SourceSpan(path, offsets=None if self.is_json else self.offsets(*path))
-        return find_locations(self.text, [span], file=self.name)[span]
-
     def offsets(self, row: str | int = 0, place: str | int | None = None) -> Offsets:
         """Return the place of a row of numbers, or of one word in it."""
         lines = re.finditer(r"^[^\n#]*[^\s,#][^\n#]*", self.text, re.MULTILINE)
@@ -114,9 +109,11 @@ class _Source:
         Raises:
             RankTableError: Always.
         """
-        where = Location(file=self.name) if path is None else self.location(path)
-        finding = BAD_TOPOLOGY.finding(None, f"{_REFUSAL}: {message}")
-        raise RankTableError([finding.diagnostic(where)])
+        span = None
+        if path is not None:
+            offsets = None if self.is_json else self.offsets(*path)
+            span = SourceSpan(path, offsets=offsets)
+        _refuse(self.name, self.text, BAD_TOPOLOGY.finding(span, message))
 
 
 def _read(name: str, data: bytes | None) -> _Source:

@@ -1,8 +1,8 @@
 """A cluster of simulated chips on this machine.
 
 It has three layers, and each knows only the ones before it: ``device`` gives torch a
-device with the CPU's memory, ``backend`` a process group over gloo with a vendor's
-limits, and ``path`` the vendor's own module, which only a simulated run can import.
+device with the CPU's memory, ``backend`` a process group with a vendor's limits, and
+``path`` the vendor's own module, which only a simulated run can import.
 """
 
 from __future__ import annotations

@@ -12,10 +12,9 @@ from ranktable.simulate.simulated_run import RunFinding
 from ranktable.simulate.spawned import command_of, returned, task_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ranktable.simulate.launch import RunOutcome
-    from ranktable.simulate.processes import Signals
     from ranktable.simulate.simulation import Simulation
 
 
@@ -43,7 +42,7 @@ class Contribution:
 
 
 def add_up(
-    plan: Simulation, signals: Signals
+    plan: Simulation, signals: Sequence[int]
 ) -> tuple[RunOutcome, dict[int, Contribution]]:
     """Let every chip contribute ones; return the outcome, and each rank's result.
 

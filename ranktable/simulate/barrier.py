@@ -1,10 +1,8 @@
 """A barrier before each collective, where ranks compare what they are about to do.
 
-All ranks of a simulated run are processes of this machine, so they share a small file
-that each of them maps. A rank writes into its own place what it is about to do, and
-waits until all have done so. SCCL does the same: it makes a communicator for every
-collective. But here no rank waits forever, and a rank that is missing or does something
-else is named.
+Each rank writes into its place of a file what it is about to do, and waits until all
+have done so. SCCL does the same: it makes a communicator for every collective. But here
+no rank waits forever, and a rank that is missing or does something else is named.
 """
 
 from __future__ import annotations
@@ -12,17 +10,16 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 import msgspec
 
-from ranktable.simulate.shared_state import TEXT_BYTES, SharedState
+from ranktable.simulate.record_file import Records
 from ranktable.simulate.simulation_error import SimulationError, rank_list, reported
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
 
 
 class GroupOutcome(msgspec.Struct, frozen=True):
@@ -37,6 +34,9 @@ class GroupOutcome(msgspec.Struct, frozen=True):
     ranks: tuple[int, ...]
 
 
+_OUTCOME = "outcome.json"
+
+
 def settle(folder: Path, outcome: GroupOutcome) -> GroupOutcome:
     """Return the outcome of a group: the earliest one.
 
@@ -44,7 +44,7 @@ def settle(folder: Path, outcome: GroupOutcome) -> GroupOutcome:
         folder: The folder of the group.
         outcome: The outcome in this process.
     """
-    path = folder / "outcome.json"
+    path = folder / _OUTCOME
     draft = folder / f"outcome-{os.getpid()}.json"
     draft.write_bytes(msgspec.json.encode(outcome))
     # A link is created completely or not at all, and not if the name exists.
@@ -54,14 +54,35 @@ def settle(folder: Path, outcome: GroupOutcome) -> GroupOutcome:
     return msgspec.json.decode(path.read_bytes(), type=GroupOutcome)
 
 
-_POLLS = 50
-"""Polls before the first sleep, about 20 microseconds if each rank has a core: ranks
-arrive within microseconds of each other, and waking one takes longer."""
+def is_running(pid: int) -> bool:
+    """Whether a process runs; one that has ended is a zombie until its parent knows."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:  # there is no such process, or it is just ending
+        return False
+    # proc(5): the name is in parentheses and may have any characters.
+    state = stat.rpartition(b")")[2].split()[0]
+    return state not in (b"Z", b"X", b"x")
 
-_NAP_S = 0.01
-"""Time after which a sleeping rank checks whether the missing ones still run."""
 
-_NUMBER_SHIFT = 32  # the lower 32 bits of a mark are the checksum of the action
+_FIRST_PAUSE_S = 20e-6
+LONGEST_PAUSE_S = 0.005
+"""Ranks that look more often use the cores that other ranks need."""
+
+
+def pauses() -> Iterator[float]:
+    """Sleep longer each time, and yield the length of the sleep."""
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        time.sleep(pause_s)
+        yield pause_s
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+
+_RECORD_BYTES = 256
+_SLOTS = 2
+"""Places of a rank, which it uses in turn: no rank is two barriers ahead."""
+_LEFT = "left"
 
 
 class RendezvousBarrier:
@@ -84,16 +105,17 @@ class RendezvousBarrier:
         group: str,
         timeout_s: float,
     ) -> None:
-        """Open the shared state of the group."""
+        """Open the file of the group."""
         self.ranks = tuple(ranks)
         self.group = group
         self.timeout_s = timeout_s
         self.folder = folder
         self.group_rank = group_rank
         self._number = 0
-        self._state = SharedState(folder / "state", len(ranks), group_rank)
-        has_cores = len(ranks) <= len(os.sched_getaffinity(0))
-        self._polls = _POLLS if has_cores else 1
+        self._collective = 0
+        self._action = ""
+        self._records = Records(folder / "calls", _RECORD_BYTES)
+        self._records.write(group_rank, os.getpid())
 
     def wait(self, action: str) -> None:
         """Wait until all members are about to call the same operation.
@@ -105,29 +127,34 @@ class RendezvousBarrier:
             SimulationError: A member ended, left or is missing, or is about to call
                 something else.
         """
+        self._collective += 1
+        self._action = action
+        self.wait_again()
+
+    def wait_again(self) -> None:
+        """Wait until all members are at the same later point of the operation.
+
+        Raises:
+            SimulationError: See ``wait``.
+        """
         self._number += 1
-        text = action.encode()[:TEXT_BYTES]
-        state, size = self._state, len(self.ranks)
-        # One word has both the progress of a rank and its action, so that another rank
-        # cannot see only one of them.
-        mark = self._number << _NUMBER_SHIFT | crc32(text)
-        arrivals = state.arrive(self._number, mark, text)
-        for _ in range(self._polls):
-            if arrivals.tolist().count(mark) == size and not state.is_closed:
-                state.wake()
-                return
-        self._wait_for_all(action)
-        if arrivals.tolist().count(mark) != size:
-            raise self._disagreement()
+        self._records.write(self._slot + self.group_rank, self._number, self._action)
+        end = time.monotonic() + self.timeout_s
+        waiting = pauses()
+        while missing := self._missing():
+            self._refuse_closed()
+            if next(waiting) == LONGEST_PAUSE_S:
+                self._refuse_absent(missing, is_late=time.monotonic() > end)
+        self._refuse_closed()
+        self._refuse_disagreement()
 
     def leave(self) -> None:
         """Leave the group."""
-        self._state.leave()
+        self._records.write(self.group_rank, os.getpid(), _LEFT)
 
     def is_without(self, members: Sequence[int]) -> bool:
         """Whether members have ended or left, or the group is closed."""
-        closed = self._state.is_closed
-        return closed or bool(self._ended(members) or self._left(members))
+        return self._is_closed or any(self._gone(members))
 
     def refuse_gone(self, members: Sequence[int], what: str) -> None:
         """Raise if members have ended or left.
@@ -139,11 +166,11 @@ class RendezvousBarrier:
         Raises:
             SimulationError: A member ended or left, or the group cannot continue.
         """
-        if self._state.is_closed:
-            raise self.close("", ())
-        if ended := self._ended(members):
+        self._refuse_closed()
+        ended, left = self._gone(members)
+        if ended:
             raise self._blame(ended, f"ended during {what}")
-        if left := self._left(members):
+        if left:
             raise self._blame(left, f"left during {what}")
 
     def close(self, message: str, ranks: Sequence[int]) -> SimulationError:
@@ -152,47 +179,40 @@ class RendezvousBarrier:
         If another rank has returned one before, it is the same error.
         """
         outcome = settle(self.folder, GroupOutcome(message, tuple(ranks)))
-        self._state.close()
         return self.error(outcome.message, outcome.ranks)
 
     def error(self, message: str, ranks: Sequence[int] = ()) -> SimulationError:
         """Return an error after reporting it to the run."""
         return reported(self.folder.parent, message, ranks)
 
-    def moment(self, action: str) -> str:
-        """Return a description of the current collective."""
-        return f"{action}, collective {self._number} of {self.group}"
+    @property
+    def _is_closed(self) -> bool:
+        return (self.folder / _OUTCOME).exists()
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise self.close("", ())
+
+    @property
+    def _slot(self) -> int:
+        """The first place of the current barrier; the processes are before it."""
+        return len(self.ranks) * (1 + self._number % _SLOTS)
+
+    def _calls(self) -> list[tuple[int, str]]:
+        """Return the last barrier of each member in this slot, and what it calls."""
+        return self._records.read(self._slot, len(self.ranks))
 
     def _missing(self) -> list[int]:
-        marks = self._state.arrivals(self._number).tolist()
         return [
             group_rank
-            for group_rank, mark in enumerate(marks)
-            if mark >> _NUMBER_SHIFT != self._number
+            for group_rank, (number, _) in enumerate(self._calls())
+            if number != self._number
         ]
 
-    def _wait_for_all(self, action: str) -> None:
-        """Wait until all have arrived, even for different calls."""
-        end = time.monotonic() + self.timeout_s
-        is_first = True
-        change = self._state.change
-        while (missing := self._missing()) or self._state.is_closed:
-            if self._state.is_closed:
-                raise self.close("", ())
-            if not is_first:
-                self._refuse_absent(missing, action, is_late=time.monotonic() > end)
-            is_first = False
-            self._state.sleep(change, _NAP_S)
-            change = self._state.change
-        self._state.wake()
-
-    def _refuse_absent(
-        self, missing: Sequence[int], action: str, *, is_late: bool
-    ) -> None:
+    def _refuse_absent(self, missing: Sequence[int], *, is_late: bool) -> None:
         """Raise if missing members have ended or left, or are late."""
-        what = self.moment(action)
-        ended = self._ended(missing)
-        left = self._left(missing)
+        what = f"{self._action}, collective {self._collective} of {self.group}"
+        ended, left = self._gone(missing)
         # It may have arrived, done its part and ended in the meantime.
         missing = self._missing()
         if ended := [group_rank for group_rank in ended if group_rank in missing]:
@@ -207,29 +227,32 @@ class RendezvousBarrier:
         ranks = [self.ranks[group_rank] for group_rank in members]
         return self.close(f"{rank_list(ranks)} {what}", ranks)
 
-    def _ended(self, members: Sequence[int]) -> list[int]:
-        return [
-            group_rank for group_rank in members if self._state.has_ended(group_rank)
+    def _gone(self, members: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Return the members whose processes have ended, and those that left before."""
+        processes = self._records.read(0, len(self.ranks))
+        left = [member for member in members if processes[member][1] == _LEFT]
+        ended = [
+            member
+            for member in members
+            if member not in left
+            and processes[member][0]  # 0 before it arrives
+            and not is_running(processes[member][0])
         ]
+        return ended, left
 
-    def _left(self, members: Sequence[int]) -> list[int]:
-        return [
-            group_rank for group_rank in members if self._state.has_left(group_rank)
-        ]
-
-    def _disagreement(self) -> SimulationError:
-        """Return the error for members that are about to do different things."""
+    def _refuse_disagreement(self) -> None:
+        """Raise if members are about to do different things."""
         doing: dict[str, list[int]] = {}
-        for group_rank, rank in enumerate(self.ranks):
-            doing.setdefault(self._state.text_of(self._number, group_rank), []).append(
-                rank
-            )
+        for rank, (_, action) in zip(self.ranks, self._calls(), strict=True):
+            doing.setdefault(action, []).append(rank)
+        if len(doing) == 1:
+            return
         # The smallest group comes first, because it is probably the wrong one.
         groups = sorted(doing.items(), key=lambda item: len(item[1]))
         said = ", ".join(
             f"{rank_list(ranks)} {'calls' if len(ranks) == 1 else 'call'} {action}"
             for action, ranks in groups
         )
-        place = f"collective {self._number} of {self.group}"
+        place = f"collective {self._collective} of {self.group}"
         odd = [rank for _, ranks in groups[:-1] for rank in ranks]
-        return self.error(f"in {place} {said}", odd)
+        raise self.error(f"in {place} {said}", odd)

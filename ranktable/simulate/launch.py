@@ -16,10 +16,9 @@ from ranktable.simulate.requirements import rank_environment
 from ranktable.simulate.simulated_run import RunFinding, findings, start_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from ranktable.simulate.processes import Signals
     from ranktable.simulate.simulation import Simulation
 
 _TABLE = "rank_table.json"
@@ -45,7 +44,7 @@ class RunOutcome:
         return [found for found in self.findings if found.severity == "error"]
 
 
-def launch(plan: Simulation, folder: Path, signals: Signals) -> RunOutcome:
+def launch(plan: Simulation, folder: Path, signals: Sequence[int]) -> RunOutcome:
     """Run a plan to its end.
 
     Args:
@@ -67,8 +66,8 @@ def launch(plan: Simulation, folder: Path, signals: Signals) -> RunOutcome:
         processes.end(process, folder)
     if plan.record_file is not None:
         replace_file(plan.record_file, trace_of(folder, plan.table))
-    if signals.received:
-        return RunOutcome(findings=tuple(findings(folder)), signum=signals.received[0])
+    if signals:
+        return RunOutcome(findings=tuple(findings(folder)), signum=signals[0])
     outcome = RunOutcome(findings=tuple(findings(folder)), cost=_cost(folder))
     if outcome.errors:
         return outcome  # a rank has reported the cause; the exit status adds nothing

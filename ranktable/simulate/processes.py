@@ -29,43 +29,26 @@ from ranktable.simulate.simulated_run import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from types import FrameType
 
 
 _NOTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Signals:
-    """The signals of a launcher.
-
-    Attributes:
-        received: The received signals, in their order.
-    """
-
-    def __init__(self) -> None:
-        """Start without signals."""
-        self.received: list[int] = []
-
-    def note(self, signum: int, _frame: FrameType | None) -> None:
-        """Store a signal."""
-        self.received.append(signum)
-
-
 @contextlib.contextmanager
-def noted_signals() -> Iterator[Signals]:
-    """Record SIGINT, SIGTERM and SIGHUP; only in the main thread."""
-    signals = Signals()
+def noted_signals() -> Iterator[list[int]]:
+    """Record SIGINT, SIGTERM and SIGHUP in a list; only in the main thread."""
+    received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield signals
+        yield received
         return
     # A signal that is ignored, as SIGHUP is under nohup, stays ignored.
     before = {
-        signum: signal.signal(signum, signals.note)
+        signum: signal.signal(signum, lambda signum, _frame: received.append(signum))
         for signum in _NOTED
         if signal.getsignal(signum) is not signal.SIG_IGN
     }
     try:
-        yield signals
+        yield received
     finally:
         for signum, handler in before.items():
             signal.signal(signum, handler)
@@ -91,21 +74,23 @@ def start(command: Sequence[str], env: Mapping[str, str]) -> Process:
     )
 
 
-def wait(process: Process, folder: Path, signals: Signals) -> None:
+def wait(process: Process, folder: Path, signals: Sequence[int]) -> None:
     """Wait until a process has ended; pass on a signal that was received."""
     while process.poll() is None:
-        if signals.received:
-            process.send_signal(signals.received[0])
+        if signals:
+            process.send_signal(signals[0])
             _wait_for(lambda: not processes_of(folder), signals, _GRACE_S)
             return
         time.sleep(_POLL_S)
 
 
-def _wait_for(is_over: Callable[[], bool], signals: Signals, time_s: float) -> None:
+def _wait_for(
+    is_over: Callable[[], bool], signals: Sequence[int], time_s: float
+) -> None:
     """Wait for a condition, at most until another signal."""
     end = time.monotonic() + time_s
-    seen = len(signals.received)
-    while time.monotonic() < end and len(signals.received) == seen:
+    seen = len(signals)
+    while time.monotonic() < end and len(signals) == seen:
         if is_over():
             return
         time.sleep(_POLL_S)

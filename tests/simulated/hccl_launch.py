@@ -58,7 +58,7 @@ with distributed_c10d._coalescing_manager():  # noqa: SLF001 - it has no other n
     for each in several:
         dist.all_reduce(each)
 assert [each.tolist() for each in several] == [[2.0], [2.0, 2.0]]
-# Gloo has no int16, which HCCL adds up: 30000 + 30000 is beyond its end.
+# HCCL adds up int16: 30000 + 30000 is beyond its end.
 short = npu(torch.tensor([30000, -7 + rank], dtype=torch.int16))
 dist.all_reduce(short)
 assert short.tolist() == [2 * 30000 - 2**16, -13]

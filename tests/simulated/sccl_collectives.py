@@ -59,12 +59,18 @@ def refusal(call: Callable[[], object]) -> str:
     raise AssertionError("it was not refused")
 
 
+total = sum(ranks) + world_size
+
 # Every type and every reduction.
 for dtype in TYPES:
     for reduction, reduced in REDUCTIONS:
         tensor = mine(3, dtype)
         dist.all_reduce(tensor, reduction)
         expect(tensor, [reduced([each + 1 for each in ranks])] * 3)
+for size in (100_003, 0):  # not divisible, and more than ranks reduce at once
+    tensor = mine(size, torch.int64) * torch.arange(size, device=device)
+    dist.all_reduce(tensor)
+    assert torch.equal(tensor, torch.arange(size, device=device) * total)
 for reduction, expected in zip(
     (reduction for reduction, _ in REDUCTIONS),
     ([True, False], [False, False], [False, False], [True, False]),
@@ -80,8 +86,7 @@ dist.broadcast(tensor, 1)
 expect(tensor, [2.0, 2.0])
 tensor = mine()
 dist.reduce(tensor, world_size - 1)
-total = float(sum(ranks) + world_size)
-expect(tensor, [total if rank == world_size - 1 else rank + 1.0] * 2)
+expect(tensor, [float(total) if rank == world_size - 1 else rank + 1.0] * 2)
 gathered = [zeros(2) for _ in ranks]
 dist.all_gather(gathered, mine())
 expect(torch.cat(gathered), pairs())
@@ -98,6 +103,7 @@ expect(tensor, [rank + 2.0] * 2)
 received = zeros(world_size * 2)
 dist.all_to_all_single(received, mine(world_size * 2))
 expect(received, pairs())
+dist.broadcast(zeros(0), 0)
 dist.barrier()
 dist.barrier(device_ids=[chip_map[rank]])
 
@@ -115,12 +121,13 @@ elif rank == 1:
     dist.send(torch.tensor([7.0, 7.0], device=device), 0)
     dist.irecv(tensor, 0)  # as in the vendor's own script, nobody waits
     expect(tensor, [1.0, 1.0])
-tensor = zeros(2)
-works = [dist.irecv(tensor, previous), dist.isend(mine(), following)]
-for work in works:
-    assert work is not None
-    work.wait()
-expect(tensor, [previous + 1.0] * 2)
+for order in (1, -1):
+    tensor = zeros(2)
+    works = [dist.irecv(tensor, previous), dist.isend(mine(), following)]
+    for work in works[::order]:
+        assert work is not None
+        work.wait()
+    expect(tensor, [previous + 1.0] * 2)
 tensor = zeros(2)
 batch = [
     dist.P2POp(dist.isend, mine(), following),
@@ -168,6 +175,14 @@ refusals = {
     "list length": refusal(lambda: dist.all_gather([zeros(2)], mine())),
     "not contiguous": refusal(lambda: dist.all_reduce(zeros(2, 2).t()[:1])),
     "short output": refusal(lambda: dist.all_gather_into_tensor(zeros(1), mine())),
+    "output type": refusal(
+        lambda: dist.all_gather_into_tensor(
+            zeros(2 * world_size, dtype=torch.float16), mine()
+        )
+    ),
+    "undivided": refusal(
+        lambda: dist.all_to_all_single(zeros(world_size + 1), mine(world_size + 1))
+    ),
     "uneven parts": refusal(
         lambda: dist.all_to_all_single(
             zeros(world_size),

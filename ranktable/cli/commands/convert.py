@@ -74,7 +74,100 @@ _GLOBAL_KEY = "global_ranktable.json"
 _LAUNCHERS = tuple(format_.name for format_ in LAUNCHER_FORMATS)
 
 
-@with_options(writer=WriterArguments, arguments=TableArguments)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostOptions:
+    """The hosts and the chips to write."""
+
+    hosts: Annotated[
+        str | None,
+        valued(
+            "LIST",
+            "Hosts in their order: n[001-128],login; the server_id of HCCL.",
+            "--hosts",
+            "--server-id",
+        ),
+    ] = None
+    device_id: Annotated[
+        str | None,
+        valued(
+            "LISTS",
+            "Chips of each host in rank order: '[[0..7],[4..7]]'.",
+            "--device-id",
+            "--device_id",
+        ),
+    ] = None
+    chips_per_node: Annotated[
+        int | None,
+        number("N", "Every host has the chips 0 to N - 1.", min=1, max=1 << 20),
+    ] = None
+    include: Annotated[
+        str | None, valued("FILTER", "DeepSpeed's: worker-0@worker-1:0,2.")
+    ] = None
+    exclude: Annotated[str | None, valued("FILTER", "DeepSpeed's: worker-1:7.")] = None
+
+    @property
+    def are_of_hostfile(self) -> bool:
+        """Whether an option is given that needs the hosts of a launcher's file."""
+        chips = (self.device_id, self.chips_per_node, self.include, self.exclude)
+        return any(option is not None for option in chips)
+
+    def hostfile_of(self, source: _ReadInput, form: FindingsFormat) -> Hostfile:
+        """Return the hosts of a file with the names and chips of the options.
+
+        Raises:
+            CommandError: An option is malformed, or does not match the hosts.
+        """
+        hostfile = self._filtered(source, form)
+        if self.device_id is not None and self.chips_per_node is not None:
+            raise CommandError("--device-id and --chips-per-node do not go together")
+        if self.hosts is not None:
+            with about("--hosts"):
+                hostfile = with_hosts(hostfile, expand_hosts(self.hosts))
+        if self.chips_per_node is not None:
+            with about("--chips-per-node"):
+                one = range(self.chips_per_node)
+                return with_chips(hostfile, [one] * len(hostfile.hosts))
+        if self.device_id is not None:
+            with about("--device-id"):
+                nodes = parse_device_list(self.device_id)
+                chips = [[chip.device_id for chip in node] for node in nodes]
+                return with_chips(hostfile, chips)
+        return hostfile
+
+    def _filtered(self, source: _ReadInput, form: FindingsFormat) -> Hostfile:
+        """Return the hosts that DeepSpeed's filters select.
+
+        Raises:
+            CommandError: A filter is wrong, or the file is not a hostfile of DeepSpeed.
+        """
+        hostfile = source.hostfile
+        if source.table is not None and source.table.has_global_ranks:
+            hostfile = hostfile_from_table(source.table)
+        if hostfile is None:
+            name = source.table.format if source.table else source.format.name
+            finding = no_global_ranks(name)
+            raise CommandError(
+                f"{source.name}: {finding.message}\nhelp: {finding.hint}"
+            )
+        if self.include is None and self.exclude is None:
+            return hostfile
+        if source.format.name != "deepspeed-hostfile":
+            raise CommandError("--include and --exclude are for deepspeed-hostfile")
+        if self.include is not None and self.exclude is not None:
+            raise CommandError("give either --include or --exclude, not both")
+        option, choose = "--include", deepspeed_hostfile.include
+        if self.exclude is not None:
+            option, choose = "--exclude", deepspeed_hostfile.exclude
+        reading = read_text(
+            self.include or self.exclude or "",
+            lambda text: choose(text, hostfile),
+            file=option,
+            name="filter",
+        )
+        return _sound(reading, form)
+
+
+@with_options(chosen=HostOptions, writer=WriterArguments, arguments=TableArguments)
 def convert(
     *,
     to: Annotated[
@@ -104,32 +197,7 @@ def convert(
     ] = None,
     output: OutputOption = None,
     force: ReplaceFileOption = False,
-    hosts: Annotated[
-        str | None,
-        valued(
-            "LIST",
-            "Hosts in their order: n[001-128],login; the server_id of HCCL.",
-            "--hosts",
-            "--server-id",
-        ),
-    ] = None,
-    device_id: Annotated[
-        str | None,
-        valued(
-            "LISTS",
-            "Chips of each host in rank order: '[[0..7],[4..7]]'.",
-            "--device-id",
-            "--device_id",
-        ),
-    ] = None,
-    chips_per_node: Annotated[
-        int | None,
-        number("N", "Every host has the chips 0 to N - 1.", min=1, max=1 << 20),
-    ] = None,
-    include: Annotated[
-        str | None, valued("FILTER", "DeepSpeed's: worker-0@worker-1:0,2.")
-    ] = None,
-    exclude: Annotated[str | None, valued("FILTER", "DeepSpeed's: worker-1:7.")] = None,
+    chosen: HostOptions,
     writer: WriterArguments,
     format: Annotated[  # noqa: A002 - the name of the option
         FindingsFormat,
@@ -148,20 +216,16 @@ def convert(
     _refuse_unused(writer, target, getattr(target, "options", ()))
     source = _read(file, from_, format)
     if isinstance(target, Format):
-        chips = (device_id, chips_per_node, include, exclude)
-        if source.table is None or any(option is not None for option in chips):
-            hostfile = _filtered(source, include, exclude, format)
-            hostfile = _with_options(hostfile, hosts, device_id, chips_per_node)
+        table, hosts = source.table, chosen.hosts
+        if table is None or chosen.are_of_hostfile:
+            hostfile = chosen.hostfile_of(source, format)
             table, hosts = table_from_hostfile(hostfile), None
             _note_losses(source, hostfile, target)
-        else:
-            table = source.table
         made = _converted(table, _table_name(to, target), hosts, arguments)
         _put_tables(made, source, output, to, force=force)
         return
     _refuse_unused(arguments, target)
-    hostfile = _filtered(source, include, exclude, format)
-    hostfile = _with_options(hostfile, hosts, device_id, chips_per_node)
+    hostfile = chosen.hostfile_of(source, format)
     text = cluster_convert(hostfile, target, WriterOptions(**asdict(writer)))
     _note_losses(source, hostfile, target)
     _note_left_out(source)
@@ -367,68 +431,6 @@ def _sound(reading: HostfileReading, form: FindingsFormat) -> Hostfile:
             raise typer.Exit(DEFECTS_FOUND)  # programs need nothing after the findings
         raise CommandError(f"{report.file} cannot be converted", DEFECTS_FOUND)
     return reading.hostfile
-
-
-def _filtered(
-    source: _ReadInput, include: str | None, exclude: str | None, form: FindingsFormat
-) -> Hostfile:
-    """Return the hosts that DeepSpeed's filters select.
-
-    Raises:
-        CommandError: A filter is wrong, or the file is not a hostfile of DeepSpeed.
-    """
-    hostfile = source.hostfile
-    if source.table is not None and source.table.has_global_ranks:
-        hostfile = hostfile_from_table(source.table)
-    if hostfile is None:
-        name = source.table.format if source.table else source.format.name
-        finding = no_global_ranks(name)
-        raise CommandError(f"{source.name}: {finding.message}\nhelp: {finding.hint}")
-    if include is None and exclude is None:
-        return hostfile
-    if source.format.name != "deepspeed-hostfile":
-        raise CommandError("--include and --exclude are for deepspeed-hostfile")
-    if include is not None and exclude is not None:
-        raise CommandError("give either --include or --exclude, not both")
-    option = "--include" if exclude is None else "--exclude"
-    choose = deepspeed_hostfile.include
-    if exclude is not None:
-        choose = deepspeed_hostfile.exclude
-    reading = read_text(
-        include or exclude or "",
-        lambda text: choose(text, hostfile),
-        file=option,
-        name="filter",
-    )
-    return _sound(reading, form)
-
-
-def _with_options(
-    hostfile: Hostfile,
-    hosts: str | None,
-    device_id: str | None,
-    chips_per_node: int | None,
-) -> Hostfile:
-    """Return the hosts with the names and chips of the options.
-
-    Raises:
-        CommandError: An option is malformed, or does not match the hosts.
-    """
-    if device_id is not None and chips_per_node is not None:
-        raise CommandError("--device-id and --chips-per-node do not go together")
-    if hosts is not None:
-        with about("--hosts"):
-            hostfile = with_hosts(hostfile, expand_hosts(hosts))
-    if chips_per_node is not None:
-        with about("--chips-per-node"):
-            one = range(chips_per_node)
-            return with_chips(hostfile, [one] * len(hostfile.hosts))
-    if device_id is not None:
-        with about("--device-id"):
-            nodes = parse_device_list(device_id)
-            chips = [[chip.device_id for chip in node] for node in nodes]
-            return with_chips(hostfile, chips)
-    return hostfile
 
 
 def _refuse_unused(

@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 import textwrap
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ranktable.cli import completion
 from ranktable.cli.collectives import explain_collective
-from ranktable.cli.judging import judge_by_schema
 from ranktable.cli.output import (
     Color,
     CommandError,
@@ -23,21 +20,9 @@ from ranktable.cli.output import (
     write_json,
 )
 from ranktable.cli.parameters import ColorOption, OutputFormatOption, flag, valued
-from ranktable.cluster.host_lists import expand_hosts
-from ranktable.cluster.hostfiles import deepspeed_hostfile
-from ranktable.cluster.hostfiles.launcher_formats import (
-    format_of,
-    read_hostfile,
-    read_text,
-)
-from ranktable.cluster.merging.merge_inputs import merge_probes, merge_tables
-from ranktable.cluster.merging.merge_nodes import MergeOptions
-from ranktable.cluster.specs.read_spec import read_spec
+from ranktable.cli.rule_examples import BESIDE, command_for, judge_example
 from ranktable.report.catalogue import RULES
 from ranktable.report.terminal import Style, render_full, table_lines
-from ranktable.schema.check import check
-from ranktable.schema.rules.records import no_global_ranks
-from ranktable.schema.site_schema import SiteSchema
 from ranktable.schema.vendor_codes import MEANINGS, causes, code_in, has_variable
 
 if TYPE_CHECKING:
@@ -240,116 +225,3 @@ def _wrapped(text: str, indent: str = "") -> str:
         initial_indent=indent,
         subsequent_indent=indent + "  " * bool(indent),
     )
-
-
-BESIDE = "beside.json"
-"""Name of the file that comes before an example, if a rule needs two files."""
-
-_DESCRIPTION = "from"
-"""The option of a rule about host files: their format."""
-
-_SCHEMA = "schema"
-"""The option of a rule about a site's schema: the other file is the schema."""
-
-_SPEC = "spec"
-"""The option of a rule about cluster specs: the ending of their file names."""
-
-
-def example_files(rule: Rule, data: bytes, stem: str) -> dict[str, bytes]:
-    """Return the files for a command by name."""
-    before = {} if rule.beside is None else {BESIDE: rule.beside}
-    ending = "jsonl" if data.startswith(b'{"probe"') else "json"
-    if _DESCRIPTION in rule.options:
-        ending = "txt"
-    ending = rule.options.get(_SPEC, ending)
-    return {**before, f"{stem}.{ending}": data}
-
-
-def command_for(rule: Rule) -> str:
-    """Return the command that finds the defect of a rule's bad example."""
-    assert rule.bad is not None  # noqa: S101 - the caller has looked
-    if _SPEC in rule.options:
-        return (
-            f"ranktable gen --spec {next(iter(example_files(rule, rule.bad, 'bad')))}"
-        )
-    options = "".join(f" --{key} {value}" for key, value in rule.options.items())
-    if _DESCRIPTION in rule.options:
-        options = f" --to sccl-1.0{options}"
-    names = list(example_files(rule, rule.bad, "bad"))
-    files = " ".join(names[-1:] if _SCHEMA in rule.options else names)
-    return f"ranktable {rule.command}{options} {files}"
-
-
-def judge_example(rule: Rule, data: bytes, stem: str) -> list[Report]:
-    """Return what the command of a rule finds in its bad or good example.
-
-    Args:
-        rule: The rule.
-        data: One of its examples.
-        stem: ``bad`` or ``good``.
-    """
-    files = example_files(rule, data, stem)
-    if rule.command == "merge":
-        return _merge(rule, files)
-    if _SPEC in rule.options:
-        return [read_spec(data, file=name, limit=None).report for name in files]
-    if rule.command == "mesh":
-        return [_judge_ranks(check(text, file=name)) for name, text in files.items()]
-    if rule.command == "convert":
-        return [_describe(rule, text, name) for name, text in files.items()]
-
-    if _SCHEMA in rule.options:
-        return [_judge_by_schema(rule, data, list(files)[-1])]
-    topology, tp = rule.options.get("topology"), rule.options.get("tp")
-    return [
-        check(
-            text,
-            file=name,
-            chip=rule.options.get("chip"),
-            reader=rule.options.get("for"),
-            topology=topology,
-            tp=None if tp is None else int(tp),
-        )
-        for name, text in files.items()
-    ]
-
-
-def _judge_ranks(report: Report) -> Report:
-    """Return the report for a command that needs the ranks of a job."""
-    table = report.sound_table()
-    if table.has_global_ranks:
-        return report
-    finding = no_global_ranks(table.format)
-    return report.with_findings(finding.rule, [finding], 1)
-
-
-def _judge_by_schema(rule: Rule, data: bytes, file: str) -> Report:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / BESIDE
-        path.write_bytes(rule.beside or b"")
-        return judge_by_schema(check(data, file=file), SiteSchema(path=str(path)))
-
-
-def _describe(rule: Rule, data: bytes, file: str) -> Report:
-    form = format_of(rule.options[_DESCRIPTION])
-    reading = read_hostfile(data, form, file=file, limit=None)
-    description = reading.hostfile
-    chosen = rule.options.get("include")
-    if chosen is None or description is None:
-        return reading.report
-    return read_text(
-        chosen,
-        lambda text: deepspeed_hostfile.include(text, description),
-        file="--include",
-        name="filter",
-    ).report
-
-
-def _merge(rule: Rule, files: dict[str, bytes]) -> list[Report]:
-    names, data = list(files), list(files.values())
-    hosts = rule.options.get("hosts")
-    request = MergeOptions(hosts=None if hosts is None else expand_hosts(hosts))
-    if names[-1].endswith(".jsonl"):
-        return list(merge_probes(names, data, names, request).reports)
-    reports = [check(text, file=name) for name, text in files.items()]
-    return list(merge_tables(reports, names, request).reports)

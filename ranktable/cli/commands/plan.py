@@ -43,7 +43,7 @@ from ranktable.layout.parallel import remembering
 from ranktable.layout.placing import place_ranks
 from ranktable.layout.planning import Mode, is_spread, make_plan
 from ranktable.layout.rings import RingRows, ring_rows
-from ranktable.layout.timing import PlanTimes, plan_times
+from ranktable.layout.timing import plan_times
 from ranktable.layout.traffic import Model, given_flows, model_flows, parse_rate
 from ranktable.report.plan_renderers import render_plan, render_plan_json
 
@@ -239,8 +239,68 @@ class PlacementOutputs:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchOptions:
+    """What to show, and which placements to search."""
+
+    groups: Annotated[
+        str | None, valued("LIST", "More groups to show: dp-cp,embedding.")
+    ] = None
+    bandwidth: Annotated[
+        str | None,
+        valued(
+            "LIST",
+            "Bandwidth of a rank, a node and a rack, to show times too: "
+            "intra=400GB/s,node=50GB/s,rack=400Gbit/s.",
+        ),
+    ] = None
+    spread: Annotated[
+        str | None,
+        valued(
+            "AXIS:BOUNDARY",
+            "Keep replicas in different failure domains: dp:rack; implies "
+            "--mode node-order.",
+        ),
+    ] = None
+    mode: Annotated[
+        Mode | None,
+        typer.Option(
+            help="Search for a better placement: whole nodes in another order, or any "
+            "rank anywhere."
+        ),
+    ] = None
+
+    def mode_for(self, *, is_sent: bool, is_written: bool) -> Mode | None:
+        """Return which placements to search, None for no search.
+
+        Args:
+            is_sent: Whether the bytes that are sent are known.
+            is_written: Whether files with the better placement are wanted.
+
+        Raises:
+            CommandError: The bytes are not known, and an option needs them.
+        """
+        mode = self.mode
+        if mode is None and (is_written or self.spread is not None):
+            mode = Mode.NODE_ORDER
+        if self.bandwidth is not None and not is_sent:
+            raise CommandError(
+                "--bandwidth needs what is sent: --model with --seq and --micro, or "
+                "--bytes"
+            )
+        if mode is not None and not is_sent and self.spread is None:
+            raise CommandError(
+                "the bytes that are sent are not known; give --model with --seq "
+                "and --micro, or --bytes"
+            )
+        return mode
+
+
 @with_options(
-    layout_options=LayoutOptions, traffic=TrafficOptions, outputs=PlacementOutputs
+    layout_options=LayoutOptions,
+    traffic=TrafficOptions,
+    search=SearchOptions,
+    outputs=PlacementOutputs,
 )
 def plan(
     *,
@@ -256,32 +316,7 @@ def plan(
         ),
     ] = None,
     traffic: TrafficOptions,
-    groups: Annotated[
-        str | None, valued("LIST", "More groups to show: dp-cp,embedding.")
-    ] = None,
-    bandwidth: Annotated[
-        str | None,
-        valued(
-            "LIST",
-            "Bandwidth of a rank, a node and a rack, to show times too: "
-            "intra=400GB/s,node=50GB/s,rack=400Gbit/s.",
-        ),
-    ] = None,
-    spread: Annotated[
-        str | None,
-        valued(
-            "AXIS:BOUNDARY",
-            "Keep replicas in different failure domains: dp:rack; implies "
-            "--mode node-order.",
-        ),
-    ] = None,
-    mode: Annotated[
-        Mode | None,
-        typer.Option(
-            help="Search for a better placement: whole nodes in another order, or any "
-            "rank anywhere."
-        ),
-    ] = None,
+    search: SearchOptions,
     outputs: PlacementOutputs,
     force: ReplaceFilesOption = False,
     server_group: GroupName = None,
@@ -299,20 +334,10 @@ def plan(
     """
     layout_options.refuse_clash()
     wanted = outputs.paths()
-    if (wanted or spread is not None) and mode is None:
-        mode = Mode.NODE_ORDER
     shape = traffic.shape()
     is_sent = shape is not None or traffic.bytes_ is not None
-    if bandwidth is not None and not is_sent:
-        raise CommandError(
-            "--bandwidth needs what is sent: --model with --seq and --micro, or --bytes"
-        )
-    if mode is not None and not is_sent and spread is None:
-        raise CommandError(
-            "the bytes that are sent are not known; give --model with --seq "
-            "and --micro, or --bytes"
-        )
-    ways = None if bandwidth is None else read_bandwidths(bandwidth)
+    mode = search.mode_for(is_sent=is_sent, is_written=bool(wanted))
+    ways = None if search.bandwidth is None else read_bandwidths(search.bandwidth)
 
     def planned(read: TableFile) -> Planned:
         table = read.table
@@ -324,8 +349,8 @@ def plan(
             flows=traffic.flows(shape, layout),
             boundaries=holders(topology, table, format, color),
             mode=mode,
-            shown=() if groups is None else groups.split(","),
-            spread=spread,
+            shown=() if search.groups is None else search.groups.split(","),
+            spread=search.spread,
         )
         times = None if ways is None else plan_times(made, ways)
         chips = links_of(links, table)
@@ -335,7 +360,11 @@ def plan(
         if wanted:
             placed = remembering(placed, layout, topology=links)
         rings = None if chips is None else _rings(chips, table, placed, made)
-        pieces = _rendered(read.name, made, rings, times, format, color)
+        if format is OutputFormat.JSON:
+            pieces = render_plan_json(read.name, made, rings=rings, times=times)
+        else:
+            look = style(color)
+            pieces = render_plan(read.name, made, look, rings=rings, times=times)
         return Planned(made, pieces, placed)
 
     tables = (
@@ -372,17 +401,3 @@ def _rings(
         ring_rows(one, costs.layout, chips, costs.row_names) for one in (table, placed)
     )
     return RingRows(before=before, after=after)
-
-
-def _rendered(
-    name: str,
-    made: Plan,
-    rings: RingRows | None,
-    times: PlanTimes | None,
-    form: OutputFormat,
-    color: Color,
-) -> Iterator[str]:
-    if form is OutputFormat.JSON:
-        return render_plan_json(name, made, rings=rings, times=times)
-
-    return render_plan(name, made, style(color), rings=rings, times=times)

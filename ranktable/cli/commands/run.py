@@ -98,7 +98,7 @@ def run(
     if not dry_run:
         refuse_other_node(environment, ranks, file, node)
     addr = given or environment.master_addr
-    port = master_port or _port(environment)
+    port = master_port or environment.master_port or DEFAULT_PORT
     if len(agents) > 1 and addr is None and not dry_run:
         raise CommandError(
             "the table names no hosts, so the address of the rendezvous is not known; "
@@ -110,10 +110,6 @@ def run(
     agent = _this_agent(agents, environment, node)
     _refuse_missing_script(script[0])
     _start(agent.arguments(script, addr, port), file)
-
-
-def _port(environment: Environment) -> int:
-    return environment.master_port or DEFAULT_PORT
 
 
 def _this_agent(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ranktable.cli.app import with_options
 from ranktable.cli.output import (
     DEFECTS_FOUND,
     Color,
@@ -21,9 +21,8 @@ from ranktable.cli.output import (
     write_json,
 )
 from ranktable.cli.parameters import ColorOption, flag, valued
-from ranktable.cli.simulated_cluster import Vendor, announcement, cluster_of
+from ranktable.cli.simulated_cluster import ClusterOptions, Vendor, refuse_given
 from ranktable.report import all_reduce
-from ranktable.runtime.table import VARIABLE
 from ranktable.schema.diagnostic import printable
 from ranktable.simulate.add_up import add_up
 from ranktable.simulate.launch import launch
@@ -33,10 +32,10 @@ from ranktable.simulate.requirements import (
     refuse_missing_torch,
     refuse_real_package,
 )
-from ranktable.simulate.simulation import Simulation, make_run
+from ranktable.simulate.simulation import Simulation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ranktable.report.terminal import Style
     from ranktable.simulate.launch import RunOutcome
@@ -44,14 +43,9 @@ if TYPE_CHECKING:
 _SIGNALLED = 128  # plus the number of the signal, as in shells
 
 
-class Profile(str, Enum):
-    """The source of the limits: the vendor's manual or its code."""
-
-    DOC = "doc"
-    SOURCE = "source"
-
-
+@with_options(cluster=ClusterOptions)
 def simulate(
+    *,
     script: Annotated[
         list[str] | None,
         typer.Argument(
@@ -59,45 +53,7 @@ def simulate(
             help="Script to start, and its arguments; by default an all_reduce.",
         ),
     ] = None,
-    nproc: Annotated[
-        int | None,
-        valued(
-            "N",
-            "Chips, one process on each; with --nodes, of each node. By default "
-            "8, the published box.",
-        ),
-    ] = None,
-    rank_table: Annotated[
-        str | None,
-        valued("FILE", f"Rank table; by default ${VARIABLE}, else one is made."),
-    ] = None,
-    nodes: Annotated[int | None, valued("M", "Nodes, a torchrun for each.")] = None,
-    profile: Annotated[
-        Profile | None,
-        typer.Option(
-            help="Limits of the vendor's manual (doc) or of its code (source, the "
-            "default)."
-        ),
-    ] = None,
-    vendor: Annotated[
-        Vendor, typer.Option(help="Vendor of the chips.")
-    ] = Vendor.SOPHGO,
-    fault: Annotated[
-        list[str] | None,
-        valued(
-            "SPEC",
-            "A failure to simulate; may be repeated: nojoin:RANK, "
-            "late:RANK=SECONDS, hang:RANK[@N], die:RANK[@N], map:RANK, "
-            "shape:RANK[@N]; N counts collectives from 1.",
-        ),
-    ] = None,
-    strict_vendor: Annotated[
-        bool, flag("Reproduce the vendor's defects too.", "--strict-vendor")
-    ] = False,
-    timeout: Annotated[
-        float,
-        valued("S", "Seconds to wait for a rank before it is reported as missing."),
-    ] = 60.0,
+    cluster: ClusterOptions,
     module: Annotated[
         bool, flag("SCRIPT is the name of a module.", "--module", "-m")
     ] = False,
@@ -128,28 +84,17 @@ def simulate(
     Example: ranktable simulate --nproc 4 train.py --epochs 1
     """
     if not script:
-        _refuse("is for a SCRIPT", {"--module": module, "--once": once})
+        refuse_given("is for a SCRIPT", {"--module": module, "--once": once})
     elif format is not OutputFormat.TEXT:
         raise CommandError("--format is for the all_reduce that runs without a SCRIPT")
-    if vendor is Vendor.ASCEND:
-        limits = {"--profile": profile, "--strict-vendor": strict_vendor}
-        _refuse("is for --vendor sophgo", limits)
     if record is not None and is_standard_output(output_file(record)):
         raise CommandError("--record needs a file: standard output is the script's")
-    file, table = cluster_of(rank_table, nproc, nodes, vendor)
+    file, table = cluster.table()
     if once and len(table.nodes) > 1:
         raise CommandError("--once is for one node; torchrun starts those of several")
-    run = make_run(
-        table,
-        vendor=vendor.value,
-        profile=(profile or Profile.SOURCE).value,
-        is_strict=strict_vendor,
-        timeout_s=timeout,
-        faults=fault or (),
-        is_recorded=record is not None,
-    )
-    _refuse_to_start(script, vendor, is_module=module, is_forced=force)
-    for line in announcement(table, vendor, is_made=file is None):
+    run = cluster.run(table, is_recorded=record is not None)
+    _refuse_to_start(script, cluster.vendor, is_module=module, is_forced=force)
+    for line in cluster.announcement(table, is_made=file is None):
         _say(line)
     plan = Simulation(
         run=run,
@@ -169,12 +114,6 @@ def simulate(
             f"{outcome.cost.time_s:.1f} s of a core"
         )
     raise typer.Exit(_status(outcome))
-
-
-def _refuse(why: str, options: Mapping[str, object]) -> None:
-    for name, value in options.items():
-        if value:
-            raise CommandError(f"{name} {why}")
 
 
 def _refuse_to_start(

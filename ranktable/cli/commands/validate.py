@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from ranktable.schema.diagnostic import Options, Report
 
 
+_FOR_PEOPLE = (FindingsFormat.FULL, FindingsFormat.CONCISE)
+
 FILES_HELP = (
     "Rank tables and other files, folders, or - for standard input; by default "
     "$RANK_TABLE_FILE."
@@ -132,7 +134,82 @@ class KnownOptions:
             raise CommandError(str(error)) from None
 
 
-@with_options(known=KnownOptions, limits=LimitOptions)
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions:
+    """Which findings to report, and what else to do."""
+
+    fix: Annotated[
+        bool, flag("Make the repairs that cannot change the meaning.", "--fix")
+    ] = False
+    diff: Annotated[
+        bool, flag("Show the safe repairs and change nothing.", "--diff")
+    ] = False
+    readers: Annotated[
+        bool, flag("Show what each vendor's reader does with the file.", "--readers")
+    ] = False
+    strict: Annotated[bool, flag("Treat warnings as defects.", "--strict")] = False
+    select: Annotated[
+        str | None,
+        valued(
+            "CODES",
+            "Report only these codes: RT2,RT503.",
+            completes=completion.listed_codes,
+        ),
+    ] = None
+    ignore: Annotated[
+        str | None,
+        valued(
+            "CODES",
+            "Do not report these codes: RT117,RT5.",
+            completes=completion.listed_codes,
+        ),
+    ] = None
+    statistics: Annotated[
+        bool, flag("Show how often each code was found.", "--statistics")
+    ] = False
+    quiet: Annotated[bool, flag("Do not report sound files.", "--quiet", "-q")] = False
+    watch: Annotated[bool, flag("Check again whenever a file changes.", "--watch")] = (
+        False
+    )
+
+    def refuse_clash(self, names: Sequence[str], form: FindingsFormat | None) -> None:
+        """Raise CommandError for options that exclude each other."""
+        is_input = STANDARD_INPUT in names
+        if names.count(STANDARD_INPUT) > 1:
+            raise CommandError("standard input can be read once")
+        if self.fix and not self.diff and is_input:
+            raise CommandError("standard input cannot be repaired in place; use --diff")
+        if self.diff and (self.readers or form is not None):
+            raise CommandError("--diff goes without --format and --readers")
+        if self.readers and form not in (None, *_FOR_PEOPLE, FindingsFormat.JSON):
+            raise CommandError(
+                f"--readers has no form {form.value}; it has full and json"
+            )
+        is_shown = self.diff or self.readers or form not in (None, *_FOR_PEOPLE)
+        if self.statistics and is_shown:
+            raise CommandError(
+                "--statistics goes without --format, --diff and --readers"
+            )
+        if self.watch and (self.fix or self.diff or is_input):
+            raise CommandError(
+                "--watch goes with neither --fix, --diff nor standard input"
+            )
+
+    def added_to(self, settings: Settings) -> Settings:
+        """Return the settings of the project with these options.
+
+        Raises:
+            CommandError: A code is neither a code nor the beginning of one.
+        """
+        return replace(
+            settings,
+            strict=self.strict or settings.strict,
+            select=_codes(self.select) or settings.select,
+            ignore=(*settings.ignore, *_codes(self.ignore)),
+        )
+
+
+@with_options(known=KnownOptions, report=ReportOptions, limits=LimitOptions)
 def validate(
     *,
     files: Annotated[
@@ -163,39 +240,7 @@ def validate(
             "FILE", "Also check against a JSON Schema of your own; local files only."
         ),
     ] = None,
-    fix: Annotated[
-        bool, flag("Make the repairs that cannot change the meaning.", "--fix")
-    ] = False,
-    diff: Annotated[
-        bool, flag("Show the safe repairs and change nothing.", "--diff")
-    ] = False,
-    readers: Annotated[
-        bool, flag("Show what each vendor's reader does with the file.", "--readers")
-    ] = False,
-    strict: Annotated[bool, flag("Treat warnings as defects.", "--strict")] = False,
-    select: Annotated[
-        str | None,
-        valued(
-            "CODES",
-            "Report only these codes: RT2,RT503.",
-            completes=completion.listed_codes,
-        ),
-    ] = None,
-    ignore: Annotated[
-        str | None,
-        valued(
-            "CODES",
-            "Do not report these codes: RT117,RT5.",
-            completes=completion.listed_codes,
-        ),
-    ] = None,
-    statistics: Annotated[
-        bool, flag("Show how often each code was found.", "--statistics")
-    ] = False,
-    quiet: Annotated[bool, flag("Do not report sound files.", "--quiet", "-q")] = False,
-    watch: Annotated[
-        bool, flag("Check again whenever a file changes.", "--watch")
-    ] = False,
+    report: ReportOptions,
     limits: LimitOptions,
     color: ColorOption = Color.AUTO,
 ) -> None:
@@ -209,41 +254,31 @@ def validate(
 
     Example: ranktable validate sccl_rank_table.json --topology sophgo-8
     """
-    _refuse_combinations(
-        files or (), format, fix=fix and not diff, diff=diff, readers=readers
-    )
-    _refuse_beside_statistics(format, diff=diff, readers=readers, wanted=statistics)
-    if watch and (fix or diff or STANDARD_INPUT in (files or ())):
-        raise CommandError("--watch goes with neither --fix, --diff nor standard input")
-    settings = find_settings(Path.cwd())
-    settings = replace(
-        settings,
-        select=_codes(select) or settings.select,
-        ignore=(*settings.ignore, *_codes(ignore)),
-    )
+    report.refuse_clash(files or (), format)
+    settings = report.added_to(find_settings(Path.cwd()))
     options = known.options(settings, limits)
     schema = schema or settings.schema
     site = None if schema is None else SiteSchema(path=schema, limit=options.limit)
 
     def once() -> int:
         reports = _judged(files, from_, settings, options, site)
-        if diff:
-            for report in reports:
-                _show_diff(report, options, color)
-        elif fix:
+        if report.diff:
+            for each in reports:
+                _show_diff(each, options, color)
+        elif report.fix:
             reports = [
-                selected(_fix(report, options, site), settings) for report in reports
+                selected(_fix(each, options, site), settings) for each in reports
             ]
-        if readers:
+        if report.readers:
             _show_readers(reports, format, color)
-        elif statistics:
+        elif report.statistics:
             write(_statistics(reports))
-        elif not diff:
-            shown = [r for r in reports if r.totals] if quiet else reports
+        elif not report.diff:
+            shown = [each for each in reports if each.totals or not report.quiet]
             show_findings(shown, format, color)
-        return _status(reports, strict=strict or settings.strict)
+        return _status(reports, strict=settings.strict)
 
-    raise typer.Exit(_watched(files, settings, once) if watch else once())
+    raise typer.Exit(_watched(files, settings, once) if report.watch else once())
 
 
 def _judged(
@@ -272,16 +307,6 @@ def _codes(option: str | None) -> tuple[str, ...]:
     codes = tuple((option or "").replace(",", " ").split())
     check_codes(codes)
     return codes
-
-
-_FOR_PEOPLE = (FindingsFormat.FULL, FindingsFormat.CONCISE)
-
-
-def _refuse_beside_statistics(
-    form: FindingsFormat | None, *, diff: bool, readers: bool, wanted: bool
-) -> None:
-    if wanted and (diff or readers or form not in (None, *_FOR_PEOPLE)):
-        raise CommandError("--statistics goes without --format, --diff and --readers")
 
 
 def _statistics(reports: Sequence[Report]) -> Iterator[str]:
@@ -325,30 +350,6 @@ def _status_of(name: str) -> tuple[int, ...]:
     except OSError:
         return ()
     return status.st_mtime_ns, status.st_size, status.st_ino
-
-
-def _refuse_combinations(
-    names: Sequence[str],
-    form: FindingsFormat | None,
-    *,
-    fix: bool,
-    diff: bool,
-    readers: bool,
-) -> None:
-    """Raise CommandError for options that exclude each other."""
-    if names.count(STANDARD_INPUT) > 1:
-        raise CommandError("standard input can be read once")
-    if fix and STANDARD_INPUT in names:
-        raise CommandError("standard input cannot be repaired in place; use --diff")
-    if diff and (readers or form is not None):
-        raise CommandError("--diff goes without --format and --readers")
-    if readers and form not in (
-        None,
-        FindingsFormat.FULL,
-        FindingsFormat.CONCISE,
-        FindingsFormat.JSON,
-    ):
-        raise CommandError(f"--readers has no form {form.value}; it has full and json")
 
 
 def _with_environment(report: Report) -> Report:

@@ -25,6 +25,9 @@ TABLES: Final = (
 )
 """The tables of operations, in the order of a listing."""
 
+_PROFILES: Final = {"gloo:2.1": "V2_1", "sccl:doc": "DOC"}
+"""Where a backend's module has its other tables."""
+
 _BY_DEFAULT: Final = ("sccl", "nccl", "hccl", "cncl", "mccl", "xccl", "gloo")
 """The first one that works is the default, so accelerators come before CPUs."""
 
@@ -319,10 +322,10 @@ def backend_named(name: str) -> Backend:
     Raises:
         KeyError: There is no such backend.
     """
-    if name not in NAMES and name not in TABLES:
+    if name not in NAMES and name not in _PROFILES:
         raise KeyError(name)
     module = importlib.import_module(f"{__package__}.{name.partition(':')[0]}")
-    found: Backend = module.DOC if name.endswith(":doc") else module.BACKEND
+    found: Backend = getattr(module, _PROFILES.get(name, "BACKEND"))
     return found
 
 

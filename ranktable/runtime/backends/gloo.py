@@ -1,10 +1,11 @@
 """Gloo: processes on CPUs.
 
-Measured with torch 2.13 (``tests/test_dist_capability.py`` repeats this).
+Measured with torch 2.13, and with 2.1 (``tests/test_dist_capability.py`` repeats this).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from ranktable.runtime.backends.backend import COMPLEX, REAL, Backend, Operation
@@ -30,7 +31,8 @@ BACKEND: Final = Backend(
             is_derived=True,
             source="made of all_reduce (pytorch/pytorch#149869)",
         ),
-        "broadcast": Operation(dtypes=REAL | COMPLEX, source=_MEASURED),
+        # Complex numbers go as bytes: torch sends their real parts since 2.10 only.
+        "broadcast": Operation(dtypes=REAL, source=_MEASURED),
         "all_gather": Operation(
             dtypes=REAL | COMPLEX,
             source=f"{_MEASURED}; equal shapes only (pytorch/pytorch#156627)",
@@ -45,3 +47,18 @@ BACKEND: Final = Backend(
         "barrier": Operation(dtypes=REAL | COMPLEX, source=_MEASURED),
     },
 )
+
+V2_1: Final = replace(
+    BACKEND,
+    profile="2.1",
+    operations={
+        name: replace(
+            native,
+            dtypes=native.dtypes - {"bfloat16"},
+            source=native.source.replace("2.13", "2.1"),
+        )
+        for name, native in BACKEND.operations.items()
+        if name != "reduce_scatter"
+    },
+)
+"""Gloo of torch 2.1, which has neither bfloat16 nor a reduce_scatter of its own."""

@@ -83,5 +83,4 @@ FORMAT = RecordFormat(
     has_written_ranks=False,
     nodes=TABLE.members[-1],
     rules=(),
-    example=TABLE.example,  # type: ignore[arg-type]
 )

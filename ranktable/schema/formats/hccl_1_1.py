@@ -82,7 +82,6 @@ _NODE = Record(
     name="node",
     title="Node",
     description="One host and its ranks.",
-    example={"node_addr": "10.20.0.5", "ranks": [_RANK.example]},
     members=(
         address(
             "node_addr",
@@ -98,12 +97,6 @@ TABLE = Record(
     name="table",
     title="Heterogeneous table",
     description="The ranks of a job.",
-    example={
-        "version": "1.1",
-        "status": "completed",
-        "collective_id": "job-0",
-        "node_list": [_NODE.example],
-    },
     members=(
         version("1.1"),
         STATUS,
@@ -227,5 +220,4 @@ FORMAT = RecordFormat(
     ),
     keeps_last_key=True,
     reads_leading_digits=True,
-    example=TABLE.example,  # type: ignore[arg-type]
 )

@@ -231,7 +231,6 @@ TABLE = Record(
     name="table",
     title="Rank table",
     description="The ranks of a job.",
-    example={"version": "2.0", **_JOB},
     members=(
         text("status", "Status", "HCCL 2.0 does not read it.", "completed"),
         VERSION,
@@ -388,7 +387,6 @@ FORMAT = RankListFormat(
     counts_ranks=True,
     matches=is_hccl_2_0,
     rules=(*RULES, hccl_chips.WRONG_GENERATION),
-    example=TABLE.example,  # type: ignore[arg-type]
 )
 _ROOT = replace(
     TABLE,
@@ -417,7 +415,7 @@ ROOTINFO = replace(
     make=None,
     matches=is_rootinfo,
     rules=RULES,
-    example=_ROOT.example,  # type: ignore[arg-type]
+    example=_ROOT.example,
 )
 _SPARE = {"rank_id": 1, "local_id": SPARE_ID, "replaced_local_id": 1}
 _CHANGED = replace(
@@ -436,5 +434,5 @@ CHANGED = replace(
     has_global_ranks=False,
     matches=is_changed,
     rules=(ranks.NEGATIVE_RANK,),
-    example=_CHANGED.example,  # type: ignore[arg-type]
+    example=_CHANGED.example,
 )

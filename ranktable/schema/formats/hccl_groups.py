@@ -37,8 +37,6 @@ from ranktable.schema.rules import hccl, hccl_chips, nodes, ranks
 from ranktable.schema.rules import hccl_groups as rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ranktable.schema.columns import Columns
     from ranktable.schema.document import Path
     from ranktable.schema.model import Device, Node, Parts, RankTable
@@ -83,11 +81,6 @@ _POD = Record(
     name="instance",
     title="Instance",
     description="One pod and its chips.",
-    example={
-        "pod_name": "job-0",
-        "server_id": "node-a",
-        "devices": [_DEVICE.example],
-    },
     members=(
         text(
             "pod_name",
@@ -106,7 +99,6 @@ _RANK = Record(
     name="instance",
     title="Instance",
     description="One rank and its chip.",
-    example={"rank_id": "0", "server_id": "node-a", "devices": [_DEVICE.example]},
     members=(
         numeral("rank_id", "Global rank", "From 0.", role=Role.RANK, is_required=True),
         _SERVER,
@@ -128,11 +120,6 @@ def _group(each: Record, *counts: str) -> Record:
         name="group",
         title="Group",
         description="A group of instances; there is one, as a rule.",
-        example={
-            "group_name": "hccl_world_group",
-            **dict.fromkeys(counts, "1"),
-            INSTANCES: [each.example],
-        },
         members=(
             _NAME,
             *(
@@ -150,11 +137,6 @@ CLOUD = Record(
     name="table",
     title="Cloud table",
     description="The pods of a job.",
-    example={
-        "status": "completed",
-        "group_count": "1",
-        GROUPS: [CLOUD_GROUP.example],
-    },
     members=(
         STATUS,
         _GROUP_COUNT,
@@ -172,7 +154,7 @@ LAB = Record(
     name="table",
     title="Lab table",
     description="The ranks of a job.",
-    example={**CLOUD.example, **_LAB_KEYS, GROUPS: [LAB_GROUP.example]},  # type: ignore[dict-item]
+    example={**CLOUD.example, **_LAB_KEYS, GROUPS: [LAB_GROUP.example]},
     members=(
         STATUS,
         *(
@@ -281,17 +263,23 @@ def _judge_counts(reader: RecordReader, data: dict[str, Any]) -> None:
         instances = [one for _, one in objects(group.get(INSTANCES))]
         if not instances:
             continue
-        devices = sum(len(objects(one.get(DEVICES))) for one in instances)
-        per_server = Counter(str(one.get("server_id")) for one in instances)
-        for key, number, what in (
-            ("instance_count", len(instances), "instances"),
-            ("device_count", devices, "devices"),
-            ("device_num", devices, "devices"),
-            ("server_num", len(per_server), "servers"),
-        ):
+        for key, (number, what) in _counts(instances).items():
             _judge_count(reader, (*path, key), group.get(key), number, what)
         if "device_num" in group:
+            per_server = Counter(str(one.get("server_id")) for one in instances)
             _judge_sizes(reader, path, group, list(per_server.values()))
+
+
+def _counts(instances: list[dict[str, Any]]) -> dict[str, tuple[int, str]]:
+    """Return the right value of every count of a group, and what it counts."""
+    devices = sum(len(objects(one.get(DEVICES))) for one in instances)
+    servers = {str(one.get("server_id")) for one in instances}
+    return {
+        "device_num": (devices, "devices"),
+        "server_num": (len(servers), "servers"),
+        "device_count": (devices, "devices"),
+        "instance_count": (len(instances), "instances"),
+    }
 
 
 def _judge_count(
@@ -336,7 +324,7 @@ def _judge_pods(reader: RecordReader, instances: list[Instance]) -> None:
 
 GROUP_NAME, POD_NAME = "group_name", "pod_name"
 _OF_INSTANCE = ("rank_id", "server_id", DEVICES)
-_OF_GROUP = (INSTANCES, "device_count", "instance_count", "device_num", "server_num")
+_OF_GROUP = {INSTANCES, *_counts([])}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -410,7 +398,7 @@ def _device(device: Device, of_instance: dict[str, object]) -> dict[str, object]
 def _make(
     table: RankTable,
     instances: list[dict[str, Any]],
-    counts: Callable[[list[dict[str, Any]]], dict[str, str]],
+    record: Record,
 ) -> dict[str, object]:
     """Return the plain data of a table with these instances, in its groups."""
     listed: Any = table.extra.get(GROUPS) or [{GROUP_NAME: "hccl_world_group"}]
@@ -422,17 +410,14 @@ def _make(
             if one.get(GROUP_NAME, group[GROUP_NAME]) == group[GROUP_NAME]
         ]
         if own:
-            groups.append({**group, **counts(own), INSTANCES: own})
+            counts = {key: str(number) for key, (number, _) in _counts(own).items()}
+            counts = {key: counts[key] for key in counts if key in record.by_key}
+            groups.append({**group, **counts, INSTANCES: own})
     return {**table.extra, "group_count": str(len(groups)), GROUPS: groups}
 
 
 def make_lab(table: RankTable) -> dict[str, object]:
-    """Return the plain data of a changed lab table.
-
-    Raises:
-        NotExpressibleError: The table was read from another format.
-    """
-    _refuse_other(table, "hccl-lab")
+    """Return the plain data of a changed lab table."""
     instances: list[dict[str, Any]] = [
         {
             "rank_id": str(device.rank),
@@ -443,14 +428,7 @@ def make_lab(table: RankTable) -> dict[str, object]:
         for node in table.nodes
         for device in node.devices
     ]
-
-    def counts(own: list[dict[str, Any]]) -> dict[str, str]:
-        servers = {one["server_id"] for one in own}
-        size = str(len(own))
-        found = {"device_num": size, "server_num": str(len(servers))}
-        return {**found, "instance_count": size}
-
-    return _make(table, instances, counts)
+    return _make(table, instances, LAB_GROUP)
 
 
 def make_cloud(table: RankTable) -> dict[str, object]:
@@ -459,7 +437,6 @@ def make_cloud(table: RankTable) -> dict[str, object]:
     Raises:
         NotExpressibleError: HCCL would count the ranks in another order.
     """
-    _refuse_other(table, "hccl-cloud")
     _refuse_other_order(table)
     instances: list[dict[str, Any]] = []
     for node in table.nodes:
@@ -471,19 +448,7 @@ def make_cloud(table: RankTable) -> dict[str, object]:
                 instances.append({**keys, DEVICES: []})
                 same = instances[-1:]
             same[0][DEVICES].append(_device(device, kept))
-
-    def counts(own: list[dict[str, Any]]) -> dict[str, str]:
-        devices = sum(len(one[DEVICES]) for one in own)
-        return {"device_count": str(devices), "instance_count": str(len(own))}
-
-    return _make(table, instances, counts)
-
-
-def _refuse_other(table: RankTable, name: str) -> None:
-    if table.format != name:
-        raise NotExpressibleError(
-            f"{name} cannot be written from a table of another format"
-        )
+    return _make(table, instances, CLOUD_GROUP)
 
 
 def _refuse_other_order(table: RankTable) -> None:
@@ -521,6 +486,7 @@ LAB_FORMAT = GroupFormat(
     record=LAB,
     fill=fill_lab,
     make=make_lab,
+    takes_others=False,
     nodes=LAB.members[-1],
     devices=_RANK.members[2],
     table_fields=LAB.members,
@@ -533,7 +499,6 @@ LAB_FORMAT = GroupFormat(
     ),
     keeps_last_key=True,
     reads_leading_digits=True,
-    example=LAB.example,  # type: ignore[arg-type]
 )
 CLOUD_FORMAT = GroupFormat(
     name="hccl-cloud",
@@ -543,6 +508,7 @@ CLOUD_FORMAT = GroupFormat(
     record=CLOUD,
     fill=fill_cloud,
     make=make_cloud,
+    takes_others=False,
     has_written_ranks=False,
     nodes=CLOUD.members[-1],
     devices=_POD.members[2],
@@ -552,5 +518,4 @@ CLOUD_FORMAT = GroupFormat(
     rules=_RULES,
     keeps_last_key=True,
     reads_leading_digits=True,
-    example=CLOUD.example,  # type: ignore[arg-type]
 )

@@ -30,7 +30,6 @@ _ITEM = Record(
     name="item",
     title="Rank",
     description="One process and its chip.",
-    example={"rank_id": "0", "item_id": "0"},
     members=(
         GLOBAL_RANK,
         numeral(
@@ -50,7 +49,6 @@ _NODE = Record(
     name="node",
     title="Node",
     description="One host and its ranks.",
-    example={"node_id": "0", "rank_list": [_ITEM.example]},
     members=(
         text(
             "node_id",
@@ -124,7 +122,6 @@ FORMAT = RecordFormat(
     node_fields=_NODE.members[:1],
     device_fields=_ITEM.members,
     rules=ranks.EACH_RANK_ONCE,
-    example=LOGICAL.example,  # type: ignore[arg-type]
 )
 _ROLE = Record(
     name="role",
@@ -141,7 +138,6 @@ _ROLES = Record(
     name="roles",
     title="Role table",
     description="Servers of parameters and their clients.",
-    example={"Servers": [_ROLE.example], "Clients": [_ROLE.example]},
     members=(
         list_of("Servers", _ROLE, "Servers", "Who holds parameters.", is_required=True),
         list_of("Clients", _ROLE, "Clients", "Who asks for them.", is_required=True),
@@ -154,5 +150,4 @@ ROLES = RecordFormat(
     record=_ROLES,
     has_global_ranks=False,
     rules=(),
-    example=_ROLES.example,  # type: ignore[arg-type]
 )

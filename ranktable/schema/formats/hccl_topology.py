@@ -84,13 +84,6 @@ TOPOLOGY = Record(
     name="topology",
     title="Topology",
     description="The chips of a server and their links.",
-    example={
-        "version": "2.0",
-        "peer_count": 1,
-        "peer_list": [{"local_id": 0}],
-        "edge_count": 1,
-        "edge_list": [_EDGE_EXAMPLE],
-    },
     members=(
         version("2.0"),
         text("hardware_type", "Hardware", "Name of the server.", "Atlas 950"),
@@ -132,5 +125,4 @@ FORMAT = RecordFormat(
     fill=fill,
     has_global_ranks=False,
     rules=(),
-    example=TOPOLOGY.example,  # type: ignore[arg-type]
 )

@@ -9,7 +9,6 @@ _PLACEHOLDER = Record(
     name="placeholder",
     title="Placeholder",
     description="What stands there until an operator writes the table.",
-    example={"status": "initializing"},
     members=(
         text(
             "status",
@@ -88,5 +87,4 @@ FORMAT = KubernetesFormat(
     table_fields=(Member(key="version", kind=Kind.TEXT, role=Role.VERSION),),
     has_global_ranks=False,
     rules=(),
-    example={"status": "initializing"},
 )

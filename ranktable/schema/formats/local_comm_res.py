@@ -72,7 +72,6 @@ _SERVER = Record(
     name="server",
     title="Server",
     description="The host of this process.",
-    example={"server_id": "node-a", "device": [_DEVICE.example]},
     members=(
         text("server_id", "Server", "Name or address.", "node-a", is_required=True),
         filled_list("device", _DEVICE, "Device", "One."),
@@ -82,7 +81,6 @@ _POD = Record(
     name="super_pod",
     title="Super pod",
     description="The super pod of this process.",
-    example={"super_pod_id": "0", "server_list": [{"server_id": "node-a"}]},
     members=(
         text("super_pod_id", "Super pod", "Its name.", "0", is_required=True),
         list_of(
@@ -91,7 +89,6 @@ _POD = Record(
                 name="pod_server",
                 title="Server",
                 description="A server of the super pod.",
-                example={"server_id": "node-a"},
                 members=_SERVER.members[:1],
             ),
             "Servers",
@@ -146,5 +143,4 @@ FORMAT = RecordFormat(
     has_global_ranks=False,
     rules=(),
     keeps_last_key=True,
-    example=RESOURCE.example,  # type: ignore[arg-type]
 )

@@ -110,7 +110,6 @@ MAPPING = RecordFormat(
     node_fields=_MAPPED.members[:1],
     devices=_MAPPED.members[-1],
     rules=ranks.EACH_RANK_ONCE,
-    example=[_MAPPED.example],  # type: ignore[arg-type]
 )
 _DEVICE = Record(
     name="device",
@@ -165,7 +164,6 @@ _TOPOLOGY = Record(
     name="topology",
     title="Cluster topology",
     description="The machines of a cluster.",
-    example={"machines": [_MACHINE.example]},
     members=(
         list_of("machines", _MACHINE, "Machines", "The machines.", is_required=True),
     ),
@@ -182,5 +180,4 @@ TOPOLOGY = RecordFormat(
     device_fields=_DEVICE.members,
     has_global_ranks=False,
     rules=(),
-    example=_TOPOLOGY.example,  # type: ignore[arg-type]
 )

@@ -227,5 +227,4 @@ FORMAT = RecordFormat(
     device_fields=DEVICE.members,
     has_global_ranks=False,
     rules=(nodes.DUPLICATE_CHIP,),
-    example=TABLE.example,  # type: ignore[arg-type]
 )

@@ -36,17 +36,10 @@ if TYPE_CHECKING:
     from ranktable.schema.model import Node, Parts, RankTable
 
 LISTS = {"prefill": "prefill_device_list", "decode": "decode_device_list"}
-_EXAMPLE = {
-    "server_id": "10.30.0.5",
-    "device_id": "0",
-    "device_ip": "10.20.0.5",
-    "cluster_id": "1",
-}
 DEVICE = Record(
     name="device",
     title="Device",
     description="One chip, which prefills or decodes.",
-    example=_EXAMPLE,
     members=(
         text(
             "server_id",
@@ -94,7 +87,7 @@ TABLE = Record(
         "version": "1.2",
         "server_count": "1",
         "status": "completed",
-        "prefill_device_list": [_EXAMPLE],
+        "prefill_device_list": [DEVICE.example],
         "decode_device_list": [],
     },
     one_of=tuple(LISTS.values()),
@@ -280,5 +273,4 @@ FORMAT = PrefillDecodeFormat(
     devices=TABLE.members[2],
     device_fields=DEVICE.members,
     rules=(rules.NO_SUPER_DEVICE_ID,),
-    example=TABLE.example,  # type: ignore[arg-type]
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Refusal, Rule, folded
+from ranktable.schema.diagnostic import Refusal, Rule, counted, folded
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.rules import hccl_2_0_examples
 from ranktable.schema.rules.examples import hccl_server, hccl_table
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.diagnostic import Finding, Options
+    from ranktable.schema.diagnostic import Finding, Options, Severity
 
 EQUAL_SERVERS = ("910", "310P")
 LEGAL_FOURS = frozenset(
@@ -28,17 +28,25 @@ _CHIPS = 8
 
 
 def _unequal_servers(columns: Columns, options: Options) -> Iterator[Finding]:
-    if options.npu not in EQUAL_SERVERS:
-        return
+    if options.npu in EQUAL_SERVERS:
+        needs = f"servers of {options.npu} must have the same number"
+        yield from unequal_nodes(columns, UNEQUAL_SERVERS, needs)
+
+
+def unequal_nodes(
+    columns: Columns, rule: Rule, needs: str, weight: Severity | None = None
+) -> Iterator[Finding]:
+    """Yield the nodes that have another number of devices than the first one."""
     sizes = [end - start for _, start, end in columns.nodes()]
     for node, size in enumerate(sizes):
-        if size == sizes[0] or columns.quota.is_spent(UNEQUAL_SERVERS):
+        if size == sizes[0] or columns.quota.is_spent(rule):
             continue
-        yield UNEQUAL_SERVERS.finding(
+        yield rule.finding(
             columns.devices_span(node),
-            f"node {node} has {size} devices and node 0 has {sizes[0]}; servers of "
-            f"{options.npu} must have the same number",
+            f"node {node} has {counted(size, 'device')} and node 0 has {sizes[0]}; "
+            f"{needs}",
             related=(columns.devices_span(0),),
+            weight=weight,
         )
 
 

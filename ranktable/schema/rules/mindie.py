@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ranktable.schema.diagnostic import Refusal, Rule, Severity, counted
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.rules.examples import hccl_server, hccl_table
+from ranktable.schema.rules.hccl_chips import unequal_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,19 +48,9 @@ def _without_container(columns: Columns, options: Options) -> Iterator[Finding]:
 
 
 def _unequal(columns: Columns, options: Options) -> Iterator[Finding]:
-    if not _is_for_mindie(columns, options):
-        return
-    sizes = [end - start for _, start, end in columns.nodes()]
-    for node, size in enumerate(sizes):
-        if size == sizes[0] or columns.quota.is_spent(MINDIE_UNEQUAL):
-            continue
-        yield MINDIE_UNEQUAL.finding(
-            columns.devices_span(node),
-            f"node {node} has {counted(size, 'device')} and node 0 has {sizes[0]}; "
-            "MindIE needs the same number on every server",
-            related=(columns.devices_span(0),),
-            weight=_weight(columns),
-        )
+    if _is_for_mindie(columns, options):
+        needs = "MindIE needs the same number on every server"
+        yield from unequal_nodes(columns, MINDIE_UNEQUAL, needs, _weight(columns))
 
 
 def _out_of_range(columns: Columns, options: Options) -> Iterator[Finding]:

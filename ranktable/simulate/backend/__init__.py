@@ -1,1 +1,1 @@
-"""A process group over gloo with a vendor's limits and clear error messages."""
+"""A process group with a vendor's limits and clear error messages."""

@@ -1,29 +1,30 @@
-"""The gloo of one group, with a barrier before each collective.
+"""The communication of the ranks of one group, by way of files.
 
-Gloo reports too little if a rank has ended, and ends the process if two ranks send
-tensors of different sizes. So both cases are found before gloo is called.
+All ranks of a simulated run are processes of this machine. So a rank writes its tensor
+into a file, and the others map it after the barrier before each collective. Torch's own
+gloo reports too little if a rank has ended, and ends the process if two ranks send
+tensors of different sizes.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
+import ctypes
 import os
 import sys
 import time
-from functools import partial
-from threading import Thread
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING
 
 import torch
-from torch import distributed as dist
 from torch._C import _distributed_c10d as c10d
 from torch._C._distributed_c10d import Work
 
+from ranktable.simulate.barrier import pauses
 from ranktable.simulate.simulation_error import SimulationError, rank_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from datetime import timedelta
     from pathlib import Path
 
@@ -49,13 +50,17 @@ class PendingTransfer(Work):
     """
 
     def __init__(
-        self, finish: Callable[[], None], drop: Callable[[], None], tensor: torch.Tensor
+        self,
+        tensor: torch.Tensor,
+        *,
+        finish: Callable[[], None],
+        drop: Callable[[], None],
     ) -> None:
-        """Store how to wait for it, how to drop it, and its tensor."""
+        """Store the tensor, how to wait for the transfer, and how to drop it."""
         super().__init__()
+        self._tensor = tensor
         self._finish = finish
         self._drop = drop
-        self._tensor = tensor
         self._is_done = False
 
     def wait(self, timeout: timedelta | None = None) -> bool:
@@ -86,106 +91,42 @@ class PendingTransfer(Work):
             self._drop()
 
 
-_TIME_S = 60.0
-_TIME_AFTER_FAILURE_S = 2.0
+class SharedTensors:
+    """The tensors that the members of a group have written for one collective."""
 
+    def __init__(self, folder: Path, number: int) -> None:
+        """Find the files of a collective by its number in the group.
 
-def leave_at_exit() -> None:
-    """Destroy the process group when the interpreter ends, if the script did not.
-
-    Without this gloo aborts the interpreter at its end (pytorch/pytorch#190489), after
-    the script has printed the right results.
-    """
-    atexit.register(_leave)
-
-
-def is_failing() -> bool:
-    """Whether the script has ended with an exception."""
-    return getattr(sys, "last_value", None) is not None
-
-
-def _leave() -> None:
-    if dist.is_initialized():
-        # A daemon: after the time-out, the process ends without it. After an exception
-        # peers may have ended, and no rank should wait for them.
-        thread = Thread(target=dist.destroy_process_group, daemon=True)
-        thread.start()
-        thread.join(_TIME_AFTER_FAILURE_S if is_failing() else _TIME_S)
-
-
-_RECORD_BYTES = 64
-_NUMBER_BYTES = 8
-_PLACES = 1024
-"""More transfers than a script starts without waiting."""
-
-
-class Transfers:
-    """Transfers that a member of a group sends and receives.
-
-    If gloo receives more than the tensor can hold, it ends the process without a
-    message. So each side first writes into its own file what it is about to do, and
-    reads the file of the other side; the second of them sees both. A file has a fixed
-    number of places, which are used again; a place says which transfer it is for.
-    """
-
-    def __init__(self, folder: Path, group_rank: int) -> None:
-        """Start without transfers, in the folder of the group."""
-        self._folder = folder
-        self._group_rank = group_rank
-        self._files: dict[str, int] = {}
-        self._counts: dict[str, int] = {}
-
-    def sends(self, peer: int, tag: int, what: str) -> Callable[[], str | None]:
-        """Record what is about to be sent.
-
-        Args:
-            peer: The receiving member.
-            tag: A number that distinguishes transfers between the same members.
-            what: A description.
-
-        Returns:
-            A function that returns what the peer is about to receive, None if not known
-            yet.
+        A member has two files that it uses in turn. Two are enough, because no member
+        can be two barriers ahead of another.
         """
-        way = f"{self._group_rank}-{peer}-{tag}"
-        return self._note(f"send-{way}", f"receive-{way}", what)
+        self._folder = folder
+        self._slot = number % 2
 
-    def receives(self, peer: int, tag: int, what: str) -> Callable[[], str | None]:
-        """Record what is about to be received; see ``sends``."""
-        way = f"{peer}-{self._group_rank}-{tag}"
-        return self._note(f"receive-{way}", f"send-{way}", what)
+    def of(self, group_rank: int, dtype: torch.dtype) -> torch.Tensor:
+        """Return the elements of a member's tensor, in one dimension."""
+        return read_file(self.path(group_rank), dtype)
 
-    def _note(self, own: str, other: str, what: str) -> Callable[[], str | None]:
-        number = self._counts[own] = self._counts.get(own, 0) + 1
-        place = number % _PLACES * _RECORD_BYTES
-        record = number.to_bytes(_NUMBER_BYTES, "little") + what.encode()
-        os.pwrite(self._file(own), record[:_RECORD_BYTES].ljust(_RECORD_BYTES), place)
-
-        def look() -> str | None:
-            seen = os.pread(self._file(other), _RECORD_BYTES, place)
-            found = int.from_bytes(seen[:_NUMBER_BYTES], "little")
-            if found > number:
-                return what  # the other side is far ahead and has used this place again
-            return seen[_NUMBER_BYTES:].decode().rstrip() if found == number else None
-
-        return look
-
-    def _file(self, name: str) -> int:
-        if name not in self._files:
-            path = self._folder / name
-            self._files[name] = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        return self._files[name]
-
-    def close(self) -> None:
-        """Close the files."""
-        while self._files:
-            os.close(self._files.popitem()[1])
+    def path(self, group_rank: int) -> Path:
+        """Return the file of a member's tensor."""
+        return self._folder / f"tensor-{group_rank}-{self._slot}"
 
 
-_REAPING_S = 1.0
-"""Time for a process to end after it has closed its connection."""
-_FIRST_PAUSE_S, _POLL_S = 50e-6, 0.01
-_MOST_UNSENT = 64
+def bytes_of(tensor: torch.Tensor) -> memoryview:
+    """Return the memory of a contiguous tensor."""
+    buffer = (ctypes.c_char * tensor.nbytes).from_address(tensor.data_ptr())
+    return memoryview(buffer)
+
+
+def read_file(path: Path, dtype: torch.dtype) -> torch.Tensor:
+    """Return the elements in a file, which is mapped and not copied."""
+    size = path.stat().st_size // dtype.itemsize
+    if size == 0:
+        return torch.empty(0, dtype=dtype, device="cpu")
+    return torch.from_file(str(path), shared=False, size=size, dtype=dtype)
+
+
+_MOST_UNREAD = 64
 """Most tensors that are sent without waiting, before this rank waits for them."""
 
 
@@ -193,46 +134,45 @@ class Exchange:
     """The communication of the ranks of one group.
 
     Attributes:
-        gloo: The gloo group that sends the bytes.
         rendezvous: The barrier where the ranks wait for each other.
     """
 
     def __init__(
         self,
-        gloo: Any,  # noqa: ANN401 - ProcessGroupGloo, whose methods have no types
         rendezvous: RendezvousBarrier,
         faults: Faults,
-        title: str,
         recorder: Recorder | None = None,
     ) -> None:
-        """Store the parts; gloo's errors get the title of the backend."""
-        self.gloo = gloo
+        """Store the parts."""
         self.rendezvous = rendezvous
         self._faults = faults
-        self._title = title
         self._recorder = recorder
+        self._folder = rendezvous.folder
         self._group_rank = rendezvous.group_rank
-        self._is_alone = len(rendezvous.ranks) == 1
-        self._transfers = Transfers(rendezvous.folder, rendezvous.group_rank)
-        self._unsent: list[Callable[[], None]] = []
+        self._number = 0
+        self._transfers: Counter[str] = Counter()
+        self._unread: list[Callable[[], None]] = []
+        self._awaited: list[Callable[[], bool]] = []
         self._failure: RuntimeError | None = None
 
+    @contextlib.contextmanager
     def collective(
         self,
         name: str,
-        agreed: torch.Tensor | None,
-        detail: str,
-        start: Callable[[], Work],
-        part_bytes: int,
-    ) -> None:
-        """Do a collective of the group.
+        given: torch.Tensor | None,
+        *,
+        agreed: torch.Tensor | None = None,
+        detail: str = "",
+        part_bytes: int | None = None,
+    ) -> Iterator[SharedTensors]:
+        """Do a collective of the group, in a block with the tensors of all members.
 
         Args:
             name: Its name in ``torch.distributed``.
+            given: The tensor that this rank gives to others, if it does.
             agreed: A tensor whose size must be the same on every rank, if there is one.
             detail: What else must be the same: the reduction, the root.
-            start: Calls gloo.
-            part_bytes: Bytes that every rank gives or gets.
+            part_bytes: Bytes that every rank gives or gets, if not those of ``agreed``.
 
         Raises:
             SimulationError: A rank is missing, or calls something else.
@@ -243,12 +183,48 @@ class Exchange:
         action = name + detail
         if agreed is not None:
             action = f"{name} of {count} {dtype_name(agreed)}{detail}"
-        if not self._is_alone:
-            self.rendezvous.wait(action)
+        shared = self._shared(given)
+        self.rendezvous.wait(action)
         begin_ns = time.monotonic_ns()
-        self._finish(self._told(start), lambda: self.rendezvous.moment(action))
+        yield shared
         if self._recorder is not None:
+            if part_bytes is None:
+                part_bytes = 0 if agreed is None else agreed.nbytes
             self._recorder.collective(name, detail, part_bytes, begin_ns)
+
+    def again(self, given: torch.Tensor) -> SharedTensors:
+        """Give other tensors, in the block of a collective."""
+        shared = self._shared(given)
+        self.rendezvous.wait_again()
+        return shared
+
+    def _shared(self, given: torch.Tensor | None) -> SharedTensors:
+        self._number += 1
+        shared = SharedTensors(self._folder, self._number)
+        if given is not None:
+            self._write(shared.path(self._group_rank), given)
+        return shared
+
+    def _write(self, path: Path, tensor: torch.Tensor, head: str = "") -> None:
+        """Write a tensor into a file, and a line before it.
+
+        Raises:
+            SimulationError: There is no room for it.
+        """
+        # Not emptied first, because new pages take longer than those that are there.
+        file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            with os.fdopen(file, "wb") as stream:
+                stream.write(head.encode())
+                stream.write(bytes_of(tensor))
+                stream.truncate()
+        except OSError as error:
+            rank = self.rendezvous.ranks[self._group_rank]
+            raise self.rendezvous.error(
+                f"rank {rank} cannot write {tensor.nbytes} bytes for other ranks into "
+                f"{path.parent}: {error.strerror}; set TMPDIR to a folder with room",
+                (rank,),
+            ) from error
 
     def send(
         self, tensor: torch.Tensor, memory: torch.Tensor, peer: int, tag: int
@@ -257,63 +233,53 @@ class Exchange:
 
         Args:
             tensor: The tensor.
-            memory: Its memory, for gloo.
+            memory: Its memory.
             peer: The receiving member.
             tag: A number that distinguishes transfers between the same members.
-
-        Raises:
-            SimulationError: The member is about to receive something else.
         """
-        sent = described(tensor)
-        received = self._transfers.sends(peer, tag, sent)()
-        self._compare(sent, received, self._group_rank, peer)
+        what = f"the send of {described(tensor)} by {self._me} to {self._name(peer)}"
         begin_ns = time.monotonic_ns()
-        kept = memory.clone()
-        work = self._told(lambda: self.gloo.send([kept], peer, tag))
+        path = self._next_file(self._group_rank, peer, tag)
+        draft = path.with_suffix(".draft")
+        self._write(draft, memory, head=f"{described(tensor)}\n")
+        draft.rename(path)  # whole, so that the receiver need not look again
 
         def finish() -> None:
-            what = f"the send of {sent} by {self._me} to {self._name(peer)}"
-            self._finish(work, lambda: what)
+            self._await(lambda: not path.exists(), peer, what)
             if self._recorder is not None:
                 target = self.rendezvous.ranks[peer]
-                self._recorder.transfer(target, kept.nbytes, begin_ns)
+                self._recorder.transfer(target, memory.nbytes, begin_ns)
 
-        # The sender need not wait; but gloo drops work without a reference.
-        return PendingTransfer(finish, lambda: self._keep(finish), tensor)
+        return PendingTransfer(tensor, finish=finish, drop=lambda: self._keep(finish))
 
     def receive(
-        self, tensor: torch.Tensor, memory: torch.Tensor, peer: int | None, tag: int
+        self, tensor: torch.Tensor, memory: torch.Tensor, peer: int, tag: int
     ) -> Work:
-        """Receive a tensor from a member, or from any if ``peer`` is None.
+        """Receive a tensor from a member.
 
         Args:
             tensor: The tensor.
-            memory: Its memory, for gloo.
+            memory: Its memory.
             peer: The sending member.
             tag: A number that distinguishes transfers between the same members.
-
-        Raises:
-            SimulationError: The member is about to send something else.
         """
-        wanted = described(tensor)
-        what = f"the recv of {wanted} by {self._me} from "
-        if peer is None:
-            what += "any rank"
-            work = self._told(lambda: self.gloo.recv_anysource([memory], tag))
-            await_sender = None
-        else:
-            what += self._name(peer)
-            sent = self._transfers.receives(peer, tag, wanted)
-            self._compare(sent(), wanted, peer, self._group_rank)
-            work = self._told(lambda: self.gloo.recv([memory], peer, tag))
-            await_sender = partial(self._await_sender, peer, sent, wanted, what)
+        what = f"the recv of {described(tensor)} by {self._me} from {self._name(peer)}"
+        path = self._next_file(peer, self._group_rank, tag)
+        is_received = False
+
+        def receive() -> bool:
+            nonlocal is_received
+            if not is_received and path.exists():
+                is_received = True
+                self._awaited.remove(receive)
+                self._take(path, peer, described(tensor), memory)
+            return is_received
 
         def finish() -> None:
-            if await_sender is not None:
-                await_sender()
-            self._finish(work, lambda: what)
+            self._await(receive, peer, what)
 
-        return PendingTransfer(finish, lambda: self._later(finish), tensor)
+        self._awaited.append(receive)
+        return PendingTransfer(tensor, finish=finish, drop=lambda: self._later(finish))
 
     def leave(self) -> None:
         """Leave the group, after everything that was sent has been received.
@@ -321,87 +287,71 @@ class Exchange:
         A rank that has failed leaves at once.
         """
         with contextlib.suppress(SimulationError):  # already reported
-            while self._unsent and not is_failing():
-                self._unsent.pop(0)()
-        self._transfers.close()
+            while self._unread and not is_failing():
+                self._unread.pop(0)()
         self.rendezvous.leave()
 
     @property
     def _me(self) -> str:
         return self._name(self._group_rank)
 
-    def _compare(
-        self, sent: str | None, received: str | None, source: int, target: int
-    ) -> None:
-        if sent is not None and received is not None and sent != received:
-            raise self.rendezvous.close(
-                f"{self._name(source)} sends {sent} to {self._name(target)}, which "
-                f"receives {received}",
-                (),
-            )
-
-    def _await_sender(
-        self, peer: int, sent: Callable[[], str | None], wanted: str, what: str
-    ) -> None:
-        """Wait until a member has started to send."""
-        end = time.monotonic() + self.rendezvous.timeout_s
-        pause_s = _FIRST_PAUSE_S
-        while (found := sent()) is None:
-            # It may have sent the tensor and ended in the meantime.
-            if self.rendezvous.is_without([peer]) and sent() is None:
-                self.rendezvous.refuse_gone([peer], what)
-            if time.monotonic() > end:
-                raise self._late(what)
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, _POLL_S)
-        self._compare(found, wanted, peer, self._group_rank)
-
-    def _keep(self, finish: Callable[[], None]) -> None:
-        self._unsent.append(finish)
-        if len(self._unsent) > _MOST_UNSENT:
-            self._unsent.pop(0)()
-
     def _name(self, group_rank: int) -> str:
         return rank_list([self.rendezvous.ranks[group_rank]])
 
-    def _told(self, start: Callable[[], Work]) -> Work:
-        """Return gloo's work; its errors get the wording of the backend."""
-        try:
-            return start()
-        except (RuntimeError, ValueError) as error:
-            named = str(error).replace("ProcessGroupGloo", f"ProcessGroup{self._title}")
-            raise type(error)(named) from None
+    def _next_file(self, source: int, target: int, tag: int) -> Path:
+        """Return the file of the next transfer between two members."""
+        way = f"{source}-{target}-{tag}"
+        self._transfers[way] += 1
+        return self._folder / f"{way}-{self._transfers[way]}.sent"
 
-    def _finish(self, work: Work, what: Callable[[], str]) -> None:
-        try:
-            work.wait()
-        except RuntimeError as error:
-            raise self._explained(error, what()) from error
+    def _take(self, path: Path, peer: int, wanted: str, memory: torch.Tensor) -> None:
+        """Receive the tensor in a file, and remove the file."""
+        with path.open("rb") as file:
+            sent = file.readline().decode().strip()
+            if sent != wanted:
+                raise self.rendezvous.close(
+                    f"{self._name(peer)} sends {sent} to {self._me}, which receives "
+                    f"{wanted}",
+                    (),
+                )
+            file.readinto(bytes_of(memory))
+        path.unlink()
+
+    def _await(self, is_done: Callable[[], bool], peer: int, what: str) -> None:
+        """Wait until a transfer is done.
+
+        Raises:
+            SimulationError: The other rank is missing, or the group cannot continue.
+        """
+        end = time.monotonic() + self.rendezvous.timeout_s
+        waiting = pauses()
+        while not is_done():
+            for receive in tuple(self._awaited):  # the other rank may wait for one
+                receive()
+            # It may have done its part and ended in the meantime.
+            if self.rendezvous.is_without([peer]) and not is_done():
+                self.rendezvous.refuse_gone([peer], what)
+            if time.monotonic() > end:
+                within = f"within {self.rendezvous.timeout_s:g} s"
+                raise self.rendezvous.close(f"{what} did not end {within}", ())
+            next(waiting)
+
+    def _keep(self, finish: Callable[[], None]) -> None:
+        self._unread.append(finish)
+        if len(self._unread) > _MOST_UNREAD:
+            self._unread.pop(0)()
 
     def _later(self, finish: Callable[[], None]) -> None:
-        """Finish work in the background; its failure is not reported."""
+        """Finish a transfer that the script has dropped; keep its failure for later."""
         try:
             finish()
         except RuntimeError as error:
             self._failure = error
 
-    def _explained(self, error: RuntimeError, what: str) -> SimulationError:
-        """Return the error for an operation that gloo could not finish."""
-        reason = str(error).splitlines()[0]
-        if "Timed out" in reason:
-            return self._late(what)
-        end = time.monotonic() + _REAPING_S
-        while time.monotonic() < end:
-            try:
-                self.rendezvous.refuse_gone(range(len(self.rendezvous.ranks)), what)
-            except SimulationError as found:
-                return found
-            time.sleep(_POLL_S)
-        return self.rendezvous.close(f"{what} failed: {reason}", ())
 
-    def _late(self, what: str) -> SimulationError:
-        within = f"within {self.rendezvous.timeout_s:g} s"
-        return self.rendezvous.close(f"{what} did not end {within}", ())
+def is_failing() -> bool:
+    """Whether the script has ended with an exception."""
+    return getattr(sys, "last_value", None) is not None
 
 
 def described(tensor: torch.Tensor) -> str:

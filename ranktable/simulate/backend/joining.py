@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
+import atexit
 import os
-import sys
 import tempfile
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import Thread
+from typing import TYPE_CHECKING
 
-import torch
+import msgspec
 from torch import distributed as dist
-from torch._C._distributed_c10d import PrefixStore, ProcessGroupGloo
+from torch._C._distributed_c10d import PrefixStore
 
 from ranktable.runtime.backends.backend import backend_named
 from ranktable.runtime.store_round import StoreRound
 from ranktable.simulate import device
-from ranktable.simulate.backend.exchange import Exchange, leave_at_exit
+from ranktable.simulate.backend.exchange import Exchange, is_failing
 from ranktable.simulate.backend.group import SimulatedGroup
 from ranktable.simulate.backend.limits import Limits
 from ranktable.simulate.barrier import RendezvousBarrier
@@ -28,7 +27,7 @@ from ranktable.simulate.simulated_run import report
 from ranktable.simulate.simulation_error import SimulationError, rank_list, reported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
 
     from torch._C._distributed_c10d import Store, _DistributedBackendOptions
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     ChipMap = Callable[["World", "Membership", object], Sequence[int]]
 
 
-_STDOUT = 1
 _NODE = "GROUP_RANK"  # torchrun's index of its agent; one agent is one simulated node
 
 
@@ -139,8 +137,13 @@ class _JoinWording:
         return f"{who} did not join {self._name} within {time_s:g} s"
 
 
-def join(world: World, membership: Membership) -> Path:
-    """Wait for the members of a new group, and return the folder of the group.
+def join(
+    world: World, membership: Membership, chip_map: Sequence[int]
+) -> tuple[Path, list[ChipAssignment]]:
+    """Wait for the members of a new group.
+
+    Returns:
+        The folder of the group, and the chips of each member by its rank in the group.
 
     Raises:
         SimulationError: A member did not join in time.
@@ -153,9 +156,16 @@ def join(world: World, membership: Membership) -> Path:
     if group_rank == 0:
         folder = tempfile.mkdtemp(prefix="group-", dir=world.folder)
         store.set("folder", Path(folder).name)
+    own = ChipAssignment(
+        rank=membership.ranks[group_rank],
+        node=world.node,
+        chip=world.selected_chip(),
+        chip_map=tuple(chip_map),
+    )
+    store.set(f"chips/{own.rank}", msgspec.json.encode(own).decode())
     round_ = StoreRound(
         store=PrefixStore("round", store),
-        rank=membership.ranks[group_rank],
+        rank=own.rank,
         ranks=membership.ranks,
         wording=_JoinWording(membership),
         is_erased=True,
@@ -164,46 +174,9 @@ def join(world: World, membership: Membership) -> Path:
     found = round_.hear(membership.timeout_s)
     if found is not None and found.kind != "agreed":
         raise reported(world.folder, found.message, found.ranks)
-    return world.folder / store.get("folder").decode()
-
-
-_NONE = -1  # in place of the number of a chip
-_MOST_TOLD = 2**63 - 1
-
-
-def _told(chip: int) -> int:
-    """Return a chip for other members; no machine has a chip beyond 64 bits."""
-    return max(-_MOST_TOLD, min(chip, _MOST_TOLD))
-
-
-def _assignments(
-    world: World,
-    membership: Membership,
-    chip_map: Sequence[int],
-    gloo: Any,  # noqa: ANN401 - ProcessGroupGloo, whose methods have no types
-) -> list[ChipAssignment]:
-    """Return the chips of each member, by its rank in the group."""
-    chip, size = world.selected_chip(), len(membership.ranks)
-    own = [
-        world.node,
-        _NONE if chip is None else chip,
-        len(chip_map),
-        *map(_told, chip_map),
-    ]
-    row = torch.tensor([*own, *[_NONE] * (3 + size - len(own))], device="cpu")
-    rows = [torch.empty_like(row) for _ in membership.ranks]
-    gloo.allgather([rows], [row]).wait()
-    return [
-        ChipAssignment(
-            rank=rank,
-            node=node,
-            chip=None if chip == _NONE else chip,
-            chip_map=tuple(chips[:length]),
-        )
-        for rank, (node, chip, length, *chips) in zip(
-            membership.ranks, torch.stack(rows).tolist(), strict=True
-        )
-    ]
+    texts = store.multi_get([f"chips/{rank}" for rank in membership.ranks])
+    held = [msgspec.json.decode(text, type=ChipAssignment) for text in texts]
+    return world.folder / store.get("folder").decode(), held
 
 
 def _judge(world: World, membership: Membership, held: list[ChipAssignment]) -> None:
@@ -262,7 +235,10 @@ def _create(
     faults = world.faults_of(rank if membership.is_world else world.rank)
     faults.before_joining()
     chips = faults.chip_map(world.chip_map_of(world, membership, pg_options))
-    folder = join(world, membership)
+    folder, held = join(world, membership, chips)
+    _judge(world, membership, held)
+    if membership.is_world:
+        world.chip_map = tuple(chips)
     rendezvous = RendezvousBarrier(
         folder,
         ranks=membership.ranks,
@@ -270,43 +246,13 @@ def _create(
         group=membership.name,
         timeout_s=membership.timeout_s,
     )
-    with _without_output():
-        gloo: Any = ProcessGroupGloo(
-            PrefixStore(folder.name, membership.store),
-            membership.group_rank,
-            len(membership.ranks),
-            timedelta(seconds=membership.timeout_s),
-        )
-    # Then all have made their connections, so a rank may leave at once.
-    held = _assignments(world, membership, chips, gloo)
-    _judge(world, membership, held)
-    if membership.is_world:
-        world.chip_map = tuple(chips)
     recorder = None
     if world.run.is_recorded:
         from ranktable.simulate.recording import Recorder  # noqa: PLC0415 - if asked
 
         recorder = Recorder(world.folder, rank, folder.name, membership.ranks)
-    exchange = Exchange(gloo, rendezvous, faults, world.group_code.title, recorder)
     limits = Limits(world, _own_chip(world, membership, chips))
-    return SimulatedGroup(exchange, limits, membership.group_rank)
-
-
-@contextlib.contextmanager
-def _without_output() -> Iterator[None]:
-    """Keep gloo's output out of the script's output.
-
-    Gloo in torch 2.10 prints on standard output how many ranks it has connected.
-    """
-    sys.stdout.flush()
-    kept, nowhere = os.dup(_STDOUT), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, _STDOUT)
-        yield
-    finally:
-        os.dup2(kept, _STDOUT)
-        os.close(kept)
-        os.close(nowhere)
+    return SimulatedGroup(Exchange(rendezvous, faults, recorder), limits)
 
 
 def _membership(world: World, options: _DistributedBackendOptions) -> Membership:
@@ -365,4 +311,22 @@ def start(
             chip_map_of=chip_map,
         )
     )
-    leave_at_exit()
+    atexit.register(_leave)
+
+
+_LEAVING_S = 60.0
+_LEAVING_AFTER_FAILURE_S = 2.0
+
+
+def _leave() -> None:
+    """Destroy the process group when the interpreter ends, if the script did not.
+
+    Without this a gloo group of the script aborts the interpreter at its end
+    (pytorch/pytorch#190489), after the script has printed the right results.
+    """
+    if dist.is_initialized():
+        # A daemon: after the time-out, the process ends without it. After an exception
+        # peers may have ended, and no rank should wait for them.
+        thread = Thread(target=dist.destroy_process_group, daemon=True)
+        thread.start()
+        thread.join(_LEAVING_AFTER_FAILURE_S if is_failing() else _LEAVING_S)

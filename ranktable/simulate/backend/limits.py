@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import torch
-from torch._C._distributed_c10d import ReduceOp
 
 from ranktable.simulate.simulation_error import repaired, reported
 
 if TYPE_CHECKING:
+    from torch._C._distributed_c10d import ReduceOp
+
     from ranktable.simulate.backend.joining import World
 
 METHODS: Final = {
@@ -53,12 +54,6 @@ def name_of(reduction: ReduceOp) -> str:
     """Return the name of a reduction: ``SUM``."""
     name: str = reduction.op.name  # type: ignore[attr-defined]
     return name
-
-
-def of_memory(reduction: ReduceOp, tensor: torch.Tensor) -> ReduceOp:
-    """Return the reduction of a tensor's bytes; a sum of booleans is at most 1."""
-    is_sum = tensor.dtype is torch.bool and name_of(reduction) == "SUM"
-    return ReduceOp(ReduceOp.MAX) if is_sum else reduction
 
 
 class Limits:
@@ -182,16 +177,23 @@ class Limits:
                 "would take wrong values; pass tensor.contiguous()"
             )
 
-    def check_size(self, operation: str, tensor: torch.Tensor, size: int) -> None:
-        """Raise if an output has another number of elements than are written to it.
+    def check_output(
+        self, operation: str, tensor: torch.Tensor, size: int, dtype: torch.dtype
+    ) -> None:
+        """Raise if an output has another size or type than what is written to it.
 
         Raises:
-            SimulationError: It has another number.
+            SimulationError: It has another size or type.
         """
         if tensor.numel() != size:
             raise self._error(
                 f"gives {operation} an output of {tensor.numel()} elements, but "
                 f"{self.code.title} writes {size}, past its end if it is too small"
+            )
+        if tensor.dtype != dtype:
+            raise self._error(
+                f"gives {operation} an output of {tensor.dtype}, but "
+                f"{self.code.title} writes {dtype}"
             )
 
     def check_splits(self, operation: str, sizes: list[int]) -> None:

@@ -79,41 +79,9 @@ COPYING: dict[str, Callable[..., object]] = {
 }
 
 
-def convolution(*args: Any) -> torch.Tensor:  # noqa: ANN401 - passed on as they are
-    """Return the result of the CPU's convolution."""
-    result: torch.Tensor = run(torch.ops.aten.convolution.default, *args)
-    return result
-
-
-def convolution_backward(
-    grad: torch.Tensor,
-    source: torch.Tensor,
-    weight: torch.Tensor,
-    *geometry: Any,  # noqa: ANN401 - stride, padding, dilation, ...: passed on
-) -> Sequence[torch.Tensor | None]:
-    """Return the gradients of input, weight and bias that the mask requests."""
-    *sizes, output_mask = geometry
-    result: Sequence[torch.Tensor | None] = run(
-        torch.ops.aten.convolution_backward.default,
-        grad,
-        source,
-        weight,
-        [weight.size(0)],  # of the bias; only its presence in the mask matters
-        *sizes,
-        output_mask,
-    )
-    return result
-
-
 def is_nested_faster(tensor: torch.Tensor, mask: torch.Tensor) -> bool:  # noqa: ARG001 - torch's signature
     """Return False, so that TransformerEncoder does not make nested tensors."""
     return False
-
-
-CONVOLUTION: dict[str, Callable[..., object]] = {
-    "convolution_overrideable": convolution,
-    "convolution_backward_overrideable": convolution_backward,
-}
 
 
 _DEVICE = "PrivateUse1"
@@ -250,7 +218,6 @@ def _register_operators(aten: Any) -> None:  # noqa: ANN401 - torch's library
     own: dict[str, Callable[..., object]] = {
         **COPYING,
         **MEMORY_KERNELS,
-        **CONVOLUTION,
         "_nested_tensor_from_mask_left_aligned": is_nested_faster,
         "is_pinned": is_pinned,
     }

@@ -364,10 +364,11 @@ def run(op: OpOverload, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - any
 _RECIPES = ("CompositeExplicitAutograd", "CompositeImplicitAutograd")
 _STRUCTURED_RECIPE = "CompositeExplicitAutogradNonFunctional"
 _NAMESPACE = "aten::"
-# Operators with recipes on the CPU too: frequent ones, and lstsq, which asks for
-# the device.
+# Operators with recipes on the CPU too: frequent ones, and convolution and lstsq, which
+# ask for the device.
 _WHOLE = frozenset(
     {
+        "_convolution",
         "clone",
         "convolution",
         "convolution_backward",

@@ -1,4 +1,4 @@
-"""Ascend's torch_npu, simulated: chips whose memory is the CPU's, HCCL over gloo.
+"""Ascend's torch_npu, simulated: chips and HCCL on the CPU.
 
 Only a run of ``ranktable simulate`` can import it. It is for tests of the start of a
 job: device, process group, collectives. It has none of Ascend's own operators.

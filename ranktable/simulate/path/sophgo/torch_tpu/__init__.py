@@ -1,4 +1,4 @@
-"""SOPHGO's torch_tpu, simulated: chips whose memory is the CPU's, SCCL over gloo.
+"""SOPHGO's torch_tpu, simulated: chips and SCCL on the CPU.
 
 Only a run of ``ranktable simulate`` can import it. Names and behaviour are those of
 sophgo/torch-tpu at fe9b478b (2025-12-09). Defects of the vendor's code are repaired
