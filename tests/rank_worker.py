@@ -40,6 +40,8 @@ def serve(backend: str) -> None:
     pipe = Connection(os.dup(0))
     torch.set_num_threads(1)
     warnings.simplefilter("error")
+    # Torch 2.4 warns of what its own checkpoints call.
+    warnings.filterwarnings("ignore", r"`torch\.cpu\.amp\.autocast", FutureWarning)
     try:
         if backend:
             dist.init_dist(backend=backend, timeout=COLLECTIVE_TIMEOUT_S)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 import torch.distributed as plain
+from torch._C._distributed_c10d import Store
 from torch.distributed.distributed_c10d import _get_default_store
 
 from ranktable import dist
@@ -103,11 +104,44 @@ def wait_while_the_other_makes_a_group(whose: str) -> list[float]:
     return [each[0].item() for each in found]
 
 
+@pytest.mark.skipif(
+    not hasattr(Store, "clone"), reason="needs a second connection, as in torch 2.8"
+)
 @pytest.mark.parametrize("whose", ["torch", "ours"])
 def test_uneven_work_goes_on_while_torch_makes_a_group(fresh: Pool, whose: str) -> None:
     found = fresh.returned(wait_while_the_other_makes_a_group, whose, is_last=True)
 
     assert found == [[1.0, 2.0]] * 2
+
+
+def wait_on_some_ranks_only(what: str) -> list[object]:
+    """Call on one rank without waiting, on the other one with it, and in turns."""
+    rank, found = plain.get_rank(), list[object]()
+    for turn in range(40):
+        own = torch.full((rank + turn % 3,), 1.0 + rank)
+        given = [own] * 2 if what in ("scatter", "all_to_all") else own
+        is_async = turn % 4 < 2 if rank == 0 else turn % 2 == 0
+        called = getattr(dist, what)(given, async_op=is_async)
+        reduced = torch.full((4,), 10.0)
+        plain.all_reduce(reduced)
+        result = called.wait() if is_async else called
+        several = result if isinstance(result, list) else [result]
+        sums = [float(each.sum()) for each in several]
+        found.append([sums, float(reduced.sum())])
+    return found
+
+
+@pytest.mark.parametrize("what", UNEVEN)
+def test_ranks_may_wait_or_not_for_the_same_call(fresh: Pool, what: str) -> None:
+    for rank, found in enumerate(fresh.returned(wait_on_some_ranks_only, what)):
+        for turn, (sums, reduced) in enumerate(found):
+            of_each = [float(turn % 3), 2.0 * (1 + turn % 3)]
+            expected = {
+                "scatter": of_each[:1],
+                "shift": [of_each[1 - rank]],
+                "gather": [] if rank else of_each,
+            }.get(what, of_each)
+            assert (sums, reduced) == (expected, 80.0)
 
 
 def begin_in_groups_of_some() -> list[str]:
@@ -189,7 +223,7 @@ def begin_alone(check: str) -> tuple[str, str]:
             "first",
             "rank 1 did not reach collective 1 of the group of ranks 0, 1 within",
         ),
-        ("off", "1 of 2 ranks did not begin all_gather float32, collective 1 of"),
+        ("off", "all_gather float32, collective 1 of the group of ranks 0, 1, failed"),
     ],
 )
 def test_uneven_work_names_who_does_not_come(
@@ -284,12 +318,17 @@ def run_ending(folder: Path, script: str) -> list[Outcome]:
     )
 
 
+def last_line(rank: Outcome) -> str:
+    """Return what the script printed; gloo of torch 2.8 prints more before."""
+    return rank.out.splitlines()[-1]
+
+
 @pytest.mark.parametrize("script", ENDING.values(), ids=ENDING)
 def test_a_script_may_end_while_others_are_late(tmp_path: Path, script: str) -> None:
     first, second = run_ending(tmp_path, script)
 
-    assert (first.status, first.out) == (0, "ended\n"), first
-    assert (second.status, second.out) == (0, "[1.0, 4.0]\n"), second
+    assert (first.status, last_line(first)) == (0, "ended"), first
+    assert (second.status, last_line(second)) == (0, "[1.0, 4.0]"), second
 
 
 NEVER = """
@@ -305,5 +344,5 @@ def test_a_script_ends_although_others_never_come(tmp_path: Path) -> None:
     begin = time.monotonic()
 
     for rank in run_ending(tmp_path, NEVER):
-        assert (rank.status, rank.out) == (0, "ended\n"), rank
+        assert (rank.status, last_line(rank)) == (0, "ended"), rank
     assert time.monotonic() - begin < SOON_S

@@ -60,8 +60,9 @@ def test_init_process_group_without_a_table_loads_few_modules() -> None:
     )
     by_hand = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
     env = {**torch_environment(), **by_hand, "MASTER_PORT": str(free_port())}
-    modules = run_python("-c", code, env=env).out.split()
+    words = run_python("-c", code, env=env).out.split()
 
+    modules = [word for word in words if word.startswith("ranktable")]
     assert "ranktable.runtime.process_group" in modules
     assert len(modules) <= MOST_MODULES
 
@@ -371,8 +372,13 @@ def test_master_that_is_no_store_is_told_from_one_that_is_slow() -> None:
             listener.getsockname()[1], rank=1, arguments='"gloo", timeout_s=2'
         )
 
-    assert "a program answers at 127.0.0.1:" in text
-    assert "but not as torch's store does" in text
+    from torch._C._distributed_c10d import TCPStore  # noqa: PLC0415 - only here
+
+    if hasattr(TCPStore, "clone"):
+        assert "a program answers at 127.0.0.1:" in text
+        assert "but not as torch's store does" in text
+    else:  # a store of torch 2.4 or older says nothing when a client comes
+        assert "the store of the job no longer answers rank 1" in text
     assert seconds < 2 + LATE_S
 
 

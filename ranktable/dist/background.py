@@ -1,9 +1,10 @@
 """Asynchronous collectives that need the shapes of other ranks before tensors travel.
 
-Such a collective is several operations of the backend. If they were done in the group
-itself, a call of torch could begin between them on one rank and after them on another.
-So they are done in a gloo group of the same members that nothing else uses, by a thread
-that does one collective after the other, in the order of the calls.
+The exchange of shapes begins at the call. If tensors then travelled in the same group,
+a call of torch could begin before them on one rank and after them on another. So they
+travel in a gloo group of the same members that nothing else uses. A thread does one
+collective after the other, in the order of the calls. Ranks that wait for the call use
+that group too: the shapes come with a sign that another rank does not wait.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from ranktable.dist.calls import CollectiveCall
     from ranktable.dist.steps import Steps
+    from ranktable.dist.work import Pending
 
 _ENDED_S: Final = 5.0
 """Time for other ranks to come after the script has ended without a ``wait``."""
@@ -43,15 +45,18 @@ class _QueuedCollective:
     """A collective that is done in the background, as a step of its work."""
 
     call: CollectiveCall
+    shapes: Pending | None
     steps: Steps[Any]
     is_inference: bool
     result: Future[Any]
+    is_awaited: bool = False
     is_last = False
 
     def is_completed(self) -> bool:
         return self.result.done()
 
     def wait(self) -> None:
+        self.is_awaited = True
         self.result.result()
 
 
@@ -75,10 +80,18 @@ class BackgroundQueue:
         self._group: OwnGroup | None = None
         self._ended_at: float | None = None
 
-    def put(self, call: CollectiveCall, steps: Steps[Any]) -> Steps[Any]:
-        """Do a collective after all that were put before, and return a wait for it."""
+    def put(
+        self, call: CollectiveCall, shapes: Pending | None, steps: Steps[Any]
+    ) -> Steps[Any]:
+        """Do a collective after all that were put before, and return a wait for it.
+
+        Args:
+            call: The collective.
+            shapes: The exchange of shapes.
+            steps: The steps after it.
+        """
         collective = _QueuedCollective(
-            call, steps, torch.is_inference_mode_enabled(), Future()
+            call, shapes, steps, torch.is_inference_mode_enabled(), Future()
         )
         with self._lock:
             if not self._queued:
@@ -86,6 +99,10 @@ class BackgroundQueue:
             self._queued.append(collective)
         yield collective
         return collective.result.result()
+
+    def join(self, call: CollectiveCall) -> None:
+        """Let a collective that this rank waits for use the group of the others."""
+        finish(self.put(call, None, _nothing()))
 
     def _do_all(self) -> None:
         while True:
@@ -106,22 +123,27 @@ class BackgroundQueue:
         with members.using_store():
             if self._own_store is None:
                 self._own_store = _own_connection(self._store)
-        call.verify_in_background(self._own_store, self._is_given_up)
+        call.verify_in_background(
+            self._own_store, lambda: self._is_given_up(collective)
+        )
+        if collective.shapes is not None:
+            collective.shapes.wait()
         if self._group is None:
-            self._group = self._connect(call, self._own_store)
+            self._group = self._connect(collective, self._own_store)
         call.own_group = self._group
         with continued(None, is_inference=collective.is_inference):
             return finish(collective.steps)
 
-    def _connect(self, call: CollectiveCall, store: Store) -> OwnGroup:
+    def _connect(self, collective: _QueuedCollective, store: Store) -> OwnGroup:
         """Return a gloo group of the members.
 
         Raises:
             DistError: A member does not come, or cannot be reached.
         """
-        members, store = call.members, PrefixStore("background", store)
+        call, store = collective.call, PrefixStore("background", store)
+        members = call.members
         with members.using_store():
-            number = self._await_members(call, store)
+            number = self._await_members(collective, store)
         try:
             group = ProcessGroupGloo(
                 PrefixStore(str(number), store),
@@ -133,7 +155,7 @@ class BackgroundQueue:
             raise refused(error, members, "gloo", call) from error
         return OwnGroup(group, members.ranks)
 
-    def _await_members(self, call: CollectiveCall, store: Store) -> int:
+    def _await_members(self, collective: _QueuedCollective, store: Store) -> int:
         """Wait until all members make the group, and return its number.
 
         A store may outlive a group, and a later group may have the same name. So groups
@@ -142,11 +164,12 @@ class BackgroundQueue:
         Raises:
             DistError: A member does not come.
         """
-        members, pause_s = call.members, _FIRST_PAUSE_S
+        call, members = collective.call, collective.call.members
+        pause_s = _FIRST_PAUSE_S
         end = time.monotonic() + members.timeout.total_seconds()
         number = (store.add("came", 1) - 1) // members.size
         while (late := (number + 1) * members.size - store.add("came", 0)) > 0:
-            if time.monotonic() > end or self._is_given_up():
+            if time.monotonic() > end or self._is_given_up(collective):
                 raise DistError(
                     f"{late} of {members.size} ranks did not begin "
                     f"{call.fingerprint}, collective {call.seq} of {members.name}"
@@ -155,17 +178,21 @@ class BackgroundQueue:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         return number
 
-    def _is_given_up(self) -> bool:
+    def _is_given_up(self, collective: _QueuedCollective) -> bool:
         """Whether the script has ended, and had ranks that are late the time to come.
 
         What has begun ends anyway, as in torch.
         """
-        if main_thread().is_alive():
+        if collective.is_awaited or main_thread().is_alive():
             return False
         now = time.monotonic()
         if self._ended_at is None:
             self._ended_at = now
         return now > self._ended_at + _ENDED_S
+
+
+def _nothing() -> Steps[None]:
+    yield from ()
 
 
 def _own_connection(store: Store) -> Store:
@@ -174,6 +201,6 @@ def _own_connection(store: Store) -> Store:
     A store has one connection for all threads, and torch uses it to wait, for example
     while it makes a group.
     """
-    clone = getattr(store, "clone", None)  # torch 2.1 lacks it
+    clone = getattr(store, "clone", None)  # since torch 2.8
     own: Store = store if clone is None else clone()
     return own

@@ -140,7 +140,9 @@ class CollectiveCall:
         is_compared: Whether ranks compare this call.
         held: The round in the store, until this rank has read its result.
         is_verified: Whether it is known that all ranks do the same.
-        own_group: The group in which it is done in the background, if it is.
+        is_async: Whether this rank does not wait for it.
+        own_group: The group in which its tensors travel; None for that of torch.
+        own_store: The members' store, for the thread that does it in the background.
     """
 
     members: GroupState
@@ -149,8 +151,15 @@ class CollectiveCall:
     is_compared: bool
     held: StoreRound | None = None
     is_verified: bool = False
+    is_async: bool = False
     own_group: OwnGroup | None = None
+    own_store: Store | None = None
     is_last: ClassVar[bool] = False
+
+    @property
+    def store(self) -> Store | None:
+        """The store in which it is compared."""
+        return self.members.store if self.own_store is None else self.own_store
 
     @property
     def is_open(self) -> bool:
@@ -173,11 +182,11 @@ class CollectiveCall:
     def post(self) -> None:
         """Post what this rank does, without waiting."""
         members = self.members
-        assert members.store is not None  # noqa: S101 - it is compared
+        assert self.store is not None  # noqa: S101 - it is compared
         # In a job of this package no later group uses this store, so the message may
         # stay for late ranks.
         self.held = StoreRound(
-            store=PrefixStore(str(self.seq), members.store),
+            store=PrefixStore(str(self.seq), self.store),
             rank=members.rank,
             ranks=members.ranks,
             wording=self,
@@ -216,6 +225,7 @@ class CollectiveCall:
             MismatchError: The calls differ.
             DistError: A rank is missing.
         """
+        self.own_store = store
         if self.held is not None:
             self.held.store = usable_store(PrefixStore(str(self.seq), store))
             self.held.is_given_up = is_given_up
@@ -231,13 +241,13 @@ class CollectiveCall:
             MismatchError: The ranks differ.
         """
         members = self.members
-        if not self.is_open or members.store is None:
+        if not self.is_open or self.store is None:
             return
         if self.held is not None:
             if self.is_decided():
                 self._heed(self._hear(), is_begun=True)
             return
-        asked = usable_store(PrefixStore(str(self.seq), members.store))
+        asked = usable_store(PrefixStore(str(self.seq), self.store))
         with members.using_store():
             is_asked = waited_s > _LONG_S or asked.check(["first"])
         if is_asked:
@@ -252,7 +262,7 @@ class CollectiveCall:
 
     def explain(self, time_s: float) -> Verdict | None:
         """Return the possible cause of a failure: missing ranks, or different calls."""
-        if not self.is_open or self.members.store is None:
+        if not self.is_open or self.store is None:
             return None
         try:
             if self.held is None:

@@ -22,13 +22,13 @@ from ranktable.dist.tensors import (
     write,
 )
 from ranktable.dist.transfer import (
-    broadcast_shapes,
     broadcast_to_all,
     gather_even,
     gather_shapes,
     gather_to,
     gather_uneven,
     scatter_from,
+    scatter_shapes,
 )
 from ranktable.dist.work import collective, in_place
 
@@ -267,7 +267,7 @@ def _scatter(
     parts = None
     if given is not None:
         parts = [packed(each, members.device_for(each)) for each in given]
-    shapes, empty = yield from broadcast_shapes(operations, parts, root)
+    shapes, empty = yield from scatter_shapes(operations, parts, root)
     operations = replace(operations, backend=members.backend_for(empty.device))
     found = yield from scatter_from(operations, parts, shapes, empty, root)
     return found.to(empty.device if given is None else given[0].device)

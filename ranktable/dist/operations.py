@@ -41,6 +41,11 @@ class OperationStarter:
     is_exact: bool = True
 
     @property
+    def is_async(self) -> bool:
+        """Whether this rank does not wait for the collective."""
+        return self.call is not None and self.call.is_async
+
+    @property
     def metadata(self) -> OperationStarter:
         """The operations that send shapes, lengths and objects."""
         return replace(self, backend=self.members.metadata_backend)

@@ -19,18 +19,16 @@ from ranktable.dist.tensors import (
     joined,
     padded,
 )
-from ranktable.dist.work import NeedsShapes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ranktable.dist.collective_plan import CollectivePlan
     from ranktable.dist.operations import OperationStarter
     from ranktable.dist.steps import Steps
+    from ranktable.dist.work import Pending
 
     Tensors = list[torch.Tensor]
-
-_WIDTH: Final = MOST_DIMENSIONS + 2  # the type and the number of dimensions come first
 
 _SHIFT_TAG: Final = 32_766
 """The tag of a shift, which gloo must not confuse with transfers of the script; MPI has
@@ -242,9 +240,10 @@ def gather_shapes(
     Raises:
         MismatchError: The tensors are of different types.
     """
-    if operations.backend.name == "gloo":
-        yield NeedsShapes()
-    return _shapes(operations, gather_numbers(operations.metadata, _row(data)))
+    own = torch.tensor(_row(operations, data), device=operations.members.device)
+    rows = [torch.empty_like(own) for _ in range(operations.members.size)]
+    pending = operations.metadata.start("all_gather", rows, own)
+    return (yield from _shapes(operations, pending, rows))
 
 
 def exchange_shapes(
@@ -255,16 +254,16 @@ def exchange_shapes(
     Raises:
         MismatchError: The tensors are of different types.
     """
-    if operations.backend.name == "gloo":
-        yield NeedsShapes()
-    device = operations.members.device
-    sent = torch.tensor([_row(part) for part in parts], device=device).reshape(-1)
+    numbers = [_row(operations, part) for part in parts]
+    sent = torch.tensor(numbers, device=operations.members.device)
     received = torch.empty_like(sent)
-    operations.metadata.start("all_to_all_single", received, sent).wait()
-    return _shapes(operations, received.view(-1, _WIDTH).tolist())
+    pending = operations.metadata.start(
+        "all_to_all_single", received.view(-1), sent.view(-1)
+    )
+    return (yield from _shapes(operations, pending, received))
 
 
-def broadcast_shapes(
+def scatter_shapes(
     operations: OperationStarter, parts: Sequence[torch.Tensor] | None, root: int
 ) -> Steps[tuple[list[Shape], torch.Tensor]]:
     """Return the shapes of the tensors that the root has, one for each rank.
@@ -278,21 +277,25 @@ def broadcast_shapes(
         The shapes, and an empty tensor of their type on the device that receives.
     """
     members = operations.members
-    kinds = list(members.backends)
-    if kinds == ["cpu"]:  # else only the root knows the device
-        yield NeedsShapes()
-    count = 1 + members.size * _WIDTH
-    numbers = [0] * count
+    kinds, kind = list(members.backends), 0
+    sent = torch.zeros(members.size, _WIDTH, dtype=torch.int64, device=members.device)
     if parts is not None:
         kind = kinds.index(members.device_for(parts[0]).type)
-        numbers = [kind, *(number for part in parts for number in _row(part))]
-    sent = torch.tensor(numbers, device=members.device)
-    operations.metadata.start("broadcast", sent, members.ranks[root]).wait()
-    kind, *numbers = sent.tolist()
-    rows = [numbers[begin : begin + _WIDTH] for begin in range(0, count - 1, _WIDTH)]
+        sent = torch.tensor([_row(operations, part) for part in parts])
+        sent = sent.to(members.device)
+    if kinds == ["cpu"]:
+        # All ranks tell whether they wait; only the root has more than zeros to add.
+        sent[:, _IS_ASYNC] = operations.is_async
+        pending = operations.metadata.start("all_reduce", sent)
+        shapes = yield from _shapes(operations, pending, sent)
+    else:  # only the root knows the device, and all wait
+        sent[:, _IS_ASYNC] = kind
+        operations.metadata.start("broadcast", sent, members.ranks[root]).wait()
+        kind = int(sent[0, _IS_ASYNC])
+        shapes = [_shape(row) for row in sent.tolist()]
     device = members.device_of(kinds[kind])
-    empty = torch.empty(0, dtype=DTYPES[rows[0][0]], device=device)
-    return _shapes(operations, rows), empty
+    empty = torch.empty(0, dtype=DTYPES[int(sent[0, 0])], device=device)
+    return shapes, empty
 
 
 def gather_numbers(
@@ -306,16 +309,43 @@ def gather_numbers(
     return [row.tolist() for row in rows]
 
 
-def _row(data: torch.Tensor) -> list[int]:
+_IS_ASYNC: Final = MOST_DIMENSIONS + 2
+_WIDTH: Final = _IS_ASYNC + 1
+
+
+def _row(operations: OperationStarter, data: torch.Tensor) -> list[int]:
+    """Return the numbers that the ranks exchange about a tensor.
+
+    They are its type, the number of dimensions, its shape, and whether this rank does
+    not wait for the collective.
+    """
     filler = [0] * (MOST_DIMENSIONS - data.dim())
-    return [DTYPES.index(data.dtype), data.dim(), *data.shape, *filler]
+    shape = [data.dim(), *data.shape, *filler]
+    return [DTYPES.index(data.dtype), *shape, int(operations.is_async)]
 
 
-def _shapes(operations: OperationStarter, rows: Sequence[list[int]]) -> list[Shape]:
-    if len({row[0] for row in rows}) > 1:
-        members = operations.members
+def _shape(row: Sequence[int]) -> Shape:
+    return tuple(row[2 : 2 + row[1]])
+
+
+def _shapes(
+    operations: OperationStarter, pending: Pending, rows: Iterable[torch.Tensor]
+) -> Steps[list[Shape]]:
+    """Wait for rows, and return the shapes; let tensors travel where they may."""
+    members, is_gloo = operations.members, operations.backend.name == "gloo"
+    if is_gloo:
+        pending.is_of_shapes = True
+        yield pending
+    else:
+        pending.wait()
+    found = [row.tolist() for row in rows]
+    if len({row[0] for row in found}) > 1:
         seq = operations.call.seq if operations.call is not None else 0
-        names = (dtype_name(DTYPES[row[0]]) for row in rows)
+        names = (dtype_name(DTYPES[row[0]]) for row in found)
         said = dict(zip(members.ranks, names, strict=True))
         raise MismatchError(table_of(members, seq, said))
-    return [tuple(row[2 : 2 + row[1]]) for row in rows]
+    call = operations.call
+    is_apart = is_gloo and any(row[_IS_ASYNC] for row in found)
+    if is_apart and call is not None and call.own_group is None:
+        members.background.join(call)
+    return [_shape(row) for row in found]

@@ -50,8 +50,8 @@ class Work(Generic[Result]):
         """Start the work.
 
         The ranks are compared by ``wait`` and not before: torch's own calls in the
-        group have to begin in the same order on every rank. What cannot begin as a
-        whole now is done in the background, on a connection of its own.
+        group have to begin in the same order on every rank. What needs the shapes of
+        other ranks goes on in the background, on connections of its own.
         """
         self._stream = members.current_stream()
         self._is_inference = torch.is_inference_mode_enabled()
@@ -61,9 +61,10 @@ class Work(Generic[Result]):
         self._go_on()
         call = self._step
         if isinstance(call, CollectiveCall):
+            call.is_async = True
             self._go_on()
-            if isinstance(self._step, NeedsShapes):
-                self._steps = members.background.put(call, steps)
+            if isinstance(self._step, Pending) and self._step.is_of_shapes:
+                self._steps = members.background.put(call, self._step, steps)
                 self._go_on()
             elif not call.is_completed():
                 members.unverified.append((ref(self), call))
@@ -176,12 +177,15 @@ class Pending:
         call: The collective, None for a transfer between two ranks.
         is_last: Whether this package does nothing after it. Then every ``wait`` makes
             the current stream wait for the backend, as in torch.
+        is_of_shapes: Whether they exchange shapes, which are needed before tensors can
+            be sent.
     """
 
     works: list[dist.Work]
     members: GroupState
     call: CollectiveCall | None
     is_last: bool = False
+    is_of_shapes: bool = False
 
     def is_completed(self) -> bool:
         """Whether torch has ended it, and it is known that the ranks do the same."""
@@ -204,23 +208,6 @@ class Pending:
         finally:
             if self.call is None:
                 self.works.clear()  # GroupState.keep looks at it
-
-
-class NeedsShapes:
-    """The step before the shapes of other ranks are needed; nothing waits for it.
-
-    The collective is then more than one operation of the backend, and gloo can do it in
-    the background.
-    """
-
-    is_last = False
-
-    def is_completed(self) -> bool:
-        """Whether the collective may go on: always."""
-        return True
-
-    def wait(self) -> None:
-        """Go on at once."""
 
 
 @contextlib.contextmanager

@@ -260,6 +260,9 @@ class Job:
 
     def close(self) -> None:
         """Leave the job: destroy its process groups. A second call does nothing."""
+        self._close()
+
+    def _close(self, *, at_exit: bool = False) -> None:
         if not self._is_open:
             return
         self._is_open = False
@@ -272,7 +275,7 @@ class Job:
                 # Most stores end with the process of rank 0.
                 with contextlib.suppress(RuntimeError):  # torch's network errors
                     self._last_round.linger(_CLOSING_S)
-            destroy_process_groups()
+            destroy_process_groups(at_exit=at_exit and self._backend.name == "gloo")
 
     def _close_at_exit(self) -> None:
         # Without this, gloo aborts the interpreter at its end (pytorch/pytorch#190489).
@@ -280,7 +283,7 @@ class Job:
         # process ends anyway, and its peers see the connection close.
         failed = getattr(sys, "last_value", None) is not None
         if self._backend.name == "gloo" or not failed:
-            self.close()
+            self._close(at_exit=True)
 
     def __enter__(self) -> Self:
         """Return the job."""

@@ -98,20 +98,36 @@ def gloo_table() -> str:
     return "gloo:2.1" if _is_before(torch.__version__, (2, 4)) else "gloo"
 
 
-def destroy_process_groups() -> None:
+def destroy_process_groups(*, at_exit: bool = False) -> None:
     """Destroy all groups of torch.
 
     In torch 2.1 and 2.4 the thread that destroys a group holds the interpreter until
     gloo's threads have ended. A thread that still has to release a tensor waits for the
-    interpreter, so both would wait forever. The pause lets it release the tensor. It is
-    not needed with 2.8.
+    interpreter, so both would wait forever. A pause lets it release the tensor. What
+    was begun and not waited for may take longer, so at the exit groups are left to the
+    end of the process. Torch 2.8 needs neither.
+
+    Args:
+        at_exit: Whether the script has ended.
     """
     import torch  # noqa: PLC0415 - torch is an extra
     import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
 
     if _is_before(torch.__version__, (2, 8)):
+        if at_exit:
+            _keep_groups_forever()
+            return
         time.sleep(_RELEASING_S)
     dist.destroy_process_group()
+
+
+def _keep_groups_forever() -> None:
+    import ctypes  # noqa: PLC0415 - for an old torch only
+
+    from torch.distributed import distributed_c10d  # noqa: PLC0415 - an extra
+
+    for group in distributed_c10d._world.pg_map:  # noqa: SLF001 - no other way to it
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
 
 
 def not_traced(value: Value) -> Value:

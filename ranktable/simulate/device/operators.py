@@ -25,7 +25,6 @@ from ranktable.simulate.device.aliases import (
     aliases_of_shared,
     on_cpu,
     on_device,
-    set_storage,
 )
 
 if TYPE_CHECKING:
@@ -275,9 +274,6 @@ def not_dense(kind: str) -> RuntimeError:
     )
 
 
-_NOT_RESIZABLE = "not resizable"  # at::native::resize_bytes_cpu
-
-
 def run_with_outputs(
     op: OpOverload,
     plan: OperatorPlan,
@@ -285,53 +281,27 @@ def run_with_outputs(
     positional: list[Any],
     named: dict[str, Any],
 ) -> Any:  # noqa: ANN401 - whatever the operator returns
-    """Run an operator on the aliases of its outputs, or on new ones if these grow."""
-    try:
-        result = run_on_cpu(op, plan, positional, named)
-    except RuntimeError as error:
-        # An alias cannot grow. Sizes are known before anything is computed, so the
-        # operator can run again.
-        if _NOT_RESIZABLE not in str(error):
-            raise
-        _replace(arguments, named, plan.outputs)
-        result = run_on_cpu(op, plan, positional, named)
-    for name in plan.outputs:
-        _adopt(arguments, named.get(name))
+    """Run an operator on new outputs, and give their contents to the caller's.
+
+    An alias cannot grow, and the operator may resize its output. It does not resize one
+    that it also reads, and none in a list.
+    """
+    fresh = {
+        name: torch.ops.aten.empty.memory_format([0], dtype=alias.dtype, device=_CPU)
+        for name in plan.outputs
+        if isinstance(alias := named.get(name), torch.Tensor)
+        and all(alias is not value for value in positional)
+    }
+    originals = {name: arguments.originals[id(named[name])] for name in fresh}
+    result = run_on_cpu(op, plan, positional, {**named, **fresh})
+    for name, original in originals.items():
+        filled = fresh[name]
+        arguments.originals[id(filled)] = original
+        if original.size() == filled.size():
+            on_cpu(original).copy_(filled)
+        else:
+            adopt(original, filled)
     return result
-
-
-def _replace(
-    arguments: Arguments, named: dict[str, Any], outputs: tuple[str, ...]
-) -> None:
-    for name in outputs:
-        alias = named[name]
-        fresh = torch.ops.aten.empty.memory_format([0], dtype=alias.dtype, device="cpu")
-        arguments.originals[id(fresh)] = arguments.originals[id(alias)]
-        named[name] = fresh
-
-
-def _adopt(arguments: Arguments, filled: object) -> None:
-    """Give the caller's tensor the bytes and sizes of the tensor that was filled."""
-    if not isinstance(filled, torch.Tensor):
-        return  # a list: operators that fill lists do not resize the tensors
-    original = arguments.originals[id(filled)]
-    if original.data_ptr() != filled.data_ptr():
-        _take_over(original, filled)
-    elif original.size() != filled.size():  # it became smaller, in its own memory
-        set_storage(
-            original,
-            original.untyped_storage(),
-            int(original.storage_offset()),
-            filled.size(),
-            filled.stride(),
-        )
-
-
-def _take_over(original: torch.Tensor, filled: torch.Tensor) -> None:
-    if original.size() == filled.size():
-        on_cpu(original).copy_(filled)
-    else:
-        adopt(original, filled)
 
 
 def run(op: OpOverload, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - any operator
@@ -350,8 +320,7 @@ def run(op: OpOverload, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - any
     if plan.changes_first:
         arguments.prepare_writing(args[:1], args)
     elif plan.outputs:
-        written = [kwargs[name] for name in plan.outputs]
-        arguments.prepare_writing(written, (*args, *written))
+        arguments.prepare_writing([kwargs[name] for name in plan.outputs], ())
     lowered = arguments.lower_all(args)
     named = arguments.lower_named(kwargs) if kwargs else kwargs
     if plan.outputs:
