@@ -678,6 +678,19 @@ def test_groups_become_files(run: Run, tmp_path: Path) -> None:
     assert sizes == {"group-2.json": 8, "group-3.json": 8}
 
 
+def test_tables_do_not_go_into_a_folder_that_a_link_lacks(
+    run: Run, tmp_path: Path
+) -> None:
+    source = str(VALID / "clusterd_global_a3.json")
+    folder = tmp_path / "link"
+    folder.symlink_to(tmp_path / "nothing")
+    done = run("ranktable", "convert", source, "--to", "hccl-1.2", "-o", str(folder))
+
+    assert done.status == 2
+    assert f"{folder}/group-2.json: no such file or directory\n" in done.err
+    assert list(tmp_path.iterdir()) == [folder]
+
+
 @pytest.mark.parametrize(
     ("name", "also", "message"),
     [

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import ranktable
 from benchmarks.other_vendors import super_pods
+from ranktable.cluster.tables_of_groups import group_of, with_group
 from ranktable.schema.formats import by_name, detect
 from tests.conftest import CORPUS
 from tests.format_schemas import validator
@@ -155,6 +157,43 @@ def test_ranks_of_a_cloud_table_are_counted_as_hccl_does() -> None:
     assert report.table.device_of(0).address == "10.0.1.1"
     assert [(d.code, d.severity.value) for d in report.diagnostics] == [("RT296", NOTE)]
     assert judged(cloud("a", "b")).totals == {}
+
+
+def test_a_large_cloud_table_is_written_in_linear_time() -> None:
+    nodes = [
+        ranktable.Node(
+            host=f"n{place:05}",
+            devices=tuple(
+                ranktable.Device(rank=2 * place + chip, device_id=chip)
+                for chip in range(2)
+            ),
+        )
+        for place in range(20_000)
+    ]
+    table = ranktable.RankTable(nodes=nodes, format="hccl-cloud")
+    began = process_time()
+    written = by_name("hccl-cloud").write(table)
+
+    assert process_time() - began < 6  # minutes if every pod is compared
+    pods = written["group_list"][0]["instance_list"]  # type: ignore[index]
+    assert [pod["pod_name"] for pod in pods] == list(table.hosts)
+    assert all(len(pod["devices"]) == 2 for pod in pods)
+
+
+def test_a_large_group_is_written_back_in_linear_time() -> None:
+    servers = [
+        {"server_id": f"n{rank}", "device": [{"device_id": "0", "rank_id": str(rank)}]}
+        for rank in range(20_000)
+    ]
+    group = {"group_id": "2", "server_list": servers}
+    whole = judged({"version": "1.0", "server_group_list": [group]}).sound_table()
+    name, table = group_of(whole, None)
+    turned = table.with_changes(nodes=table.nodes[::-1])
+    began = process_time()
+    written = with_group(whole, name, turned)
+
+    assert process_time() - began < 6  # half a minute if every node is compared
+    assert written == whole
 
 
 def group(document: Table) -> Table:

@@ -167,6 +167,8 @@ def test_files_are_replaced_with_force_only(run: Run, folder: Path) -> None:
     assert (over.status, "t.json holds something else" in over.err) == (2, True)
     twice = plan(run, *MODEL, "-o", "x", "--hostfile", "x")
     assert (twice.status, "x is to hold two" in twice.err) == (2, True)
+    same = plan(run, *MODEL, "-o", "x", "--hostfile", "./x")
+    assert (same.status, "./x is to hold two" in same.err) == (2, True)
     assert not (folder / "x").exists()
 
 

@@ -131,7 +131,9 @@ def test_rank_that_never_called_set_device_is_told_so(tmp_path: Path) -> None:
     assert sentence in ended.errors
 
 
-def test_folder_of_a_run_does_not_grow_with_transfers(tmp_path: Path) -> None:
+def test_folder_of_a_run_does_not_grow_with_transfers_and_groups(
+    tmp_path: Path,
+) -> None:
     run = Run(chips=((3, 1),))
     ended = succeeded(simulate(tmp_path, SCRIPTS / "sccl_transfers.py", run))
 

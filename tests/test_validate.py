@@ -396,6 +396,23 @@ def test_chip_map_that_contradicts_the_table_is_named(
     assert "RT302] CHIP_MAP is '4;5'" in no_list.out
 
 
+@pytest.mark.parametrize("text", ["n1 slots=2\n", "n1 slots=two\nn2 slots=2\n"])
+def test_files_that_readers_do_not_take_are_left_out_of_readers(
+    text: str, run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    (tmp_path / "hosts").write_text(text)
+    (tmp_path / "t.json").write_bytes(GOOD)
+    files = [str(tmp_path / name) for name in ("hosts", "t.json")]
+
+    told = run("ranktable", "validate", "--readers", *files)
+    data = run("ranktable", "validate", "--readers", "--format", "json", *files)
+
+    said = f"{files[0]}: not a rank table, so --readers leaves it out\n"
+    assert (told.err, data.err) == (said, said)
+    assert told.out.splitlines()[0] == files[1]
+    assert [each["file"] for each in json.loads(data.out)] == [files[1]]
+
+
 def test_facts_have_a_form_for_programs(run: Callable[..., Outcome]) -> None:
     (page,) = json.loads(run("ranktable", "explain", "RT202", "--format", "json").out)
     (digest,) = json.loads(

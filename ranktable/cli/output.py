@@ -17,6 +17,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 from enum import Enum
+from os.path import lexists
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -479,7 +480,8 @@ def _write_file(
     )
 
     path = Path(file.path)
-    for folder in reversed([each for each in path.parents if not each.exists()]):
+    # A link to nothing is not a missing folder: mkdir would find it there each time.
+    for folder in reversed([each for each in path.parents if not lexists(each)]):
         folder.mkdir()
         undo.callback(_remove_folder, folder)
     if old is None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from ranktable.cli.output import (
+    STANDARD_OUTPUT,
     CommandError,
     OutputFile,
     is_standard_output,
@@ -64,10 +66,13 @@ def put_placement(
     Raises:
         CommandError: A file has other content, or two files have the same path.
     """
-    paths = [path for path, _ in texts]
-    twice = next((path for path in paths if paths.count(path) > 1), None)
-    if twice is not None:
-        raise CommandError(f"{twice} is to hold two different things")
+    targets = [
+        STANDARD_OUTPUT if is_standard_output(path) else os.path.realpath(path)
+        for path, _ in texts
+    ]
+    for at, (path, _) in enumerate(texts):
+        if targets[at] in targets[:at]:
+            raise CommandError(f"{path} is to hold two different things")
     kept = "" if is_better else ", in the old order"
     size = f"{table_size(read.table)}{kept}"
     files = [

@@ -16,7 +16,7 @@ from ranktable.schema.super_pods import PODS, pods_with
 from ranktable.schema.writing import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ranktable.schema.model import Device, Node
 
@@ -168,7 +168,7 @@ def with_group(whole: RankTable, name: str, changed: RankTable) -> RankTable:
 
 def _changed(group: dict[str, Any], table: RankTable) -> dict[str, Any]:
     """Return the plain data of a group with other nodes, and servers without chips."""
-    servers = _servers(group["server_list"], list(table.nodes))
+    servers = _servers(group["server_list"], table.nodes)
     found = {**group, "server_list": servers}
     if "server_count" in group:
         as_before = type(group["server_count"])
@@ -191,29 +191,33 @@ def server_with_ranks(server: dict[str, Any], node: Node) -> dict[str, Any]:
     return {**server, "device": devices}
 
 
-def _servers(before: list[dict[str, Any]], nodes: list[Node]) -> list[dict[str, Any]]:
+def _servers(
+    before: list[dict[str, Any]], nodes: Sequence[Node]
+) -> list[dict[str, Any]]:
     """Return the servers of nodes, each at its old place and in its old form."""
     found = []
+    of_host: dict[str | None, dict[int, Node]] = {}
+    for place, node in enumerate(nodes):
+        of_host.setdefault(node.host, {})[place] = node
     for server in before:
         chips = {
             plain_number(one["device_id"]): one for one in server.get("device") or ()
         }
-        host = server.get("server_id") or server.get("server_ip")
+        here = of_host.get(server.get("server_id") or server.get("server_ip"), {})
         same = [
-            node
-            for node in nodes
-            if node.host == host and any(one.device_id in chips for one in node.devices)
+            place
+            for place, node in here.items()
+            if any(one.device_id in chips for one in node.devices)
         ]
         if same:
-            devices = [
-                _device(one, chips.get(one.device_id)) for one in same[0].devices
-            ]
-            found.append({**server, "device": devices})
-            nodes.remove(same[0])
+            devices = here.pop(same[0]).devices
+            written = [_device(one, chips.get(one.device_id)) for one in devices]
+            found.append({**server, "device": written})
         elif not chips:
             found.append(server)
     by_address = not any("server_id" in server for server in before)
-    return found + [_new_server(node, by_address=by_address) for node in nodes]
+    left = sorted(place for here in of_host.values() for place in here)
+    return found + [_new_server(nodes[at], by_address=by_address) for at in left]
 
 
 def _new_server(node: Node, *, by_address: bool) -> dict[str, Any]:

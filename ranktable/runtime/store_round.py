@@ -3,7 +3,7 @@
 The round uses the store that torch has anyway. The first member posts its text, the
 others compare theirs with it, and the last one publishes the verdict, which names the
 ranks that differ. After the time-out, one member finds the missing ranks and publishes
-them. Only the first verdict counts. So if all agree, a member makes at most 13 requests
+them. Only the first verdict counts. So if all agree, a member makes at most 15 requests
 for any number of members, and one more per second while it waits for late ones.
 """
 
@@ -26,7 +26,7 @@ _LOOK_S = 0.5
 """Time for one member to find the missing ranks and publish them."""
 
 _FIRST_PAUSE_S = 0.002
-_GROWTH = 10.0
+_GROWTH = 4.0  # with 10, ranks that were 30 ms late were waited for 200 ms
 _LONGEST_PAUSE_S = 1.0
 _LATE_S = 1.0  # a round of thousands takes less on a machine that does nothing else
 _CLOCK_S = 0.05  # torch rounds a wait to milliseconds, so it may end a bit early

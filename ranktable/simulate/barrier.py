@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -149,8 +150,10 @@ class RendezvousBarrier:
         self._refuse_disagreement()
 
     def leave(self) -> None:
-        """Leave the group."""
+        """Leave the group; the last one removes its folder."""
         self._records.write(self.group_rank, os.getpid(), _LEFT)
+        if all(said == _LEFT for _, said in self._records.read(0, len(self.ranks))):
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def is_without(self, members: Sequence[int]) -> bool:
         """Whether members have ended or left, or the group is closed."""

@@ -33,7 +33,7 @@ class Records:
         """
         self._size_bytes = size_bytes
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        weakref.finalize(self, os.close, self._file)
+        weakref.finalize(self, os.close, self._file).atexit = False
 
     def write(self, place: int, number: int, text: str = "") -> None:
         """Write a number that is not 0, and a text."""

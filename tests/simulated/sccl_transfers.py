@@ -1,4 +1,4 @@
-"""Many transfers between two ranks, and the size of the folder of the run."""
+"""Many transfers and groups of two ranks, and the size of the folder of the run."""
 
 import json
 import os
@@ -9,7 +9,8 @@ import torch
 import torch.distributed as dist
 import torch_tpu
 
-TRANSFERS = 1100  # more than a file has places for
+TRANSFERS = 100
+GROUPS = 3
 
 rank = int(os.environ["RANK"])
 options = torch_tpu.ProcessGroupSCCLOptions()
@@ -25,6 +26,10 @@ def size_after_transfers() -> int:
             dist.send(tensor, 1)
         else:
             dist.recv(tensor, 0)
+    for _ in range(GROUPS):
+        group = dist.new_group([0, 1])
+        dist.all_reduce(torch.ones(1000, device="tpu"), group=group)
+        dist.destroy_process_group(group)
     dist.barrier()
     folder = Path(os.environ["RANKTABLE_SIMULATE"])
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -376,10 +376,17 @@ def _show_readers(
         render_readers,
     )
 
-    if form is FindingsFormat.JSON:
-        write_json([readers_data(report) for report in reports])
-        return
+    tables = []
     for report in reports:
+        if report.data is not None or report.is_unreadable:
+            tables.append(report)
+            continue
+        name = printable(report.file)
+        sys.stderr.write(f"{name}: not a rank table, so --readers leaves it out\n")
+    if form is FindingsFormat.JSON:
+        write_json([readers_data(report) for report in tables])
+        return
+    for report in tables:
         if report.data is None:
             message = printable(report.diagnostics[0].message)
             sys.stderr.write(f"{printable(report.file)}: {message}\n")

@@ -439,14 +439,17 @@ def make_cloud(table: RankTable) -> dict[str, object]:
     """
     _refuse_other_order(table)
     instances: list[dict[str, Any]] = []
+    of_server: dict[str | None, list[dict[str, Any]]] = {}
     for node in table.nodes:
+        here = of_server.setdefault(node.host, [])
         for device in node.devices:
             kept = _instance(node, device)
             keys = {POD_NAME: node.host, **kept, "server_id": node.host}
-            same = [one for one in instances if keys.items() <= one.items()]
+            same = [one for one in here if keys.items() <= one.items()]
             if not same:
-                instances.append({**keys, DEVICES: []})
-                same = instances[-1:]
+                same = [{**keys, DEVICES: []}]
+                here += same
+                instances += same
             same[0][DEVICES].append(_device(device, kept))
     return _make(table, instances, CLOUD_GROUP)
 

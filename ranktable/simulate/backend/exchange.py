@@ -154,6 +154,7 @@ class Exchange:
         self._unread: list[Callable[[], None]] = []
         self._awaited: list[Callable[[], bool]] = []
         self._failure: RuntimeError | None = None
+        self._has_left = False
 
     @contextlib.contextmanager
     def collective(
@@ -289,6 +290,7 @@ class Exchange:
         with contextlib.suppress(SimulationError):  # already reported
             while self._unread and not is_failing():
                 self._unread.pop(0)()
+        self._has_left = True
         self.rendezvous.leave()
 
     @property
@@ -343,6 +345,8 @@ class Exchange:
 
     def _later(self, finish: Callable[[], None]) -> None:
         """Finish a transfer that the script has dropped; keep its failure for later."""
+        if self._has_left:
+            return
         try:
             finish()
         except RuntimeError as error:

@@ -6,6 +6,7 @@ has renamed some. It calls the new name if there is one, otherwise the old one.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -425,9 +426,11 @@ class SimulatedGroup(Collectives, c10d.ProcessGroup):  # type: ignore[misc]  # t
         rank, size = rendezvous.group_rank, len(rendezvous.ranks)
         c10d.ProcessGroup.__init__(self, rank, size)  # type: ignore[call-arg]
         super().__init__(exchange, limits)
-        # Torch keeps the name of the group in a backend, and calls none of its methods.
+        # Torch keeps the name and the time-out of the group in a backend, and calls
+        # none of its methods.
         device = torch.device(limits.backend.device_type)
         fake = c10d.FakeProcessGroup._create_internal(rank, size)  # noqa: SLF001 - its only constructor
+        fake.options._timeout = timedelta(seconds=rendezvous.timeout_s)  # noqa: SLF001 - torch's own name
         self._register_backend(device, c10d.ProcessGroup.BackendType.CUSTOM, fake)
 
     def _start_coalescing(self, device: torch.device) -> None:
