@@ -1033,6 +1033,18 @@ def test_trace_has_the_bytes_of_parts_of_different_sizes(tmp_path: Path) -> None
 
 
 @pytest.mark.torch
+def test_parts_of_another_size_than_the_receiver_expects_are_refused(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, "s.py", PARTS.replace("torch.zeros(rank + 1", "torch.zeros(1"))
+    done = simulate(tmp_path, "--vendor", "ascend", "--nproc", "2", "s.py")
+
+    expected = "sends 2 elements to rank 1, which receives 1\n"
+    assert (done.status, done.err.count("error: ")) == (1, 1), done.err
+    assert f"error: in all_to_all rank 0 {expected}" in done.err
+
+
+@pytest.mark.torch
 @pytest.mark.parametrize("version", ["2.8.0", "2.9.1+cpu", "1.13"])
 def test_older_torch_is_refused_with_the_commands_for_a_newer_one(
     version: str, run: Callable[..., Outcome], tmp_path: Path

@@ -136,5 +136,24 @@ for backend in ("cpu:gloo,tpu:sccl", "tpu:sccl,cpu:gloo"):
             assert tensor.tolist() == [world_size] * 2
     dist.all_gather_object(everything, rank)
     assert everything == list(range(world_size))
+
+# Tensors on the CPU can do what gloo can: from any rank, bits, and no gaps.
+numbers = torch.tensor([rank + 1, 6])
+dist.all_reduce(numbers, op=dist.ReduceOp.BOR)
+assert numbers.tolist() == [3, 6]
+rows = torch.arange(4.0).reshape(2, 2)
+received = torch.zeros(2)
+if rank == 0:
+    senders = {dist.recv(received), dist.recv(received)}
+    assert (senders, received.tolist()) == ({1}, [2, 3])
+else:
+    for row in rows:
+        dist.send(row, 0)
+try:
+    dist.isend(rows[:, 0], 1 - rank)
+except RuntimeError as error:
+    assert str(error) == "send: a tensor on the CPU must be contiguous"  # noqa: PT017 - no pytest here
+else:
+    raise AssertionError
 dist.barrier()
 sys.stdout.write(json.dumps([rank, "done"]) + "\n")

@@ -24,7 +24,7 @@ from ranktable.simulate.barrier import pauses
 from ranktable.simulate.simulation_error import SimulationError, rank_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import timedelta
     from pathlib import Path
 
@@ -55,10 +55,12 @@ class PendingTransfer(Work):
         *,
         finish: Callable[[], None],
         drop: Callable[[], None],
+        source: Callable[[], int | None] | None = None,
     ) -> None:
-        """Store the tensor, how to wait for the transfer, and how to drop it."""
+        """Store the tensor, how to finish and drop the transfer, and who sent it."""
         super().__init__()
         self._tensor = tensor
+        self._source = source
         self._finish = finish
         self._drop = drop
         self._is_done = False
@@ -74,6 +76,11 @@ class PendingTransfer(Work):
     def is_completed(self) -> bool:
         """Whether it was waited for."""
         return self._is_done
+
+    def _source_rank(self) -> int:
+        """Return the member that has sent the tensor; the name is torch's."""
+        source = None if self._source is None else self._source()
+        return -1 if source is None else source
 
     def result(self) -> list[torch.Tensor]:
         """Return the tensor."""
@@ -150,7 +157,7 @@ class Exchange:
         self._folder = rendezvous.folder
         self._group_rank = rendezvous.group_rank
         self._number = 0
-        self._transfers: Counter[str] = Counter()
+        self._transfers: Counter[tuple[int, int, int]] = Counter()
         self._unread: list[Callable[[], None]] = []
         self._awaited: list[Callable[[], bool]] = []
         self._failure: RuntimeError | None = None
@@ -246,7 +253,7 @@ class Exchange:
         draft.rename(path)  # whole, so that the receiver need not look again
 
         def finish() -> None:
-            self._await(lambda: not path.exists(), peer, what)
+            self._await(lambda: not path.exists(), [peer], what)
             if self._recorder is not None:
                 target = self.rendezvous.ranks[peer]
                 self._recorder.transfer(target, memory.nbytes, begin_ns)
@@ -264,23 +271,67 @@ class Exchange:
             peer: The sending member.
             tag: A number that distinguishes transfers between the same members.
         """
-        what = f"the recv of {described(tensor)} by {self._me} from {self._name(peer)}"
         path = self._next_file(peer, self._group_rank, tag)
-        is_received = False
+
+        def take() -> int | None:
+            if not path.exists():
+                return None
+            self._take(path, peer, described(tensor), memory)
+            return peer
+
+        return self._receiving(tensor, take, [peer], self._name(peer))
+
+    def receive_any(self, tensor: torch.Tensor, memory: torch.Tensor, tag: int) -> Work:
+        """Receive a tensor from the member that sends one first; see ``receive``."""
+        own = self._group_rank
+        others = [peer for peer in range(len(self.rendezvous.ranks)) if peer != own]
+
+        def take() -> int | None:
+            for peer in others:
+                if self._file(peer, own, tag, ahead=1).exists():
+                    path = self._next_file(peer, own, tag)
+                    self._take(path, peer, described(tensor), memory)
+                    return peer
+            return None
+
+        return self._receiving(tensor, take, others, "any rank")
+
+    def _receiving(
+        self,
+        tensor: torch.Tensor,
+        take: Callable[[], int | None],
+        peers: Sequence[int],
+        whose: str,
+    ) -> Work:
+        """Return the work of receiving a tensor.
+
+        Args:
+            tensor: The tensor.
+            take: Receives it and returns the sending member, None if it is not there.
+            peers: The members that may send it.
+            whose: The same, in words.
+        """
+        what = f"the recv of {described(tensor)} by {self._me} from {whose}"
+        source = None
 
         def receive() -> bool:
-            nonlocal is_received
-            if not is_received and path.exists():
-                is_received = True
-                self._awaited.remove(receive)
-                self._take(path, peer, described(tensor), memory)
-            return is_received
+            nonlocal source
+            if source is None:
+                source = take()
+                if source is not None:
+                    self._awaited.remove(receive)
+            return source is not None
 
         def finish() -> None:
-            self._await(receive, peer, what)
+            self._await(receive, peers, what)
 
         self._awaited.append(receive)
-        return PendingTransfer(tensor, finish=finish, drop=lambda: self._later(finish))
+        return PendingTransfer(
+            tensor,
+            finish=finish,
+            drop=lambda: self._later(finish),
+            source=lambda: source,
+        )
 
     def leave(self) -> None:
         """Leave the group, after everything that was sent has been received.
@@ -302,9 +353,13 @@ class Exchange:
 
     def _next_file(self, source: int, target: int, tag: int) -> Path:
         """Return the file of the next transfer between two members."""
-        way = f"{source}-{target}-{tag}"
-        self._transfers[way] += 1
-        return self._folder / f"{way}-{self._transfers[way]}.sent"
+        self._transfers[source, target, tag] += 1
+        return self._file(source, target, tag)
+
+    def _file(self, source: int, target: int, tag: int, ahead: int = 0) -> Path:
+        """Return the file of the last transfer, or of one after it."""
+        number = self._transfers[source, target, tag] + ahead
+        return self._folder / f"{source}-{target}-{tag}-{number}.sent"
 
     def _take(self, path: Path, peer: int, wanted: str, memory: torch.Tensor) -> None:
         """Receive the tensor in a file, and remove the file."""
@@ -319,11 +374,13 @@ class Exchange:
             file.readinto(bytes_of(memory))
         path.unlink()
 
-    def _await(self, is_done: Callable[[], bool], peer: int, what: str) -> None:
-        """Wait until a transfer is done.
+    def _await(
+        self, is_done: Callable[[], bool], peers: Sequence[int], what: str
+    ) -> None:
+        """Wait until a transfer with one of these members is done.
 
         Raises:
-            SimulationError: The other rank is missing, or the group cannot continue.
+            SimulationError: They are all missing, or the group cannot continue.
         """
         end = time.monotonic() + self.rendezvous.timeout_s
         waiting = pauses()
@@ -331,8 +388,9 @@ class Exchange:
             for receive in tuple(self._awaited):  # the other rank may wait for one
                 receive()
             # It may have done its part and ended in the meantime.
-            if self.rendezvous.is_without([peer]) and not is_done():
-                self.rendezvous.refuse_gone([peer], what)
+            is_without = self.rendezvous.is_without
+            if all(is_without([peer]) for peer in peers) and not is_done():
+                self.rendezvous.refuse_gone(peers, what)
             if time.monotonic() > end:
                 within = f"within {self.rendezvous.timeout_s:g} s"
                 raise self.rendezvous.close(f"{what} did not end {within}", ())

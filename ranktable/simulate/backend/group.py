@@ -33,6 +33,9 @@ _REDUCED_BY: dict[str, Callable[..., torch.Tensor]] = {
     "PRODUCT": torch.mul,
     "MIN": torch.minimum,
     "MAX": torch.maximum,
+    "BAND": torch.bitwise_and,
+    "BOR": torch.bitwise_or,
+    "BXOR": torch.bitwise_xor,
 }
 
 
@@ -254,17 +257,29 @@ class Collectives:
         agreed: torch.Tensor | None = None,
     ) -> None:
         sizes = torch.tensor([part.numel() for part in sent], device="cpu")
-        begins = []
+        begins, own = [], self._group_rank
         with self._exchange.collective(
             name, sizes, agreed=agreed, part_bytes=sum(part.nbytes for part in sent)
         ) as shared:
-            for each in self._all:
-                before = shared.of(each, sizes.dtype)[: self._group_rank]
-                begins.append(int(before.sum()))
+            for each, result in enumerate(results):
+                of_member = shared.of(each, sizes.dtype)
+                self._check_part(name, each, int(of_member[own]), result)
+                begins.append(int(of_member[:own].sum()))
             tensors = self._exchange.again(torch.cat(sent))
             for each, result in enumerate(results):
                 everything = tensors.of(each, result.dtype)
                 result.copy_(everything[begins[each] :][: result.numel()])
+
+    def _check_part(
+        self, name: str, source: int, sent: int, result: torch.Tensor
+    ) -> None:
+        """Raise on all ranks if a member sends another size than this rank receives."""
+        if sent != result.numel():
+            raise self._exchange.rendezvous.close(
+                f"in {name} {self._rank_name(source)} sends {sent} elements to "
+                f"{self._rank_name(self._group_rank)}, which receives {result.numel()}",
+                (),
+            )
 
     def allreduce_coalesced(
         self, tensors: Tensors, opts: c10d.AllreduceCoalescedOptions
@@ -316,9 +331,10 @@ class Collectives:
         memory = self._memory("recv", tensors[0])
         return self._exchange.receive(tensors[0], memory, peer, tag)
 
-    def recv_anysource(self, _tensors: Tensors, _tag: int) -> c10d.Work:
-        """Refuse to receive a tensor from any member, as the vendors do."""
-        raise RuntimeError(self._limits.code.refusal(METHODS["recv_any_source"]))
+    def recv_anysource(self, tensors: Tensors, tag: int) -> c10d.Work:
+        """Receive a tensor from any member; the vendors' backends refuse this."""
+        memory = self._memory("recv_any_source", tensors[0])
+        return self._exchange.receive_any(tensors[0], memory, tag)
 
     def barrier(self, opts: c10d.BarrierOptions | None = None) -> c10d.Work:
         """Wait until all ranks have called this."""
@@ -389,6 +405,8 @@ class Collectives:
         """
         if tensor.is_cpu and self._serves_cpu():
             self._limits.repair_cpu()
+            if not (may_have_gaps or tensor.is_contiguous()):
+                raise RuntimeError(f"{name}: a tensor on the CPU must be contiguous")
             return tensor.detach()
         self._limits.check(name, tensor, reduction)
         if not may_have_gaps:

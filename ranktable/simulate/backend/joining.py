@@ -149,10 +149,10 @@ def join(
         SimulationError: A member did not join in time.
     """
     group_rank = membership.group_rank
-    # A store may outlive a group, and a later group may have the same name. So the
-    # number of times that this rank has joined a group of this name is part of the key.
-    number = membership.store.add(f"joined/{group_rank}", 1)
-    store = PrefixStore(str(number), membership.store)
+    # A store may outlive a group, and a later group may have the same name, even with
+    # other members. So keys have the members, and how often this rank has joined them.
+    named = PrefixStore(",".join(map(str, membership.ranks)), membership.store)
+    store = PrefixStore(str(named.add(f"joined/{group_rank}", 1)), named)
     if group_rank == 0:
         folder = tempfile.mkdtemp(prefix="group-", dir=world.folder)
         store.set("folder", Path(folder).name)
