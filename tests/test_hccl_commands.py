@@ -678,6 +678,14 @@ def test_groups_become_files(run: Run, tmp_path: Path) -> None:
     assert sizes == {"group-2.json": 8, "group-3.json": 8}
 
 
+def test_tables_do_not_go_into_a_folder_without_a_name(run: Run) -> None:
+    source = str(VALID / "clusterd_global_a3.json")
+    done = run("ranktable", "convert", source, "--to", "sccl-1.0", "-o", "")
+
+    assert done.status == 2
+    assert done.err == "ranktable: --output is empty; name a folder for the tables\n"
+
+
 def test_tables_do_not_go_into_a_folder_that_a_link_lacks(
     run: Run, tmp_path: Path
 ) -> None:

@@ -177,6 +177,26 @@ def test_broken_example_has_its_defect_at_its_place(name: str) -> None:
     assert (one.code, one.location.line, one.location.column) == BROKEN[name]
 
 
+@pytest.mark.parametrize(
+    ("name", "document", "message"),
+    [
+        ("paddle-mapping", {}, "the table is an object, not a list"),
+        ("gaudi-hcl", {"HCL_RANKS": ["a", 3]}, "HCL_RANKS[1] is 3, not an IP address"),
+        (
+            "hccl-2.0",
+            {"rank_list": [{"level_list": [{"rank_addr_list": [{"ports": [3]}]}]}]},
+            "rank_list[0].level_list[0].rank_addr_list[0].ports[0] is 3, not a string",
+        ),
+    ],
+)
+def test_wrong_entry_of_a_list_is_named_with_its_list(
+    name: str, document: Document, message: str
+) -> None:
+    report = check(json.dumps(document).encode(), format=name)
+
+    assert message in [one.message for one in report.diagnostics]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_schema_is_a_schema_with_valid_examples(name: str) -> None:
     schema = json.loads(schema_text(name))

@@ -137,9 +137,7 @@ def _all_to_all(
             else [copy(each) for each in parts]
         )
     sources = [packed(part, members.device_for(part)) for part in parts]
-    shapes = [tuple(sources[0].shape)] * members.size
-    if is_uneven:
-        shapes = yield from exchange_shapes(operations, sources)
+    shapes = yield from exchange_shapes(operations, sources, is_uneven=is_uneven)
     found = yield from exchange(operations, sources, shapes, is_even=not is_uneven)
     device = parts[0].device
     if is_one:
@@ -259,8 +257,6 @@ def _shift(
     if operations is None:
         return copy(data)
     source = packed(data, members.device_for(data))
-    shapes = [tuple(source.shape)] * members.size
-    if is_uneven:
-        shapes = yield from gather_shapes(operations, source)
+    shapes = yield from gather_shapes(operations, source, is_uneven=is_uneven)
     found = yield from shift_by(operations, source, by % members.size, shapes)
     return found.to(data.device)

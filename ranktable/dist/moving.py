@@ -23,7 +23,6 @@ from ranktable.dist.tensors import (
 )
 from ranktable.dist.transfer import (
     broadcast_to_all,
-    gather_even,
     gather_shapes,
     gather_to,
     gather_uneven,
@@ -135,27 +134,8 @@ def all_gather(
     if not is_uneven:
         steps = direct_steps(members, "all_gather", data, async_op=async_op)
     if steps is None:
-        steps = _all_gather(members, data, is_uneven)
+        steps = _gather(members, data, is_uneven)
     return run(members, steps, async_op=async_op)
-
-
-def _all_gather(
-    members: GroupState,
-    data: torch.Tensor,
-    is_uneven: bool,  # noqa: FBT001 - it is a fact
-) -> Steps[list[torch.Tensor]]:
-    problem = problem_of(data, sends_shape=is_uneven)
-    shape = None if is_uneven else shape_of(data)
-    operations = yield from begin(members, "all_gather", data, problem, shape=shape)
-    if operations is None:
-        return [copy(data)]
-    source = packed(data, members.device_for(data))
-    if is_uneven:
-        shapes = yield from gather_shapes(operations, source)
-        found = yield from gather_uneven(operations, source, shapes)
-    else:
-        found = yield from gather_even(operations, source)
-    return [each.to(data.device) for each in found]
 
 
 @collective
@@ -192,28 +172,34 @@ def gather(  # noqa: PLR0913 - torch's interface
     members = group_state(group)
     is_uneven = members.is_uneven(data, even=even, uneven=uneven)
     root = members.root_of(dst, group_dst, "dst")
-    return run(members, _gather(members, data, root, is_uneven), async_op=async_op)
+    return run(members, _gather(members, data, is_uneven, root), async_op=async_op)
 
 
 def _gather(
     members: GroupState,
     data: torch.Tensor,
-    checked_root: tuple[int, Exception | None],
     is_uneven: bool,  # noqa: FBT001 - it is a fact
+    checked_root: tuple[int | None, Exception | None] = (None, None),
 ) -> Steps[list[torch.Tensor]]:
+    """Gather tensors on all ranks or on one of them."""
     root, wrong_root = checked_root
     problem = problem_of(data, sends_shape=is_uneven) or wrong_root
-    shape = None if is_uneven else shape_of(data)
     operations = yield from begin(
-        members, "gather", data, problem, shape=shape, root=root
+        members,
+        "all_gather" if root is None else "gather",
+        data,
+        problem,
+        shape=None if is_uneven else shape_of(data),
+        root=root,
     )
     if operations is None:
         return [copy(data)]
     source = packed(data, members.device_for(data))
-    shapes = [tuple(source.shape)] * members.size
-    if is_uneven:
-        shapes = yield from gather_shapes(operations, source)
-    found = yield from gather_to(operations, source, shapes, root)
+    shapes = yield from gather_shapes(operations, source, is_uneven=is_uneven)
+    if root is None:
+        found = yield from gather_uneven(operations, source, shapes)
+    else:
+        found = yield from gather_to(operations, source, shapes, root)
     return [each.to(data.device) for each in found]
 
 

@@ -233,13 +233,15 @@ def _trimmed(moved: Tensors, dtype: torch.dtype, shapes: Sequence[Shape]) -> Ten
 
 
 def gather_shapes(
-    operations: OperationStarter, data: torch.Tensor
+    operations: OperationStarter, data: torch.Tensor, *, is_uneven: bool
 ) -> Steps[list[Shape]]:
     """Return the shapes of the tensors of all ranks, in the order of the ranks.
 
     Raises:
         MismatchError: The tensors are of different types.
     """
+    if not is_uneven:
+        return [tuple(data.shape)] * operations.members.size
     own = torch.tensor(_row(operations, data), device=operations.members.device)
     rows = [torch.empty_like(own) for _ in range(operations.members.size)]
     pending = operations.metadata.start("all_gather", rows, own)
@@ -247,13 +249,15 @@ def gather_shapes(
 
 
 def exchange_shapes(
-    operations: OperationStarter, parts: Sequence[torch.Tensor]
+    operations: OperationStarter, parts: Sequence[torch.Tensor], *, is_uneven: bool
 ) -> Steps[list[Shape]]:
     """Return the shapes of the parts from all ranks, when each rank gets a part.
 
     Raises:
         MismatchError: The tensors are of different types.
     """
+    if not is_uneven:
+        return [tuple(parts[0].shape)] * len(parts)
     numbers = [_row(operations, part) for part in parts]
     sent = torch.tensor(numbers, device=operations.members.device)
     received = torch.empty_like(sent)

@@ -49,6 +49,16 @@ def place_name(path: Path) -> str:
     return "".join(steps).removeprefix(".") or "the table"
 
 
+def value_name(path: Path) -> str:
+    """Return the name of a value for messages: its key, or its place in a list.
+
+    >>> value_name(("rank_list", 2, "rank_id")), value_name(("HCL_RANKS", 1))
+    ('rank_id', 'HCL_RANKS[1]')
+    """
+    key = path[-1] if path else None
+    return key if isinstance(key, str) else place_name(path)
+
+
 @dataclass(frozen=True, slots=True)
 class ListPaths(Sequence["Path"]):
     """Paths of the entries of a list at the top; each is made when it is used."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ranktable.schema.columns import Columns
+from ranktable.schema.columns import Columns, value_name
 from ranktable.schema.diagnostic import Edit, quoted
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.format import (
@@ -111,7 +111,7 @@ class ShapeReader:
                 kind is Kind.NUMBER and isinstance(value, str)
             )
             edit = None if number is None else replaced_by(number, is_text=is_text)
-            self.add(rule, path, f"{path[-1]} is {reason}", edit=edit)
+            self.add(rule, path, f"{value_name(path)} is {reason}", edit=edit)
         return number
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.columns import Columns, place_name
+from ranktable.schema.columns import Columns, place_name, value_name
 from ranktable.schema.diagnostic import Edit, counted, quoted
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.document_reader import WANTED, ShapeReader, nearest_key
@@ -119,7 +119,7 @@ class RecordReader(ShapeReader):
                 value = f"{value}.0"
             if member.role is Role.VERSION and str(value) in member.values:
                 edit = Edit("replace", f'"{value}"')
-            message = f"{path[-1]} is {quoted(value)}, not {_WANTED[kind]}"
+            message = f"{value_name(path)} is {quoted(value)}, not {_WANTED[kind]}"
             self.report(shape.WRONG_TYPE, path, message, edit=edit)
         elif kind is Kind.LIST and isinstance(value, list):
             self._list(path, value, member)
@@ -128,10 +128,10 @@ class RecordReader(ShapeReader):
 
     def _list(self, path: Path, value: list[object], member: Member) -> None:
         if not value and member.minimum:
-            self.report(shape.EMPTY_LIST, path, f"{path[-1]} is empty")
+            self.report(shape.EMPTY_LIST, path, f"{value_name(path)} is empty")
         elif not member.is_within(len(value)):
             entries = counted(len(value), "entry", "entries")
-            self._out_of_range(path, f"{path[-1]} has {entries}", member)
+            self._out_of_range(path, f"{value_name(path)} has {entries}", member)
         for index, item in enumerate(value):
             if isinstance(member.each, Record):
                 self.look_at((*path, index), item, member.each)
@@ -140,24 +140,23 @@ class RecordReader(ShapeReader):
 
     def _text(self, path: Path, value: str, member: Member) -> None:
         if member.kind in _ADDRESSES:
-            name = place_name(path) if isinstance(path[-1], int) else path[-1]
-            message = f"{name} {quoted(value)} is not an IP address"
+            message = f"{value_name(path)} {quoted(value)} is not an IP address"
             self.report(BAD_ADDRESS, path, message)
         elif member.kind is Kind.HOST:
             self.report(
                 shape.WRONG_TYPE,
                 path,
-                f"{path[-1]} is {quoted(value)}, not a host name",
+                f"{value_name(path)} is {quoted(value)}, not a host name",
             )
         elif member.role is Role.VERSION:
             self.report_version(path, member, value)
         elif member.values:
             self._unknown_word(path, value, member)
         elif value:
-            message = f"{path[-1]} has {counted(len(value), 'character')}"
+            message = f"{value_name(path)} has {counted(len(value), 'character')}"
             self._out_of_range(path, message, member)
         else:
-            self.report(rules.OUT_OF_RANGE, path, f"{path[-1]} is empty")
+            self.report(rules.OUT_OF_RANGE, path, f"{value_name(path)} is empty")
 
     def _unknown_word(self, path: Path, value: str, member: Member) -> None:
         edit = None
@@ -165,7 +164,7 @@ class RecordReader(ShapeReader):
         if alike:
             edit = Edit("replace", f'"{alike[0]}"')
         listed = ", ".join(map(quoted, member.values))
-        message = f"{path[-1]} is {quoted(value)}, not one of {listed}"
+        message = f"{value_name(path)} is {quoted(value)}, not one of {listed}"
         self.report(rules.UNKNOWN_WORD, path, message, edit=edit)
 
     def _out_of_range(self, path: Path, message: str, member: Member) -> None:
@@ -181,7 +180,7 @@ class RecordReader(ShapeReader):
         number = plain_number(value)
         self.explain_number(path, value, member.kind)
         if number is not None and not member.is_within(number):
-            self._out_of_range(path, f"{path[-1]} is {number}", member)
+            self._out_of_range(path, f"{value_name(path)} is {number}", member)
 
     def add_node(self, path: Path, host: str | None, group: str | None = None) -> None:
         """Start a node; the next devices are added to it."""

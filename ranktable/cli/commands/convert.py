@@ -295,6 +295,8 @@ def _put_tables(
             read={source.name: source.data},
         )
         return
+    if output == "":
+        raise CommandError("--output is empty; name a folder for the tables")
     if output is None or is_standard_output(output):
         names = ", ".join(made)
         raise CommandError(
