@@ -465,3 +465,41 @@ def test_an_installed_package_has_the_templates() -> None:
     text = (FOLDER.parent / "pyproject.toml").read_text()
 
     assert '"templates" = "ranktable/templates"' in text
+
+
+def test_a_failure_takes_back_that_a_file_is_a_program(tmp_path: Path) -> None:
+    old, folder = tmp_path / "old", tmp_path / "folder"
+    old.write_text("mine")
+    old.chmod(0o640)
+    folder.mkdir()
+    files = [
+        OutputFile(path=str(old), data=b"theirs", is_executable=True),
+        OutputFile(path=str(folder), data=b"theirs"),
+    ]
+    with pytest.raises(ranktable.RankTableError, match="not a regular file"):
+        put_files(files, force=True)
+
+    assert old.read_text() == "mine"
+    assert old.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("at", range(4))
+def test_an_interruption_takes_back_what_was_written(
+    at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = tmp_path / "old", tmp_path / "folder" / "new"
+    old.write_text("mine")
+    synced: list[int] = []
+
+    def interrupted(descriptor: int) -> None:
+        synced.append(descriptor)
+        if len(synced) == at + 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    files = [OutputFile(path=str(path), data=b"theirs") for path in (old, new)]
+    with pytest.raises(KeyboardInterrupt):
+        put_files(files, force=True)
+
+    assert list(tmp_path.iterdir()) == [old]
+    assert old.read_text() == "mine"

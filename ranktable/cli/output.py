@@ -484,14 +484,19 @@ def _write_file(
     for folder in reversed([each for each in path.parents if not lexists(each)]):
         folder.mkdir()
         undo.callback(_remove_folder, folder)
-    if old is None:
-        create_file(file.path, file.data)
-    else:
-        replace_file(file.path, file.data, expected=known)
+    try:
+        if old is None:
+            create_file(file.path, file.data)
+        else:
+            replace_file(file.path, file.data, expected=known)
+    except KeyboardInterrupt:  # perhaps the file was written already
+        undo.callback(_restore, file, old)
+        raise
     undo.callback(_restore, file, old)
     if file.is_executable and path.is_file():
         mode = path.stat().st_mode
         path.chmod(mode | (mode & 0o444) >> 2)  # executable for all who may read it
+        undo.callback(_restore_mode, path, mode)
 
 
 def _restore(file: OutputFile, old: bytes | None) -> None:
@@ -500,8 +505,13 @@ def _restore(file: OutputFile, old: bytes | None) -> None:
     with contextlib.suppress(OSError, RuntimeError):
         if old is not None:
             replace_file(file.path, old, expected=file.data)
-        elif Path(file.path).is_file():  # a device is left as it is
+        elif _content(file.path) == file.data:  # a device is left as it is
             Path(file.path).unlink()
+
+
+def _restore_mode(path: Path, mode: int) -> None:
+    with contextlib.suppress(OSError):
+        path.chmod(mode)
 
 
 def _remove_folder(folder: Path) -> None:
