@@ -158,6 +158,23 @@ def test_transfers_that_nobody_waits_for_end_all_the_same(pair: Pool) -> None:
     assert pair.returned(drop_transfers) == [6.0, 5.0]
 
 
+def drop_what_the_other_reads_later() -> list[float]:
+    if dist.get_rank() == 0:
+        for value in range(100):
+            dist.isend(tensor([float(value)]), 1)
+        dist.barrier()
+        return []
+    parts = [tensor([-1.0]) for _ in range(100)]
+    works = [dist.irecv(part, 0) for part in parts]
+    dist.barrier()
+    return [float(work.wait()) for work in works]
+
+
+def test_dropped_sends_do_not_wait_for_a_rank_that_reads_later(pair: Pool) -> None:
+    values = [float(value) for value in range(100)]
+    assert pair.returned(drop_what_the_other_reads_later) == [[], values]
+
+
 def reduce_what_was_saved() -> tuple[str, str]:
     leaf = torch.ones(3, requires_grad=True)
     saved = leaf.exp()

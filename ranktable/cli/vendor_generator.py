@@ -1,7 +1,7 @@
 """``tpu_gen_sccl_rank_table``: the same options as the vendor's generator.
 
 It may run on every node at every start, so it uses argparse and imports neither torch
-nor the rest of the command line.
+nor typer.
 
 Source: SOPHGO torch-tpu, ``torch_tpu/utils/sccl_rank_table.py`` and its manual.
 """
@@ -9,8 +9,17 @@ Source: SOPHGO torch-tpu, ``torch_tpu/utils/sccl_rank_table.py`` and its manual.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from typing import TYPE_CHECKING
+
+from ranktable.cli.output import output_file, reported
+from ranktable.cluster.generate import (
+    make_table,
+    parse_address_list,
+    parse_device_list,
+)
+from ranktable.schema.writing import dumps, replace_file
 
 if TYPE_CHECKING:
     from ranktable.cluster.generate import ListedChip
@@ -23,8 +32,6 @@ LOOPBACK = "127.0.0.1"
 
 def main() -> None:
     """Run the generator and end the process with its exit status."""
-    from ranktable.cli.output import reported  # noqa: PLC0415 - keeps it light
-
     with reported(PROGRAM):
         _generate(_parser().parse_args())
 
@@ -76,9 +83,6 @@ def _true_or_false(text: str) -> bool:
 
 
 def _generate(arguments: argparse.Namespace) -> None:
-    from ranktable.cli.output import output_file  # noqa: PLC0415
-    from ranktable.schema.writing import dumps, replace_file  # noqa: PLC0415
-
     table = _table(arguments)
     path = output_file()
     # The vendor's file ends without a newline.
@@ -88,12 +92,6 @@ def _generate(arguments: argparse.Namespace) -> None:
 
 
 def _table(arguments: argparse.Namespace) -> RankTable:
-    from ranktable.cluster.generate import (  # noqa: PLC0415
-        make_table,
-        parse_address_list,
-        parse_device_list,
-    )
-
     chips = parse_device_list(arguments.device_id)
     sizes = [len(node) for node in chips]
     addresses = [[LOOPBACK] * size for size in sizes]
@@ -122,8 +120,6 @@ def _layout(chip: ListedChip, *, exact: bool) -> Layout:
 
 def _print(table: RankTable, data: bytes, *, has_addresses: bool) -> None:
     """Print what the vendor's generator prints: the table as a Python dictionary."""
-    import json  # noqa: PLC0415 - only here
-
     if has_addresses:
         listed = [[device.address for device in node.devices] for node in table.nodes]
         sys.stdout.write(f"IP Addresses: {listed}\n")

@@ -147,7 +147,7 @@ def start_transfers(transfers: Sequence[Transfer]) -> list[Pending]:
         # Gloo closes all connections if a transfer does not end while it is waited
         # for. So this wait is not divided: it belongs to no call.
         begun.append(Pending(own, each.operations.members, None))
-        if own_group is None:
+        if own_group is None and each.operations.backend.serves_cpu:
             each.operations.members.keep(begun[-1])
     return begun
 

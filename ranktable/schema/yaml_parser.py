@@ -51,9 +51,9 @@ def parse_yaml(
     """
     odd = _UNPRINTABLE.search(text)
     if odd is not None:
-        spot = SourceSpan(offsets=(odd.start(), odd.end()))
+        at = SourceSpan(offsets=(odd.start(), odd.end()))
         message = f"the character {quoted(odd[0])} is not allowed in YAML"
-        return [], [rules.NOT_YAML.finding(spot, message)]
+        return [], [rules.NOT_YAML.finding(at, message)]
     composer = _Composer(text, quota or Quota())
     try:
         documents = list(composer.documents())
@@ -93,8 +93,8 @@ class _Composer:
         self, rule: Rule, span: Offsets | None, message: str, hint: str | None = None
     ) -> None:
         if not self.quota.is_spent(rule):
-            spot = None if span is None else SourceSpan(offsets=span)
-            self.found.append(rule.finding(spot, message, hint=hint))
+            at = None if span is None else SourceSpan(offsets=span)
+            self.found.append(rule.finding(at, message, hint=hint))
 
     def documents(self) -> Iterator[Document]:
         """Yield the documents of the text."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ranktable.cluster.probes.probe_line import NodeProbe
+from ranktable.cluster.probes.probe_line import NodeProbe, check_line
 from ranktable.cluster.probes.probe_rules import NOT_A_PROBE_LINE, UNHEALTHY_CHIP
 from ranktable.schema.diagnostic import Finding, Severity, quoted
 from ranktable.schema.document import SourceSpan, find_spans
@@ -109,11 +109,6 @@ class _Line:
             yield self.unfinished() if parsed.rule is TRUNCATED else self.placed(parsed)
             return
         document, found = parsed
-        # Imported only if a line is not exactly as probe prints it.
-        from ranktable.cluster.probes.probe_line import (  # noqa: PLC0415
-            check_line,
-        )
-
         found.extend(check_line(document))
         for finding in found:
             yield self.placed(finding)

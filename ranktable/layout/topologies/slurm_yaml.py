@@ -35,9 +35,9 @@ def read_slurm_yaml(source: SourceText) -> Hierarchy | None:
     if not source.is_sound:
         return None
     if len(documents) != 1 or not isinstance(documents[0].data, list):
-        spot = documents[-1].span_of() if documents else None
+        span = documents[-1].span_of() if documents else None
         source.report(
-            rules.WRONG_FIELD, spot, "a topology.yaml is one list of topologies"
+            rules.WRONG_FIELD, span, "a topology.yaml is one list of topologies"
         )
         return None
     fields = Fields(source, documents[0])

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from ranktable.schema.diagnostic import quoted
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.formats import (
+    detection,
     hccl_1_0,
     hccl_1_2,
-    recognition,
     sccl,
     sccl_2024,
 )
@@ -58,24 +58,24 @@ class Other(NamedTuple):
 
 
 OTHERS = (
-    Other("kubernetes", "kubernetes", "FORMAT", recognition.is_placeholder),
-    Other("vllm-pd", "vllm_pd", "FORMAT", recognition.is_vllm_pd),
-    Other("server-groups", "server_groups", "FORMAT", recognition.is_server_groups),
-    Other("hccl-rootinfo", "hccl_2_0", "ROOTINFO", recognition.is_rootinfo),
-    Other("hccl-topology", "hccl_topology", "FORMAT", recognition.is_topology),
-    Other("hccl-changed", "hccl_2_0", "CHANGED", recognition.is_changed),
-    Other("hccl-2.0", "hccl_2_0", "FORMAT", recognition.is_hccl_2_0),
-    Other("hccl-1.1", "hccl_1_1", "FORMAT", recognition.is_hccl_1_1),
-    Other("local-comm-res", "local_comm_res", "FORMAT", recognition.is_local_comm_res),
-    Other("cce", "server_lists", "CCE", recognition.is_cce),
-    Other("mindie", "server_lists", "MINDIE", recognition.is_of_no_file),
-    Other("hccl-lab", "hccl_groups", "LAB_FORMAT", recognition.is_lab),
-    Other("hccl-cloud", "hccl_groups", "CLOUD_FORMAT", recognition.is_cloud),
-    Other("hccl-logical", "hccl_offline", "FORMAT", recognition.is_logical),
-    Other("hccl-roles", "hccl_offline", "ROLES", recognition.is_roles),
-    Other("gaudi-hcl", "gaudi_hcl", "FORMAT", recognition.is_gaudi),
-    Other("paddle-mapping", "paddle", "MAPPING", recognition.is_paddle_mapping),
-    Other("paddle-topology", "paddle", "TOPOLOGY", recognition.is_paddle_topology),
+    Other("kubernetes", "kubernetes", "FORMAT", detection.is_placeholder),
+    Other("vllm-pd", "vllm_pd", "FORMAT", detection.is_vllm_pd),
+    Other("server-groups", "server_groups", "FORMAT", detection.is_server_groups),
+    Other("hccl-rootinfo", "hccl_2_0", "ROOTINFO", detection.is_rootinfo),
+    Other("hccl-topology", "hccl_topology", "FORMAT", detection.is_topology),
+    Other("hccl-changed", "hccl_2_0", "CHANGED", detection.is_changed),
+    Other("hccl-2.0", "hccl_2_0", "FORMAT", detection.is_hccl_2_0),
+    Other("hccl-1.1", "hccl_1_1", "FORMAT", detection.is_hccl_1_1),
+    Other("local-comm-res", "local_comm_res", "FORMAT", detection.is_local_comm_res),
+    Other("cce", "server_lists", "CCE", detection.is_cce),
+    Other("mindie", "server_lists", "MINDIE", detection.is_of_no_file),
+    Other("hccl-lab", "hccl_groups", "LAB_FORMAT", detection.is_lab),
+    Other("hccl-cloud", "hccl_groups", "CLOUD_FORMAT", detection.is_cloud),
+    Other("hccl-logical", "hccl_offline", "FORMAT", detection.is_logical),
+    Other("hccl-roles", "hccl_offline", "ROLES", detection.is_roles),
+    Other("gaudi-hcl", "gaudi_hcl", "FORMAT", detection.is_gaudi),
+    Other("paddle-mapping", "paddle", "MAPPING", detection.is_paddle_mapping),
+    Other("paddle-topology", "paddle", "TOPOLOGY", detection.is_paddle_topology),
 )
 """Other formats, in the order in which they are tried, before ``FORMATS``."""
 
@@ -128,7 +128,7 @@ def detect(document: object) -> Format | Finding:
     """Return the format of a document, or RT110 or RT111."""
     from ranktable.schema.rules import shape as rules  # noqa: PLC0415 - for errors
 
-    if recognition.is_paddle_mapping(document):
+    if detection.is_paddle_mapping(document):
         return by_name("paddle-mapping")
     if not isinstance(document, dict):
         return rules.NOT_A_RANK_TABLE.finding(

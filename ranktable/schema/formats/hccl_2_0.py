@@ -21,13 +21,13 @@ from ranktable.schema.format import (
     NotExpressibleError,
     Role,
 )
-from ranktable.schema.formats.rank_list_reader import KEY, RankListReader
-from ranktable.schema.formats.recognition import (
+from ranktable.schema.formats.detection import (
     SPARE_ID,
     is_changed,
     is_hccl_2_0,
     is_rootinfo,
 )
+from ranktable.schema.formats.rank_list_reader import KEY, RankListReader
 from ranktable.schema.record import (
     Member,
     Record,

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ranktable.schema.format import Field, Kind
 from ranktable.schema.formats import hccl_1_0, hccl_1_2
-from ranktable.schema.formats.recognition import is_cce
+from ranktable.schema.formats.detection import is_cce
 
 MINDIE = replace(
     hccl_1_0.FORMAT,

@@ -133,10 +133,6 @@ def read_file(path: Path, dtype: torch.dtype) -> torch.Tensor:
     return torch.from_file(str(path), shared=False, size=size, dtype=dtype)
 
 
-_MOST_UNREAD = 64
-"""Most tensors that are sent without waiting, before this rank waits for them."""
-
-
 class Exchange:
     """The communication of the ranks of one group.
 
@@ -158,7 +154,7 @@ class Exchange:
         self._group_rank = rendezvous.group_rank
         self._number = 0
         self._transfers: Counter[tuple[int, int, int]] = Counter()
-        self._unread: list[Callable[[], None]] = []
+        self._unread: list[tuple[Path, Callable[[], None]]] = []
         self._awaited: list[Callable[[], bool]] = []
         self._failure: RuntimeError | None = None
         self._has_left = False
@@ -247,7 +243,7 @@ class Exchange:
         """
         what = f"the send of {described(tensor)} by {self._me} to {self._name(peer)}"
         begin_ns = time.monotonic_ns()
-        path = self._next_file(self._group_rank, peer, tag)
+        path, sent_bytes = self._next_file(self._group_rank, peer, tag), memory.nbytes
         draft = path.with_suffix(".draft")
         self._write(draft, memory, head=f"{described(tensor)}\n")
         draft.rename(path)  # whole, so that the receiver need not look again
@@ -256,9 +252,14 @@ class Exchange:
             self._await(lambda: not path.exists(), [peer], what)
             if self._recorder is not None:
                 target = self.rendezvous.ranks[peer]
-                self._recorder.transfer(target, memory.nbytes, begin_ns)
+                self._recorder.transfer(target, sent_bytes, begin_ns)
 
-        return PendingTransfer(tensor, finish=finish, drop=lambda: self._keep(finish))
+        def drop() -> None:
+            self._unread.append((path, finish))
+            while self._unread and not self._unread[0][0].exists():
+                self._unread.pop(0)[1]()
+
+        return PendingTransfer(tensor, finish=finish, drop=drop)
 
     def receive(
         self, tensor: torch.Tensor, memory: torch.Tensor, peer: int, tag: int
@@ -340,7 +341,7 @@ class Exchange:
         """
         with contextlib.suppress(SimulationError):  # already reported
             while self._unread and not is_failing():
-                self._unread.pop(0)()
+                self._unread.pop(0)[1]()
         self._has_left = True
         self.rendezvous.leave()
 
@@ -395,11 +396,6 @@ class Exchange:
                 within = f"within {self.rendezvous.timeout_s:g} s"
                 raise self.rendezvous.close(f"{what} did not end {within}", ())
             next(waiting)
-
-    def _keep(self, finish: Callable[[], None]) -> None:
-        self._unread.append(finish)
-        if len(self._unread) > _MOST_UNREAD:
-            self._unread.pop(0)()
 
     def _later(self, finish: Callable[[], None]) -> None:
         """Finish a transfer that the script has dropped; keep its failure for later."""
