@@ -62,12 +62,11 @@ class Collectives:
             "all_reduce", memory, agreed=tensor, detail=f" ({name_of(reduction)})"
         ) as shared:
             if is_small:
-                memory.copy_(self._reduced(shared, dtype, reduction))
+                self._reduce(shared, reduction, memory)
             else:  # each rank reduces one part for all
                 part = self._part(memory.numel())
-                parts = self._exchange.again(
-                    self._reduced(shared, dtype, reduction, part)
-                )
+                self._reduce(shared, reduction, memory[part], part)
+                parts = self._exchange.again(memory[part])
                 torch.cat([parts.of(each, dtype) for each in self._all], out=memory)
         return done(tensors)
 
@@ -82,7 +81,7 @@ class Collectives:
             detail=f" ({name_of(reduction)}) to {self._rank_name(root)}",
         ) as shared:
             if self._group_rank == root:
-                memory.copy_(self._reduced(shared, memory.dtype, reduction))
+                self._reduce(shared, reduction, memory)
         return done(tensors)
 
     def reduce_scatter(
@@ -126,8 +125,7 @@ class Collectives:
             name, memory, agreed=output, detail=f" ({name_of(reduction)})"
         ) as shared:
             part = slice(begin, begin + size)
-            reduced = self._reduced(shared, memory.dtype, reduction, part)
-            result.view(-1).copy_(reduced)
+            self._reduce(shared, reduction, result.view(-1), part)
         return done([output])
 
     def broadcast(self, tensors: Tensors, opts: c10d.BroadcastOptions) -> c10d.Work:
@@ -366,23 +364,25 @@ class Collectives:
         size, own = len(self._ranks), self._group_rank
         return slice(own * num_elements // size, (own + 1) * num_elements // size)
 
-    def _reduced(
+    def _reduce(
         self,
         shared: SharedTensors,
-        dtype: torch.dtype,
         reduction: c10d.ReduceOp,
+        result: torch.Tensor,
         part: slice = slice(None),
-    ) -> torch.Tensor:
-        """Return a part of the tensors of all members, reduced."""
+    ) -> None:
+        """Reduce a part of the tensors of all members.
+
+        Into memory that is there, because new memory takes longer than the sum.
+        """
         reduce = _REDUCED_BY.get(name_of(reduction))
         if reduce is None:  # of tensors on the CPU; the limits refuse the others
             bad_reduction = self._limits.code.bad_reduction
             raise RuntimeError(bad_reduction.format(reduction=name_of(reduction)))
-        result, *others = [shared.of(each, dtype)[part] for each in self._all]
-        result = result.clone()
-        for other in others:
+        tensors = [shared.of(each, result.dtype)[part] for each in self._all]
+        result.copy_(tensors[0])
+        for other in tensors[1:]:
             reduce(result, other, out=result)
-        return result
 
     def _memory(
         self,
