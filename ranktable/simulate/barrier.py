@@ -116,7 +116,8 @@ class RendezvousBarrier:
         self._collective = 0
         self._action = ""
         self._records = Records(folder / "calls", _RECORD_BYTES)
-        self._records.write(group_rank, os.getpid())
+        self._process = os.getpid()
+        self._records.write(group_rank, self._process)
 
     def wait(self, action: str) -> None:
         """Wait until all members are about to call the same operation.
@@ -151,7 +152,9 @@ class RendezvousBarrier:
 
     def leave(self) -> None:
         """Leave the group; the last one removes its folder."""
-        self._records.write(self.group_rank, os.getpid(), _LEFT)
+        if os.getpid() != self._process:
+            return  # a fork of the rank ends, and not the rank
+        self._records.write(self.group_rank, self._process, _LEFT)
         if all(said == _LEFT for _, said in self._records.read(0, len(self.ranks))):
             shutil.rmtree(self.folder, ignore_errors=True)
 
