@@ -647,21 +647,23 @@ def test_rank_shares_most_of_its_memory_until_it_has_ended(tmp_path: Path) -> No
 
 
 NO_ROOM = """\
-import os, resource
+import os, resource, sys
 import torch, torch.distributed as dist, torch_tpu
 
 rank = int(os.environ["RANK"])
 torch_tpu.tpu.set_device(torch_tpu.tpu.read_rank_table()[rank])
 dist.init_process_group("sccl")
 if rank == 1:  # as if the disk were full
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+    room = int(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
 dist.all_reduce(torch.ones(1 << 20, device="tpu"))
 """
 
 
 @pytest.mark.torch
 def test_rank_without_room_for_its_tensor_says_where(tmp_path: Path) -> None:
-    done = simulate(tmp_path, "--nproc", "2", write(tmp_path, "s.py", NO_ROOM))
+    script = write(tmp_path, "s.py", NO_ROOM)
+    done = simulate(tmp_path, "--nproc", "2", script, str(1 << 20))
 
     assert done.status == 1
     assert re.search(
@@ -669,6 +671,17 @@ def test_rank_without_room_for_its_tensor_says_where(tmp_path: Path) -> None:
         "large; set TMPDIR to a folder with room",
         done.err,
     )
+
+
+@pytest.mark.torch
+def test_rank_without_room_for_anything_says_so_itself(tmp_path: Path) -> None:
+    script = write(tmp_path, "s.py", NO_ROOM)
+    done = simulate(tmp_path, "--nproc", "2", script, "10")
+
+    assert done.status == 1
+    assert "SimulationError: rank 1 cannot write 4194304 bytes" in done.err
+    assert "error: rank 1 ended" in done.err
+    assert "internal error" not in done.err
 
 
 @pytest.mark.torch

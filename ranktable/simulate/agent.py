@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
+from ranktable.simulate.simulated_run import leave
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
@@ -238,7 +240,7 @@ def _wait(ranks: dict[int, int], job: RankJob, folder: Path) -> int:
         rank = ranks.pop(pid, None)
         if rank is not None and status:
             failure = RankFailure(rank=rank, status=status)
-            (folder / _FAILURE).write_bytes(msgspec.json.encode(failure))
+            leave(folder / _FAILURE, failure)
             _reap(ranks, _OTHERS_S)
             _end(ranks, signal.SIGTERM)
             return 1
@@ -292,7 +294,7 @@ def _leave_cost(path: Path) -> None:
     sizes = {line.split(":")[0]: int(line.split()[1]) for line in lines}
     own_bytes = 1024 * (sizes["Private_Clean"] + sizes["Private_Dirty"])
     cost = Cost(memory_bytes=own_bytes, time_s=time.process_time())
-    path.write_bytes(msgspec.json.encode(cost))
+    leave(path, cost)
 
 
 def _run_script(job: RankJob) -> None:

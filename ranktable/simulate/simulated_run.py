@@ -7,7 +7,7 @@ line. A process without the variable is not in a simulated run.
 
 from __future__ import annotations
 
-import os
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -107,13 +107,16 @@ def current_run(env: Mapping[str, str]) -> tuple[Path, Run]:
 
 
 def report(folder: Path, finding: RunFinding) -> None:
-    """Append a finding as one write, so that lines of several ranks do not mix."""
+    """Append a finding as one write, so that lines of several ranks do not mix.
+
+    Without room for it the launcher does not get it, but the rank prints its own error.
+    """
     line = msgspec.json.encode(finding) + b"\n"
-    descriptor = os.open(folder / _FINDINGS, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    try:
-        os.write(descriptor, line)
-    finally:
-        os.close(descriptor)
+    with (
+        contextlib.suppress(OSError),
+        (folder / _FINDINGS).open("ab", buffering=0) as file,
+    ):
+        file.write(line)
 
 
 def findings(folder: Path) -> list[RunFinding]:
@@ -122,5 +125,18 @@ def findings(folder: Path) -> list[RunFinding]:
         lines = (folder / _FINDINGS).read_bytes().splitlines()
     except FileNotFoundError:
         return []
-    decoded = (msgspec.json.decode(line, type=RunFinding) for line in lines)
-    return list(dict.fromkeys(decoded))
+    found: dict[RunFinding, None] = {}
+    for line in lines:
+        with contextlib.suppress(msgspec.DecodeError):  # there was no room for it all
+            found[msgspec.json.decode(line, type=RunFinding)] = None
+    return list(found)
+
+
+def leave(path: Path, value: msgspec.Struct) -> None:
+    """Write a small file for the launcher as a whole; without room there is none."""
+    draft = path.with_suffix(".draft")
+    try:
+        draft.write_bytes(msgspec.json.encode(value))
+        draft.rename(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
