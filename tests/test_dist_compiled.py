@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.skipif(
-        torch.__version__ < (2, 7), reason="torch traces all calls before 2.7"
+        tuple(map(int, torch.__version__.split(".")[:2])) < (2, 7),
+        reason="torch traces all calls before 2.7",
     ),
 ]
 
