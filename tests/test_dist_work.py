@@ -19,6 +19,7 @@ from ranktable.dist.tensors import DTYPES
 from ranktable.dist.wire import REDUCTIONS
 from ranktable.runtime.backends.backend import TABLES, backend_named
 from tests.rank_worker import tensor, told
+from tests.ranks import run_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,6 +157,22 @@ def drop_transfers() -> object:
 
 def test_transfers_that_nobody_waits_for_end_all_the_same(pair: Pool) -> None:
     assert pair.returned(drop_transfers) == [6.0, 5.0]
+
+
+WAIT_AFTER_THE_END = """
+from ranktable import dist
+dist.init_dist(backend="gloo")
+work = dist.all_reduce(torch.ones(3), async_op=True)
+torch.distributed.barrier()
+torch.distributed.destroy_process_group()
+say(work.is_completed(), work.wait().tolist())
+"""
+
+
+def test_work_has_its_result_after_its_group_was_destroyed() -> None:
+    for done in run_code(WAIT_AFTER_THE_END, 2):
+        assert done.status == 0, done.err
+        assert done.out == "[true, [2.0, 2.0, 2.0]]\n"
 
 
 def drop_what_the_other_reads_later() -> list[float]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import torch
+import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore
 
 from ranktable.dist.collective_errors import DistError, MismatchError
@@ -29,7 +30,6 @@ from ranktable.runtime.store_round import StoreRound, usable_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    import torch.distributed as dist
     from torch._C._distributed_c10d import Store
 
     from ranktable.dist.group_state import GroupState
@@ -209,6 +209,8 @@ class CollectiveCall:
             MismatchError: The calls differ.
             DistError: A rank is missing.
         """
+        if dist.group.WORLD is None:  # it was destroyed: nothing is left to compare
+            self.held = None
         if self.held is not None:
             self._heed(self._hear(timeout), is_begun=is_begun)
 
@@ -273,7 +275,7 @@ class CollectiveCall:
 
     def is_decided(self) -> bool:
         """Whether all ranks have posted their call, or no comparison is needed."""
-        if self.held is None:
+        if self.held is None or dist.group.WORLD is None:
             return True
         with self.members.using_store():
             return self.held.is_decided()
