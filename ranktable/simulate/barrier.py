@@ -67,17 +67,19 @@ def is_running(pid: int) -> bool:
 
 
 _FIRST_PAUSE_S = 20e-6
-LONGEST_PAUSE_S = 0.005
+_PAUSE_S = 0.005
+_SHARE_OF_WAIT = 0.01
 """Ranks that look more often use the cores that other ranks need."""
 
 
 def pauses() -> Iterator[float]:
-    """Sleep longer each time, and yield the length of the sleep."""
-    pause_s = _FIRST_PAUSE_S
+    """Sleep longer each time, and yield the time since the begin, in seconds."""
+    begin, pause_s = time.monotonic(), _FIRST_PAUSE_S
     while True:
         time.sleep(pause_s)
-        yield pause_s
-        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        waited_s = time.monotonic() - begin
+        yield waited_s
+        pause_s = min(2 * pause_s, max(_PAUSE_S, _SHARE_OF_WAIT * waited_s))
 
 
 _RECORD_BYTES = 256
@@ -145,7 +147,7 @@ class RendezvousBarrier:
         waiting = pauses()
         while missing := self._missing():
             self._refuse_closed()
-            if next(waiting) == LONGEST_PAUSE_S:
+            if next(waiting) > _PAUSE_S:
                 self._refuse_absent(missing, is_late=time.monotonic() > end)
         self._refuse_closed()
         self._refuse_disagreement()
