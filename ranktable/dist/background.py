@@ -57,7 +57,10 @@ class _QueuedCollective:
 
     def wait(self) -> None:
         self.is_awaited = True
-        self.result.result()
+        try:
+            self.result.result()
+        finally:  # Ctrl-C ends this wait, and often the script
+            self.is_awaited = False
 
 
 class BackgroundQueue:
