@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 def _read(path: str) -> Call:
-    from ranktable import read_rank_table  # noqa: PLC0415 - only where it is measured
+    from ranktable import read_rank_table
 
     return lambda: read_rank_table(path)
 
 
 def _check(path: str) -> Call:
-    from ranktable import check  # noqa: PLC0415 - only where it is measured
+    from ranktable import check
 
     return lambda: check(path)
 
 
 def _orjson(path: str) -> Call:
-    import orjson  # noqa: PLC0415 - only where it is measured
+    import orjson
 
     data = Path(path).read_bytes()  # not measured: the rival is the bare parser
     return lambda: orjson.loads(data)
@@ -47,9 +47,9 @@ def _loop(path: str) -> Call:
 
 
 def _bring_up(path: str) -> Call:
-    from ranktable import load  # noqa: PLC0415 - only where it is measured
-    from ranktable.runtime.environment import resolve_environment  # noqa: PLC0415
-    from ranktable.runtime.process_group import place  # noqa: PLC0415
+    from ranktable import load
+    from ranktable.runtime.environment import resolve_environment
+    from ranktable.runtime.process_group import place
 
     environment = replace(resolve_environment({}), rank=5)
 
@@ -72,7 +72,7 @@ def vendor_chip_map(path: str, layout: Layout, own_rank: int) -> list[int]:
         own_rank: Rank of the process.
     """
     chip_map: list[int] = []
-    with open(path) as file:  # noqa: PTH123 - as the vendor writes it
+    with open(path) as file:
         table = json.load(file)
     nodes, devices, key = layout.nodes, layout.devices, layout.rank_key
     for node in table[nodes]:

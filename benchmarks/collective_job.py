@@ -107,7 +107,7 @@ def step(*, is_overlapped: bool) -> None:
 
 def growth(steps: int) -> tuple[int, float]:
     """Return how many keys and kilobytes collectives of a hundred shapes leave."""
-    from torch.distributed.distributed_c10d import (  # noqa: PLC0415 - only here
+    from torch.distributed.distributed_c10d import (
         _get_default_store,
     )
 

@@ -15,11 +15,11 @@ WORLD_SIZE = 4_096
 def main() -> int:
     """Print the CPU seconds; return 1 where torch is not installed."""
     try:
-        import torch.distributed as dist  # noqa: PLC0415 - an extra
+        import torch.distributed as dist
     except ImportError:
         return 1
-    from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415
-    from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: PLC0415
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.testing._internal.distributed.fake_pg import FakeStore
 
     dist.init_process_group("fake", rank=0, world_size=WORLD_SIZE, store=FakeStore())
     names = tuple(SHAPE)

@@ -161,7 +161,7 @@ def _plans(scale: Scale) -> Iterator[Result]:
     def placed() -> None:
         for mode in (Mode.NODE_ORDER, Mode.FREE):
             plan = _plan(scale.plan, mode)
-            assert plan.is_better  # noqa: S101 - that is what takes the time
+            assert plan.is_better
             plan.costs.look(plan.after)
 
     cost = _best(placed, repeats=1)

@@ -109,7 +109,7 @@ def _pieces(ranks: int, layout: Layout, defect: Defect) -> Iterator[str]:
     yield "    ]\n}\n"
 
 
-def _defect(is_last: bool, defect: Defect) -> Defect:  # noqa: FBT001 - private
+def _defect(is_last: bool, defect: Defect) -> Defect:
     """Return what is wrong with one device, as a defect of all of them."""
     if not is_last:
         return defect

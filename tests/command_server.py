@@ -117,7 +117,7 @@ def import_libraries(names: Iterable[str]) -> None:
     tempfile.tempdir = None  # torch asked for it, and each fork has its own TMPDIR
     # What torch takes apart again when an interpreter ends is this process' alone, and
     # costs each fork 45 ms.
-    for each in weakref.finalize._registry:  # type: ignore[attr-defined] # noqa: SLF001
+    for each in weakref.finalize._registry:  # type: ignore[attr-defined]
         each.atexit = False
     gc.collect()
     gc.freeze()
@@ -298,7 +298,7 @@ def take(descriptors: list[int]) -> None:
     os.fchdir(folder)
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
-    for name in os.listdir("/dev/fd"):  # noqa: PTH208 - names are what is wanted
+    for name in os.listdir("/dev/fd"):
         with contextlib.suppress(OSError):  # that of the list itself
             if int(name) > STDERR:
                 os.close(int(name))
@@ -325,8 +325,8 @@ def leave(entry_point: Callable[[], object]) -> None:
     try:
         status = status_of(entry_point)
         # As an interpreter that ends: it waits for threads.
-        threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001
-        atexit._run_exitfuncs()  # noqa: SLF001
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
         for opened in (sys.stdout, sys.stderr):
             opened.flush()
     except BaseException:  # noqa: BLE001 - nothing may get back to the server

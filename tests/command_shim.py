@@ -18,7 +18,7 @@ def main() -> None:
     status = asked()
     if status is None:
         # Of an environment an interpreter knows by the name that it is started with.
-        real = f"{os.readlink(f'{FOLDER}/real')}/{PROGRAM}"  # noqa: PTH115 - no Path yet
+        real = f"{os.readlink(f'{FOLDER}/real')}/{PROGRAM}"
         os.execv(real, [real, *sys.argv[1:]])  # noqa: S606 - no shell is wanted
     elif status < 0:
         _signal.signal(-status, _signal.SIG_DFL)

@@ -81,7 +81,7 @@ class Ended:
     err: bytes
 
 
-def run_afresh(  # noqa: PLR0913 - what a process consists of
+def run_afresh(
     program: str,
     arguments: Sequence[str],
     *,
@@ -148,7 +148,7 @@ def run_python(
     return run_process(command, given=given, env=env, cwd=cwd, timeout_s=timeout_s)
 
 
-def run_in_shell(  # noqa: PLR0913 - what a process consists of
+def run_in_shell(
     line: str,
     folder: Path,
     *,
@@ -169,7 +169,7 @@ def run_in_shell(  # noqa: PLR0913 - what a process consists of
     )
 
 
-def start_process(  # noqa: PLR0913 - what a process consists of
+def start_process(
     command: Sequence[str | Path],
     *,
     pipes: Collection[str] = (),
@@ -291,7 +291,7 @@ class Commands:
         self.server.stdin.close()
         self.server.wait(10)
 
-    def run(  # noqa: PLR0913 - what a process consists of
+    def run(
         self,
         program: str,
         arguments: Sequence[str],

@@ -94,7 +94,7 @@ class Fully:
     On devices both have to be asked for.
     """
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any function of it
+    def __getattr__(self, name: str) -> Any:
         found = getattr(dist, name)
         if name in ("all_gather", "gather", "shift", "all_to_all"):
             return _asking(found, "uneven")
@@ -103,7 +103,7 @@ class Fully:
 
 
 def _asking(function: Callable[..., Any], more: str) -> Callable[..., Any]:
-    def asking(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401
+    def asking(*arguments: Any, **named: Any) -> Any:
         if more == "exact" or not named.get("even"):
             named.setdefault(more, True)
         return function(*arguments, **named)
@@ -128,14 +128,14 @@ def tensor(values: object, dtype: torch.dtype | None = None) -> torch.Tensor:
     return torch.tensor(values, dtype=dtype).to(device())
 
 
-def group_of(*ranks: int) -> Any:  # noqa: ANN401 - a group, or torch's marker
+def group_of(*ranks: int) -> Any:
     """Return the group of some ranks; all ranks ask for it, and it is made once."""
     if ranks not in _groups:
         _groups[ranks] = dist.new_group(ranks)
     return _groups[ranks]
 
 
-def told(function: Any, *arguments: Any, **named: Any) -> tuple[str, str]:  # noqa: ANN401
+def told(function: Any, *arguments: Any, **named: Any) -> tuple[str, str]:
     """Return the type and the message of what a call raises; ("", "") for nothing."""
     try:
         function(*arguments, **named)

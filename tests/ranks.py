@@ -509,7 +509,7 @@ def pool(backend: str, world_size: int) -> Pool:
     Where there is no hardware for them the test is skipped.
     """
     if backend == "nccl":
-        import torch  # noqa: PLC0415 - only here
+        import torch
 
         if not torch.cuda.is_available():
             pytest.skip("nccl needs a CUDA device, there is none")

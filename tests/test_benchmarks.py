@@ -60,7 +60,7 @@ def test_ours_and_the_vendors_loop_read_the_same_chips(
 
 @pytest.mark.parametrize(("is_odd", "totals"), [(False, {}), (True, {"RT263": 1})])
 def test_rank_list_has_the_defect_that_it_says(
-    is_odd: bool,  # noqa: FBT001 - a parameter of the test
+    is_odd: bool,
     totals: dict[str, int],
     tmp_path: Path,
 ) -> None:

@@ -40,7 +40,7 @@ def convert(run: Run, source: str | bytes, to: str, *options: str) -> Outcome:
     return run("ranktable", "convert", "-", "--to", to, *options, given=given)
 
 
-def table_of(outcome: Outcome) -> Any:  # noqa: ANN401 - plain data
+def table_of(outcome: Outcome) -> Any:
     assert outcome.status == 0, outcome.err
     assert ranktable.check(outcome.out.encode()).ok
     return json.loads(outcome.out)

@@ -191,7 +191,7 @@ def reduce_in_a_layer_that_is_computed_again(whose: str) -> list[float]:
             of.all_reduce(summed)
             return summed
 
-    def layer(data: torch.Tensor) -> Any:  # noqa: ANN401 - autograd has no types
+    def layer(data: torch.Tensor) -> Any:
         return Summed.apply(data * data) * data  # type: ignore[no-untyped-call]
 
     data = tensor([1.0 + plain.get_rank()]).requires_grad_()
@@ -396,7 +396,7 @@ def test_work_is_completed_once_values_are_written(fresh: Pool) -> None:
     assert fresh.returned(ask_whether_it_is_written) == [[1.5, 1.5, 2.0, 2.0]] * 2
 
 
-def keys_left(store: Any, before: int) -> int:  # noqa: ANN401 - of torch
+def keys_left(store: Any, before: int) -> int:
     """Return how many keys are left beyond those before, given time to go."""
     end = time.monotonic() + 10
     left: int = store.num_keys() - before

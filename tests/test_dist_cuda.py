@@ -126,7 +126,7 @@ def test_two_threads_in_two_groups_finish(on_cuda: Pool) -> None:
     assert on_cuda.returned(use_two_threads) == [[2.0, 4.0]] * 2
 
 
-def reduce_bfloat16(exact: bool) -> list[float]:  # noqa: FBT001 - by place in a pool
+def reduce_bfloat16(exact: bool) -> list[float]:
     rank = dist.get_rank()
     data = tensor([256.0 if rank == 0 else 1.0, 3.0], torch.bfloat16)
     dist.all_reduce(data, exact=exact)
@@ -148,7 +148,7 @@ def make_axes() -> dict[str, Any]:
     made: list[list[int]] = []
     whole = plain.new_group
 
-    def counted(ranks: Any = None, *args: Any, **options: Any) -> Any:  # noqa: ANN401
+    def counted(ranks: Any = None, *args: Any, **options: Any) -> Any:
         made.append(list(ranks))
         return whole(ranks, *args, **options)
 
@@ -176,8 +176,8 @@ def test_a_rank_makes_one_group_an_axis(four_on_cuda: Pool) -> None:
 
 def train(how: str, whose: str) -> list[float]:
     """Return the weights after some steps, in the world of this rank."""
-    from torch.distributed.fsdp import fully_shard  # noqa: PLC0415
-    from torch.nn.parallel import DistributedDataParallel  # noqa: PLC0415
+    from torch.distributed.fsdp import fully_shard
+    from torch.nn.parallel import DistributedDataParallel
 
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 1))

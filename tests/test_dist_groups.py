@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.torch
 
 
-def use_roots(by_group: bool) -> object:  # noqa: FBT001 - sent to other processes
+def use_roots(by_group: bool) -> object:
     """Use the last rank of a group without rank 0 as the root of everything."""
     group, rank = group_of(1, 2), dist.get_rank()
     if rank == 0:

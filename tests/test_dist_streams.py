@@ -85,7 +85,7 @@ class Device:
         return result
 
 
-def tensor() -> Any:  # noqa: ANN401 - a tensor with more
+def tensor() -> Any:
     made = torch.ones(1).as_subclass(Recorded)
     made.streams = []
     return made

@@ -287,7 +287,7 @@ def test_groups_have_the_time_out_of_the_job(pair: Pool) -> None:
 
 
 def time_out_of_a_group() -> list[float]:
-    from ranktable.dist.group_state import group_state  # noqa: PLC0415
+    from ranktable.dist.group_state import group_state
 
     groups = [None, group_of(0, 1)]
     members = [group_state(group) for group in groups]

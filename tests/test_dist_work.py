@@ -49,7 +49,7 @@ def every_kind(*, is_gapped: bool, async_op: bool) -> list[Any]:
     """Return work, or results, of collectives that torch may take as they are."""
     rank, size = dist.get_rank(), dist.get_world_size()
 
-    def made(*values: float) -> Any:  # noqa: ANN401 - a tensor of any device
+    def made(*values: float) -> Any:
         data = tensor([[each, -1.0] for each in values])[:, 0]
         return data if is_gapped else data.contiguous()
 
@@ -67,7 +67,7 @@ def every_kind(*, is_gapped: bool, async_op: bool) -> list[Any]:
     ]
 
 
-def numbers(result: Any) -> Any:  # noqa: ANN401 - of a tensor, or of several
+def numbers(result: Any) -> Any:
     if type(result) is list:
         return [each.tolist() for each in result]
     return result.tolist()
@@ -332,7 +332,7 @@ def is_gather_refused(pool: Pool) -> bool:
     return pool.backend == "gloo" and release < GATHERS_IN_INFERENCE_MODE
 
 
-def wait_outside_of_inference_mode(is_gathered: bool) -> list[Any]:  # noqa: FBT001 - a pool passes arguments by position
+def wait_outside_of_inference_mode(is_gathered: bool) -> list[Any]:
     rank, size = dist.get_rank(), dist.get_world_size()
     for _ in range(2):  # what is known torch does alone
         with torch.inference_mode():

@@ -74,7 +74,7 @@ _GIVEN: Final[dict[str, tuple[Callable[[Any], object], Any, Any]]] = {
 }
 
 
-def give(what: str, is_all: bool) -> object:  # noqa: FBT001 - of a pool
+def give(what: str, is_all: bool) -> object:
     call, right, wrong = _GIVEN[what]
     if wrong == "nested":
         _nested()  # the first one takes torch seconds
@@ -85,7 +85,7 @@ def give(what: str, is_all: bool) -> object:  # noqa: FBT001 - of a pool
 
 @pytest.mark.parametrize("what", sorted(_GIVEN))
 def test_error_of_one_rank_is_raised_on_all_ranks(pair: Pool, what: str) -> None:
-    found = pair.returned(give, what, False)  # noqa: FBT003 - of a pool
+    found = pair.returned(give, what, False)
 
     message = found[0][0][1]
     assert found == [(("MismatchError", message), True, ("", ""))] * 2
@@ -94,7 +94,7 @@ def test_error_of_one_rank_is_raised_on_all_ranks(pair: Pool, what: str) -> None
 
 @pytest.mark.parametrize("what", sorted(_GIVEN))
 def test_what_no_rank_can_do_has_an_error_of_its_own(pair: Pool, what: str) -> None:
-    found = pair.returned(give, what, True)  # noqa: FBT003 - of a pool
+    found = pair.returned(give, what, True)
 
     (kind, message), *_ = found[0]
     assert found == [((kind, message), True, ("", ""))] * 2

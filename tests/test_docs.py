@@ -432,8 +432,8 @@ def test_templates_of_rank_tables_have_no_errors() -> None:
 
 
 def test_template_of_the_links_is_the_published_box() -> None:
-    from ranktable.schema.topology import SOPHGO_8  # noqa: PLC0415 - only here
-    from ranktable.schema.topology_file import find_topology  # noqa: PLC0415 - one test
+    from ranktable.schema.topology import SOPHGO_8
+    from ranktable.schema.topology_file import find_topology
 
     assert find_topology(str(TEMPLATES / "topologies" / "sophgo-8.txt")) == SOPHGO_8
 
@@ -459,7 +459,7 @@ def test_job_script_makes_a_table_and_starts_a_process_for_each_rank(
 ) -> None:
     command = "DEVICES='[[4,5]]' bash templates/jobs/torchrun.sh examples/all_reduce.py"
     shown = "rank 0: chip 4: [2., 2., 2., 2.]\nrank 1: chip 5: [2., 2., 2., 2.]\n"
-    block = Block("console", True, f"$ {command} 2>log | sort\n{shown}", None, 0)  # noqa: FBT003 - as a document would have it
+    block = Block("console", True, f"$ {command} 2>log | sort\n{shown}", None, 0)
 
     run_console(block, clone, with_torch())
 

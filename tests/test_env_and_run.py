@@ -394,7 +394,7 @@ time.sleep(600)
 def test_run_ends_quietly_and_completely_on_ctrl_c(
     tmp_path: Path, options: list[str]
 ) -> None:
-    from torch.distributed.run import get_args_parser  # noqa: PLC0415
+    from torch.distributed.run import get_args_parser
 
     *arguments, script = on_this_node(tmp_path, WAIT)
     known = get_args_parser().format_help()

@@ -508,7 +508,7 @@ def test_detection_follows_the_order_of_the_formats() -> None:
 
 
 @pytest.mark.parametrize("is_last", [True, False])
-def test_table_of_super_pods_is_decoded_fast(is_last: bool) -> None:  # noqa: FBT001
+def test_table_of_super_pods_is_decoded_fast(is_last: bool) -> None:
     document = super_pods(256)
     pods = document.pop("super_pod_list")
     pair = {"super_pod_list": pods}

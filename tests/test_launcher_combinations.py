@@ -22,7 +22,7 @@ from tests.test_nested_launchers import (
 )
 
 
-def step(  # noqa: PLR0913, PLR0917 - variables of Slurm
+def step(
     rank: int,
     size: int,
     local: int,

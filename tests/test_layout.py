@@ -287,7 +287,7 @@ def test_what_is_looked_up_at_once_is_what_every_rank_has(order: str) -> None:
 
 
 @pytest.mark.parametrize("rank", [1.0, True, "1", None])
-def test_a_rank_and_a_coordinate_are_integers(rank: Any) -> None:  # noqa: ANN401 - any
+def test_a_rank_and_a_coordinate_are_integers(rank: Any) -> None:
     layout = ParallelLayout(tp=2, dp=2)
 
     for ask in (

@@ -45,7 +45,7 @@ INTERLEAVED = [(0, 4, 1, 5, 2, 6, 3, 7)[rank // 8] for rank in range(64)]
         ("tp-dp-pp", SHUFFLED, (1216, 74.25, 11), 1478.5625, 546.75, (4, 4, 4)),
     ],
 )
-def test_worked_example_has_these_digits(  # noqa: PLR0913, PLR0917 - a row
+def test_worked_example_has_these_digits(
     order: str,
     owners: list[int],
     node: tuple[float, ...],

@@ -295,7 +295,7 @@ def test_table_made_by_hand_is_checked_without_writing_it(
     table = make_table([[0, 1]])
     monkeypatch.setattr(writing, "encode", None)
 
-    assert process_group._table(table, Environment()) == (table, None)  # noqa: SLF001
+    assert process_group._table(table, Environment()) == (table, None)
 
 
 def test_device_is_not_guessed_without_a_local_rank() -> None:
@@ -372,7 +372,7 @@ def test_master_that_is_no_store_is_told_from_one_that_is_slow() -> None:
             listener.getsockname()[1], rank=1, arguments='"gloo", timeout_s=2'
         )
 
-    from torch._C._distributed_c10d import TCPStore  # noqa: PLC0415 - only here
+    from torch._C._distributed_c10d import TCPStore
 
     if hasattr(TCPStore, "clone"):
         assert "a program answers at 127.0.0.1:" in text

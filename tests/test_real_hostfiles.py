@@ -140,7 +140,7 @@ def test_srun_starts_on_the_hosts_of_our_node_list(
     slurm: Mapping[str, str], tmp_path: Path
 ) -> None:
     file = written("slurm-nodelist", described((HERE, 2), (THERE, 1)), tmp_path)
-    with open(file) as lines:  # noqa: PTH123 - a path of our own
+    with open(file) as lines:
         nodes, counts = lines.read().split()
 
     assert (nodes, counts) == ("127.0.0.[1-2]", "2,1")

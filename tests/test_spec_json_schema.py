@@ -75,7 +75,7 @@ def test_what_the_schema_refuses_the_reader_refuses(text: str) -> None:
         agree(documents[0].data, read_spec(text.encode(), file="s.yaml").report.totals)
 
 
-def agree(document: object, totals: Any) -> None:  # noqa: ANN401 - a mapping of counts
+def agree(document: object, totals: Any) -> None:
     """Assert that the schema refuses nothing sound, and every shape that is wrong."""
     if not JUDGE.is_valid(document):
         assert totals, document
@@ -122,7 +122,7 @@ def test_any_bytes_end_in_a_spec_or_in_findings(data: bytes) -> None:
 
 
 def test_the_schemas_lie_in_the_package() -> None:
-    import ranktable.schema  # noqa: PLC0415 - only here
+    import ranktable.schema
 
     folder = Path(ranktable.schema.__file__).parent / "data"
 

@@ -37,7 +37,7 @@ class Counting:
         self.store = store
         self.count = 0
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of torch's store
+    def __getattr__(self, name: str) -> Any:
         function = getattr(self.store, name)
 
         def counted(*given: object) -> object:
@@ -156,7 +156,7 @@ def test_rank_may_withdraw_where_another_one_reads_the_verdict(order: str) -> No
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_ranks_that_withdraw_leave_no_keys(is_late: bool) -> None:  # noqa: FBT001
+def test_ranks_that_withdraw_leave_no_keys(is_late: bool) -> None:
     """A late rank posts after the other one has looked for a verdict."""
     store = HashStore()
     other = member(store, 1)

@@ -369,7 +369,7 @@ def test_hooks_judge_the_files_that_they_get(
     commands: Commands,
     tmp_path: Path,
 ) -> None:
-    import shlex  # noqa: PLC0415 - as pre-commit splits an entry
+    import shlex
 
     init(run, "pre-commit")
     ((data,),) = (documents(tmp_path / ".pre-commit-config.yaml"),)

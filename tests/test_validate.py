@@ -209,7 +209,7 @@ def test_control_characters_of_a_file_reach_no_terminal(
 def test_colour_is_used_where_it_is_wanted(
     env: dict[str, str],
     options: list[str],
-    is_coloured: bool,  # noqa: FBT001 - a parameter of the test
+    is_coloured: bool,
     run: Callable[..., Outcome],
 ) -> None:
     done = run("ranktable", "validate", DUPLICATE, *options, env=env)

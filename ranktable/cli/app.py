@@ -113,11 +113,11 @@ def _tidy(parameters: list[Any], declared: Mapping[str, Any]) -> list[Any]:
         if each.default is None and not isinstance(_shown_default(each), str):
             each.show_default = False
         if each.param_type_name == "argument":
-            each.display_type_rich = lambda ctx: None  # noqa: ARG005
+            each.display_type_rich = lambda ctx: None
     return parameters
 
 
-def _convert_seldom(parameter: Any, declared: Any) -> None:  # noqa: ANN401 - typer's
+def _convert_seldom(parameter: Any, declared: Any) -> None:
     """Convert a value of a command line only if it does not have its type already.
 
     typer 0.29 converts every value by pydantic, whose import takes longer than a small
@@ -128,7 +128,7 @@ def _convert_seldom(parameter: Any, declared: Any) -> None:  # noqa: ANN401 - ty
     kinds = get_args(annotation) or (annotation,)  # str | None has two
     limits = getattr(declared, "default", None)
 
-    def process_value(ctx: object, value: Any) -> Any:  # noqa: ANN401 - of any type
+    def process_value(ctx: object, value: Any) -> Any:
         found = _as_declared(value, kinds)
         if found is _ODD and kinds[0] is int:
             found = _number_within(value, limits)
@@ -146,7 +146,7 @@ _ODD: Final = object()
 _DIGITS: Final = re.compile(r"[0-9]{1,18}")
 
 
-def _as_declared(value: Any, kinds: Sequence[Any]) -> Any:  # noqa: ANN401 - any type
+def _as_declared(value: Any, kinds: Sequence[Any]) -> Any:
     """Return a value as its parameter declares it, ``_ODD`` for what to convert."""
     if value is None or isinstance(value, (list, tuple)):
         if list[str] not in kinds:
@@ -160,7 +160,7 @@ def _as_declared(value: Any, kinds: Sequence[Any]) -> Any:  # noqa: ANN401 - any
     return _ODD
 
 
-def _number_within(value: object, limits: Any) -> object:  # noqa: ANN401 - typer's
+def _number_within(value: object, limits: Any) -> object:
     """Return a plain number within the limits of its option, else ``_ODD``."""
     if not isinstance(value, str) or not _DIGITS.fullmatch(value):
         return _ODD
@@ -170,14 +170,14 @@ def _number_within(value: object, limits: Any) -> object:  # noqa: ANN401 - type
     return _ODD if is_low or is_high else number
 
 
-def _shown_default(parameter: Any) -> object:  # noqa: ANN401 - as above
+def _shown_default(parameter: Any) -> object:
     return getattr(parameter, "show_default", None)
 
 
 class _TidyCommand(TyperCommand):
     """A command whose help is the same with every version of typer."""
 
-    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - click, or typer's own
+    def get_params(self, ctx: Any) -> list[Any]:
         declared = get_params_from_function(self.callback) if self.callback else {}
         found = _tidy(super().get_params(ctx), declared)
         for each in found:
@@ -190,7 +190,7 @@ class _TidyCommand(TyperCommand):
 class _TidyGroup(TyperGroup):
     """A list of commands whose help is the same with every version of typer."""
 
-    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - click, or typer's own
+    def get_params(self, ctx: Any) -> list[Any]:
         return _tidy(super().get_params(ctx), {})
 
 
@@ -258,7 +258,7 @@ def with_options(**sets: type[Any]) -> Callable[[CommandFunction], CommandFuncti
 
     def spread(function: CommandFunction) -> CommandFunction:
         @wraps(function)
-        def command(**values: Any) -> None:  # noqa: ANN401 - whatever typer has read
+        def command(**values: Any) -> None:
             for name, kind in sets.items():
                 given = {each.name: values.pop(each.name) for each in fields(kind)}
                 values[name] = kind(**given)

@@ -39,20 +39,20 @@ def _last_of_list(values: Iterable[str], incomplete: str) -> list[str]:
 
 def formats(incomplete: str) -> list[str]:
     """Return the formats that ``convert`` reads."""
-    from ranktable.schema.formats import names  # noqa: PLC0415
+    from ranktable.schema.formats import names
 
     return _with_launchers(names(), incomplete)
 
 
 def written_formats(incomplete: str) -> list[str]:
     """Return the formats that ``convert`` can write from a table of another format."""
-    from ranktable.cluster.conversion import WRITTEN  # noqa: PLC0415
+    from ranktable.cluster.conversion import WRITTEN
 
     return _with_launchers(WRITTEN, incomplete)
 
 
 def _with_launchers(tables: Iterable[str], incomplete: str) -> list[str]:
-    from ranktable.cluster.hostfiles.launcher_formats import (  # noqa: PLC0415
+    from ranktable.cluster.hostfiles.launcher_formats import (
         DEFAULT_TABLE,
         LAUNCHER_FORMATS,
     )
@@ -68,15 +68,15 @@ def judged_formats(incomplete: str) -> list[str]:
 
 def schemas(incomplete: str) -> list[str]:
     """Return formats that have a JSON Schema."""
-    from ranktable.schema.formats import names  # noqa: PLC0415
+    from ranktable.schema.formats import names
 
     return _beginning((*names(), "cluster-spec"), incomplete)
 
 
 def codes(incomplete: str) -> list[str]:
     """Return codes, names of rules, and codes of vendors."""
-    from ranktable.report.catalogue import RULES  # noqa: PLC0415
-    from ranktable.schema.vendor_codes import MEANINGS  # noqa: PLC0415
+    from ranktable.report.catalogue import RULES
+    from ranktable.schema.vendor_codes import MEANINGS
 
     if not incomplete:
         return [rule.code for rule in RULES]
@@ -91,7 +91,7 @@ def codes(incomplete: str) -> list[str]:
 
 def listed_codes(incomplete: str) -> list[str]:
     """Return the typed list of codes with one more."""
-    from ranktable.report.catalogue import RULES  # noqa: PLC0415
+    from ranktable.report.catalogue import RULES
 
     return _last_of_list((rule.code for rule in RULES), incomplete)
 

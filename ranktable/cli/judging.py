@@ -89,7 +89,7 @@ def judge_file(name: str, options: Options, kind: str | None = None) -> Report:
     if kind is None and _is_table(start):
         return check_bytes(data, options, file=shown)
     if kind is not None or _is_spec(start):
-        from ranktable.cluster.specs.read_spec import read_spec  # noqa: PLC0415 - rare
+        from ranktable.cluster.specs.read_spec import read_spec
 
         return read_spec(data, file=shown, limit=options.limit).report
     if _LINKS.match(start):
@@ -104,8 +104,8 @@ def judge_file(name: str, options: Options, kind: str | None = None) -> Report:
 
 def _refuse_unreadable_folder(name: str) -> None:
     try:
-        if os.path.isdir(name):  # noqa: PTH112 - any name, no Path needed
-            os.listdir(name)  # noqa: PTH208 - as above
+        if os.path.isdir(name):
+            os.listdir(name)
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         message = f"the folder cannot be read: {reason}"
@@ -113,7 +113,7 @@ def _refuse_unreadable_folder(name: str) -> None:
 
 
 def _format_of(kind: str) -> LauncherFormat | Format:
-    from ranktable.cluster.hostfiles.launcher_formats import (  # noqa: PLC0415 - rare
+    from ranktable.cluster.hostfiles.launcher_formats import (
         any_format_of,
     )
 
@@ -125,7 +125,7 @@ def _report_of(
     kind: LauncherFormat | Format, data: bytes, name: str, options: Options
 ) -> Report:
     """Return the report of a file whose format is given."""
-    from ranktable.cluster.hostfiles.launcher_formats import (  # noqa: PLC0415 - rare
+    from ranktable.cluster.hostfiles.launcher_formats import (
         read_hostfile,
     )
 
@@ -147,7 +147,7 @@ def _is_spec(start: bytes) -> bool:
 
 def _links_report(data: bytes, name: str) -> Report:
     """Return the report of a file with the links between a host's chips."""
-    from ranktable.schema.topology_file import find_topology  # noqa: PLC0415 - rare
+    from ranktable.schema.topology_file import find_topology
 
     try:
         find_topology(name, data)
@@ -165,15 +165,15 @@ def _links_report(data: bytes, name: str) -> Report:
 
 def _launcher_report(data: bytes, name: str, options: Options) -> Report | None:
     """Return the report of a file for launchers or schedulers, None for other files."""
-    from ranktable.cluster.hccn_conf import (  # noqa: PLC0415 - rare
+    from ranktable.cluster.hccn_conf import (
         is_hccn_conf,
         judge_hccn_conf,
     )
-    from ranktable.cluster.hostfiles.launcher_formats import (  # noqa: PLC0415 - rare
+    from ranktable.cluster.hostfiles.launcher_formats import (
         detect_formats,
         read_hostfile,
     )
-    from ranktable.layout.topologies.reading import (  # noqa: PLC0415
+    from ranktable.layout.topologies.reading import (
         TOPOLOGY_FORMATS,
         read_topology,
     )
@@ -223,7 +223,7 @@ def named_files(names: Sequence[str], exclude: Sequence[str]) -> list[str]:
     """
     found: list[str] = []
     for name in names:
-        if name == STANDARD_INPUT or not os.path.isdir(name):  # noqa: PTH112 - any name
+        if name == STANDARD_INPUT or not os.path.isdir(name):
             found.append(name)
             continue
         held = [_plain_name(path) for path in _ours_below(name, exclude)]
@@ -241,7 +241,7 @@ def _place_of(name: str) -> str:
     if name == STANDARD_INPUT:
         return name
     folder, last = os.path.split(name)
-    return os.path.join(os.path.realpath(folder), last)  # noqa: PTH118 - any name
+    return os.path.join(os.path.realpath(folder), last)
 
 
 def _ours_below(folder: str, exclude: Sequence[str]) -> Iterator[str]:
@@ -258,7 +258,7 @@ def _ours_below(folder: str, exclude: Sequence[str]) -> Iterator[str]:
             if not name.startswith(".") and not is_like(f"{path}/{name}", exclude)
         )
         for name in sorted(files):
-            file = os.path.join(path, name)  # noqa: PTH118 - any name, no Path needed
+            file = os.path.join(path, name)
             if not is_like(file, exclude) and _is_ours(file):
                 yield file
     yield from unreadable  # reported with a code
@@ -269,7 +269,7 @@ def _plain_name(path: str) -> str:
 
     ".." stays, because the folder before it may be a link.
     """
-    if os.path.isabs(path):  # noqa: PTH117 - any name, no Path needed
+    if os.path.isabs(path):
         return path
     plain = str(Path(path))
     return f"./{plain}" if plain == STANDARD_INPUT else plain
@@ -277,7 +277,7 @@ def _plain_name(path: str) -> str:
 
 def is_like(path: str, patterns: Sequence[str]) -> bool:
     """Whether an absolute pattern matches a path, or another pattern its last part."""
-    whole, name = os.path.abspath(path), Path(path).name  # noqa: PTH100 - no links
+    whole, name = os.path.abspath(path), Path(path).name
     return any(fnmatch(whole, each) or fnmatch(name, each) for each in patterns)
 
 
@@ -287,7 +287,7 @@ def _is_ours(path: str) -> bool:
     try:
         if not Path(path).is_file():
             return False
-        with open(path, "rb") as file:  # noqa: PTH123 - one part of it
+        with open(path, "rb") as file:
             start = file.read(LOOKED_AT_BYTES)
     except OSError:
         return name.endswith(_SPEC_NAMES)  # reported with its code
@@ -454,7 +454,7 @@ def check_codes(codes: Sequence[str]) -> None:
     for code in codes:
         if not (code.startswith("RT") and code[2:].isdigit() and len(code) <= _CODE):
             raise CommandError(f"{code!r} is not a code, such as RT202 or RT2")
-        from ranktable.report.catalogue import RULES  # noqa: PLC0415 - all families
+        from ranktable.report.catalogue import RULES
 
         if not any(rule.code.startswith(code) for rule in RULES):
             raise CommandError(f"there is no code that begins with {code}")
@@ -516,7 +516,7 @@ def judge_by_schema(report: Report, schema: SiteSchema) -> Report:
         CommandError: The schema cannot be used.
     """
     if _is_yaml(report.file) and report.data is not None:
-        from ranktable.cluster.specs.read_spec import read_spec  # noqa: PLC0415 - rare
+        from ranktable.cluster.specs.read_spec import read_spec
 
         report = read_spec(report.data, file=report.file, limit=schema.limit).report
     try:
@@ -535,7 +535,7 @@ def _document(report: Report) -> Document | None:
     if report.text is None:
         return None
     if _is_yaml(report.file):
-        from ranktable.schema.yaml_parser import parse_yaml  # noqa: PLC0415 - rare
+        from ranktable.schema.yaml_parser import parse_yaml
 
         documents, _ = parse_yaml(report.text)
         return documents[0] if documents else None

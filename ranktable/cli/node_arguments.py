@@ -130,8 +130,8 @@ def read_nodes(file: str) -> tuple[Node, ...]:
         CommandError: They are not sound.
     """
     # These take long to load, and most commands get only the names of hosts.
-    from ranktable.cluster.merging import merge_inputs, merge_nodes  # noqa: PLC0415
-    from ranktable.cluster.probes import read_probes  # noqa: PLC0415
+    from ranktable.cluster.merging import merge_inputs, merge_nodes
+    from ranktable.cluster.probes import read_probes
 
     if file.endswith((".yaml", ".yml")):
         return table_of_spec(file, is_emulated=False)[0].nodes

@@ -270,7 +270,7 @@ class SiteOptions:
         Raises:
             CommandError: An option is malformed, or contradicts the table.
         """
-        from ranktable.layout.change.site import Site  # noqa: PLC0415 - for changes
+        from ranktable.layout.change.site import Site
 
         return Site(
             sizes=None if self.bytes_ is None else read_bytes(self.bytes_),
@@ -299,7 +299,7 @@ def links_of(links: str | None, table: RankTable) -> Topology | None:
             f"--links {links} contradicts the table, which remembers {named}; leave "
             f'it out, or change "{TOPOLOGY_KEY}" in the table'
         )
-    from ranktable.schema.topology_file import find_topology  # noqa: PLC0415 - rare
+    from ranktable.schema.topology_file import find_topology
 
     return find_topology(links)
 
@@ -310,7 +310,7 @@ def read_bytes(text: str) -> dict[str, float]:
     Raises:
         CommandError: It has another form.
     """
-    from ranktable.layout.traffic import parse_size  # noqa: PLC0415 - not for all
+    from ranktable.layout.traffic import parse_size
 
     found: dict[str, float] = {}
     for item in text.split(","):
@@ -346,7 +346,7 @@ def racks_of(
     Raises:
         CommandError: The topology cannot be read.
     """
-    if is_level_list(topology) and not os.path.exists(topology):  # noqa: PTH110 - any name, no Path needed
+    if is_level_list(topology) and not os.path.exists(topology):
         return boundaries_of_levels(topology, table)
     return boundaries_of(_hierarchy(topology, form, color), table, file=topology)
 
@@ -354,7 +354,7 @@ def racks_of(
 @lru_cache(maxsize=1)  # a change needs the racks of several tables
 def _hierarchy(name: str, form: OutputFormat, color: Color) -> Hierarchy:
     """Return the groups of nodes in a file; print findings."""
-    from ranktable.layout.topologies.reading import (  # noqa: PLC0415 - rare
+    from ranktable.layout.topologies.reading import (
         MAX_JSON_BYTES,
         read_topology,
     )

@@ -100,7 +100,7 @@ def _open_standard_streams() -> None:
     """Open /dev/null in place of a standard stream that the shell has closed."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 - stays
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - stays
 
 
 def _message(error: Exception) -> tuple[str, int]:
@@ -112,9 +112,9 @@ def _message(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError) and error.strerror:
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{error.strerror.lower()}", COULD_NOT_JUDGE
-    from ranktable.layout.layout_errors import ChangeError, LayoutError  # noqa: PLC0415
-    from ranktable.schema.format import NotExpressibleError  # noqa: PLC0415
-    from ranktable.schema.writing import FileChangedError  # noqa: PLC0415
+    from ranktable.layout.layout_errors import ChangeError, LayoutError
+    from ranktable.schema.format import NotExpressibleError
+    from ranktable.schema.writing import FileChangedError
 
     refusals = (ArgumentError, ChangeError, LayoutError, RankTableError)
     if isinstance(error, (*refusals, FileChangedError, NotExpressibleError)):
@@ -144,7 +144,7 @@ def main() -> None:
     """Run ``ranktable`` and end the process with its exit status."""
     gc.set_threshold(_OBJECTS)
     with reported("ranktable"):
-        from ranktable.cli.app import app_for  # noqa: PLC0415 - imports typer
+        from ranktable.cli.app import app_for
 
         app = app_for(sys.argv[1:])
         sys.exit(app(prog_name="ranktable", standalone_mode=False) or 0)
@@ -177,7 +177,7 @@ def style(color: Color = Color.AUTO, stream: TextIO | None = None) -> Style:
     Source: no-color.org for NO_COLOR, force-color.org for FORCE_COLOR. An option is
     stronger than both, and an empty variable counts as unset.
     """
-    from ranktable.report.terminal import Style  # noqa: PLC0415 - not for the generator
+    from ranktable.report.terminal import Style
 
     stream = stream or sys.stdout
     is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
@@ -259,7 +259,7 @@ def show_findings(
         return
     if form is None:
         form = FindingsFormat.FULL if stream.isatty() else FindingsFormat.CONCISE
-    from ranktable.report.findings_data import RENDERERS  # noqa: PLC0415 - as in style
+    from ranktable.report.findings_data import RENDERERS
 
     pieces = dict(RENDERERS)[form.value](reports, style(color, stream))
     if aside:
@@ -309,7 +309,7 @@ def output_file(option: str | None = None, name: str = DEFAULT_FILE) -> str:
     Raises:
         CommandError: The path is a folder, or is in a folder that does not exist.
     """
-    from ranktable.runtime.table import VARIABLE  # noqa: PLC0415 - not for --help
+    from ranktable.runtime.table import VARIABLE
 
     if option == "":
         raise CommandError("--output is empty; name a file, or - for standard output")
@@ -317,7 +317,7 @@ def output_file(option: str | None = None, name: str = DEFAULT_FILE) -> str:
     folder, last = os.path.split(path)
     if not last:
         raise CommandError(f"{path} names a folder, not a file")
-    if folder and not os.path.isdir(folder):  # noqa: PTH112 - any name, no Path needed
+    if folder and not os.path.isdir(folder):
         raise CommandError(f"the folder {folder} does not exist; create it first")
     return path
 
@@ -375,7 +375,7 @@ def put_table(
     Raises:
         CommandError: The file has another table and must not be replaced.
     """
-    from ranktable.schema.check import check  # noqa: PLC0415 - not for --help
+    from ranktable.schema.check import check
 
     def other_content(there: bytes) -> str | None:
         other = check(there).table
@@ -474,7 +474,7 @@ def _write_file(
         known: The content that the command has read; another one is not replaced.
         undo: Gets what restores the old state.
     """
-    from ranktable.schema.writing import (  # noqa: PLC0415 - not for --help
+    from ranktable.schema.writing import (
         create_file,
         replace_file,
     )
@@ -500,7 +500,7 @@ def _write_file(
 
 
 def _restore(file: OutputFile, old: bytes | None) -> None:
-    from ranktable.schema.writing import replace_file  # noqa: PLC0415 - as above
+    from ranktable.schema.writing import replace_file
 
     with contextlib.suppress(OSError, RuntimeError):
         if old is not None:

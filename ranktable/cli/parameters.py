@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def valued(
     metavar: str,
-    help: str,  # noqa: A002 - as typer names it
+    help: str,
     *names: str,
     completes: Callable[[str], list[str]] | None = None,
 ) -> object:
@@ -31,17 +31,17 @@ def valued(
     return typer.Option(*names, metavar=metavar, help=help, autocompletion=completes)
 
 
-def flag(help: str, *names: str) -> object:  # noqa: A002 - as typer names it
+def flag(help: str, *names: str) -> object:
     """Return an option without a value, which has only the given names."""
     return typer.Option(*names, help=help)
 
 
 def number(
     metavar: str,
-    help: str,  # noqa: A002 - as typer names it
+    help: str,
     *,
-    min: int,  # noqa: A002 - as typer names it
-    max: int | None = None,  # noqa: A002 - as typer names it
+    min: int,
+    max: int | None = None,
 ) -> object:
     """Return an option with an integer within limits."""
     return typer.Option(min=min, max=max, metavar=metavar, help=help)

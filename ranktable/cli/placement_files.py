@@ -40,11 +40,11 @@ def placement_files(
 
 def _hostfile(placed: RankTable, kind: str) -> bytes:
     """Return a file for a launcher; its format is imported only if it is written."""
-    from ranktable.cluster.hostfiles.hostfile import (  # noqa: PLC0415 - rare
+    from ranktable.cluster.hostfiles.hostfile import (
         WriterOptions,
         hostfile_from_table,
     )
-    from ranktable.cluster.hostfiles.launcher_formats import (  # noqa: PLC0415 - rare
+    from ranktable.cluster.hostfiles.launcher_formats import (
         format_of,
     )
 

@@ -33,9 +33,9 @@ class Progress:
         """Show the progress, unless it was updated a moment ago."""
         if not self.is_shown or time.monotonic() < self._next_s:
             return
-        from rich.console import Console  # noqa: PLC0415 - 0.1 s, on a terminal alone
-        from rich.status import Status  # noqa: PLC0415
-        from rich.text import Text  # noqa: PLC0415
+        from rich.console import Console
+        from rich.status import Status
+        from rich.text import Text
 
         shown = Text(printable(text), no_wrap=True, overflow="ellipsis")
         if self._status is None:

@@ -49,7 +49,7 @@ def example_files(rule: Rule, data: bytes, stem: str) -> dict[str, bytes]:
 
 def command_for(rule: Rule) -> str:
     """Return the command that finds the defect of a rule's bad example."""
-    assert rule.bad is not None  # noqa: S101 - the caller has looked
+    assert rule.bad is not None
     if _SPEC in rule.options:
         return (
             f"ranktable gen --spec {next(iter(example_files(rule, rule.bad, 'bad')))}"

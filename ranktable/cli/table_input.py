@@ -91,7 +91,7 @@ def named_file(file: str | None, *, may_be_input: bool = True) -> str:
         how = "\nhelp: name a file, or - for standard input" if may_be_input else ""
         raise CommandError(f"no FILE is given, and {VARIABLE} is not set{how}")
     # "-" means standard input as an argument only.
-    return os.path.join(".", name) if name == STANDARD_INPUT else name  # noqa: PTH118
+    return os.path.join(".", name) if name == STANDARD_INPUT else name
 
 
 def check_file(file: str, options: Options) -> Report:
@@ -196,7 +196,7 @@ def part_of(report: Report, also: Sequence[str] = ()) -> RankTable | None:
         return report.table
     if report.is_unreadable or report.columns is None:
         return None
-    from ranktable.cluster.merging import merge_inputs  # noqa: PLC0415 - slow
+    from ranktable.cluster.merging import merge_inputs
 
     if not merge_inputs.is_part(report, also):
         return None
@@ -287,11 +287,11 @@ def table_of_spec(file: str, *, is_emulated: bool) -> tuple[RankTable, str | Non
     Raises:
         CommandError: The spec cannot be read, or has defects, which are printed.
     """
-    from ranktable.cluster.specs.read_spec import (  # noqa: PLC0415 - most have a table
+    from ranktable.cluster.specs.read_spec import (
         MAX_SIZE_BYTES,
         read_spec,
     )
-    from ranktable.cluster.specs.spec import (  # noqa: PLC0415 - as above
+    from ranktable.cluster.specs.spec import (
         spare_hosts,
         table_from_spec,
     )

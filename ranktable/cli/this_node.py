@@ -29,7 +29,7 @@ def probe_node(
     Raises:
         CommandError: An argument is wrong.
     """
-    if not os.path.isdir(root):  # noqa: PTH112 - any name, no Path needed
+    if not os.path.isdir(root):
         raise CommandError(f"--root: {root} is not a folder")
     if not (math.isfinite(timeout_s) and timeout_s > 0):
         raise CommandError("--timeout: the seconds are above 0")

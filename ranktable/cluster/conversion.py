@@ -160,7 +160,7 @@ def convert_table(
         raise ArgumentError(str(error)) from None
     options_ = Options(format=target, is_table_wanted=True)
     written = check_bytes(data, options_, file=IN_MEMORY).table
-    assert written is not None  # noqa: S101 - dumps has judged it
+    assert written is not None
     lost = tuple(losses(table, written))
     if options.device_ips is not None and written.nodes[0].devices[0].address:
         lost = tuple(one for one in lost if not one.startswith("device_ip "))
@@ -235,7 +235,7 @@ def _with_given(table: RankTable, to: str, options: TableOptions) -> RankTable:
     return table.with_changes(nodes=nodes, extra=extra)
 
 
-def _device_given(  # noqa: PLR0913, PLR0917 - where the device stands
+def _device_given(
     device: Device,
     index: int,
     node: int,

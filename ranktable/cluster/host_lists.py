@@ -116,7 +116,7 @@ def _range(item: str) -> list[str]:
     first, end = int(low), int(high) + 1
     if not 0 < end - first <= MAX_RANGE:
         return []
-    if end - first == 2 and len(low) == len(high):  # noqa: PLR2004 - both are written
+    if end - first == 2 and len(low) == len(high):
         return [low, high]
     if low[0] == "0":
         return [f"{number:0{len(low)}}" for number in range(first, end)]

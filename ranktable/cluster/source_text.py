@@ -250,7 +250,7 @@ def endpoint(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def read_source(  # noqa: PLR0913 - every one is an option of its own
+def read_source(
     data: bytes | str,
     read: Callable[[SourceText], T | None],
     *,
@@ -286,7 +286,7 @@ def read_source(  # noqa: PLR0913 - every one is an option of its own
         return report([TOO_LARGE.finding(None, message)], None), None, ()
     decoded = (data, []) if isinstance(data, str) else decode(data)
     if isinstance(decoded, Finding):
-        assert not isinstance(data, str)  # noqa: S101 - a text is decoded
+        assert not isinstance(data, str)
         text = data.decode("utf-8", "replace") if decoded.span else None
         return report([decoded], text), None, ()
     text, found = decoded

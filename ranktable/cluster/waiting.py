@@ -73,7 +73,7 @@ class WaitResult:
     waited_s: float = 0.0
 
 
-def wait_for_table(  # noqa: PLR0913 - what it does and whom it tells, by name
+def wait_for_table(
     read: Callable[[], bytes],
     *,
     file: str,

@@ -182,7 +182,7 @@ class CollectiveCall:
     def post(self) -> None:
         """Post what this rank does, without waiting."""
         members = self.members
-        assert self.store is not None  # noqa: S101 - it is compared
+        assert self.store is not None
         # In a job of this package no later group uses this store, so the message may
         # stay for late ranks.
         self.held = StoreRound(
@@ -324,7 +324,7 @@ class CollectiveCall:
             is_place: Whether this is where the script waits, which others may ask for.
         """
         held, self.held = self.held, None
-        assert held is not None  # noqa: S101 - it has been posted
+        assert held is not None
         members = self.members
         time_s = (timeout or members.timeout).total_seconds()
         with members.using_store():
@@ -530,7 +530,7 @@ def check_mode() -> str:
 
 def _place() -> str:
     """Return the place in the script that has called this package."""
-    frame = sys._getframe(2)  # noqa: SLF001 - there is no other way to one frame
+    frame = sys._getframe(2)
     while frame.f_globals.get("__name__", "").startswith(_HERE):
         if frame.f_back is None:
             break
@@ -576,7 +576,7 @@ def table_of(members: GroupState, seq: int, said: Mapping[int, str]) -> str:
 
 def ranks_in_words(ranks: Sequence[int]) -> str:
     """Return ``rank 3``, or ``ranks 3-5``."""
-    from ranktable.schema.diagnostic import folded  # noqa: PLC0415 - messages only
+    from ranktable.schema.diagnostic import folded
 
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {folded(ranks)}"
 

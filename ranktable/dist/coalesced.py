@@ -84,9 +84,9 @@ def _problem_of_dict(data: object, op: str) -> Exception | None:
 _MEGABYTE: Final = 1 << 20
 
 
-def all_reduce_params(  # noqa: PLR0913 - the interface that scripts use
+def all_reduce_params(
     params: Iterable[torch.Tensor],
-    coalesce: bool = True,  # noqa: FBT001, FBT002 - the interface that scripts use
+    coalesce: bool = True,
     bucket_size_mb: int = -1,
     op: Reduction = "sum",
     group: ProcessGroup | None = None,

@@ -127,7 +127,7 @@ _GATHERING: Final = PlanStep(
 
 
 @cache
-def make_plan(  # noqa: PLR0913 - what plans differ in
+def make_plan(
     backend: str,
     operation: str,
     dtype: str,
@@ -327,7 +327,7 @@ def _decoding(wire: WireType, dtype: str, reduction: str) -> tuple[PlanStep, ...
     return tuple(steps)
 
 
-def explain(  # noqa: PLR0913 - what plans differ in
+def explain(
     operation: str,
     backend: str = "gloo",
     dtype: object = "float32",

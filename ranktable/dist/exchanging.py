@@ -69,7 +69,7 @@ def all_to_all(
     uneven: bool | None = None,
     async_op: Literal[True],
 ) -> Work[list[torch.Tensor]]: ...
-def all_to_all(  # noqa: PLR0913 - torch's interface
+def all_to_all(
     data: torch.Tensor | Sequence[torch.Tensor],
     group: ProcessGroup | None = None,
     *,
@@ -115,7 +115,7 @@ def _all_to_all(
     members: GroupState,
     data: torch.Tensor | Sequence[torch.Tensor],
     input_splits: Sequence[int] | None,
-    is_uneven: bool,  # noqa: FBT001 - it is a fact
+    is_uneven: bool,
 ) -> Steps[torch.Tensor | list[torch.Tensor]]:
     is_one = isinstance(data, torch.Tensor)
     parts, problem = _parts(members, data, input_splits, is_uneven=is_uneven)
@@ -203,7 +203,7 @@ def _split(
 
 
 @collective
-def shift(  # noqa: PLR0913 - torch's interface
+def shift(
     data: torch.Tensor,
     by: int = 1,
     group: ProcessGroup | None = None,
@@ -241,7 +241,7 @@ def _shift(
     members: GroupState,
     data: torch.Tensor,
     by: int,
-    is_uneven: bool,  # noqa: FBT001 - it is a fact
+    is_uneven: bool,
 ) -> Steps[torch.Tensor]:
     problem = problem_of(data, sends_shape=is_uneven)
     if type(by) is not int:

@@ -126,7 +126,7 @@ class GroupState:
     @property
     def members(self) -> str:
         """The members, in words."""
-        from ranktable.schema.diagnostic import folded  # noqa: PLC0415 - messages only
+        from ranktable.schema.diagnostic import folded
 
         return f"ranks {folded(self.ranks)}"
 
@@ -156,7 +156,7 @@ class GroupState:
     @cached_property
     def background(self) -> BackgroundQueue:
         """Asynchronous collectives that need the shapes of other ranks."""
-        from ranktable.dist.background import BackgroundQueue  # noqa: PLC0415 - rare
+        from ranktable.dist.background import BackgroundQueue
 
         return BackgroundQueue(self.own_store)
 
@@ -247,7 +247,7 @@ class GroupState:
                 call.verify()
             self.unverified.popleft()
 
-    def current_stream(self) -> Any:  # noqa: ANN401 - of any device
+    def current_stream(self) -> Any:
         """Return the current stream of the group's devices, None on CPUs."""
         if self.supports_timed_wait:
             return None
@@ -440,7 +440,7 @@ def _timeout(group: ProcessGroup | None, device: torch.device) -> timedelta:
     if group is None:
         return _DEFAULT_TIMEOUT
     try:
-        options = group._get_backend(device).options  # noqa: SLF001 - torch's own way
+        options = group._get_backend(device).options
     except (AttributeError, RuntimeError):
         return _DEFAULT_TIMEOUT
     found = getattr(options, "_timeout", None)
@@ -450,4 +450,4 @@ def _timeout(group: ProcessGroup | None, device: torch.device) -> timedelta:
 def _group_name(group: ProcessGroup) -> str:
     """Return the name of a group, which is the same on all members."""
     name = getattr(group, "group_name", None)
-    return str(distributed_c10d._world.pg_names[group] if name is None else name)  # noqa: SLF001 - torch's own way
+    return str(distributed_c10d._world.pg_names[group] if name is None else name)

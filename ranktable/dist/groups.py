@@ -101,7 +101,7 @@ def local_group(group: ProcessGroup | None = None) -> ProcessGroup | None:
     if group_of_node is None:
         made = [(ranks, _make(members, ranks)) for ranks in _nodes(members)]
         group_of_node = next(each for ranks, each in made if members.rank in ranks)
-        assert group_of_node is not None  # noqa: S101 - this rank is in it
+        assert group_of_node is not None
         members.local_group = ref(group_of_node)
     return group_of_node
 
@@ -150,7 +150,7 @@ def _make(members: GroupState, ranks: Sequence[int]) -> ProcessGroup | None:
 
 
 def _environment() -> Environment:
-    from ranktable.runtime.environment import (  # noqa: PLC0415 - without a job only
+    from ranktable.runtime.environment import (
         resolve_environment,
     )
 

@@ -139,7 +139,7 @@ def all_gather(
 
 
 @collective
-def gather(  # noqa: PLR0913 - torch's interface
+def gather(
     data: torch.Tensor,
     dst: int | None = None,
     group: ProcessGroup | None = None,
@@ -178,7 +178,7 @@ def gather(  # noqa: PLR0913 - torch's interface
 def _gather(
     members: GroupState,
     data: torch.Tensor,
-    is_uneven: bool,  # noqa: FBT001 - it is a fact
+    is_uneven: bool,
     checked_root: tuple[int | None, Exception | None] = (None, None),
 ) -> Steps[list[torch.Tensor]]:
     """Gather tensors on all ranks or on one of them."""

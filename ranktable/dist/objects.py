@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ranktable.dist.operations import OperationStarter
 
 
-def all_gather_object(data: Any, group: ProcessGroup | None = None) -> list[Any]:  # noqa: ANN401 - any object
+def all_gather_object(data: Any, group: ProcessGroup | None = None) -> list[Any]:
     """Return the objects of all ranks of a group, on every rank.
 
     Args:
@@ -85,7 +85,7 @@ def gather_objects(
 
 
 def gather_object(
-    data: Any,  # noqa: ANN401 - any object
+    data: Any,
     dst: int | None = None,
     group: ProcessGroup | None = None,
     *,
@@ -171,7 +171,7 @@ def scatter_object_list(
     group: ProcessGroup | None = None,
     *,
     group_src: int | None = None,
-) -> Any:  # noqa: ANN401 - any object
+) -> Any:
     """Return the object that one rank of a group sends to this rank.
 
     Args:
@@ -233,7 +233,7 @@ def _pickled(
     return torch.frombuffer(writable, dtype=torch.uint8).to(device), None
 
 
-def _unpickled(payload: torch.Tensor, rank: int) -> Any:  # noqa: ANN401 - any object
+def _unpickled(payload: torch.Tensor, rank: int) -> Any:
     """Return the object of a rank.
 
     Raises:
@@ -266,7 +266,7 @@ def _refuse_failed(
     failed = [rank for rank, length in zip(ranks, lengths, strict=False) if not length]
     if not failed:
         return
-    assert operations.call is not None  # noqa: S101 - objects go to a whole group
+    assert operations.call is not None
     operation = operations.call.fingerprint.operation
     raise DistError(
         f"the object that {operation} was given on rank {', '.join(map(str, failed))} "

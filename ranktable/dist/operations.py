@@ -171,7 +171,7 @@ def _started(transfers: Sequence[Transfer]) -> list[list[dist.Work]]:
     return [[function(*others)] for function, *others in given]
 
 
-def begin(  # noqa: PLR0913 - what collectives differ in
+def begin(
     members: GroupState,
     operation: str,
     data: object = None,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class OwnGroup:
     """A gloo group that torch's functions do not take, because it is not registered."""
 
-    def __init__(self, group: Any, ranks: Sequence[int]) -> None:  # noqa: ANN401 - its methods have no types
+    def __init__(self, group: Any, ranks: Sequence[int]) -> None:
         """Describe a group.
 
         Args:
@@ -37,7 +37,7 @@ class OwnGroup:
             "scatter": self._scatter,
         }
 
-    def start(self, name: str, *given: Any) -> dist.Work:  # noqa: ANN401 - torch's
+    def start(self, name: str, *given: Any) -> dist.Work:
         """Start one of torch's functions.
 
         Args:
@@ -84,7 +84,7 @@ class OwnGroup:
         return self._group.scatter([output], [parts] if parts else [], options)
 
 
-def _as_real(given: Any) -> Any:  # noqa: ANN401 - an argument of torch's functions
+def _as_real(given: Any) -> Any:
     """Return complex numbers as pairs of real ones, as torch's functions send them."""
     if isinstance(given, list):
         return [_as_real(each) for each in given]

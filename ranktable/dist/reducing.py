@@ -92,7 +92,7 @@ def _all_reduce(
     members: GroupState,
     data: torch.Tensor,
     op: str,
-    exact: bool | None,  # noqa: FBT001 - the caller's own
+    exact: bool | None,
     checked_root: tuple[int | None, Exception | None] = (None, None),
 ) -> Steps[torch.Tensor]:
     """Reduce a tensor in place, on all ranks or on one of them."""
@@ -122,7 +122,7 @@ def _all_reduce(
 
 
 @in_place
-def reduce(  # noqa: PLR0913 - torch's interface
+def reduce(
     data: torch.Tensor,
     dst: int | None = None,
     op: Reduction = "sum",
@@ -209,7 +209,7 @@ def _reduce_scatter(
     members: GroupState,
     tensors: Sequence[torch.Tensor] | torch.Tensor,
     op: str,
-    exact: bool | None,  # noqa: FBT001 - the caller's own
+    exact: bool | None,
 ) -> Steps[torch.Tensor]:
     parts, problem = cut(tensors, members.size)
     first = parts[0] if parts else None
@@ -263,7 +263,7 @@ def reduced(
         parts = yield from gather_even(operations, data)
         return _fold(parts, plan)
     wire, members = plan.wire, operations.members
-    assert wire is not None  # noqa: S101 - it is native
+    assert wire is not None
     if wire.encoding == "split integers" and members.size > MOST_RANKS_OF_SPLIT:
         raise UnsupportedError(
             f"{data.dtype} cannot be added exactly on {plan.backend} by more than "
@@ -296,7 +296,7 @@ def _scattered(
     is_even = len({part.numel() for part in parts}) == 1
     plan = operations.plan("reduce_scatter", own.dtype, op, is_even=is_even)
     wire = plan.wire
-    assert wire is not None  # noqa: S101 - it reduces
+    assert wire is not None
     if plan.recipe == "native":
         output = own.new_empty(own.numel())
         reduce_op = OPS[wire.reduction]
@@ -325,6 +325,6 @@ def _fold(parts: Sequence[torch.Tensor], plan: CollectivePlan) -> torch.Tensor:
         plan: The plan of the reduction.
     """
     wire = plan.wire
-    assert wire is not None  # noqa: S101 - it folds
+    assert wire is not None
     encoded = fold_all(_FOLDS[wire.reduction], (encode(part, wire) for part in parts))
     return decode(encoded, wire, parts[0].dtype, _divisor(plan, len(parts)))

@@ -27,7 +27,7 @@ _ORDERS = ("interleave", "concat")
 _NOTHING = object()
 
 
-def collect_results(  # noqa: PLR0913 - what scripts pass on
+def collect_results(
     results: list[Any],
     size: int | None = None,
     device: str = "cpu",

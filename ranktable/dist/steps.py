@@ -146,10 +146,10 @@ def mark_written(data: torch.Tensor) -> None:
     is_whole = data.untyped_storage().nbytes() == data.nbytes
     if is_whole and not data.is_inference():
         written = [data] if _COUNTS_LISTS else data
-        torch._C._increment_version(written)  # noqa: SLF001 - the public one takes longer
+        torch._C._increment_version(written)
 
 
-def direct_steps(  # noqa: PLR0913 - what collectives differ in
+def direct_steps(
     members: GroupState,
     operation: str,
     data: object,
@@ -209,7 +209,7 @@ class Native:
 
 
 @lru_cache(maxsize=MOST_KNOWN)  # anything may be given as a reduction
-def _native(  # noqa: PLR0913, PLR0917 - see direct_steps
+def _native(
     table_name: str,
     operation: str,
     dtype: torch.dtype,

@@ -113,12 +113,12 @@ class Work(Generic[Result]):
         if self._steps is None and self._step is not None:
             self._step.wait()  # the current stream may be another one now
         while self._steps is not None:
-            assert self._step is not None  # noqa: S101 - it has not ended
+            assert self._step is not None
             self._step.wait()
             self._go_on()
 
     def _go_on(self) -> None:
-        assert self._steps is not None  # noqa: S101 - it has not ended
+        assert self._steps is not None
         try:
             self._step = next(self._steps)
         except StopIteration as end:
@@ -211,7 +211,7 @@ class Pending:
 
 
 @contextlib.contextmanager
-def continued(stream: Any, *, is_inference: bool) -> Iterator[Any]:  # noqa: ANN401 - of any device
+def continued(stream: Any, *, is_inference: bool) -> Iterator[Any]:
     """Use the inference mode and the stream in which a collective was started.
 
     Memory that was allocated on that stream is then used and released only there. If
@@ -232,7 +232,7 @@ def continued(stream: Any, *, is_inference: bool) -> Iterator[Any]:  # noqa: ANN
         now.wait_stream(stream)
 
 
-def _record(result: object, stream: Any) -> None:  # noqa: ANN401 - of any device
+def _record(result: object, stream: Any) -> None:
     """Keep the memory of a result for a stream that has not made it."""
     for each in result if isinstance(result, list) else [result]:
         if isinstance(each, torch.Tensor) and each.device.type == stream.device.type:

@@ -87,7 +87,7 @@ class ParallelLayout:
     _resolved: Resolved = field(init=False, repr=False, compare=False)
     _found: dict[str, Groups] = field(init=False, repr=False, compare=False)
 
-    def __init__(  # noqa: PLR0913 - every one is a size of its own
+    def __init__(
         self,
         *,
         tp: int = 1,
@@ -502,7 +502,7 @@ def remembered(table: RankTable) -> ParallelLayout | None:
     Raises:
         LayoutError: The text has another form, or the layout is not valid.
     """
-    from ranktable.schema.format import LAYOUT_KEY  # noqa: PLC0415 - with msgspec
+    from ranktable.schema.format import LAYOUT_KEY
 
     text = table.extra.get(LAYOUT_KEY)
     if text is None:
@@ -533,7 +533,7 @@ def remembering(
         topology: Name of a built-in topology. Names of files are not stored, because a
             table from elsewhere could then name any file to read.
     """
-    from ranktable.schema.format import (  # noqa: PLC0415 - with msgspec
+    from ranktable.schema.format import (
         LAYOUT_KEY,
         TOPOLOGY_KEY,
     )

@@ -105,7 +105,7 @@ class Plan:
         return list(dict.fromkeys(self.after))
 
 
-def make_plan(  # noqa: PLR0913 - what a plan is made of
+def make_plan(
     table: RankTable,
     layout: ParallelLayout,
     *,

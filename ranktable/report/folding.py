@@ -275,7 +275,7 @@ def spell_numbers(numbers: Sequence[int]) -> str:
 def _listed(numbers: Sequence[int], growth: int) -> str:
     texts = [_number(growth, number) for number in numbers]
     gaps = {b - a for a, b in pairwise(numbers)}
-    if gaps == {1} and len(texts) > 2:  # noqa: PLR2004 - both ends and between
+    if gaps == {1} and len(texts) > 2:
         return f"{texts[0]}{'..' if growth else '-'}{texts[-1]}"
     if len(gaps) == 1 and len(texts) > SHOWN:
         return f"{texts[0]},{texts[1]}..{texts[-1]}"

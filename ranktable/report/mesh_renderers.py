@@ -124,12 +124,12 @@ def _values(places: Iterable[int]) -> list[int]:
     """
     found = list(dict.fromkeys(places))
     run = range(min(found), max(found) + 1)
-    return list(run) if 2 < len(found) == len(run) else found  # noqa: PLR2004 - both
+    return list(run) if 2 < len(found) == len(run) else found
 
 
 def _node_line(found: Communicators, fold: Progression) -> str:
     nodes = found.table.nodes[fold.first : fold.last + 1]
-    assert isinstance(fold.shape, tuple)  # noqa: S101 - as _node_items made it
+    assert isinstance(fold.shape, tuple)
     names = ("ranks", *found.layout.kinds)
     said = ", ".join(
         f"{name} {spell(fold, which, offsets)}"
@@ -171,7 +171,7 @@ def _name(kind: str, fold: Progression) -> str:
 
 
 def _spelt(fold: Progression) -> str:
-    assert isinstance(fold.shape, tuple)  # noqa: S101 - as _item made it
+    assert isinstance(fold.shape, tuple)
     return spell(fold, 0, fold.shape) + spell_indices(fold)
 
 

@@ -95,9 +95,9 @@ def _drawn(
     rows: Sequence[Row], look: Style, right: Sequence[int], wrong: Sequence[int]
 ) -> str:
     # 0.1 s, which a pipe and a training process do not pay for.
-    from rich import box  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for column, head in enumerate(rows[0]):
@@ -131,8 +131,8 @@ def tree_lines(head: str, lines: Iterable[str | Branch], look: Style) -> Iterato
             yield f"  {branch.text}\n"
             yield from (f"    {leaf}\n" for leaf in branch.leaves)
         return
-    from rich.text import Text  # noqa: PLC0415 - as for tables
-    from rich.tree import Tree  # noqa: PLC0415
+    from rich.text import Text
+    from rich.tree import Tree
 
     tree = Tree(Text.from_ansi(head))
     for branch in below:
@@ -144,7 +144,7 @@ def tree_lines(head: str, lines: Iterable[str | Branch], look: Style) -> Iterato
 
 def _printed(drawing: RenderableType, look: Style) -> str:
     """Return what rich draws as text, without blank lines."""
-    from rich.console import Console  # noqa: PLC0415 - as for tables
+    from rich.console import Console
 
     text = io.StringIO()
     colours = "standard" if look.is_coloured else None

@@ -92,7 +92,7 @@ def _candidates(
         return list(range(table.num_nodes))
     node_rank = environment.node_rank
     if environment.rank is None:
-        assert node_rank is not None  # noqa: S101 - its source is known
+        assert node_rank is not None
         ordered = sorted(table.first_ranks)
         return [table.first_ranks.index(ordered[node_rank])]
     found = table.node_rank_of(environment.rank)

@@ -51,7 +51,7 @@ class Spec:
 
     def missing(self, absent: Sequence[int], time_s: float) -> str:
         """Return the message that names ranks that did not ask."""
-        from ranktable.schema.diagnostic import folded  # noqa: PLC0415 - errors only
+        from ranktable.schema.diagnostic import folded
 
         return (
             f"ranks {folded(absent)} did not ask for their {self.noun} within "
@@ -59,7 +59,7 @@ class Spec:
         )
 
 
-def refuse_other_specs(  # noqa: PLR0913 - what a round is made of
+def refuse_other_specs(
     store: Store,
     spec: Spec,
     *,
@@ -86,7 +86,7 @@ def refuse_other_specs(  # noqa: PLR0913 - what a round is made of
     Raises:
         BootstrapError: A rank asks for something else (RT405), or is missing (RT404).
     """
-    from torch._C._distributed_c10d import PrefixStore  # noqa: PLC0415 - an extra
+    from torch._C._distributed_c10d import PrefixStore
 
     def round_of(number: int) -> StoreRound:
         return StoreRound(

@@ -58,8 +58,8 @@ def make_mesh(
         raise BootstrapError("RT401", reason)
     shape = layout.mesh_shape
     groups = make_groups(job, layout, list(shape), timeout_s=timeout_s)
-    import torch  # noqa: PLC0415 - torch is an extra
-    from torch.distributed.device_mesh import DeviceMesh  # noqa: PLC0415
+    import torch
+    from torch.distributed.device_mesh import DeviceMesh
 
     ranks = torch.arange(layout.world_size, dtype=torch.int)
     return DeviceMesh.from_group(

@@ -60,7 +60,7 @@ class Job:
         store: The store in which the ranks of this job compare their requests.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 - only init_process_group makes one
+    def __init__(
         self,
         environment: Environment,
         table: RankTable | None,
@@ -71,7 +71,7 @@ class Job:
         store: Store | None = None,
     ) -> None:
         """Describe a process that has joined; ``init_process_group`` calls this."""
-        assert environment.world_size is not None  # noqa: S101 - it has joined
+        assert environment.world_size is not None
         self.environment = environment
         self.table = table
         self.rank = placement.rank
@@ -96,7 +96,7 @@ class Job:
     @property
     def is_open(self) -> bool:
         """Whether the process is still in the job."""
-        import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+        import torch.distributed as dist
 
         return self._is_open and dist.is_initialized()
 
@@ -137,8 +137,8 @@ class Job:
         as_timeout(timeout_s)  # raises for a wrong value
         # A rank that is not a member posts its request too, but does not wait, because
         # the members may be waiting for it in the group.
-        from ranktable.runtime.consensus import Spec  # noqa: PLC0415 - not to start
-        from ranktable.schema.diagnostic import folded  # noqa: PLC0415 - not to start
+        from ranktable.runtime.consensus import Spec
+        from ranktable.schema.diagnostic import folded
 
         plural = "s" if len(members) > 1 else ""
         limit = "" if timeout_s is None else f" with timeout_s {timeout_s:g}"
@@ -174,12 +174,12 @@ class Job:
         self._rounds[kind] += 1
         if self.world_size == 1:
             return
-        from torch._C._distributed_c10d import PrefixStore  # noqa: PLC0415 - an extra
-        from torch.distributed.distributed_c10d import (  # noqa: PLC0415
+        from torch._C._distributed_c10d import PrefixStore
+        from torch.distributed.distributed_c10d import (
             _get_default_store,
         )
 
-        from ranktable.runtime.consensus import (  # noqa: PLC0415 - not to start
+        from ranktable.runtime.consensus import (
             refuse_other_specs,
         )
 
@@ -205,7 +205,7 @@ class Job:
         *,
         among_members: bool = False,
     ) -> ProcessGroup:
-        import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+        import torch.distributed as dist
 
         chips = None if self.chip_map is None else [self.chip_map[r] for r in members]
         name = None
@@ -242,14 +242,14 @@ class Job:
         Returns:
             The group; a rank that is not a member gets torch's marker.
         """
-        import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+        import torch.distributed as dist
 
         members = tuple(sorted(ranks))
         is_local = self._backend.name != "mpi"  # MPI needs all ranks to make a group
         if is_local and self.rank not in members:
             return dist.GroupMember.NON_GROUP_MEMBER  # type: ignore[return-value]
         if timeout_s is None and members == tuple(range(self.world_size)):
-            assert dist.group.WORLD is not None  # noqa: S101 - the job is open
+            assert dist.group.WORLD is not None
             return dist.group.WORLD
         key = (members, timeout_s)
         if key not in self._shared:
@@ -268,7 +268,7 @@ class Job:
         self._is_open = False
         self._shared.clear()
         atexit.unregister(self._close_at_exit)
-        import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+        import torch.distributed as dist
 
         if dist.is_initialized():
             if self.rank == 0 and self._last_round is not None:

@@ -83,7 +83,7 @@ def init_process_group(
     environment = resolve_environment(os.environ, has_address=master_addr is not None)
     found, file = _table(table, environment)
     if found is not None:
-        from ranktable.runtime.agreement import with_world_size  # noqa: PLC0415
+        from ranktable.runtime.agreement import with_world_size
 
         environment = with_world_size(environment, found, file)
     if environment.rank is None or environment.world_size is None:
@@ -105,7 +105,7 @@ def init_process_group(
 def _refuse_second() -> None:
     if "torch.distributed" not in sys.modules:
         return  # there is no group, and torch may not be installed
-    import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+    import torch.distributed as dist
 
     if dist.is_available() and dist.is_initialized():
         raise RuntimeError(
@@ -121,9 +121,9 @@ def _table(
     name = environment.rank_table_file if table is None else None
     if table is None and name is None:
         return None, None  # then no module about tables is imported
-    from ranktable.schema.check import load  # noqa: PLC0415 - with the model
-    from ranktable.schema.model import RankTable  # noqa: PLC0415
-    from ranktable.schema.writing import refuse_unsound  # noqa: PLC0415
+    from ranktable.schema.check import load
+    from ranktable.schema.model import RankTable
+    from ranktable.schema.writing import refuse_unsound
 
     if isinstance(table, RankTable):
         refuse_unsound(table)
@@ -159,11 +159,11 @@ def place(
     """
     if table is None:
         return _place_by_launcher(environment, needs_device=needs_device)
-    from ranktable.runtime.agreement import refuse_other_table  # noqa: PLC0415
+    from ranktable.runtime.agreement import refuse_other_table
 
     refuse_other_table(environment, table, file)
     rank = environment.rank
-    assert rank is not None  # noqa: S101 - the caller has refused it
+    assert rank is not None
     return Placement(
         rank=rank,
         local_rank=table.local_rank_of(rank),
@@ -175,7 +175,7 @@ def place(
 def _place_by_launcher(environment: Environment, *, needs_device: bool) -> Placement:
     """Return the placement from the launcher's chips, or else from the local rank."""
     rank, local_rank = environment.rank, environment.local_rank
-    assert rank is not None  # noqa: S101 - the caller has refused it
+    assert rank is not None
     device_id = environment.device_id
     if local_rank is None and device_id is None and needs_device:
         # With chip 0 as the default, all processes of a host would share one chip.
@@ -208,10 +208,10 @@ def _join(
     # The device is selected first, because a vendor's package registers its backend
     # when it is imported.
     device = backend.select_device(placement)
-    from torch._C._distributed_c10d import PrefixStore  # noqa: PLC0415 - an extra
+    from torch._C._distributed_c10d import PrefixStore
 
     world_size = environment.world_size
-    assert world_size is not None  # noqa: S101 - the caller has refused it
+    assert world_size is not None
     member = Participant(
         rank=placement.rank,
         world_size=world_size,
@@ -225,7 +225,7 @@ def _join(
     store = open_store(environment, os.environ, deadline)
     rendezvous_barrier(store, member, deadline)
     options = backend.group_options(None if table is None else table.chip_map)
-    import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+    import torch.distributed as dist
 
     def start() -> None:
         # It is not bound to the device: otherwise torch would split it for every

@@ -123,7 +123,7 @@ def open_store(
             that answers is not a store.
     """
     # torch.distributed has this name too, but does not declare it to type checkers.
-    from torch._C._distributed_c10d import PrefixStore  # noqa: PLC0415
+    from torch._C._distributed_c10d import PrefixStore
 
     is_master = serves_store(environment.rank, env)
     if not is_master:
@@ -141,8 +141,8 @@ def open_store(
 
 def _address(environment: Environment) -> tuple[str, int]:
     host, port = environment.master_addr, environment.master_port
-    assert host is not None  # noqa: S101 - filled in by now
-    assert port is not None  # noqa: S101
+    assert host is not None
+    assert port is not None
     return host, port
 
 
@@ -190,7 +190,7 @@ def _await_listener(environment: Environment, deadline: Deadline) -> None:
 def _tcp_store(
     environment: Environment, deadline: Deadline, *, is_master: bool
 ) -> Store:
-    from torch._C._distributed_c10d import TCPStore  # noqa: PLC0415
+    from torch._C._distributed_c10d import TCPStore
 
     host, port = _address(environment)
 
@@ -299,7 +299,7 @@ def _pass(store: Store, member: Participant, deadline: Deadline) -> None:
 def _hold(
     store: Store, member: Participant, phase: str, claim: str, deadline: Deadline
 ) -> None:
-    from torch._C._distributed_c10d import PrefixStore  # noqa: PLC0415
+    from torch._C._distributed_c10d import PrefixStore
 
     held = StoreRound(
         store=PrefixStore(phase, store),
@@ -352,7 +352,7 @@ class _Joining:
         return finding, (other,)
 
     def missing(self, absent: Sequence[int], time_s: float) -> str:
-        from ranktable.schema.diagnostic import folded  # noqa: PLC0415 - errors only
+        from ranktable.schema.diagnostic import folded
 
         size = self.member.world_size
         if not absent:  # the last rank connected, but no result was published

@@ -181,7 +181,7 @@ class StoreRound:
 
     def _count_present(self) -> int:
         """Return the number of ranks that posted, from the verdict."""
-        assert self._verdict is not None  # noqa: S101 - the caller has looked
+        assert self._verdict is not None
         is_missing = self._verdict.kind == "missing"
         return len(self.ranks) - is_missing * len(self._verdict.ranks)
 
@@ -259,7 +259,7 @@ class StoreRound:
             self.publish(verdict)
         elif not self._await(_LOOK_S):
             return Verdict("missing", self.wording.missing((), time_s))
-        assert self._verdict is not None  # noqa: S101 - it has been published
+        assert self._verdict is not None
         return self._verdict
 
     def _judge(self) -> Verdict | None:
@@ -329,13 +329,13 @@ def _verdict(said: str) -> Verdict:
     return Verdict(kind, message, tuple(ranks))
 
 
-def has_list_store(store: Any) -> bool:  # noqa: ANN401 - any store of torch
+def has_list_store(store: Any) -> bool:
     """Whether a store can append to a value; a FileStore cannot."""
     has_it = getattr(store, "has_extended_api", None)
     return has_it is not None and bool(has_it())
 
 
-def usable_store(store: Any) -> Any:  # noqa: ANN401 - any store of torch
+def usable_store(store: Any) -> Any:
     """Return a store with usable methods ``check`` and ``compare_set``.
 
     Torch 2.1 lacks the first. The second sometimes ends the process, because it makes a
@@ -347,10 +347,10 @@ def usable_store(store: Any) -> Any:  # noqa: ANN401 - any store of torch
 class _CountedStore:
     """A store that counts the writers of a key, to know whether it exists."""
 
-    def __init__(self, store: Any) -> None:  # noqa: ANN401 - any store of torch
+    def __init__(self, store: Any) -> None:
         self._store = store
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - a function of torch
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def check(self, keys: list[str]) -> bool:

@@ -40,7 +40,7 @@ def read_rank_table(
     try:
         data = read_file(name)
     except UnreadableError as error:
-        from ranktable.schema.check import report_unreadable  # noqa: PLC0415 - rare
+        from ranktable.schema.check import report_unreadable
 
         return report_unreadable(error, file=name).sound_table().chip_map
     columns = read_sound(data)
@@ -49,14 +49,14 @@ def read_rank_table(
 
 def _read_any(name: str, data: bytes) -> list[int]:
     """Return the chip_map after all checks, or raise the errors."""
-    from ranktable.schema.check import check  # noqa: PLC0415 - slow path
-    from ranktable.schema.diagnostic import Location, RankTableError  # noqa: PLC0415
+    from ranktable.schema.check import check
+    from ranktable.schema.diagnostic import Location, RankTableError
 
     # Every process of the job finds the same errors, so none lists all of them.
     report = check(data, file=name, limit=RankTableError.SHOWN)
     table = report.sound_table()
     if not table.has_global_ranks:
-        from ranktable.schema.rules.records import no_global_ranks  # noqa: PLC0415
+        from ranktable.schema.rules.records import no_global_ranks
 
         finding = no_global_ranks(table.format)
         raise RankTableError([finding.diagnostic(Location(file=name))])
@@ -94,6 +94,6 @@ def find_table(
     name = (os.environ if env is None else env).get(VARIABLE, "")
     if name:
         return name
-    from ranktable.runtime.rules import no_table_named  # noqa: PLC0415 - slow path
+    from ranktable.runtime.rules import no_table_named
 
     raise no_table_named(VARIABLE)

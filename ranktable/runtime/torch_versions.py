@@ -28,12 +28,12 @@ _RELEASING_S: Final = 0.05
 """Time for gloo's threads to release tensors; see ``destroy_process_groups``."""
 
 
-def reduce_scatter_single() -> Any:  # noqa: ANN401 - a function of torch
+def reduce_scatter_single() -> Any:
     """Return torch's function that reduces one tensor to its parts.
 
     It has this name since 2.13, where the old name gives a warning.
     """
-    import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+    import torch.distributed as dist
 
     found = getattr(dist, "reduce_scatter_single", None)
     return dist.reduce_scatter_tensor if found is None else found
@@ -61,10 +61,10 @@ def _is_before(version: str, wanted: tuple[int, int]) -> bool:
 
 def counts_writes_of_lists() -> bool:
     """Whether one call can mark several tensors as written, which needs torch 2.6."""
-    import torch  # noqa: PLC0415 - torch is an extra
+    import torch
 
     try:
-        torch._C._increment_version([torch.empty(0)])  # noqa: SLF001 - see tensors.py
+        torch._C._increment_version([torch.empty(0)])
     except (RuntimeError, TypeError):
         return False
     return True
@@ -72,12 +72,12 @@ def counts_writes_of_lists() -> bool:
 
 def why_no_mesh() -> str | None:
     """Return why groups cannot form a mesh, None if they can, which needs torch 2.5."""
-    import inspect  # noqa: PLC0415 - for meshes only
+    import inspect
 
-    import torch  # noqa: PLC0415 - torch is an extra
+    import torch
 
     try:
-        from torch.distributed.device_mesh import DeviceMesh  # noqa: PLC0415
+        from torch.distributed.device_mesh import DeviceMesh
 
         named = list(inspect.signature(DeviceMesh.from_group).parameters)
     except (AttributeError, ImportError):
@@ -92,7 +92,7 @@ def why_no_mesh() -> str | None:
 
 def gloo_table() -> str:
     """Return the name of the table of what gloo can do in this torch."""
-    import torch  # noqa: PLC0415 - torch is an extra
+    import torch
 
     # Versions between 2.1 and 2.4 were not run; this table is right for them, too.
     return "gloo:2.1" if _is_before(torch.__version__, (2, 4)) else "gloo"
@@ -110,8 +110,8 @@ def destroy_process_groups(*, at_exit: bool = False) -> None:
     Args:
         at_exit: Whether the script has ended.
     """
-    import torch  # noqa: PLC0415 - torch is an extra
-    import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+    import torch
+    import torch.distributed as dist
 
     if _is_before(torch.__version__, (2, 8)):
         if at_exit:
@@ -122,11 +122,11 @@ def destroy_process_groups(*, at_exit: bool = False) -> None:
 
 
 def _keep_groups_forever() -> None:
-    import ctypes  # noqa: PLC0415 - for an old torch only
+    import ctypes
 
-    from torch.distributed import distributed_c10d  # noqa: PLC0415 - an extra
+    from torch.distributed import distributed_c10d
 
-    for group in distributed_c10d._world.pg_map:  # noqa: SLF001 - no other way to it
+    for group in distributed_c10d._world.pg_map:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
 
 
@@ -140,10 +140,10 @@ def not_traced(value: Value) -> Value:
     torch: Any = sys.modules.get("torch")
     if torch is None or not isinstance(value, FunctionType):
         return value
-    frames = torch._C._dynamo.eval_frame  # noqa: SLF001 - no other way
+    frames = torch._C._dynamo.eval_frame
     if hasattr(frames, "set_code_exec_strategy"):
-        skip = frames._FrameAction.SKIP  # noqa: SLF001
-        with_its_calls = frames._FrameExecStrategy(skip, skip)  # noqa: SLF001
+        skip = frames._FrameAction.SKIP
+        with_its_calls = frames._FrameExecStrategy(skip, skip)
         frames.set_code_exec_strategy(value.__code__, with_its_calls)
         vars(value)["_torchdynamo_disable"] = True
         vars(value)["_torchdynamo_disable_msg"] = "ranktable.dist is not traced"
@@ -173,14 +173,14 @@ def group_called(name: str | None) -> Iterator[None]:
 
 
 def _let_names_be_given() -> None:
-    from torch.distributed import distributed_c10d  # noqa: PLC0415 - an extra
+    from torch.distributed import distributed_c10d
 
-    whole = distributed_c10d._process_group_name  # noqa: SLF001 - no other way to it
+    whole = distributed_c10d._process_group_name
     if hasattr(whole, "is_of_ranktable"):
         return
 
-    def chosen(ranks: list[int], use_hashed_name: bool) -> str:  # noqa: FBT001 - torch's
+    def chosen(ranks: list[int], use_hashed_name: bool) -> str:
         return getattr(_named, "name", None) or whole(ranks, use_hashed_name)
 
     chosen.is_of_ranktable = True  # type: ignore[attr-defined]
-    distributed_c10d._process_group_name = chosen  # type: ignore[assignment]  # noqa: SLF001
+    distributed_c10d._process_group_name = chosen  # type: ignore[assignment]

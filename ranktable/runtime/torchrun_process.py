@@ -29,8 +29,8 @@ def main() -> None:
     _end_after_signals()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # from ranktable run
     sys.argv[0] = "torchrun"  # as its help names it
-    from torch.distributed.elastic.multiprocessing import api, errors  # noqa: PLC0415
-    from torch.distributed.run import main as torchrun  # noqa: PLC0415
+    from torch.distributed.elastic.multiprocessing import api, errors
+    from torch.distributed.run import main as torchrun
 
     try:
         if is_pythons:

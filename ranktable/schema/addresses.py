@@ -31,7 +31,7 @@ def is_ipv6(text: str) -> bool:
     """Whether a text is a numeric IPv6 address."""
     if ":" not in text:
         return False
-    import ipaddress  # noqa: PLC0415 - 5 ms, for the few tables that have IPv6
+    import ipaddress
 
     try:
         ipaddress.IPv6Address(text)

@@ -49,7 +49,7 @@ class _Builder:
     def parts(self) -> Parts:
         columns = self.columns
         document = columns.document.data
-        assert isinstance(document, dict)  # noqa: S101 - the table is sound
+        assert isinstance(document, dict)
         nodes = [self.node(node) for node in range(columns.num_nodes)]
         if not columns.format.keeps_file_order:
             nodes.sort(key=lambda node: node.devices[0].rank)
@@ -86,8 +86,8 @@ class _Builder:
             found,
             strict=True,
         ):
-            assert rank is not None  # noqa: S101 - the table is sound
-            assert device_id is not None  # noqa: S101
+            assert rank is not None
+            assert device_id is not None
             key: tuple[str | type, ...] = (*members, *map(type, members.values()))
             spelling = self.spellings.get(key) or self.spelling(key, members)
             others = spelling.others

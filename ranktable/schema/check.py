@@ -53,13 +53,13 @@ IN_MEMORY = "<string>"
 """Name of a table that was given as bytes."""
 
 
-def check(  # noqa: PLR0913 - every one is an option of its own
+def check(
     source: str | os.PathLike[str] | bytes,
     *,
     chip: str | int | None = None,
     topology: Topology | str | None = None,
     tp: int | None = None,
-    format: str | None = None,  # noqa: A002 - a fixed name
+    format: str | None = None,
     reader: str | None = None,
     file: str | None = None,
     limit: int | None = None,
@@ -231,7 +231,7 @@ def _judge_document(
     return columns, list(_weighed(found, format_, options.reader))
 
 
-def _check_wrapped(  # noqa: PLR0913, PLR0917 - as in _check_closely
+def _check_wrapped(
     data: bytes,
     text: str,
     found: list[Finding],
@@ -240,7 +240,7 @@ def _check_wrapped(  # noqa: PLR0913, PLR0917 - as in _check_closely
     quota: Quota,
 ) -> Report | None:
     """Judge the table in a ConfigMap; return None if the text is not one."""
-    from ranktable.schema.config_map import unwrap  # noqa: PLC0415 - rare
+    from ranktable.schema.config_map import unwrap
 
     inner = unwrap(text, options.max_size_bytes, quota)
     if inner is None:
@@ -327,8 +327,8 @@ def loads(data: bytes | str) -> RankTable:
 
 
 def _table(data: bytes, file: str) -> RankTable:
-    from ranktable.schema.fast_decode import read_sound  # noqa: PLC0415 - a cycle
-    from ranktable.schema.model import RankTable  # noqa: PLC0415 - not for CLI
+    from ranktable.schema.fast_decode import read_sound
+    from ranktable.schema.model import RankTable
 
     columns = read_sound(data)
     if columns is not None:
@@ -350,12 +350,12 @@ NPUS: dict[str, int | None] = {
 """Ascend's generations, with the number of chips of a host if it is known."""
 
 
-def make_options(  # noqa: PLR0913 - every one is an option of its own
+def make_options(
     *,
     chip: str | int | None = None,
     topology: Topology | str | None = None,
     tp: int | None = None,
-    format: str | None = None,  # noqa: A002 - a fixed name
+    format: str | None = None,
     reader: str | None = None,
     limit: int | None = None,
     max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES,
@@ -369,7 +369,7 @@ def make_options(  # noqa: PLR0913 - every one is an option of its own
     if tp is not None and tp < 1:
         raise ValueError(f"tp must be at least 1, and is {tp}")
     if isinstance(topology, str):
-        from ranktable.schema.topology_file import find_topology  # noqa: PLC0415 - rare
+        from ranktable.schema.topology_file import find_topology
 
         topology = find_topology(topology)
     return Options(

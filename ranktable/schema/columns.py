@@ -66,7 +66,7 @@ class ListPaths(Sequence["Path"]):
     key: str
     indices: list[int]
 
-    def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 - an index or a slice
+    def __getitem__(self, at: Any) -> Any:
         """Return a path."""
         return (self.key, self.indices[at])
 

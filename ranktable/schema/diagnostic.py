@@ -214,7 +214,7 @@ class Rule:
         """Whether it is about placement; it is then never an error."""
         return self.code.startswith("RT5") and self.severity is not Severity.ERROR
 
-    def finding(  # noqa: PLR0913 - the parts of a finding, by name
+    def finding(
         self,
         span: SourceSpan | None,
         message: str,
@@ -379,7 +379,7 @@ class Report:
         """The table if it is sound, else None."""
         if not self.ok or self.columns is None:
             return None
-        from ranktable.schema.model import RankTable  # noqa: PLC0415 - not for CLI
+        from ranktable.schema.model import RankTable
 
         return RankTable.from_columns(self.columns)
 
@@ -426,7 +426,7 @@ class Report:
         )
 
 
-def make_report(  # noqa: PLR0913 - the parts of a report, by name
+def make_report(
     found: Iterable[Finding],
     *,
     file: str,
@@ -487,7 +487,7 @@ def _placed(
     if not found:
         return []
     spans = {span for f in found for span in (f.span, *f.related) if span is not None}
-    from ranktable.schema.document import find_locations  # noqa: PLC0415 - a cycle
+    from ranktable.schema.document import find_locations
 
     locations = find_locations(text or "", spans, file=file)
     pairs = [(finding, _diagnostic(finding, locations, file)) for finding in found]
@@ -560,7 +560,7 @@ def printable(text: str) -> str:
 
 def times(count: int) -> str:
     """Return ``twice``, ``3 times`` and so on."""
-    return "twice" if count == 2 else f"{count} times"  # noqa: PLR2004
+    return "twice" if count == 2 else f"{count} times"
 
 
 def counted(count: int, singular: str, plural: str | None = None) -> str:

@@ -43,7 +43,7 @@ class ShapeReader:
         self.columns = Columns(format=format_, source=document, quota=quota)
         self.found: list[Finding] = []
 
-    def add(  # noqa: PLR0913 - the parts of a finding, by name
+    def add(
         self,
         rule: Rule,
         path: Path,
@@ -69,7 +69,7 @@ class ShapeReader:
             )
         )
 
-    def report(self, rule: Rule, path: Path, message: str, **parts: Any) -> None:  # noqa: ANN401 - as in add
+    def report(self, rule: Rule, path: Path, message: str, **parts: Any) -> None:
         """Add a finding, unless the quota of its rule is used up."""
         if not self.columns.quota.is_spent(rule):
             self.add(rule, path, message, **parts)
@@ -128,7 +128,7 @@ class DocumentReader(ShapeReader):
     def read(self) -> tuple[Columns, list[Finding]]:
         """Return the columns and the defects of shape, in document order."""
         document = self.columns.document.data
-        assert isinstance(document, dict)  # noqa: S101 - only objects have a format
+        assert isinstance(document, dict)
         format_ = self.format
         self._members((), document, (*format_.table_fields, format_.nodes), "the table")
         for field in format_.table_fields:
@@ -548,6 +548,6 @@ def replaced_by(number: int, *, is_text: bool) -> Edit:
 @lru_cache(maxsize=256)  # a misspelt key is misspelt in every device
 def nearest_key(key: str, known: tuple[str, ...], cutoff: float = 0.75) -> str | None:
     """Return the known key that a misspelt one probably means, None if none."""
-    import difflib  # noqa: PLC0415 - only a misspelt key needs it
+    import difflib
 
     return next(iter(difflib.get_close_matches(key, known, n=1, cutoff=cutoff)), None)

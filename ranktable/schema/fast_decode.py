@@ -127,7 +127,7 @@ def _key(field: Field) -> bytes:
 
 def _are_items(field: Field, value: object) -> bool:
     """Whether a list at the top has objects with just the keys that it should have."""
-    from ranktable.schema.document_reader import are_items  # noqa: PLC0415 - rare
+    from ranktable.schema.document_reader import are_items
 
     return are_items(field, value)
 
@@ -136,7 +136,7 @@ class _NotPlainError(Exception):
     """The reader that explains everything has to look."""
 
 
-def _refuse_unless(condition: bool) -> None:  # noqa: FBT001 - reads like assert
+def _refuse_unless(condition: bool) -> None:
     if not condition:
         raise _NotPlainError
 
@@ -213,7 +213,7 @@ class _Reading:
         self.device_fields = [f for f in self.format.device_fields if f.key in keys]
         self.members = _getter(f.key for f in self.device_fields)
 
-    def decoded(self, what: str, data: bytes) -> Any:  # noqa: ANN401 - made structs
+    def decoded(self, what: str, data: bytes) -> Any:
         """Return the values of the ``table``, or of a list of ``nodes``."""
         if not self.are_optional:  # most tables spell every device alike
             with contextlib.suppress(msgspec.ValidationError):
@@ -234,7 +234,7 @@ class _Reading:
         last = self.data.rfind(b'"%b"' % self.format.devices_key.encode())
         closing = self.data.find(b"]", self.data.find(b"]", last) + 1)
         _refuse_unless(opening is not None and closing > 0)
-        assert opening is not None  # noqa: S101 - for the type checker
+        assert opening is not None
         # The document with an empty list of nodes must be sound by itself; then the
         # nodes are read piece by piece. A list of JSON values is the concatenation
         # of lists of them, so nothing can hide between the pieces.
@@ -273,7 +273,7 @@ class _Reading:
             start = comma + 1
         yield start, end
 
-    def add_top(self, top: Any) -> None:  # noqa: ANN401 - a struct made for the format
+    def add_top(self, top: Any) -> None:
         self.colons += 1
         for field in self.format.table_fields:
             value = getattr(top, field.key)
@@ -289,7 +289,7 @@ class _Reading:
 
     def sound_list(self, raw: bytes) -> object:
         """Return a list that the strict parser accepts."""
-        from ranktable.schema.json_parser import parse  # noqa: PLC0415 - rare
+        from ranktable.schema.json_parser import parse
 
         parsed = parse(raw.decode())
         _refuse_unless(isinstance(parsed, tuple) and not parsed[1])

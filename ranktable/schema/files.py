@@ -85,7 +85,7 @@ def read_file(
         if opened is not None:
             with os.fdopen(os.dup(int(opened[1] or 0)), "rb", buffering=0) as stream:
                 return read_stream(stream, max_size_bytes)
-        _refuse_kind(os.stat(path).st_mode)  # noqa: PTH116 - any name, no Path needed
+        _refuse_kind(os.stat(path).st_mode)
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             # Between stat and open, another file may have got this name.
@@ -167,8 +167,8 @@ class _NamedPipe:
 
 
 def _missing(path: str) -> str:
-    if os.path.islink(path):  # noqa: PTH114 - any name, no Path needed
-        target = os.readlink(path)  # noqa: PTH115
+    if os.path.islink(path):
+        target = os.readlink(path)
         return f"the file is a link to {target!r}, which does not exist"
     return "the file does not exist"
 

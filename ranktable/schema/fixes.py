@@ -76,7 +76,7 @@ def fixed_text(report: Report) -> str | None:
 def _edited_span(finding: Finding) -> SourceSpan:
     """Return the span of the text that the edit changes."""
     span, edit = finding.span, finding.edit
-    assert span is not None  # noqa: S101 - an edit has a place
+    assert span is not None
     if edit is not None and edit.kind == "remove member":
         return SourceSpan(span.path, "first member")
     return span
@@ -87,7 +87,7 @@ def _replacement(
 ) -> tuple[int, int, str]:
     start, end = span
     edit = finding.edit
-    assert edit is not None  # noqa: S101 - chosen for it
+    assert edit is not None
     if edit.kind == "replace":
         return start, end, edit.text
     if edit.kind == "insert":  # as the first member of an object

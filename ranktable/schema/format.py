@@ -172,14 +172,14 @@ class Format:
 
     def read(self, document: Document, quota: Quota) -> tuple[Columns, list[Finding]]:
         """Return the columns of a document and the defects of its shape."""
-        from ranktable.schema.document_reader import DocumentReader  # noqa: PLC0415
+        from ranktable.schema.document_reader import DocumentReader
 
         return DocumentReader(self, document, quota).read()
 
     def decode(
         self,
         data: bytes,
-        quota: Quota | None = None,  # noqa: ARG002 - for formats that find defects
+        quota: Quota | None = None,
     ) -> Columns | None:
         """Return the columns of a document by the fast path, None if it cannot.
 
@@ -190,13 +190,13 @@ class Format:
         Returns:
             None if ``read`` must look at the document.
         """
-        from ranktable.schema.fast_decode import decode_columns  # noqa: PLC0415
+        from ranktable.schema.fast_decode import decode_columns
 
         return decode_columns(data, self)
 
     def build(self, columns: Columns) -> Parts:
         """Return the parts of a table, from a document that is sound."""
-        from ranktable.schema.build import build_parts  # noqa: PLC0415 - not for chips
+        from ranktable.schema.build import build_parts
 
         return build_parts(columns)
 
@@ -206,7 +206,7 @@ class Format:
 
     def json_schema(self) -> dict[str, object]:
         """Return the JSON Schema of the shape."""
-        from ranktable.schema.json_schema import node_list_schema  # noqa: PLC0415
+        from ranktable.schema.json_schema import node_list_schema
 
         return node_list_schema(self)
 
@@ -373,7 +373,7 @@ def _to_document(table: RankTable, format_: Format) -> dict[str, object]:
 
 def _without_own_keys(table: RankTable, target: Format) -> RankTable:
     """Return a table without the keys that only its own format defines."""
-    from ranktable.schema.formats import by_name  # noqa: PLC0415 - a cycle
+    from ranktable.schema.formats import by_name
 
     source = by_name(table.format)
 
@@ -445,7 +445,7 @@ _OTHER = _ADDRESS + 1
 def _spelling(
     format_: Format,
     layout: Layout | None,
-    is_emulated: bool,  # noqa: FBT001 - a part of the key
+    is_emulated: bool,
 ) -> tuple[tuple[tuple[str, int, bool], ...], bool]:
     """Return the form in which devices of this layout are written.
 

@@ -227,7 +227,7 @@ def _repeated_keys(
     for key, values in repetition.values.items():
         if len(values) == 1 or quota.is_spent(rules.DUPLICATE_KEY):
             continue
-        same = len(values) == 2 and _same(*values)  # noqa: PLR2004
+        same = len(values) == 2 and _same(*values)
         yield rules.DUPLICATE_KEY.finding(
             SourceSpan((*path, key), "repeated key"),
             f"the key {quoted(key)} occurs {times(len(values))} in one object",

@@ -98,12 +98,12 @@ class RankTable:
         layout: The form of the file, None if it was not read from a file.
     """
 
-    def __init__(  # noqa: PLR0913 - the parts of a table, by name
+    def __init__(
         self,
         *,
         nodes: Iterable[Node],
         version: str = "1.0",
-        format: str = "sccl-1.0",  # noqa: A002 - a fixed name
+        format: str = "sccl-1.0",
         extra: Mapping[str, object] | None = None,
         layout: Layout | None = None,
         wrapper: Wrapper | None = None,
@@ -123,13 +123,13 @@ class RankTable:
         needs only the chips.
         """
         table = cls.__new__(cls)
-        table._columns = columns  # noqa: SLF001 - this class's own
-        table._wrapper = columns.wrapper  # noqa: SLF001
+        table._columns = columns
+        table._wrapper = columns.wrapper
         return table
 
     @cached_property
     def _parts(self) -> Parts:
-        assert self._columns is not None  # noqa: S101 - made by from_columns
+        assert self._columns is not None
         return self._columns.format.build(self._columns)
 
     @property
@@ -178,7 +178,7 @@ class RankTable:
         """Whether the ranks are those of one job, 0 to world_size - 1."""
         if self._columns is not None:
             return self._columns.format.has_global_ranks
-        from ranktable.schema.formats import by_name  # noqa: PLC0415 - a cycle
+        from ranktable.schema.formats import by_name
 
         return by_name(self.format).has_global_ranks
 

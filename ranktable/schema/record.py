@@ -130,7 +130,7 @@ def integer(
     high: int,
     title: str,
     description: str,
-    **more: Any,  # noqa: ANN401 - as in Member
+    **more: Any,
 ) -> Member:
     """Return a member that is an integer, by default from 0, to ``high``."""
     low = more.pop("minimum", 0)
@@ -151,7 +151,7 @@ def text(
     title: str,
     description: str,
     *examples: object,
-    **more: Any,  # noqa: ANN401 - as in Member
+    **more: Any,
 ) -> Member:
     """Return a member that is a text, or of another kind except list and object."""
     return Member(
@@ -169,7 +169,7 @@ def number(
     title: str,
     description: str,
     example: object = "0",
-    **more: Any,  # noqa: ANN401 - as in Member
+    **more: Any,
 ) -> Member:
     """Return a member that is a number, as a string or as an integer."""
     return text(key, title, description, example, kind=Kind.NUMBER, **more)
@@ -180,7 +180,7 @@ def numeral(
     title: str,
     description: str,
     example: str = "0",
-    **more: Any,  # noqa: ANN401 - as in Member
+    **more: Any,
 ) -> Member:
     """Return a member that is a string of decimal digits."""
     return text(key, title, description, example, kind=Kind.NUMERAL, **more)
@@ -191,7 +191,7 @@ def address(
     title: str,
     description: str,
     example: str = "10.20.0.5",
-    **more: Any,  # noqa: ANN401 - as in Member
+    **more: Any,
 ) -> Member:
     """Return a member that is an IP address, or of another kind of addresses."""
     kind = more.pop("kind", Kind.ADDRESS)
@@ -215,7 +215,7 @@ def list_of(
     each: Record | Member,
     title: str,
     description: str,
-    **more: Any,  # noqa: ANN401 - as in Member
+    **more: Any,
 ) -> Member:
     """Return a member that is a list."""
     example = each.example if isinstance(each, Record) else each.examples[0]
@@ -235,7 +235,7 @@ def filled_list(
     each: Record | Member,
     title: str,
     description: str,
-    **more: Any,  # noqa: ANN401 - as in Member
+    **more: Any,
 ) -> Member:
     """Return a member that is a list with at least one entry."""
     needed = {"is_required": True, "minimum": 1}
@@ -332,7 +332,7 @@ _TESTS: dict[Kind, Callable[[Member], Callable[[object], bool]]] = {
 }
 
 
-def type_of(part: Record | Member) -> Any:  # noqa: ANN401 - a type that is made here
+def type_of(part: Record | Member) -> Any:
     """Return a type for a typed decoder that accepts exactly the sound values.
 
     Raises:
@@ -406,7 +406,7 @@ class RecordFormat(Format):
 
     def read(self, document: Document, quota: Quota) -> tuple[Columns, list[Finding]]:
         """Return the columns of a document and the defects of its shape."""
-        from ranktable.schema.record_reader import RecordReader  # noqa: PLC0415
+        from ranktable.schema.record_reader import RecordReader
 
         reader = RecordReader(self, document, quota)
         reader.read()
@@ -414,19 +414,19 @@ class RecordFormat(Format):
 
     def decode(
         self,
-        data: bytes,  # noqa: ARG002 - as in Format
-        quota: Quota | None = None,  # noqa: ARG002
+        data: bytes,
+        quota: Quota | None = None,
     ) -> Columns | None:
         """Return None: these files are small."""
         return None
 
     def build(self, columns: Columns) -> Parts:
         """Return the parts of a table, from a document that is sound."""
-        from ranktable.schema.record_reader import build_record_parts  # noqa: PLC0415
+        from ranktable.schema.record_reader import build_record_parts
 
         return build_record_parts(columns)
 
-    def write(self, table: RankTable) -> Any:  # noqa: ANN401 - plain data
+    def write(self, table: RankTable) -> Any:
         """Return a table as the plain data of a file.
 
         Raises:
@@ -448,7 +448,7 @@ class RecordFormat(Format):
 
     def json_schema(self) -> dict[str, object]:
         """Return the JSON Schema of the shape."""
-        from ranktable.schema.json_schema import record_schema  # noqa: PLC0415
+        from ranktable.schema.json_schema import record_schema
 
         return record_schema(self)
 

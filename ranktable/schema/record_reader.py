@@ -185,7 +185,7 @@ class RecordReader(ShapeReader):
     def add_node(self, path: Path, host: str | None, group: str | None = None) -> None:
         """Start a node; the next devices are added to it."""
         columns = self.columns
-        assert isinstance(columns.node_paths, list)  # noqa: S101 - read has made it
+        assert isinstance(columns.node_paths, list)
         columns.node_paths.append(path)
         columns.hosts.append(host)
         if group is not None:
@@ -221,7 +221,7 @@ class RecordReader(ShapeReader):
             given: Its rank, device_id or address, if they are not in it.
         """
         columns = self.columns
-        assert isinstance(columns.device_paths, list)  # noqa: S101 - as above
+        assert isinstance(columns.device_paths, list)
         columns.device_paths.append(path)
         fields = self.format.device_fields
         read = {field.role.value: members.get(field.key) for field in fields}
@@ -286,8 +286,8 @@ def _read_keys(format_: Format) -> Iterator[str | None]:
 
 def _device(columns: Columns, index: int, known: set[str]) -> Device:
     rank, device_id = columns.ranks[index], columns.device_ids[index]
-    assert rank is not None  # noqa: S101 - the table is sound
-    assert device_id is not None  # noqa: S101
+    assert rank is not None
+    assert device_id is not None
     members = columns.document.get(*columns.device_path(index))
     items = members.items() if isinstance(members, dict) else ()
     if device_id < 0:  # a rank on a host may have the key, or not

@@ -153,7 +153,7 @@ class _Files:
             return None
         return Path(unquote(parts.path))
 
-    def validator(self) -> Any:  # noqa: ANN401 - of any draft
+    def validator(self) -> Any:
         """Return a validator for the schema.
 
         Raises:
@@ -180,7 +180,7 @@ class _Files:
         return kind(schema, registry=known.crawl())
 
 
-def _kind_of(schema: object) -> Any:  # noqa: ANN401 - a class of jsonschema
+def _kind_of(schema: object) -> Any:
     draft = schema.get("$schema") if isinstance(schema, dict) else None
     if draft is None:
         return jsonschema.Draft202012Validator
@@ -282,7 +282,7 @@ def _unexpected(error: ValidationError) -> list[str]:
     ]
 
 
-def _message(error: Any) -> str:  # noqa: ANN401 - either error of jsonschema
+def _message(error: Any) -> str:
     """Return the message of an error, with the value shortened."""
     value, asked = quoted(error.instance), error.validator_value
     if error.validator == "required":

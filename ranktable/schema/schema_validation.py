@@ -36,7 +36,7 @@ def validator_of(name: str, is_sound: IsSound | None = None) -> Validator:
             by the schema.
     """
     # Imported only if a spec or a wrong probe line is read.
-    from jsonschema import Draft202012Validator, validators  # noqa: PLC0415
+    from jsonschema import Draft202012Validator, validators
 
     types = Draft202012Validator.TYPE_CHECKER.redefine(
         "integer", lambda _, value: type(value) is int
@@ -80,7 +80,7 @@ def validator_of(name: str, is_sound: IsSound | None = None) -> Validator:
 
 
 def _each(
-    validator: Any,  # noqa: ANN401 - its method descend is not in the protocol
+    validator: Any,
     schema: Schema,
     pairs: Iterable[tuple[str | int, object]],
 ) -> Iterator[ValidationError]:
@@ -96,7 +96,7 @@ def _each(
         yield from errors
 
 
-def _with_definitions(part: Any, definitions: Schema) -> Any:  # noqa: ANN401 - JSON
+def _with_definitions(part: Any, definitions: Schema) -> Any:
     """Return a part of a schema with definitions in place of references to them.
 
     Looking up a definition takes as long as judging a value by it.
@@ -113,7 +113,7 @@ def _with_definitions(part: Any, definitions: Schema) -> Any:  # noqa: ANN401 - 
 
 def errors_of(
     name: str,
-    document: Any,  # noqa: ANN401 - plain data
+    document: Any,
     is_sound: IsSound | None = None,
 ) -> Iterator[ValidationError]:
     """Yield the errors of a document by a JSON Schema, each at the narrowest place.

@@ -79,7 +79,7 @@ class Topology:
             return []
         steps = zip(order, (*order[1:], order[0]), strict=True)
         broken = [(a, b) for a, b in steps if not self.is_linked(a, b)]
-        return broken[:1] if len(order) == 2 else broken  # noqa: PLR2004 - one link
+        return broken[:1] if len(order) == 2 else broken
 
     def rings(
         self, chips: Iterable[int], limit: int = 4, budget: Budget | None = None
@@ -99,7 +99,7 @@ class Topology:
             return []
         if len(members) <= 1:
             return [members] if members else []
-        if len(members) == 2:  # noqa: PLR2004 - two chips share one link
+        if len(members) == 2:
             return [members] if self.is_linked(*members) else []
         found = []
         budget = budget or Budget()
@@ -114,7 +114,7 @@ class Topology:
 
     def _could_close(self, members: frozenset[int]) -> bool:
         """Whether a ring may exist: no dead ends, separate parts or uneven sides."""
-        if any(len(members.intersection(self.neighbours[c])) < 2 for c in members):  # noqa: PLR2004 - a chip of a ring has two neighbours
+        if any(len(members.intersection(self.neighbours[c])) < 2 for c in members):
             return False
         side = {min(members): 0}
         pending = list(side)
@@ -157,7 +157,7 @@ class Topology:
         self, size: int, limit: int = 8, budget: Budget | None = None
     ) -> list[tuple[int, ...]]:
         """Return rings of a given size, for each set of chips one."""
-        from itertools import combinations  # noqa: PLC0415 - rarely needed
+        from itertools import combinations
 
         found: list[tuple[int, ...]] = []
         budget = budget or Budget()

@@ -60,7 +60,7 @@ def find_topology(name: str, data: bytes | None = None) -> Topology:
             return topology
     source = _read(name, data)
     rows = source.rows
-    label = os.path.splitext(os.path.basename(name))[0]  # noqa: PTH119, PTH122
+    label = os.path.splitext(os.path.basename(name))[0]
     pairs = _pairs(source) if _is_list(rows) else _linked_by_matrix(source)
     num_chips = len(rows) if not _is_list(rows) else max(map(max, pairs)) + 1
     return linked(label, num_chips, pairs)
@@ -168,7 +168,7 @@ def _numbers(text: str) -> list[list[int | str]]:
 
 def _judge_shape(source: _Source) -> None:
     """Refuse a file that does not satisfy the JSON Schema of topologies."""
-    from ranktable.schema.schema_validation import errors_of  # noqa: PLC0415 - 100 ms
+    from ranktable.schema.schema_validation import errors_of
 
     for error in errors_of(SCHEMA_FILE, source.data, _is_sound_row):
         path = tuple(error.absolute_path)

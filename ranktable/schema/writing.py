@@ -56,7 +56,7 @@ _LOCK_PAUSE_S = 0.005
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
-def dumps(table: RankTable, *, format: str | None = None) -> bytes:  # noqa: A002
+def dumps(table: RankTable, *, format: str | None = None) -> bytes:
     """Return the bytes of a table's file; equal tables give equal bytes.
 
     A table that was read is written in the same form: the same keys in the same order,
@@ -120,7 +120,7 @@ def _dumps_wrapped(
     table: RankTable, options: Options | None, *, may_have_gaps: bool
 ) -> tuple[bytes, list[Finding]]:
     """Return a table in its ConfigMap, or in a new one."""
-    from ranktable.schema.config_map import new_config_map  # noqa: PLC0415 - rare
+    from ranktable.schema.config_map import new_config_map
 
     data, found = dumps_judged(
         table, by_name(table.format), options=options, may_have_gaps=may_have_gaps
@@ -219,7 +219,7 @@ def dump(
     table: RankTable,
     path: str | os.PathLike[str],
     *,
-    format: str | None = None,  # noqa: A002 - a fixed name
+    format: str | None = None,
 ) -> None:
     """Write a table to a file, which has the old or the new bytes at every moment.
 
@@ -270,13 +270,13 @@ def replace_file(
         return
     with _temporary_beside(path, target, data, _status(target, path)) as temporary:
         if expected is None:
-            os.replace(temporary, target)  # noqa: PTH105
+            os.replace(temporary, target)
             return
         # The lock is held from the comparison until the rename. So if two programs have
         # read the same content, the second one sees what the first one has written.
         with _locked(target):
             if _holds(target, expected):
-                os.replace(temporary, target)  # noqa: PTH105
+                os.replace(temporary, target)
             elif not _holds(target, data):
                 raise FileChangedError(path)
 
@@ -305,7 +305,7 @@ def create_file(path: str | os.PathLike[str], data: bytes) -> None:
             raise
         except OSError:  # a file system without hard links: create the name first
             os.close(os.open(target, _NEW_FILE, 0o666))
-            os.replace(temporary, target)  # noqa: PTH105
+            os.replace(temporary, target)
 
 
 def _write_to_device(target: str, path: str | os.PathLike[str], data: bytes) -> bool:
@@ -315,9 +315,9 @@ def _write_to_device(target: str, path: str | os.PathLike[str], data: bytes) -> 
         OSError: It does not take the bytes; the error names the path.
     """
     try:
-        if not stat.S_ISCHR(os.stat(target).st_mode):  # noqa: PTH116 - any name
+        if not stat.S_ISCHR(os.stat(target).st_mode):
             return False
-        with open(target, "wb") as device:  # noqa: PTH123
+        with open(target, "wb") as device:
             device.write(data)
     except FileNotFoundError:
         return False
@@ -329,7 +329,7 @@ def _write_to_device(target: str, path: str | os.PathLike[str], data: bytes) -> 
 def _status(target: str, path: str | os.PathLike[str]) -> os.stat_result | None:
     """Return the status of a file, None if there is none."""
     try:
-        status = os.stat(target)  # noqa: PTH116 - beside the calls below
+        status = os.stat(target)
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(status.st_mode):
@@ -349,8 +349,8 @@ def _temporary_beside(
     Raises:
         OSError: It cannot be written; the error names the path, not this file.
     """
-    folder = os.path.dirname(target)  # noqa: PTH120 - any name, no Path needed
-    temporary = os.path.join(folder, f".ranktable.{os.urandom(8).hex()}.tmp")  # noqa: PTH118
+    folder = os.path.dirname(target)
+    temporary = os.path.join(folder, f".ranktable.{os.urandom(8).hex()}.tmp")
     try:
         try:
             _write_new(temporary, data, old)
@@ -359,7 +359,7 @@ def _temporary_beside(
         yield temporary
     finally:
         with contextlib.suppress(OSError):  # it may already have the name of the target
-            os.unlink(temporary)  # noqa: PTH108
+            os.unlink(temporary)
     _sync_folder(folder)
 
 
@@ -413,7 +413,7 @@ def _lock(target: str) -> int | None:
             return None
         # While this waited, another file may have replaced the locked one.
         with contextlib.suppress(OSError):
-            if os.path.samestat(os.fstat(descriptor), os.stat(target)):  # noqa: PTH116
+            if os.path.samestat(os.fstat(descriptor), os.stat(target)):
                 return descriptor
         os.close(descriptor)
 
@@ -447,24 +447,21 @@ def create_folder(path: str, files: Iterable[tuple[str, bytes]]) -> None:
         OSError: It cannot be written, or the folder is not empty any more; no
             temporary file is left. The error names the folder, not these files.
     """
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - 10 ms
+    from concurrent.futures import ThreadPoolExecutor
 
     target = os.path.realpath(path)
-    parent = os.path.dirname(target)  # noqa: PTH120 - any name, no Path needed
-    temporary = os.path.join(parent, f".ranktable.{os.urandom(8).hex()}.tmp")  # noqa: PTH118
+    parent = os.path.dirname(target)
+    temporary = os.path.join(parent, f".ranktable.{os.urandom(8).hex()}.tmp")
     try:
-        os.mkdir(temporary)  # noqa: PTH102
-        paths = [
-            _write(os.path.join(temporary, name), data)  # noqa: PTH118
-            for name, data in files
-        ]
+        os.mkdir(temporary)
+        paths = [_write(os.path.join(temporary, name), data) for name, data in files]
         # A disk can sync many files at once: this takes an eighth of the time of
         # syncing one after the other.
         with ThreadPoolExecutor(_SYNCS_AT_ONCE) as pool:
             parts = (paths[at::_SYNCS_AT_ONCE] for at in range(_SYNCS_AT_ONCE))
             list(pool.map(_sync_all, parts))
         _sync_folder(temporary)
-        os.rename(temporary, target)  # noqa: PTH104 - over an empty folder, or none
+        os.rename(temporary, target)
     except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
         if isinstance(error, OSError):

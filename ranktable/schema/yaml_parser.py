@@ -244,7 +244,7 @@ def yaml_events(text: str) -> Iterator[YamlEvent]:
     Raises:
         NotYamlError: The text is not valid YAML from some place on.
     """
-    import yaml  # noqa: PLC0415 - imported where a YAML file is read
+    import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:

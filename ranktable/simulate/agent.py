@@ -160,11 +160,11 @@ def _import_torch() -> None:
     # Before all others, so it is called after them, when the script has ended.
     atexit.register(lambda: sys.modules.update(dict.fromkeys(kept)))  # type: ignore[arg-type]  # None: as Python does
 
-    import ranktable.simulate.backend.group  # noqa: F401, PLC0415 - ranks need it
-    from ranktable.simulate.device import kernels  # noqa: PLC0415
+    import ranktable.simulate.backend.group  # noqa: F401 - ranks need it
+    from ranktable.simulate.device import kernels
 
     finalizers: Any = weakref.finalize
-    for finalizer in finalizers._registry:  # noqa: SLF001 - torch's own, of its kernels
+    for finalizer in finalizers._registry:
         finalizer.atexit = False
     kernels.register()  # it writes to 40 MiB, which a rank would have of its own
 
@@ -188,7 +188,7 @@ def _leave_alone_at_exit(modules: dict[str, ModuleType]) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(modules))
     libc = ctypes.CDLL(None)
     if hasattr(libc, "on_exit"):  # of glibc; called in the opposite order
-        libc.on_exit(libc._exit, None)  # noqa: SLF001 - its name
+        libc.on_exit(libc._exit, None)
         libc["__cxa_atexit"](libc.fflush, None, None)
 
 
@@ -222,9 +222,9 @@ def _variables(job: RankJob) -> Iterator[dict[str, str]]:
 
 def _wait(ranks: dict[int, int], job: RankJob, folder: Path) -> int:
     """Wait until all ranks have ended, and return the exit status."""
-    from datetime import timedelta  # noqa: PLC0415 - not in a rank
+    from datetime import timedelta
 
-    from torch._C._distributed_c10d import TCPStore  # noqa: PLC0415
+    from torch._C._distributed_c10d import TCPStore
 
     # After the forks, because it has a thread. Ranks try until the store is there.
     store = TCPStore(
@@ -306,7 +306,7 @@ def _run_script(job: RankJob) -> None:
     try:
         if job.is_module:
             sys.path[0] = str(Path.cwd())
-            runpy._run_module_as_main(job.script)  # type: ignore[attr-defined]  # noqa: SLF001 - what -m does
+            runpy._run_module_as_main(job.script)  # type: ignore[attr-defined]
         else:
             main_module.__dict__.update(__file__=job.script, __builtins__=builtins)
             code = compile(Path(job.script).read_bytes(), job.script, "exec")

@@ -101,7 +101,7 @@ def _different_maps(assignments: Sequence[ChipAssignment]) -> Iterator[RunFindin
     odd = maps[0][1]
     yield RunFinding(
         severity="error",
-        rank=odd[0] if len(odd) == 1 and len(assignments) > 2 else None,  # noqa: PLR2004 - of two, either may be wrong
+        rank=odd[0] if len(odd) == 1 and len(assignments) > 2 else None,
         message=f"the chip maps differ: {said}",
     )
 

@@ -84,7 +84,7 @@ def printed(folder: Path, world_size: int) -> list[str]:
 def _table_file(plan: Simulation, folder: Path) -> str:
     """Return the absolute path of the table, which is written if it has no file."""
     if plan.table_file is not None:
-        return os.path.abspath(plan.table_file)  # noqa: PTH100 - links stay as they are
+        return os.path.abspath(plan.table_file)
     path = folder / _TABLE
     dump(plan.table, path)
     return str(path)

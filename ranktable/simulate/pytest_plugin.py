@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def _simulated_run() -> Iterator[Path]:
     """The folder of the run in which this process is the only rank."""
-    from ranktable.simulate.processes import run_folder  # noqa: PLC0415 - only if used
+    from ranktable.simulate.processes import run_folder
 
     with run_folder() as folder:
         yield folder
@@ -32,12 +32,12 @@ def simulated_chips(_simulated_run: Path) -> Iterator[SimulatedChips]:
 
     In the test ``import torch_tpu`` works, and this process is rank 0 of 1 on chip 0.
     """
-    from ranktable.simulate.in_process import simulated_rank  # noqa: PLC0415
-    from ranktable.simulate.requirements import (  # noqa: PLC0415
+    from ranktable.simulate.in_process import simulated_rank
+    from ranktable.simulate.requirements import (
         refuse_missing_torch,
         refuse_real_package,
     )
-    from ranktable.simulate.simulated_chips import SimulatedChips  # noqa: PLC0415 - only if used
+    from ranktable.simulate.simulated_chips import SimulatedChips
 
     refuse_real_package("sophgo", is_forced=False)
     refuse_missing_torch()

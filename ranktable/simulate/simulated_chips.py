@@ -36,7 +36,7 @@ class SimulatedChips:
         """Start without findings."""
         self.findings: tuple[RunFinding, ...] = ()
 
-    def spawn(  # noqa: PLR0913 - the options of the command
+    def spawn(
         self,
         target: Target,
         *args: object,

@@ -107,7 +107,7 @@ class Simulation:
     record_file: str | None = None
 
 
-def make_run(  # noqa: PLR0913 - what a run consists of
+def make_run(
     table: RankTable,
     *,
     vendor: Vendor = "sophgo",

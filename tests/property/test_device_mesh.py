@@ -44,7 +44,7 @@ class FakeBackend:
         return None
 
     def select_device(self, _placement: Placement) -> torch.device:
-        import torch  # noqa: PLC0415 - torch is an extra
+        import torch
 
         return torch.device("cpu")
 
@@ -57,8 +57,8 @@ def made_mesh(
     layout: ParallelLayout, rank: int
 ) -> Iterator[tuple[DeviceMesh, list[list[int]]]]:
     """Give our mesh and torch's process group, and the calls that made its groups."""
-    import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
-    from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: PLC0415
+    import torch.distributed as dist
+    from torch.testing._internal.distributed.fake_pg import FakeStore
 
     world = layout.world_size
     dist.init_process_group("fake", rank=rank, world_size=world, store=FakeStore())
@@ -74,7 +74,7 @@ def made_mesh(
     calls: list[list[int]] = []
     new_group = dist.new_group
 
-    def counted(ranks: list[int], **options: Any) -> object:  # noqa: ANN401 - torch's
+    def counted(ranks: list[int], **options: Any) -> object:
         calls.append(list(ranks))
         return new_group(ranks, **options)
 
@@ -92,9 +92,9 @@ def made_mesh(
 @contextmanager
 def device_mesh(shape: dict[str, int], rank: int, world: int) -> Iterator[DeviceMesh]:
     """Give the mesh of these axes, the slowest first, as one rank sees it."""
-    import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
-    from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415
-    from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: PLC0415
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.testing._internal.distributed.fake_pg import FakeStore
 
     dist.init_process_group("fake", rank=rank, world_size=world, store=FakeStore())
     try:
@@ -121,7 +121,7 @@ def layouts(draw: st.DrawFn) -> ParallelLayout:
 def test_groups_and_coordinates_are_those_of_the_device_mesh(
     layout: ParallelLayout, data: st.DataObject
 ) -> None:
-    import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+    import torch.distributed as dist
 
     rank = data.draw(st.integers(0, layout.world_size - 1))
     shape = {axis: layout.mesh_shape[axis] for axis in layout.mesh_shape}
@@ -142,7 +142,7 @@ def test_groups_and_coordinates_are_those_of_the_device_mesh(
 def test_groups_along_several_axes_are_those_of_a_flattened_mesh(
     layout: ParallelLayout, data: st.DataObject
 ) -> None:
-    import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+    import torch.distributed as dist
 
     rank = data.draw(st.integers(0, layout.world_size - 1))
     shape = layout.mesh_shape
@@ -151,7 +151,7 @@ def test_groups_along_several_axes_are_those_of_a_flattened_mesh(
     )
     in_order = tuple(axis for axis in shape if axis in chosen)
     with device_mesh(shape, rank, layout.world_size) as mesh:
-        flat = mesh[in_order]._flatten("together")  # noqa: SLF001 - torch has no other
+        flat = mesh[in_order]._flatten("together")
         group = dist.get_process_group_ranks(flat.get_group())
 
         assert layout.along("-".join(chosen)).of(rank) == group
@@ -162,8 +162,8 @@ def test_groups_along_several_axes_are_those_of_a_flattened_mesh(
 def test_mesh_that_is_made_is_that_of_torch(
     layout: ParallelLayout, data: st.DataObject
 ) -> None:
-    import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
-    from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
 
     rank, other = (data.draw(st.integers(0, layout.world_size - 1)) for _ in "ab")
     names = tuple(layout.mesh_shape)

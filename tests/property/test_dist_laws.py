@@ -130,7 +130,7 @@ def exact(values: list[Any], dtype: str, op: str) -> object:
     return "nan" if math.isnan(rounded) else rounded
 
 
-def reduce_all_ways(  # noqa: PLR0913, PLR0917 - what is drawn
+def reduce_all_ways(
     ranks: list[int],
     values: list[list[Any]],
     dtype: str,
@@ -211,7 +211,7 @@ def of_bits(seed: int, dtype: str, shape: tuple[int, ...]) -> torch.Tensor:
     return drawn.view(kind).view(shape)
 
 
-def move_all_ways(  # noqa: PLR0913, PLR0917 - what is drawn
+def move_all_ways(
     ranks: list[int],
     seed: int,
     dtype: str,

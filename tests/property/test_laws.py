@@ -90,9 +90,7 @@ class OneByOne(DocumentReader):
         return False
 
 
-_values = (
-    st.integers(-1, 9) | st.integers(-1, 9).map(str) | st.just(True) | json_values  # noqa: FBT003
-)
+_values = st.integers(-1, 9) | st.integers(-1, 9).map(str) | st.just(True) | json_values
 _devices = st.lists(
     st.fixed_dictionaries(
         {"device_id": _values, "rank": _values}, optional={"world_rank": _values}

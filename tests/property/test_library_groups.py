@@ -137,7 +137,7 @@ def test_megatron_makes_these_groups_and_no_others(
 
 @given(few, few, few, few, st.integers(1, 3), st.data())
 @law(200)
-def test_vllm_lists_its_groups_so(  # noqa: PLR0913, PLR0917 - its sizes
+def test_vllm_lists_its_groups_so(
     tp: int, cp: int, pp: int, dp: int, external: int, data: st.DataObject
 ) -> None:
     shape = (external, dp, pp, cp, tp)
@@ -168,7 +168,7 @@ def test_vllm_lists_its_groups_so(  # noqa: PLR0913, PLR0917 - its sizes
 
 @given(few, few, few, few, st.integers(1, 3), st.data())
 @law(200)
-def test_torchtitan_lists_its_groups_so(  # noqa: PLR0913, PLR0917 - its sizes
+def test_torchtitan_lists_its_groups_so(
     tp: int, cp: int, pp: int, shard: int, copies: int, data: st.DataObject
 ) -> None:
     stage = tp * cp * shard
@@ -193,7 +193,7 @@ def test_deepspeed_lists_its_experts_so(
     pp: int,
     ep: int,
     edp: int,
-    data_first: bool,  # noqa: FBT001 - drawn
+    data_first: bool,
 ) -> None:
     order = "tp-cp-dp-ep-pp" if data_first else "tp-cp-ep-dp-pp"
     layout = ParallelLayout(

@@ -37,7 +37,7 @@ class Branches(torch.nn.Module):
 
     def forward(self, batch: torch.Tensor) -> torch.Tensor:
         hidden = self.first(batch)
-        torch._dynamo.graph_break()  # noqa: SLF001 - its only name
+        torch._dynamo.graph_break()
         output: torch.Tensor = self.last(torch.relu(hidden))
         return output
 

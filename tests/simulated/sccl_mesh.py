@@ -15,7 +15,7 @@ calls: list[tuple[list[int], list[int]]] = []
 new_group = dist.new_group
 
 
-def noted(ranks: list[int], **options: Any) -> object:  # noqa: ANN401 - as torch has it
+def noted(ranks: list[int], **options: Any) -> object:
     calls.append((list(ranks), list(options["pg_options"].chip_map)))
     return new_group(ranks, **options)
 

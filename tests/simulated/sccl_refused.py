@@ -59,7 +59,7 @@ tell("jit", import_module("torch_tpu.jit").compile)
 tell("host", lambda: dist.init_process_group("scclHost"))
 tell("unserved", unserved)
 dist.init_process_group("sccl")
-with tpu.amp.autocast(False):  # noqa: FBT003 - the vendor's order
+with tpu.amp.autocast(False):
     told["autocast"] = str(tpu.is_autocast_enabled())
 amp = import_module("torch_tpu.tpu.amp.grad_scaler")
 scaler = type("OwnScaler", (amp.GradScaler,), {})(256.0)

@@ -42,7 +42,7 @@ group = dist.group.WORLD
 assert group is not None
 tell(
     "functional",
-    lambda: torch.ops._c10d_functional.all_gather_into_tensor(  # noqa: SLF001 - as torch does
+    lambda: torch.ops._c10d_functional.all_gather_into_tensor(
         torch.ones(1, device=device), 3, group.group_name
     ),
 )

@@ -102,11 +102,11 @@ def check_hooks_see_device_tensors() -> None:
 def check_functions_of_ones_own() -> None:
     class Double(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: object, value: torch.Tensor) -> torch.Tensor:  # noqa: ARG004
+        def forward(ctx: object, value: torch.Tensor) -> torch.Tensor:
             return value * 2
 
         @staticmethod
-        def backward(ctx: object, grad: torch.Tensor) -> torch.Tensor:  # noqa: ARG004
+        def backward(ctx: object, grad: torch.Tensor) -> torch.Tensor:
             return grad * 2
 
     weight = leaf()

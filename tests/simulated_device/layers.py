@@ -85,7 +85,7 @@ class Applied(nn.Module):
         super().__init__()
         self.function = function
 
-    def forward(self, *inputs: torch.Tensor) -> Any:  # noqa: ANN401 - torch's own
+    def forward(self, *inputs: torch.Tensor) -> Any:
         return self.function(*inputs)
 
 
@@ -115,7 +115,7 @@ def result(module: nn.Module, inputs: Sequence[torch.Tensor]) -> list[Any]:
     ]
 
 
-def same(one: Any, other: Any) -> bool:  # noqa: ANN401 - what result returns
+def same(one: Any, other: Any) -> bool:
     if one is None or other is None:
         return one is other
     return torch.allclose(one, other, rtol=1e-4, atol=1e-5)
@@ -205,7 +205,7 @@ def check_a_tensor_that_is_given_twice_has_one_gradient() -> None:
             super().__init__()
             self.network = nn.LSTM(SIZE, SIZE)
 
-        def forward(self, state: torch.Tensor) -> Any:  # noqa: ANN401 - as above
+        def forward(self, state: torch.Tensor) -> Any:
             return self.network(torch.ones_like(state), (state, state))
 
     attention = functional.scaled_dot_product_attention

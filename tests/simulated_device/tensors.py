@@ -186,7 +186,7 @@ def check_tensors_that_are_not_dense_are_refused() -> None:
         (lambda: torch.eye(2).to_sparse().to("tpu").sum(), "sparse_coo"),
         (lambda: torch.eye(2).to_sparse_csr().to("tpu").sum(), "sparse_csr"),
         (lambda: torch.quantize_per_tensor(there, 1.0, 0, torch.qint8), "quantised"),
-        (lambda: torch._nested_tensor_from_mask(there[None], there[:1] > 0), "nested"),  # noqa: SLF001 - what TransformerEncoder calls
+        (lambda: torch._nested_tensor_from_mask(there[None], there[:1] > 0), "nested"),
     ):
         with pytest.raises(RuntimeError, match=f"dense tensors only, .* is {kind};"):
             make()

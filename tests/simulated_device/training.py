@@ -31,7 +31,7 @@ class Recurrent(nn.Module):
         super().__init__()
         self.network, self.head = network, nn.Linear(width, 1)
 
-    def forward(self, batch: Any) -> Any:  # noqa: ANN401 - torch's own signature
+    def forward(self, batch: Any) -> Any:
         output = self.network(batch)
         output = output[0] if isinstance(output, tuple) else output
         return self.head(output)
@@ -42,7 +42,7 @@ def train(
 ) -> tuple[list[float], list[torch.Tensor]]:
     """Return the losses, and the parameters in the end, on the CPU."""
 
-    def closure() -> Any:  # noqa: ANN401 - a tensor, for an optimiser that has no types
+    def closure() -> Any:
         optimiser.zero_grad()
         loss = model(batch).square().mean()
         loss.backward()
@@ -62,7 +62,7 @@ def same_steps(
     batch: torch.Tensor,
     # Not Adam: it makes steps of rounding errors where a gradient is 0.
     kind: Callable[..., Optimizer] = SGD,
-    **options: Any,  # noqa: ANN401 - of the optimiser
+    **options: Any,
 ) -> None:
     there = copy.deepcopy(model).to("tpu")
     assert {p.device.type for p in there.parameters()} == {"tpu"}
@@ -134,10 +134,10 @@ def check_the_convolution_of_traced_scripts() -> None:
             super().__init__()
             self.layer = nn.Conv2d(2, 3, 3)
 
-        def forward(self, batch: torch.Tensor) -> Any:  # noqa: ANN401 - as above
+        def forward(self, batch: torch.Tensor) -> Any:
             layer, flags = self.layer, (False, False, True, True)
             sizes = ([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
-            return torch._convolution(batch, layer.weight, layer.bias, *sizes, *flags)  # noqa: SLF001 - an operator
+            return torch._convolution(batch, layer.weight, layer.bias, *sizes, *flags)
 
     same_steps(Traced(), torch.randn(2, 2, 6, 6))
 
@@ -157,7 +157,7 @@ def check_a_recurrent_network_over_packed_sequences() -> None:
             super().__init__()
             self.network = nn.LSTM(3, 4, batch_first=True)
 
-        def forward(self, batch: torch.Tensor) -> Any:  # noqa: ANN401 - as above
+        def forward(self, batch: torch.Tensor) -> Any:
             packed = nn.utils.rnn.pack_padded_sequence(
                 batch, torch.tensor([5, 2, 3]), batch_first=True, enforce_sorted=False
             )
@@ -237,5 +237,5 @@ def check_memory_does_not_grow() -> None:
 
 
 def resident_mib() -> float:
-    with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
+    with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * 4096 / 2**20

@@ -33,7 +33,7 @@ def check_a_view_shares_its_storage_and_knows_its_base() -> None:
 
     storage = whole.untyped_storage().data_ptr()
     assert {view.untyped_storage().data_ptr() for view in views} == {storage}
-    bases = [view._base for view in views if view._is_view()]  # noqa: SLF001 - no public names
+    bases = [view._base for view in views if view._is_view()]
     assert len(bases) == len(views) - 2  # all but detach and the change of type
     assert all(base is whole for base in bases)
 

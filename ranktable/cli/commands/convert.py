@@ -199,7 +199,7 @@ def convert(
     force: ReplaceFileOption = False,
     chosen: HostOptions,
     writer: WriterArguments,
-    format: Annotated[  # noqa: A002 - the name of the option
+    format: Annotated[
         FindingsFormat,
         typer.Option(help="Form of the findings, on standard error."),
     ] = FindingsFormat.FULL,

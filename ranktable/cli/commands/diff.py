@@ -49,7 +49,7 @@ def diff(
     ] = None,
     server_group: GroupName = None,
     site: SiteOptions,
-    format: OutputFormatOption = OutputFormat.TEXT,  # noqa: A002 - the name of the option
+    format: OutputFormatOption = OutputFormat.TEXT,
     color: ColorOption = Color.AUTO,
 ) -> None:
     """Show the differences between two tables: nodes, ranks, roles, groups and bytes.

@@ -37,7 +37,7 @@ def digest(
             show_default="what the table says",
         ),
     ] = None,
-    format: OutputFormatOption = OutputFormat.TEXT,  # noqa: A002 - the name of the option
+    format: OutputFormatOption = OutputFormat.TEXT,
 ) -> None:
     """Print the SHA-256 of the content of a table, whatever its formatting.
 

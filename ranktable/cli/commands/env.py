@@ -42,7 +42,7 @@ def env(
             help="Show every variable that was read, and whether it was used.",
         ),
     ] = False,
-    format: OutputFormatOption = OutputFormat.TEXT,  # noqa: A002 - the name of the option
+    format: OutputFormatOption = OutputFormat.TEXT,
     color: ColorOption = Color.AUTO,
 ) -> None:
     """Show rank, size, node and master address, and which variable gave each.

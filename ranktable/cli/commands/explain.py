@@ -71,7 +71,7 @@ def explain(
     uneven: Annotated[
         bool, flag("The ranks have parts of different sizes.", "--uneven")
     ] = False,
-    format: OutputFormatOption = OutputFormat.TEXT,  # noqa: A002 - the name of the option
+    format: OutputFormatOption = OutputFormat.TEXT,
     color: ColorOption = Color.AUTO,
 ) -> None:
     """Explain a diagnostic: why it matters, what vendors' libraries do, how to fix it.

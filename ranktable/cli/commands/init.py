@@ -45,7 +45,7 @@ def init(
         ),
     ] = None,
     force: ReplaceFilesOption = False,
-    format: Annotated[  # noqa: A002 - the name of the option
+    format: Annotated[
         OutputFormat | None, typer.Option(help="Form of the list.")
     ] = None,
 ) -> None:

@@ -97,7 +97,7 @@ def merge(
             "--strict",
         ),
     ] = False,
-    format: FindingsFormatOption = None,  # noqa: A002 - the name of the option
+    format: FindingsFormatOption = None,
     max_errors: Annotated[
         int, number("N", "Findings of each code to show; 0 for all.", min=0)
     ] = DEFAULT_MAX_ERRORS,

@@ -80,7 +80,7 @@ def mesh(
         str | None, valued("TOPOLOGY", f"With --suggest. {TOPOLOGY_HELP}")
     ] = None,
     server_group: GroupName = None,
-    format: OutputFormatOption = OutputFormat.TEXT,  # noqa: A002 - the name of the option
+    format: OutputFormatOption = OutputFormat.TEXT,
     color: ColorOption = Color.AUTO,
 ) -> None:
     """Show the parallel groups of a job: their ranks, coordinates, nodes and chips.

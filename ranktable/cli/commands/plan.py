@@ -320,7 +320,7 @@ def plan(
     outputs: PlacementOutputs,
     force: ReplaceFilesOption = False,
     server_group: GroupName = None,
-    format: OutputFormatOption = OutputFormat.TEXT,  # noqa: A002 - the name of the option
+    format: OutputFormatOption = OutputFormat.TEXT,
     color: ColorOption = Color.AUTO,
 ) -> None:
     """Compare the traffic between nodes and racks with a lower bound.

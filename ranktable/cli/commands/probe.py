@@ -21,7 +21,7 @@ NO_CHIPS = 1
 
 
 def probe(
-    format: Annotated[  # noqa: A002 - the name of the option
+    format: Annotated[
         OutputFormat,
         typer.Option(help="One line of JSON for merge, or text for people."),
     ] = OutputFormat.JSON,

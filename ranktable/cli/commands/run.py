@@ -165,7 +165,7 @@ def _start(arguments: list[str], file: str) -> None:
         raise CommandError("torch is not installed; pip install torch")
     given = [name for name in os.environ if name.startswith(_OURS)]
     environ = {name: os.environ[name] for name in os.environ if name not in given}
-    environ[VARIABLE] = os.path.abspath(file)  # noqa: PTH100
+    environ[VARIABLE] = os.path.abspath(file)
     command = [sys.executable, "-m", "ranktable.runtime.torchrun_process", *arguments]
     sys.stdout.flush()
     # A start of Python that is interrupted prints a traceback.

@@ -34,7 +34,7 @@ def show(
     file: FileArgument = None,
     rank: Annotated[int | None, valued("R", "Show only this rank.")] = None,
     node: Annotated[int | None, valued("N", "Show every device of this node.")] = None,
-    format: OutputFormatOption = OutputFormat.TEXT,  # noqa: A002 - the name of the option
+    format: OutputFormatOption = OutputFormat.TEXT,
     color: ColorOption = Color.AUTO,
 ) -> None:
     """Show which chip each rank has.

@@ -115,7 +115,7 @@ def _say_alternative(
     ]
     if not nodes:
         return
-    more = f", and {len(nodes) - 2} more such commands" if len(nodes) > 2 else ""  # noqa: PLR2004 - those shown
+    more = f", and {len(nodes) - 2} more such commands" if len(nodes) > 2 else ""
     chips = sum(len(node.devices) for node in nodes)
     sys.stderr.write(
         f"note: {counted(chips, 'chip')} on other nodes would keep dp {layout.dp}: "

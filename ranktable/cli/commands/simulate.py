@@ -68,7 +68,7 @@ def simulate(
     force: Annotated[
         bool, flag("Run even if the vendor's real package is installed.", "--force")
     ] = False,
-    format: Annotated[  # noqa: A002 - the name of the option
+    format: Annotated[
         OutputFormat, typer.Option(help="Form of the output of the all_reduce.")
     ] = OutputFormat.TEXT,
     color: ColorOption = Color.AUTO,

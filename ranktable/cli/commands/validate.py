@@ -215,7 +215,7 @@ def validate(
     files: Annotated[
         list[str] | None, typer.Argument(metavar="FILE", help=FILES_HELP)
     ] = None,
-    format: Annotated[  # noqa: A002 - the name of the option
+    format: Annotated[
         FindingsFormat | None,
         typer.Option(
             "--format",
@@ -311,7 +311,7 @@ def _codes(option: str | None) -> tuple[str, ...]:
 
 def _statistics(reports: Sequence[Report]) -> Iterator[str]:
     """Yield how often each code was found, the most frequent code first."""
-    from ranktable.report.catalogue import RULES  # noqa: PLC0415 - all of them
+    from ranktable.report.catalogue import RULES
 
     summaries = {rule.code: rule.summary for rule in RULES}
     totals: Counter[str] = Counter()
@@ -371,7 +371,7 @@ def _with_environment(report: Report) -> Report:
 def _show_readers(
     reports: list[Report], form: FindingsFormat | None, color: Color
 ) -> None:
-    from ranktable.report.readers_renderers import (  # noqa: PLC0415 - rare
+    from ranktable.report.readers_renderers import (
         readers_data,
         render_readers,
     )
@@ -409,7 +409,7 @@ def _show_diff(report: Report, options: Options, color: Color) -> None:
     if text is None or report.data is None:
         sys.stderr.write(f"{printable(report.file)}: nothing to repair safely\n")
         return
-    import difflib  # noqa: PLC0415 - only for --diff
+    import difflib
 
     look = style(color)
     kinds = {"-": "removed", "+": "added", "@": "place"}

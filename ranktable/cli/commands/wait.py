@@ -44,7 +44,7 @@ def wait(
     interval: Annotated[
         float, valued("S", "Seconds between two readings.")
     ] = INTERVAL_S,
-    format: FindingsFormatOption = None,  # noqa: A002 - the name of the option
+    format: FindingsFormatOption = None,
     max_size: MaxSizeOption = 256,
     color: ColorOption = Color.AUTO,
 ) -> None:
@@ -112,7 +112,7 @@ class _Sayer:
 
 def _say_sound(outcome: WaitResult) -> None:
     table = outcome.report.table
-    assert table is not None  # noqa: S101 - it was found sound
+    assert table is not None
     nodes = counted(len(table.nodes), "node")
     ranks = counted(table.world_size, "rank")
     sys.stderr.write(f"{printable(outcome.report.file)}: sound, {nodes}, {ranks}\n")

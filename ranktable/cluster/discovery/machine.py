@@ -45,7 +45,7 @@ def run_command(
     Raises:
         NotDetectedError: It cannot be started, fails, does not end or prints too much.
     """
-    name = os.path.basename(arguments[0])  # noqa: PTH119 - any name, no Path needed
+    name = os.path.basename(arguments[0])
     try:
         process = subprocess.Popen(  # noqa: S603 - fixed arguments, no shell
             arguments,
@@ -74,7 +74,7 @@ def _read(
     out, err = bytearray(), bytearray()
     with selectors.DefaultSelector() as selector:
         for stream, found in ((process.stdout, out), (process.stderr, err)):
-            assert stream is not None  # noqa: S101 - both are pipes
+            assert stream is not None
             selector.register(stream, selectors.EVENT_READ, found)
         while selector.get_map() and time.monotonic() < end:
             ready = selector.select(_LINGER_S)
@@ -148,7 +148,7 @@ class Machine:
 
     def path(self, path: str) -> str:
         """Return the real path of a path of the node."""
-        return os.path.join(self.root, path.lstrip("/"))  # noqa: PTH118 - any name
+        return os.path.join(self.root, path.lstrip("/"))
 
     def host(self) -> str:
         """Return the host name, for another root that in its /etc/hostname."""
@@ -161,12 +161,12 @@ class Machine:
 
     def exists(self, path: str) -> bool:
         """Whether the node has a file, a folder or a device at this path."""
-        return os.path.exists(self.path(path))  # noqa: PTH110 - any name
+        return os.path.exists(self.path(path))
 
     def names(self, folder: str) -> list[str]:
         """Return the names in a folder, sorted; none if there is no such folder."""
         try:
-            return sorted(os.listdir(self.path(folder)))  # noqa: PTH208 - any name
+            return sorted(os.listdir(self.path(folder)))
         except OSError:
             return []
 
@@ -233,7 +233,7 @@ class Machine:
         if self.is_this_one:
             places = [*self.env.get("PATH", "").split(":"), *places]
         for place in filter(None, places):
-            path = os.path.join(place, program)  # noqa: PTH118 - any name
-            if os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113
+            path = os.path.join(place, program)
+            if os.path.isfile(path) and os.access(path, os.X_OK):
                 return path
         return None

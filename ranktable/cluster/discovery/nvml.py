@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 
-def rows(nvml: Any) -> list[str]:  # noqa: ANN401 - the library has no types
+def rows(nvml: Any) -> list[str]:
     """Return one CSV row for every GPU: index, UUID, PCI address, serial, name."""
     found: list[str] = []
     nvml.nvmlInit()
@@ -22,7 +22,7 @@ def rows(nvml: Any) -> list[str]:  # noqa: ANN401 - the library has no types
     return found
 
 
-def _line(nvml: Any, index: int) -> str:  # noqa: ANN401
+def _line(nvml: Any, index: int) -> str:
     """Return the row of a GPU, or the driver's error message."""
     try:
         return _row(nvml, index)
@@ -30,7 +30,7 @@ def _line(nvml: Any, index: int) -> str:  # noqa: ANN401
         return f"GPU {index}: {error}"
 
 
-def _row(nvml: Any, index: int) -> str:  # noqa: ANN401
+def _row(nvml: Any, index: int) -> str:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     try:
         serial = _text(nvml.nvmlDeviceGetSerial(handle))

@@ -107,7 +107,7 @@ def read(source: SourceText) -> Hostfile | None:
 
 
 def _check_keys(fields: Fields) -> None:
-    assert isinstance(fields.data, dict)  # noqa: S101 - as documents_in returns it
+    assert isinstance(fields.data, dict)
     for key in fields.data:
         if key not in KEYS:
             close = get_close_matches(key, KEYS, 1)

@@ -375,7 +375,7 @@ def script_words(script: str | None) -> list[str]:
 
 def _shown(numbers: tuple[int, ...]) -> str:
     first = ",".join(map(str, numbers[:4]))
-    return first + (",..." if len(numbers) > 4 else "")  # noqa: PLR2004 - shown above
+    return first + (",..." if len(numbers) > 4 else "")
 
 
 @dataclass(slots=True)
@@ -565,5 +565,5 @@ class RankAssignment:
 
 
 def _first_rank(host: Host) -> int:
-    assert host.ranks is not None  # noqa: S101 - a host is here for its ranks
+    assert host.ranks is not None
     return host.ranks[0]

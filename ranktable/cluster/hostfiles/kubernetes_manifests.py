@@ -134,12 +134,12 @@ def documents_in(source: SourceText) -> list[Fields]:
 
 def dump_yaml(*documents: object) -> str:
     """Return documents as YAML, with the keys in the given order."""
-    import yaml  # noqa: PLC0415 - imported where a YAML file is written
+    import yaml
 
     class Dumper(yaml.SafeDumper):
         """Writes repeated values in full, because aliases are hard to read and edit."""
 
-        def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - of none
+        def ignore_aliases(self, data: object) -> bool:
             return True
 
     text: str = yaml.dump_all(
@@ -225,7 +225,7 @@ class NewJob:
         return made
 
 
-def manifest_format(  # noqa: PLR0913 - the parts of a format, by name
+def manifest_format(
     *,
     name: str,
     title: str,

@@ -112,7 +112,7 @@ def detect_formats(data: bytes | str) -> list[LauncherFormat]:
     """Return the format of a file; several if it is ambiguous, or none."""
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
     formats = formats_like(text.removeprefix("\ufeff"))
-    if len(formats) < 2:  # noqa: PLR2004 - no choice
+    if len(formats) < 2:
         return formats
     found = [read_hostfile(data, format_).hostfile for format_ in formats]
     read = [
@@ -170,7 +170,7 @@ class HostfileReading:
 
 def read_hostfile(
     data: bytes | str,
-    format: LauncherFormat | str | None = None,  # noqa: A002 - what callers write
+    format: LauncherFormat | str | None = None,
     *,
     file: str = "<string>",
     limit: int | None = DEFAULT_LIMIT,

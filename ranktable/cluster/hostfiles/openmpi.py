@@ -65,7 +65,7 @@ def read_lines(source: SourceText) -> Iterator[list[Token]]:
     at, end = 0, len(text)
     while at < end:
         match = _TOKEN.match(text, at)
-        assert match is not None  # noqa: S101 - the last alternative is any character
+        assert match is not None
         kind = match.lastgroup
         if kind == "word":
             words.append(Token(match[0], at, match.end()))
@@ -120,7 +120,7 @@ def host_word(source: SourceText, word: Token) -> Token | None:
     """Return the host of ``[user@]host``, None after reporting an error."""
     users = list(word.parts("@"))
     host = users[-1]
-    if len(users) > 2 or not users[0].text:  # noqa: PLR2004 - user@host
+    if len(users) > 2 or not users[0].text:
         source.report(
             rules.BAD_HOST, word, f"{quoted(word.text)} is not a host or user@host"
         )
@@ -291,7 +291,7 @@ class _HostfileReader:
     def rank(self, words: list[Token]) -> None:
         """Add a slot to the host of ``rank N=HOST slot=LIST``."""
         shape = [word.text for word in words[2:6]]
-        if len(shape) < 2 or shape[0] != EQUALS:  # noqa: PLR2004 - = and a host
+        if len(shape) < 2 or shape[0] != EQUALS:
             self.source.report(
                 rules.BAD_LINE,
                 words[1],

@@ -277,7 +277,7 @@ def _master(source: SourceText, options: dict[str, Token]) -> Token | None:
 TITLE = "torchrun"
 
 
-def agent_arguments(  # noqa: PLR0913 - every one is an option of its own
+def agent_arguments(
     *,
     node_rank: int | str,
     num_nodes: int,

@@ -250,7 +250,7 @@ def _check_gaps(owners: Owners, findings: FileFindings) -> None:
 
 
 def _rank_at(node: FileNode, index: int, label: str | None = None) -> FileSpan:
-    assert node.source is not None  # noqa: S101 - the ranks of probes are made here
+    assert node.source is not None
     return node.file, node.source.rank_span(node.places[index], label)
 
 

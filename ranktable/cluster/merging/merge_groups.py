@@ -199,7 +199,7 @@ def _begins_anew(nodes: Sequence[FileNode]) -> bool:
 
 
 def _server(node: FileNode) -> dict[str, Any]:
-    assert node.source is not None  # noqa: S101 - a node of a table
+    assert node.source is not None
     read: Any = node.source.document.get(*node.source.node_path(node.index))
     return server_with_ranks(read, node.node)
 
@@ -218,7 +218,7 @@ def _is_sound(
             return 0, None
         node = groups[path[1]].nodes[path[3]]
         file, server = node.at()
-        assert server is not None  # noqa: S101 - a node of a table
+        assert server is not None
         return file, replace(span, path=(*server.path, *path[4:]))
 
     return judged(FORMAT, document, origin, options, findings)

@@ -184,7 +184,7 @@ def _with_group_names(table: RankTable) -> RankTable:
 
 
 def _columns(report: Report) -> Columns:
-    assert report.columns is not None  # noqa: S101 - the file has no other error
+    assert report.columns is not None
     return report.columns
 
 

@@ -106,7 +106,7 @@ class FileNode:
         The index of a device is that in the node, which may be another one in the file.
         """
         if self.source is None:
-            assert self.line is not None  # noqa: S101 - a probe's
+            assert self.line is not None
             return self.file, replace(self.line(), label=label)
         path = self.source.node_path(self.index)
         if len(steps) > 1 and steps[0] == self.source.format.devices_key:

@@ -181,8 +181,8 @@ class _SpecReader:
         if name is None:
             return None
         if all(topology.name != name for topology in BUILT_IN):
-            folder = os.path.dirname(self.file)  # noqa: PTH120 - any name
-            name = os.path.join(folder, name)  # noqa: PTH118
+            folder = os.path.dirname(self.file)
+            name = os.path.join(folder, name)
         try:
             return name, find_topology(name)
         except RankTableError as error:

@@ -50,7 +50,7 @@ class SpecDocument:
     values: dict[str, Any] = field(default_factory=dict)
     wrong: set[tuple[Path, bool]] = field(default_factory=set)
 
-    def report(  # noqa: PLR0913 - every one is an option of its own
+    def report(
         self,
         rule: Rule,
         path: Path,
@@ -148,7 +148,7 @@ def _report(
     """Report one error of the schema."""
     value: Any = error.instance
     schema = error.schema
-    assert isinstance(schema, dict)  # noqa: S101 - no schema of ours is true or false
+    assert isinstance(schema, dict)
     name, hint = dotted(path), None
     if error.validator in ("minimum", "maximum"):
         rule = rules.BAD_NUMBER

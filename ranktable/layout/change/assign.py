@@ -108,7 +108,7 @@ class _Assignment:
         def order(index: int) -> tuple[bool, int, int]:
             """Sort chips that are needed elsewhere last, whole copies first."""
             chip = self.chips[index]
-            assert chip.rank is not None  # noqa: S101 - new chips have no role
+            assert chip.rank is not None
             return chip.rank in wanted, -self.size[chip.copy], chip.rank
 
         best = {role: sorted(self.free.get(role, ()), key=order) for role in self.free}

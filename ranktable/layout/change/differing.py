@@ -115,7 +115,7 @@ class Difference:
         return self.after.world_size - len(self.chips_in) - moved
 
 
-def difference(  # noqa: PLR0913 - each is a part of the question
+def difference(
     before: RankTable,
     after: RankTable,
     layouts: tuple[ParallelLayout, ParallelLayout] | None = None,

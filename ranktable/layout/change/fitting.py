@@ -160,7 +160,7 @@ def _nearest_sizes(
     return near
 
 
-def _nearest_ranks(  # noqa: PLR0913, PLR0917 - each is a part of the question
+def _nearest_ranks(
     layout: ParallelLayout,
     now: dict[str, int],
     available: int,

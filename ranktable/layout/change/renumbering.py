@@ -48,7 +48,7 @@ class Policy(str, Enum):
     STABLE = "stable"
 
 
-def renumber(  # noqa: PLR0913 - each is a part of the question
+def renumber(
     table: RankTable,
     policy: Policy,
     *,
@@ -63,7 +63,7 @@ def renumber(  # noqa: PLR0913 - each is a part of the question
     )[0]
 
 
-def renumbered(  # noqa: PLR0913 - each is a part of the question
+def renumbered(
     table: RankTable,
     policy: Policy,
     *,

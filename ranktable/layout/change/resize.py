@@ -55,7 +55,7 @@ class Resized:
     is_optimal: bool = field(default=False, compare=False)
 
 
-def shrink(  # noqa: PLR0913 - each is a part of the question
+def shrink(
     table: RankTable,
     layout: ParallelLayout,
     drop: Collection[int],
@@ -96,7 +96,7 @@ def shrink(  # noqa: PLR0913 - each is a part of the question
     return _resized(table, (layout, fitting), left, spares, kept, site or Site())
 
 
-def grow(  # noqa: PLR0913 - each is a part of the question
+def grow(
     table: RankTable,
     layout: ParallelLayout,
     nodes: Sequence[Node],
@@ -166,7 +166,7 @@ def _refuse_other(table: RankTable, layout: ParallelLayout) -> None:
         )
 
 
-def _resized(  # noqa: PLR0913, PLR0917 - each is a part of the question
+def _resized(
     table: RankTable,
     layouts: tuple[ParallelLayout, ParallelLayout],
     left: Sequence[Sequence[Device]],
@@ -182,7 +182,7 @@ def _resized(  # noqa: PLR0913, PLR0917 - each is a part of the question
     return Resized(table=found, layout=layouts[1], is_optimal=is_optimal)
 
 
-def rearranged(  # noqa: PLR0913 - each is a part of the question
+def rearranged(
     table: RankTable,
     left: Sequence[Sequence[Device]],
     more: Sequence[Node],

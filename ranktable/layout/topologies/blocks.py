@@ -31,7 +31,7 @@ def block_hierarchy(
     """
     for before, size in pairwise(sizes):
         times = size // before if before else 0
-        if size % max(before, 1) or times < 2 or times & (times - 1):  # noqa: PLR2004
+        if size % max(before, 1) or times < 2 or times & (times - 1):
             tree.source.report(
                 rules.COUNTS_DISAGREE,
                 place,

@@ -73,7 +73,7 @@ def _kind(fields: Fields, at: int) -> str | None:
         return None
     if found[0] == "flat":
         why = "it is true or absent"
-        fields.fixed(True, at, "flat", why=why)  # noqa: FBT003 - the value of a field
+        fields.fixed(True, at, "flat", why=why)
     return found[0]
 
 

@@ -230,7 +230,7 @@ class Backend:
             return reason
         if self.package and importlib.util.find_spec(self.package) is None:
             return f"{self.package} is not installed"
-        import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+        import torch.distributed as dist
 
         # Torch does not know a vendor's backend before its package is imported.
         is_built = getattr(dist, f"is_{self.name}_available", lambda: True)
@@ -252,13 +252,13 @@ class Backend:
         """
         if self.select is not None:
             return self.select(placement)
-        import torch  # noqa: PLC0415 - torch is an extra
+        import torch
 
         if self.serves_cpu:
             return torch.device("cpu")
-        assert placement.device_id is not None  # noqa: S101 - place has refused it
+        assert placement.device_id is not None
         module = self._device_module()
-        assert module is not None  # noqa: S101 - why_not has refused it
+        assert module is not None
         count, index = module.device_count(), placement.device_id
         if count == 1:
             index = 0  # Slurm's --gpus-per-task=1 hides the other devices
@@ -275,7 +275,7 @@ class Backend:
         """
         return None if self.options is None else self.options(chip_map)
 
-    def _device_module(self) -> Any:  # noqa: ANN401 - torch.cuda and its kind
+    def _device_module(self) -> Any:
         if self.package:
             try:
                 importlib.import_module(self.package)
@@ -283,7 +283,7 @@ class Backend:
                 raise BootstrapError(
                     "RT401", f"{self.package} cannot be imported: {error}"
                 ) from error
-        import torch  # noqa: PLC0415 - torch is an extra
+        import torch
 
         return getattr(torch, self.device_type, None)
 
@@ -291,7 +291,7 @@ class Backend:
         return f"{self.device_type.upper()} device"
 
     def _no_device(self, placement: Placement, count: int) -> BootstrapError:
-        from ranktable.schema.diagnostic import counted  # noqa: PLC0415 - errors only
+        from ranktable.schema.diagnostic import counted
 
         return BootstrapError(
             "RT403",
@@ -340,7 +340,7 @@ def choose_backend(name: str | None) -> Backend:
         BootstrapError: There is no such backend, or it cannot be used here.
     """
     if "torch" not in sys.modules:
-        from ranktable.runtime.backends.sccl import (  # noqa: PLC0415
+        from ranktable.runtime.backends.sccl import (
             refuse_before_torch,
         )
 

@@ -108,7 +108,7 @@ def _select_device(placement: Placement) -> torch.device:
         chip_map_variable.read_chip_map(os.environ), placement.local_chip_map
     )
     torch_tpu = _import_package()
-    import torch  # noqa: PLC0415 - torch is an extra
+    import torch
 
     index = placement.device_id
     if hasattr(torch_tpu.tpu, "map_local_rank_to_device_idx"):
@@ -160,7 +160,7 @@ def refuse_before_torch() -> None:
         )
 
 
-def _import_package() -> Any:  # noqa: ANN401 - SOPHGO's package has no types
+def _import_package() -> Any:
     try:
         return importlib.import_module(PACKAGE)
     except (ImportError, OSError) as error:  # OSError: a library that it needs

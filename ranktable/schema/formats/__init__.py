@@ -126,7 +126,7 @@ def decode_large(data: bytes, quota: Quota | None = None) -> Columns | None:
 
 def detect(document: object) -> Format | Finding:
     """Return the format of a document, or RT110 or RT111."""
-    from ranktable.schema.rules import shape as rules  # noqa: PLC0415 - for errors
+    from ranktable.schema.rules import shape as rules
 
     if detection.is_paddle_mapping(document):
         return by_name("paddle-mapping")

@@ -39,7 +39,7 @@ TABLE = Record(
 )
 
 
-def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
+def fill(reader: RecordReader, data: Any) -> None:
     """Put the ranks into columns; device_id is the index among the ranks of a host."""
     listed, count = data.get("HCL_RANKS"), data.get("HCL_COUNT")
     if isinstance(listed, list):

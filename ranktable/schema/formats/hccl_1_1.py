@@ -116,7 +116,7 @@ TABLE = Record(
 )
 
 
-def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
+def fill(reader: RecordReader, data: Any) -> None:
     """Put nodes and ranks into columns; a rank on a host has the device_id -1."""
     found: list[tuple[Path, dict[str, Any]]] = []
     for index, node in objects(data.get("node_list")):

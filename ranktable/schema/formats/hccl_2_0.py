@@ -253,7 +253,7 @@ def is_draft(document: object) -> bool:
     return False
 
 
-def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
+def fill(reader: RecordReader, data: Any) -> None:
     """Put the ranks of a document into columns."""
     ranks_ = RankListReader(reader)
     listed = data.get(KEY)

@@ -199,7 +199,7 @@ def _by_server(data: dict[str, Any]) -> dict[str, list[Instance]]:
     return servers
 
 
-def fill_cloud(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
+def fill_cloud(reader: RecordReader, data: Any) -> None:
     """Put the pods into columns, and number the chips as HCCL does."""
     servers = _by_server(data)
     rank = 0
@@ -233,7 +233,7 @@ def _note_text_order(reader: RecordReader, servers: dict[str, list[Instance]]) -
     reader.report(rules.TEXT_ORDER, path, message)
 
 
-def fill_lab(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
+def fill_lab(reader: RecordReader, data: Any) -> None:
     """Put the ranks into columns, server by server."""
     columns = reader.columns
     columns.rank_paths = []

@@ -74,7 +74,7 @@ LOGICAL = Record(
 )
 
 
-def fill_logical(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
+def fill_logical(reader: RecordReader, data: Any) -> None:
     """Put nodes and ranks into columns."""
     reader.add_nodes(data)
     columns = reader.columns

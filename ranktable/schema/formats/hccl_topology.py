@@ -109,7 +109,7 @@ TOPOLOGY = Record(
 )
 
 
-def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
+def fill(reader: RecordReader, data: Any) -> None:
     """Check the counts; the file has no ranks."""
     for key, listed in (("peer_count", "peer_list"), ("edge_count", "edge_list")):
         count, found = data.get(key), data.get(listed)

@@ -74,7 +74,7 @@ class KubernetesFormat(RecordFormat):
 
     def json_schema(self) -> dict[str, object]:
         """Return the JSON Schema of a ConfigMap or a placeholder."""
-        from ranktable.schema.json_schema import record_schema_of  # noqa: PLC0415
+        from ranktable.schema.json_schema import record_schema_of
 
         return record_schema_of(self, (_CONFIG_MAP, _PLACEHOLDER))
 

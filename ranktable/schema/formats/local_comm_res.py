@@ -122,7 +122,7 @@ RESOURCE = Record(
 )
 
 
-def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
+def fill(reader: RecordReader, data: Any) -> None:
     """Judge the addresses; the file has no ranks."""
     for index, endpoint in objects(data.get("endpoint_list")):
         comm_id = endpoint.get("comm_id")

@@ -59,7 +59,7 @@ _MAPPED = Record(
 _MAPPING = list_of("hosts", _MAPPED, "Hosts", "The hosts of the job.")
 
 
-def fill_mapping(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
+def fill_mapping(reader: RecordReader, data: Any) -> None:
     """Put hosts and ranks into columns; a rank's first device is used."""
     for index, host in objects(data):
         path: Path = (index, "ranks")

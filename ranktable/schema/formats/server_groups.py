@@ -154,7 +154,7 @@ TABLE = Record(
 )
 
 
-def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
+def fill(reader: RecordReader, data: Any) -> None:
     """Put every server of every group into columns."""
     for index, group in objects(data.get(KEY)):
         name, first = str(group.get("group_id")), reader.columns.num_nodes
@@ -192,7 +192,7 @@ def _judge_ranks(reader: RecordReader, first: int, group: str) -> None:
     if all(_odd_rank(reader, server) is None for server in servers):
         return  # MindIE on one node
     odd = _odd_rank(reader, indices)
-    assert odd is not None  # noqa: S101 - seen above
+    assert odd is not None
     rank = columns.ranks[odd]
     message = (
         f"rank_id {rank} of group {group} is repeated or beyond its "

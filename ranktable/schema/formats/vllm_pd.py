@@ -107,7 +107,7 @@ TABLE = Record(
 )
 
 
-def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
+def fill(reader: RecordReader, data: Any) -> None:
     """Put the devices into columns, server by server; the rank is the index."""
     servers: dict[str | None, list[tuple[Path, int, dict[str, Any]]]] = {}
     rank = 0
@@ -127,7 +127,7 @@ def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
     _judge(reader, sorted(every, key=lambda one: one[1]))
 
 
-def _judge_count(reader: RecordReader, data: Any, servers: int) -> None:  # noqa: ANN401
+def _judge_count(reader: RecordReader, data: Any, servers: int) -> None:
     """Report a count that differs from the servers; it may count processes."""
     count = plain_number(data.get("server_count"))
     if count is not None and count != servers:

@@ -132,7 +132,7 @@ def verdicts(report: Report) -> list[tuple[TableReader, str]]:
 def verdict(reader: TableReader, report: Report) -> str:
     """Return ``accepted`` or ``refused``, with the reason if there is one."""
     if reader.name == "mindie":  # it has rules of its own
-        assert report.data is not None  # noqa: S101 - the caller has looked
+        assert report.data is not None
         report = check(report.data, reader=reader.name, limit=1)
     refused, wrong = _effects(reader, report)
     if not refused and report.format not in reader.formats:

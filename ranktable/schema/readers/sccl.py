@@ -35,7 +35,7 @@ class CppError(Exception):
     """An exception of the C++ library; its text is the message."""
 
 
-def parse(data: bytes) -> Any:  # noqa: ANN401 - any JSON
+def parse(data: bytes) -> Any:
     """Return the data of a JSON file as SCCL reads it.
 
     It is strict JSON in UTF-8, but a byte order mark is skipped, and a zero byte ends
@@ -113,12 +113,12 @@ class Sccl:
         return [found.get(rank, rest) for rank in ranks]
 
 
-def _devices(document: Any) -> Iterator[Any]:  # noqa: ANN401 - any JSON
+def _devices(document: Any) -> Iterator[Any]:
     for node in _values(_member(document, "node_list")):
         yield from _values(_member(node, "device_list"))
 
 
-def _member(value: Any, key: str) -> Any:  # noqa: ANN401 - any JSON
+def _member(value: Any, key: str) -> Any:
     """Return ``value[key]``; the library adds a missing key as null.
 
     Raises:
@@ -131,7 +131,7 @@ def _member(value: Any, key: str) -> Any:  # noqa: ANN401 - any JSON
     return value.get(key)
 
 
-def _values(value: Any) -> Iterator[Any]:  # noqa: ANN401 - any JSON
+def _values(value: Any) -> Iterator[Any]:
     """Yield what the library iterates over: nothing for null, a string itself."""
     if isinstance(value, dict):
         # The library sorts objects by the bytes of their keys; in UTF-8 this is the
@@ -143,7 +143,7 @@ def _values(value: Any) -> Iterator[Any]:  # noqa: ANN401 - any JSON
         yield value
 
 
-def _chip(device: Any) -> str:  # noqa: ANN401 - any JSON
+def _chip(device: Any) -> str:
     try:
         chip = _number(device, "device_id")
     except CppError as error:
@@ -151,7 +151,7 @@ def _chip(device: Any) -> str:  # noqa: ANN401 - any JSON
     return "undefined: beyond the range of int" if chip is None else str(chip)
 
 
-def _number(device: Any, key: str) -> int | None:  # noqa: ANN401 - any JSON
+def _number(device: Any, key: str) -> int | None:
     """Return a value as a C++ ``int``, None if the language does not define it.
 
     Raises:

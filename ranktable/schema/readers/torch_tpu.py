@@ -33,7 +33,7 @@ ERRORS = (
 """Exceptions of Python if plain data is not a rank table."""
 
 
-def load(data: bytes) -> Any:  # noqa: ANN401 - the vendor's code accepts any JSON
+def load(data: bytes) -> Any:
     """Return the data of a JSON file as the vendor's Python code gets it.
 
     The last of repeated keys is used, NaN is a number, and a byte order mark is
@@ -83,7 +83,7 @@ class _LookUps:
         self.chip_maps: dict[int, list[int]] = {}
         self.failures: dict[int, str] = {}
 
-    def walk(self, document: Any) -> None:  # noqa: ANN401 - any JSON, as in the original
+    def walk(self, document: Any) -> None:
         """Look at every device of every node, in document order.
 
         Raises:
@@ -104,7 +104,7 @@ class _LookUps:
                     self.chip_maps[rank] = chips
 
 
-def _chips(node: Any) -> list[int] | str:  # noqa: ANN401 - any JSON
+def _chips(node: Any) -> list[int] | str:
     """Return the chips of a node, or the exception that they cause.
 
     Only the process whose rank is on the node converts them, so a missing device_id
@@ -131,7 +131,7 @@ class TorchTpu2024:
         return [indexed(chip_map, rank) for rank in ranks]
 
 
-def _chip_map(document: Any) -> list[int]:  # noqa: ANN401 - any JSON, as in the original
+def _chip_map(document: Any) -> list[int]:
     """Return the chips of every server, in file order.
 
     Raises:

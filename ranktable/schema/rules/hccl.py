@@ -239,7 +239,7 @@ def _mixed_families(columns: Columns, _: Options) -> Iterator[Finding]:
     if not columns.has_ipv6():
         return
     families = [None if text is None else ":" in text for text in written]
-    if len({*families} - {None}) < 2:  # noqa: PLR2004 - IPv4 and IPv6
+    if len({*families} - {None}) < 2:
         return
     first = next(family for family in families if family is not None)
     index = families.index(not first)

@@ -139,7 +139,7 @@ def rank_order(columns: Columns, start: int, end: int) -> list[int]:
     return [index for _, index in sorted(readable)]
 
 
-def _no_ring(  # noqa: PLR0913 - one sentence needs them all
+def _no_ring(
     columns: Columns,
     node: int,
     order: list[int],
@@ -149,7 +149,7 @@ def _no_ring(  # noqa: PLR0913 - one sentence needs them all
     known: bool,
 ) -> Finding:
     pairs = ", ".join(f"{a}-{b}" for a, b in broken[:4])
-    more = ", ..." if len(broken) > 4 else ""  # noqa: PLR2004 - shown above
+    more = ", ..." if len(broken) > 4 else ""
     chips = [chip for index in order if (chip := columns.device_ids[index]) is not None]
     message = (
         f"the chips {listed(chips)} of node {node} are not a ring"

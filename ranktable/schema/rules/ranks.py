@@ -102,8 +102,8 @@ def _duplicates(columns: Columns, _: Options) -> Iterator[Finding]:
         if columns.quota.is_spent(DUPLICATE_RANK):
             continue
         rank = columns.ranks[index]
-        assert census is not None  # noqa: S101 - for the type checker
-        assert rank is not None  # noqa: S101 - only readable ranks are counted
+        assert census is not None
+        assert rank is not None
         first = census.first_use[rank]
         yield DUPLICATE_RANK.finding(
             columns.rank_span(index),
@@ -119,7 +119,7 @@ def _negatives(columns: Columns, _: Options) -> Iterator[Finding]:
     for index in census.negative if census else ():
         if columns.quota.is_spent(NEGATIVE_RANK):
             continue
-        assert census is not None  # noqa: S101 - for the type checker
+        assert census is not None
         yield NEGATIVE_RANK.finding(
             columns.rank_span(index),
             f"rank {columns.ranks[index]} of {columns.name(index)} is negative",

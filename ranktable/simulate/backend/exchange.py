@@ -37,7 +37,7 @@ def done(outputs: list[torch.Tensor]) -> Work:
     """Return work that has ended already, as all of SCCL's."""
     future: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
     future.set_result(outputs)
-    work: Work = c10d._create_work_from_future(future)  # type: ignore[attr-defined]  # noqa: SLF001 - its only name
+    work: Work = c10d._create_work_from_future(future)  # type: ignore[attr-defined]
     return work
 
 

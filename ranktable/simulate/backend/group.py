@@ -447,8 +447,8 @@ class SimulatedGroup(Collectives, c10d.ProcessGroup):  # type: ignore[misc]  # t
         # Torch keeps the name and the time-out of the group in a backend, and calls
         # none of its methods.
         device = torch.device(limits.backend.device_type)
-        fake = c10d.FakeProcessGroup._create_internal(rank, size)  # noqa: SLF001 - its only constructor
-        fake.options._timeout = timedelta(seconds=rendezvous.timeout_s)  # noqa: SLF001 - torch's own name
+        fake = c10d.FakeProcessGroup._create_internal(rank, size)
+        fake.options._timeout = timedelta(seconds=rendezvous.timeout_s)
         self._register_backend(device, c10d.ProcessGroup.BackendType.CUSTOM, fake)
 
     def _start_coalescing(self, device: torch.device) -> None:

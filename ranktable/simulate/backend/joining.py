@@ -70,7 +70,7 @@ class World:
     def group_code(self) -> GroupCode:
         """The methods and messages of the vendor's class of groups."""
         code = self.backend.group_code
-        assert code is not None  # noqa: S101 - those that are simulated have one
+        assert code is not None
         return code
 
     @property
@@ -248,7 +248,7 @@ def _create(
     )
     recorder = None
     if world.run.is_recorded:
-        from ranktable.simulate.recording import Recorder  # noqa: PLC0415 - if asked
+        from ranktable.simulate.recording import Recorder
 
         recorder = Recorder(world.folder, rank, folder.name, membership.ranks)
     limits = Limits(world, _own_chip(world, membership, chips))

@@ -97,11 +97,11 @@ def allocator() -> int:
     return cast("int", find())
 
 
-def is_pinned(tensor: torch.Tensor, device: object = None) -> bool:  # noqa: ARG001 - torch's signature
+def is_pinned(tensor: torch.Tensor, device: object = None) -> bool:
     """Return whether a tensor's memory is from that allocator."""
     if not tensor.is_cpu:
         return False
-    address = tensor.untyped_storage()._cdata  # noqa: SLF001 - no public name
+    address = tensor.untyped_storage()._cdata
     return allocator() in (ctypes.c_size_t * _STORAGE_WORDS).from_address(address)
 
 

@@ -62,7 +62,7 @@ def self_test() -> None:
     with step("finding the current chip"):
         _require(str(host.to(name).device) == here)
     with step("running an operator"):
-        _require((tensor + 1).sum().item() == 6)  # noqa: PLR2004 - 1 and 2 and 3
+        _require((tensor + 1).sum().item() == 6)
     with step("keeping the storage of a view"):
         tensor.view(3, 1)[1].fill_(7)
         _require(host.tolist() == [0, 7, 2])
@@ -72,7 +72,7 @@ def self_test() -> None:
         _require(weight.grad is not None and on_cpu(weight.grad).tolist() == [2, 2])
 
 
-def _require(is_so: bool) -> None:  # noqa: FBT001 - read as a sentence
+def _require(is_so: bool) -> None:
     if not is_so:
         raise RuntimeError("the result is wrong")
 
@@ -125,20 +125,20 @@ def _refuse_second_device(name: str) -> None:
 
 def _name_device(name: str, module: ModuleType | None) -> tuple[object, object]:
     """Return the guard and the hooks that torch has registered with the name."""
-    from ranktable.simulate.device import module as plain_module  # noqa: PLC0415
+    from ranktable.simulate.device import module as plain_module
 
     torchs: Any = backend_registration
-    guard, hooks = torchs._DummyDeviceGuard(), torchs._DummyPrivateUse1Hook()  # noqa: SLF001 - what its set-up takes by default
-    torchs._setup_privateuseone_for_python_backend(  # noqa: SLF001 - no public name
+    guard, hooks = torchs._DummyDeviceGuard(), torchs._DummyPrivateUse1Hook()
+    torchs._setup_privateuseone_for_python_backend(
         name, module or plain_module, hooks, guard
     )
-    torchs._generate_storage_methods_for_privateuse1_backend(name)  # noqa: SLF001 - as above
+    torchs._generate_storage_methods_for_privateuse1_backend(name)
     return guard, hooks
 
 
 def _register(guard: object, hooks: object) -> None:
     # Imported here, because an old torch lacks some of the interfaces.
-    from ranktable.simulate.device import (  # noqa: PLC0415
+    from ranktable.simulate.device import (
         cpp_objects,
         kernels,
         torch_parts,

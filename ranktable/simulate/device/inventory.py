@@ -102,7 +102,7 @@ def checked(index: int) -> int:
 _device = torch.device  # a vendor's module may replace it by another class
 
 
-def index_of(device: Any = None) -> int:  # noqa: ANN401 - None, int, str, torch.device
+def index_of(device: Any = None) -> int:
     """Return the index of a chip; of the current one if none is named.
 
     Raises:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def copy_from(
     source: torch.Tensor,
     target: torch.Tensor,
-    non_blocking: bool = False,  # noqa: ARG001, FBT001, FBT002 - torch's signature
+    non_blocking: bool = False,
 ) -> torch.Tensor:
     """Copy a tensor from or to the device."""
     if source.is_cpu or target.is_cpu:
@@ -44,11 +44,11 @@ def copy_from(
 def to_copy(
     source: torch.Tensor,
     *,
-    non_blocking: bool = False,  # noqa: ARG001 - torch's signature
-    **options: Any,  # noqa: ANN401 - dtype, device, layout, memory_format: passed on
+    non_blocking: bool = False,
+    **options: Any,
 ) -> torch.Tensor:
     """Return a copy with another type, layout or device."""
-    result: torch.Tensor = run(torch.ops.aten._to_copy.default, source, **options)  # noqa: SLF001 - an operator
+    result: torch.Tensor = run(torch.ops.aten._to_copy.default, source, **options)
     return result
 
 
@@ -79,7 +79,7 @@ COPYING: dict[str, Callable[..., object]] = {
 }
 
 
-def is_nested_faster(tensor: torch.Tensor, mask: torch.Tensor) -> bool:  # noqa: ARG001 - torch's signature
+def is_nested_faster(tensor: torch.Tensor, mask: torch.Tensor) -> bool:
     """Return False, so that TransformerEncoder does not make nested tensors."""
     return False
 
@@ -161,14 +161,14 @@ _CAST = ("addmm", "matmul", "mm")
 
 Source: sophgo/torch-tpu, torch_tpu/csrc/ops/autocast_ops/autocast_ops.cpp.
 """
-_AUTOCAST_KEYS = _C.DispatchKeySet(_C._dispatch_key_parse(_AUTOCAST))  # noqa: SLF001 - as torch.library does
+_AUTOCAST_KEYS = _C.DispatchKeySet(_C._dispatch_key_parse(_AUTOCAST))
 
 
 def cast(name: str) -> Callable[..., Any]:
     """Return a kernel that casts to the type of the ``autocast`` block."""
 
-    def kernel(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - any operator
-        with _C._ExcludeDispatchKeyGuard(_AUTOCAST_KEYS):  # noqa: SLF001 - as above
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        with _C._ExcludeDispatchKeyGuard(_AUTOCAST_KEYS):
             dtype = torch.get_autocast_dtype(inventory.device_name())
             cast_args = (_cast(value, dtype) for value in args)
             return operator_named(name)(*cast_args, **kwargs)
@@ -176,7 +176,7 @@ def cast(name: str) -> Callable[..., Any]:
     return kernel
 
 
-def _cast(value: Any, dtype: torch.dtype) -> Any:  # noqa: ANN401 - any argument
+def _cast(value: Any, dtype: torch.dtype) -> Any:
     is_cast = (
         isinstance(value, torch.Tensor)
         and value.device.type == inventory.device_name()
@@ -214,7 +214,7 @@ def register() -> None:
         aten.impl(name, refuse_sync_batch_norm, _DEVICE)
 
 
-def _register_operators(aten: Any) -> None:  # noqa: ANN401 - torch's library
+def _register_operators(aten: Any) -> None:
     own: dict[str, Callable[..., object]] = {
         **COPYING,
         **MEMORY_KERNELS,

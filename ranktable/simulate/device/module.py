@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-def memory_stats(device: object = None) -> dict[str, Any]:  # noqa: ARG001 - torch's signature
+def memory_stats(device: object = None) -> dict[str, Any]:
     """Return no statistics."""
     return {}
 
 
-def no_bytes(device: object = None) -> int:  # noqa: ARG001 - as above
+def no_bytes(device: object = None) -> int:
     """Return 0."""
     return 0
 
@@ -41,12 +41,12 @@ def memory_snapshot() -> list[dict[str, Any]]:
     return []
 
 
-def memory_summary(device: object = None, abbreviated: bool = False) -> str:  # noqa: ARG001, FBT001, FBT002 - as above
+def memory_summary(device: object = None, abbreviated: bool = False) -> str:
     """Return a sentence instead of the table of a real device."""
     return "memory of a simulated device is the host's and is not counted"
 
 
-def mem_get_info(device: object = None) -> tuple[int, int]:  # noqa: ARG001 - as above
+def mem_get_info(device: object = None) -> tuple[int, int]:
     """Return the host's free and total memory in bytes."""
     page_bytes = os.sysconf("SC_PAGE_SIZE")
     free, total = os.sysconf("SC_AVPHYS_PAGES"), os.sysconf("SC_PHYS_PAGES")
@@ -116,7 +116,7 @@ def initial_seed() -> int:
     return torch.default_generator.initial_seed()
 
 
-def get_rng_state(device: object = None) -> torch.Tensor:  # noqa: ARG001 - torch's signature
+def get_rng_state(device: object = None) -> torch.Tensor:
     """Return the generator's state as a seed and an offset, 16 bytes on the CPU.
 
     The state of the CPU's generator is larger. So the generator continues from the
@@ -130,7 +130,7 @@ def get_rng_state(device: object = None) -> torch.Tensor:  # noqa: ARG001 - torc
     return _packed(_known.seed, _known.offset)
 
 
-def set_rng_state(new_state: torch.Tensor, device: object = None) -> None:  # noqa: ARG001 - as above
+def set_rng_state(new_state: torch.Tensor, device: object = None) -> None:
     """Restore the generator's state.
 
     Raises:
@@ -163,7 +163,7 @@ _MS_PER_S = 1e3
 class Stream(torch.Stream):
     """A queue of work that is always empty."""
 
-    def __new__(cls, device: Any = None, priority: int = 0, **_: Any) -> Self:  # noqa: ANN401, ARG004 - vendors' signatures differ
+    def __new__(cls, device: Any = None, priority: int = 0, **_: Any) -> Self:
         """Make a stream of a chip; all streams of a chip are the same."""
         return super().__new__(
             cls, stream_id=0, device_index=index_of(device), device_type=_PRIVATEUSE1
@@ -182,7 +182,7 @@ class Stream(torch.Stream):
     def wait_stream(self, other: object) -> None:
         """Return at once."""
 
-    def record_event(self, event: Any = None) -> Any:  # noqa: ANN401 - torch's types
+    def record_event(self, event: Any = None) -> Any:
         """Return an event that has happened already."""
         happened = Event() if event is None else event
         happened.record(self)
@@ -197,7 +197,7 @@ class Event:
         self.is_timed = enable_timing
         self._recorded_s: float | None = None
 
-    def record(self, stream: object = None) -> None:  # noqa: ARG002 - torch's signature
+    def record(self, stream: object = None) -> None:
         """Record the time."""
         self._recorded_s = time.perf_counter()
 
@@ -247,12 +247,12 @@ def stream(stream: torch.Stream | None) -> StreamContext:
     return StreamContext(stream)
 
 
-def current_stream(device: Any = None) -> Stream:  # noqa: ANN401 - None, int, str, torch.device
+def current_stream(device: Any = None) -> Stream:
     """Return the stream of a chip."""
     return Stream(device)
 
 
-def default_stream(device: Any = None) -> Stream:  # noqa: ANN401 - as above
+def default_stream(device: Any = None) -> Stream:
     """Return the stream of a chip."""
     return Stream(device)
 
@@ -311,7 +311,7 @@ __all__ = [
 class device:  # noqa: N801 - the name that torch gives it: torch.cuda.device
     """Make a chip current for a block."""
 
-    def __init__(self, device: Any = None) -> None:  # noqa: ANN401 - None, int, str, torch.device
+    def __init__(self, device: Any = None) -> None:
         """Accept any name of a chip; None for no change."""
         self.idx = index_of(device)
         self.prev_idx = -1
@@ -335,7 +335,7 @@ class device_of(device):  # noqa: N801 - as above
         super().__init__(tensor.get_device() if is_here else None)
 
 
-def set_device(device: Any) -> None:  # noqa: ANN401 - int, str, torch.device
+def set_device(device: Any) -> None:
     """Make a chip current.
 
     Raises:

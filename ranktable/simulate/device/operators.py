@@ -79,7 +79,7 @@ class OperatorPlan:
 @cache
 def plan_of(op: OpOverload) -> OperatorPlan:
     """Return the plan for an operator."""
-    schema = op._schema  # noqa: SLF001 - an operator has no public schema
+    schema = op._schema
     written = [
         argument
         for argument in schema.arguments
@@ -100,7 +100,7 @@ def plan_of(op: OpOverload) -> OperatorPlan:
 
 
 def _short_name(op: OpOverload) -> str:
-    schema = op._schema  # noqa: SLF001 - as above
+    schema = op._schema
     overload = f".{schema.overload_name}" if schema.overload_name else ""
     return schema.name.removeprefix("aten::") + overload
 
@@ -108,13 +108,13 @@ def _short_name(op: OpOverload) -> str:
 def _is_view(op: OpOverload) -> bool:
     return torch.Tag.inplace_view in op.tags or any(
         result.alias_info is not None and not result.alias_info.is_write
-        for result in op._schema.returns  # noqa: SLF001 - as above
+        for result in op._schema.returns
     )
 
 
 def run_on_cpu(
     op: OpOverload, plan: OperatorPlan, positional: Sequence[Any], named: dict[str, Any]
-) -> Any:  # noqa: ANN401 - whatever the operator returns
+) -> Any:
     """Run the CPU kernel of an operator, without autograd and autocast."""
     for position in plan.tensors:
         # A number stands for a tensor that does not change the type of others; the
@@ -164,7 +164,7 @@ class Arguments:
         self._may_be_host = False
         return lowered
 
-    def lower(self, value: Any) -> Any:  # noqa: ANN401 - whatever operators take
+    def lower(self, value: Any) -> Any:
         """Return a value with CPU aliases in place of device tensors.
 
         Raises:
@@ -201,7 +201,7 @@ class Arguments:
             if name != "pin_memory"
         }
 
-    def lift(self, value: Any) -> Any:  # noqa: ANN401 - whatever operators return
+    def lift(self, value: Any) -> Any:
         """Return a result with device tensors in place of CPU tensors.
 
         Raises:
@@ -280,7 +280,7 @@ def run_with_outputs(
     arguments: Arguments,
     positional: list[Any],
     named: dict[str, Any],
-) -> Any:  # noqa: ANN401 - whatever the operator returns
+) -> Any:
     """Run an operator on new outputs, and give their contents to the caller's.
 
     An alias cannot grow, and the operator may resize its output. It does not resize one
@@ -304,7 +304,7 @@ def run_with_outputs(
     return result
 
 
-def run(op: OpOverload, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - any operator
+def run(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
     """Run an operator on the CPU and return its results on the device.
 
     Raises:
@@ -378,7 +378,7 @@ def forward(name: str) -> Callable[..., Any]:
     """
     op: OpOverload | None = None
 
-    def kernel(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - any operator
+    def kernel(*args: Any, **kwargs: Any) -> Any:
         nonlocal op
         if op is None:
             op = operator_named(name)

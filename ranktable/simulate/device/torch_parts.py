@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 class _OneThreadEngine(_ImperativeEngine):
-    def run_backward(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - passed on
+    def run_backward(self, *args: Any, **kwargs: Any) -> Any:
         with torch.autograd.set_multithreading_enabled(False):
             return super().run_backward(*args, **kwargs)
 
 
 def register_autograd() -> None:
     """Make every backward pass use the engine without threads."""
-    Variable._execution_engine = _OneThreadEngine()  # noqa: SLF001 - no public way
+    Variable._execution_engine = _OneThreadEngine()
 
 
 _device = torch.device  # a vendor's module may replace it by another class
@@ -53,7 +53,7 @@ def register_storage() -> None:
         setattr(UntypedStorage, name, method)
 
 
-def _resize(self: UntypedStorage, size: int) -> Any:  # noqa: ANN401 - as above
+def _resize(self: UntypedStorage, size: int) -> Any:
     if self.device.type == inventory.device_name():
         raise RuntimeError(
             f"the storage of a simulated {self.device.type} cannot be resized, "
@@ -64,10 +64,10 @@ def _resize(self: UntypedStorage, size: int) -> Any:  # noqa: ANN401 - as above
 
 def _new(
     cls: type[UntypedStorage],
-    *args: Any,  # noqa: ANN401 - a size, or a sequence of bytes, or nothing
-    device: Any = None,  # noqa: ANN401 - whatever torch.device takes
-    **kwargs: Any,  # noqa: ANN401 - passed on
-) -> Any:  # noqa: ANN401 - a storage; torch's own method has no type
+    *args: Any,
+    device: Any = None,
+    **kwargs: Any,
+) -> Any:
     if device is None:
         return _original_new(cls, *args, **kwargs)
     where = _device(device)
@@ -76,7 +76,7 @@ def _new(
     return _bytes(*args).to(where).untyped_storage()
 
 
-def _bytes(content: Any = 0) -> torch.Tensor:  # noqa: ANN401 - as above
+def _bytes(content: Any = 0) -> torch.Tensor:
     if isinstance(content, int):
         return torch.empty(content, dtype=torch.uint8, device="cpu")
     return torch.tensor(list(content), dtype=torch.uint8, device="cpu")
@@ -90,12 +90,12 @@ def register_serialization() -> None:
     torch.serialization.register_package(_PRIORITY, _tag, _restore)
 
 
-def _tag(storage: Any) -> str | None:  # noqa: ANN401 - typed or untyped
+def _tag(storage: Any) -> str | None:
     where = storage.device
     return str(where) if where.type == inventory.device_name() else None
 
 
-def _restore(storage: Any, location: str) -> Any:  # noqa: ANN401 - typed or untyped
+def _restore(storage: Any, location: str) -> Any:
     name = inventory.device_name()
     if location != name and not location.startswith(f"{name}:"):
         return None
@@ -119,14 +119,14 @@ class Generator(_TorchGenerator, metaclass=_AnyGenerator):  # type: ignore[misc]
     A generator of the simulated device is one of the CPU with the chip as its device.
     """
 
-    def __new__(cls, device: Any = "cpu") -> Any:  # noqa: ANN401 - not of its own class
+    def __new__(cls, device: Any = "cpu") -> Any:
         """Return a generator; for other devices, one of torch's class."""
         where = _device(device)
         if where.type != inventory.device_name():
             return _C.Generator(device=where)
         return super().__new__(cls, device="cpu")
 
-    def __init__(self, device: Any = "cpu") -> None:  # noqa: ANN401 - as above
+    def __init__(self, device: Any = "cpu") -> None:
         """Store the chip."""
         self._chip = inventory.index_of(device)
 
@@ -163,7 +163,7 @@ def register_data_parallel() -> None:
     setattr(DataParallel, "scatter", _refuse_scatter)  # noqa: B010 - mypy sees a method
 
 
-def _refuse_scatter(self: Any, *args: Any) -> Any:  # noqa: ANN401 - as torch's
+def _refuse_scatter(self: Any, *args: Any) -> Any:
     name = inventory.device_name()
     if self.src_device_obj.type != name:
         return _scatter(self, *args)

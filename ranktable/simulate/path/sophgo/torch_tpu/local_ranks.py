@@ -96,11 +96,11 @@ def read_rank_table() -> list[int]:
 
 def _vendors_chips() -> list[int]:
     rank = int(os.environ.get("RANK"))  # type: ignore[arg-type]  # as the vendor's
-    with open(os.environ.get(table.VARIABLE), "rb") as file:  # type: ignore[arg-type] # noqa: PTH123
+    with open(os.environ.get(table.VARIABLE), "rb") as file:  # type: ignore[arg-type]
         return _chips_of_node(load(file.read()), rank)
 
 
-def _chips_of_node(document: Any, rank: int) -> list[int]:  # noqa: ANN401 - any JSON
+def _chips_of_node(document: Any, rank: int) -> list[int]:
     """Return the chips of the last node that has a rank, in file order.
 
     ``ranktable.schema.readers.torch_tpu`` describes the results for many ranks.
@@ -148,7 +148,7 @@ def map_local_rank_to_device_idx(local_rank: int) -> object:
 
 def set_chip_map(
     options: ProcessGroupSCCLOptions,
-    use_rank_table: bool = False,  # noqa: FBT001, FBT002 - the vendor's interface
+    use_rank_table: bool = False,
     chip_map: Sequence[int] | None = None,
 ) -> None:
     """Put a chip map into options, and export it.
@@ -337,9 +337,9 @@ class _DeviceClass(type):
 class MappedDevice(metaclass=_DeviceClass):
     """torch.device."""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as torch's
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Return a device of torch's own class."""
-        if not RUN.is_strict and _names_chip(sys._getframe(1)):  # noqa: SLF001
+        if not RUN.is_strict and _names_chip(sys._getframe(1)):
             return REAL(*args, **kwargs)
         if args:
             args = _mapped_arguments(*args)
@@ -374,7 +374,7 @@ def _chip(index: object) -> object:
     return mapped(index)
 
 
-def _index_for_method(name: str, device: Any = None) -> object:  # noqa: ANN401 - int, str, torch.device
+def _index_for_method(name: str, device: Any = None) -> object:
     """Return the chip for ``tensor.tpu(device)`` and ``module.tpu(device)``."""
     if isinstance(device, str):
         device = MappedDevice(device)
@@ -386,12 +386,12 @@ def _index_for_method(name: str, device: Any = None) -> object:  # noqa: ANN401 
     return simulated.current_device() if index is None else index
 
 
-_index_of_ids = _utils._get_device_index  # noqa: SLF001 - torch's
+_index_of_ids = _utils._get_device_index
 # torch.nn.parallel has a function of this name too.
 _data_parallel = sys.modules["torch.nn.parallel.data_parallel"]
 
 
-def _index_for_ids(device: Any, *args: Any, **kwargs: Any) -> int:  # noqa: ANN401 - as torch's
+def _index_for_ids(device: Any, *args: Any, **kwargs: Any) -> int:
     """Return the index of a member of ``device_ids``; a device has its chip already."""
     index = _index_of_ids(device, *args, **kwargs)
     return index if isinstance(device, int) else ChipIndex(index)
@@ -401,10 +401,10 @@ def put_in_place() -> None:
     """Replace ``torch.device``."""
     torch.device = MappedDevice  # type: ignore[misc]
     if not RUN.is_strict:
-        backend_registration._normalization_device = _index_for_method  # type: ignore[assignment]  # noqa: SLF001
+        backend_registration._normalization_device = _index_for_method  # type: ignore[assignment]
         modules: tuple[Any, ...] = (_utils, _data_parallel, distributed)
         for module in modules:
-            module._get_device_index = _index_for_ids  # noqa: SLF001
+            module._get_device_index = _index_for_ids
 
 
 _selected = False
@@ -441,7 +441,7 @@ def set_device(device: int | str | torch.device) -> None:
         _selected = True
 
 
-def _index(device: Any) -> object:  # noqa: ANN401 - str, torch.device
+def _index(device: Any) -> object:
     if isinstance(device, REAL):
         return device.index
     return mapped(device.removeprefix("tpu:"))

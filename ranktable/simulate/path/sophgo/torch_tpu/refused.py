@@ -128,9 +128,9 @@ def _on_chip(values: Sequence[object]) -> bool:
 _compile = torch.compile
 
 
-def _compile_or_refuse(model: Any = None, **options: Any) -> Any:  # noqa: ANN401 - as torch's
+def _compile_or_refuse(model: Any = None, **options: Any) -> Any:
     """Return the result of ``torch.compile``; refuse its compiler for a chip."""
-    from torch._dynamo import trace_rules  # noqa: PLC0415 - takes a second
+    from torch._dynamo import trace_rules
 
     for part in ("device", "backend"):  # those of a vendor are in C++, so not traced
         trace_rules.add(f"ranktable.simulate.{part}")
@@ -146,10 +146,10 @@ def _refuse_compiled(*_: object) -> NoReturn:
     raise reported(FOLDER, _COMPILE)
 
 
-def _compile_on_cpu(graph: Any, inputs: Sequence[Any], **_: object) -> Any:  # noqa: ANN401 - as torch's
+def _compile_on_cpu(graph: Any, inputs: Sequence[Any], **_: object) -> Any:
     if _on_chip(inputs):
         return _refuse_compiled  # an error here would print internals of torch
-    from torch._inductor.compile_fx import compile_fx  # noqa: PLC0415 - takes seconds
+    from torch._inductor.compile_fx import compile_fx
 
     return compile_fx(graph, list(inputs))
 
@@ -162,9 +162,9 @@ _Store = _rendezvous.TCPStore
 def _store(
     host_name: str,
     port: int,
-    *args: Any,  # noqa: ANN401 - as torch's
+    *args: Any,
     timeout: timedelta,
-    **options: Any,  # noqa: ANN401
+    **options: Any,
 ) -> object:
     """Return a store; if no process serves it, raise in time."""
     limit_s = min(RUN.timeout_s, timeout.total_seconds())

@@ -57,7 +57,7 @@ def is_autocast_enabled() -> bool:
     return torch.is_autocast_enabled("tpu")
 
 
-def set_autocast_enabled(enabled: bool) -> None:  # noqa: FBT001 - the vendor's interface
+def set_autocast_enabled(enabled: bool) -> None:
     """Turn ``torch.autocast("tpu")`` on or off."""
     torch.set_autocast_enabled("tpu", enabled)
 

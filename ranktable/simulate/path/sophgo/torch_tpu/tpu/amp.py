@@ -19,9 +19,9 @@ class autocast(torch.autocast):  # noqa: N801 - the vendor's name
 
     def __init__(
         self,
-        enabled: bool = True,  # noqa: FBT001, FBT002 - the vendor's interface
+        enabled: bool = True,
         dtype: torch.dtype = torch.float16,
-        cache_enabled: bool = True,  # noqa: FBT001, FBT002
+        cache_enabled: bool = True,
     ) -> None:
         """Cast to a type, if it is enabled."""
         super().__init__(
@@ -38,7 +38,7 @@ class GradScaler(torch.amp.GradScaler):
         growth_factor: float = 2.0,
         backoff_factor: float = 0.5,
         growth_interval: int = 2000,
-        enabled: bool = True,  # noqa: FBT001, FBT002 - the vendor's interface
+        enabled: bool = True,
     ) -> None:
         """Scale losses, if it is enabled."""
         super().__init__(

@@ -85,11 +85,11 @@ def set_sync_debug_mode(mode: int | str) -> None:
 def _unanswered(
     name: str,
     message: str,
-    answer: Any,  # noqa: ANN401 - None, a number, a list
+    answer: Any,
 ) -> Callable[..., Any]:
     """Return a function that warns, and returns the same as the vendor's."""
 
-    def ask(*_args: object, **_kwargs: object) -> Any:  # noqa: ANN401
+    def ask(*_args: object, **_kwargs: object) -> Any:
         warnings.warn(message, stacklevel=2)
         return answer
 
