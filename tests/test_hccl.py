@@ -13,7 +13,6 @@ from ranktable.runtime.table import is_rank_table_valid
 from ranktable.schema.addresses import UNSET_ADDRESS
 from ranktable.schema.check import check
 from ranktable.schema.fast_decode import read_sound
-from ranktable.schema.readers.readers import verdicts
 from tests.conftest import CORPUS, HERE
 
 if TYPE_CHECKING:
@@ -374,78 +373,13 @@ def test_reader_of_another_format_reads_nothing_of_it() -> None:
         judged(table(1), reader="x")
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (lambda _: None, {"hccl-2026": "accepted", "torch_npu": "accepted"}),
-        (
-            lambda t: devices(t)[1].update(rank_id="0"),
-            {
-                "hccl-2025": "refused: EI0004 rank_id",
-                "hccl-2026": "refused: EI0014 rank_id",
-                "mindspore": "refused: EI0014 rank_id",
-                "xllm": "refused: EI0014 rank_id",
-            },
-        ),
-        (
-            lambda t: t["server_list"][0].update(server_id="127.0.1.1"),
-            {
-                "hccl-2026": 'accepted, but node 0 is "127.0.1.1", an address that '
-                "every host has",
-                "vllm": "refused: KeyError: 'prefill_device_list'",
-                "mindie": "refused: containerIp in the server node is empty",
-            },
-        ),
-    ],
-)
-def test_every_reader_of_ascend_says_what_it_does(
-    change: Callable[[Table], object], expected: dict[str, str]
-) -> None:
-    report = judged(changed(table(2, 2), change))
-
-    said = {reader.name: text for reader, text in verdicts(report)}
-
-    assert {name: said[name] for name in expected} == expected
-
-
-def test_link_is_refused_by_xllm_and_not_read_by_torch_npu(tmp_path: Path) -> None:
-    (tmp_path / "t.json").write_text(json.dumps(table(1)), encoding="utf-8")
-    (tmp_path / "link.json").symlink_to("t.json")
-
-    said = {
-        reader.name: text
-        for reader, text in verdicts(ranktable.check(tmp_path / "link.json"))
-    }
-
-    assert said["hccl-2026"] == "accepted"
-    assert said["xllm"] == "refused: the path is a link"
-    assert said["torch_npu"].startswith("accepted, but not read: the path is a link")
-
-
-def test_readers_say_what_they_do_without_a_file(run: Callable[..., Outcome]) -> None:
-    done = run("ranktable", "validate", "no.json", "--readers")
-
-    said = done.out.splitlines()
-    assert done.status == 2
-    assert done.err == "no.json: the file does not exist\n"
-    assert "    rank 0: refused: EI0004" in said
-    assert said[said.index("  torch_npu") + 1] == (
-        "    rank 0: not read: the ranks negotiate without a table, silently"
-    )
-
-
-def test_validate_shows_readers_and_takes_one(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_validate_takes_a_reader(run: Callable[..., Outcome], tmp_path: Path) -> None:
     file = tmp_path / "t.json"
     file.write_text(json.dumps(table(2, 1)), encoding="utf-8")
 
-    shown = run("ranktable", "validate", str(file), "--readers").out.splitlines()
     mindie = run("ranktable", "validate", str(file), "--for", "mindie")
     other = run("ranktable", "validate", str(file), "--for", "nobody")
 
-    at = shown.index("  HCCL 2026")
-    assert shown[at + 1] == "    ranks 0-2: accepted"
     assert mindie.status == 1
     assert "error[RT289]" in mindie.out
     assert (other.status, other.out) == (2, "")

@@ -1020,28 +1020,6 @@ def test_servers_without_any_address_are_one_finding() -> None:
     assert "the devices of the nodes 0, 1 have no device_ip" in found[0].message
 
 
-@pytest.mark.parametrize(
-    ("document", "said"),
-    [
-        ({"status": "initializing"}, "waits 30 minutes"),
-        ({"Servers": [], "Clients": []}, "EI0017 status"),
-        ({"version": "1.3"}, "EI0014 version"),
-        (json.loads(GROUPS.read_text()), "no server_list"),
-        (by_name("hccl-topology").example, "EI0017 rank_count"),
-        (by_name("hccl-changed").example, "EI0014 rank_id"),
-    ],
-)
-def test_answer_of_hccl_to_other_files_follows_version_and_status(
-    run: Run, document: object, said: str, tmp_path: Path
-) -> None:
-    (tmp_path / "t.json").write_text(json.dumps(document))
-    done = run("ranktable", "validate", "--readers", "t.json")
-
-    lines = done.out.splitlines()
-    answer = lines[1 + next(i for i, one in enumerate(lines) if "HCCL 2026" in one)]
-    assert said in answer
-
-
 def test_table_with_spares_before_its_servers_is_decoded_fast(
     run: Run, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ranktable
-from ranktable.schema.readers.readers import verdicts
+from ranktable.report.catalogue import RULES
 from tests.conftest import CORPUS
 from tests.test_hccl import changed, devices, pods, table
 
@@ -120,6 +120,7 @@ def every_device(t: Table) -> list[Table]:
 A2, A3, A5 = {"chip": "A2"}, {"chip": "A3"}, {"chip": "A5"}
 OLD, DUO, MINDIE = {"chip": "910"}, {"chip": "310P"}, {"reader": "mindie"}
 ANY: dict[str, str] = {}
+EFFECTS = {rule.code: rule.readers for rule in RULES}
 
 Row = tuple[Table, "Callable[[Table], object]", dict[str, str], str, str, str]
 # fmt: off
@@ -137,8 +138,8 @@ ROWS: dict[str, Row] = {
     "device_id missing": (TABLE, lambda t: devices(t)[1].pop("device_id"), ANY, "RT112", ERROR, "EI0017"),
     "server_id missing": (TABLE, lambda t: server(t, 1).pop("server_id"), ANY, "RT112", ERROR, "EI0017"),
     "status missing": (TABLE, lambda t: t.pop("status"), ANY, "RT112", ERROR, "EI0017"),
-    "3x": (TABLE, lambda t: devices(t)[3].update(rank_id="3x"), ANY, "RT270", WARNING, TAKEN),
-    "blank 3": (TABLE, lambda t: devices(t)[3].update(rank_id=" 3"), ANY, "RT270", WARNING, TAKEN),
+    "3x": (TABLE, lambda t: devices(t)[3].update(rank_id="3x"), ANY, "RT270", WARNING, "takes the digits"),
+    "blank 3": (TABLE, lambda t: devices(t)[3].update(rank_id=" 3"), ANY, "RT270", WARNING, "takes the digits"),
     "0x3": (TABLE, lambda t: devices(t)[3].update(rank_id="0x3"), ANY, "RT114", ERROR, "0"),
     "0x1 as chip": (TABLE, lambda t: devices(t)[3].update(device_id="0x1"), ANY, "RT114", ERROR, "0"),
     "-3": (TABLE, lambda t: devices(t)[3].update(rank_id="-3"), ANY, "RT203", ERROR, "EI0014"),
@@ -218,28 +219,15 @@ ROWS: dict[str, Row] = {
     "cloud group_name": (CLOUD, lambda t: t["group_list"][0].pop("group_name"), ANY, "RT112", ERROR, LOG),
     "cloud group_name twice": (CLOUD, second_group, ANY, "RT294", ERROR, LOG),
     "cloud sorted as text": (CLOUD, lambda t: second_instance(t, server_id="10.30.7.100"), ANY, "RT296", NOTE, TAKEN),
-    "MindIE one server": (mindie(1), lambda _: None, MINDIE, "RT290", ERROR, "refused"),
-    "MindIE 61 servers": (mindie(61), lambda _: None, MINDIE, "RT290", ERROR, "refused"),
-    "MindIE unequal": (mindie(2), lambda t: (devices(t)[1].update(rank_id="2"), server(t, 0)["device"].append({"device_id": "1", "device_ip": "10.7.7.7", "rank_id": "1"})), MINDIE, "RT289", ERROR, "refused"),
-    "MindIE no container": (mindie(2), lambda t: server(t, 1).pop("container_ip"), MINDIE, "RT288", ERROR, "refused"),
-    "group ranks": (GROUPS, lambda t: groups_devices(t)[7].update(rank_id="8"), ANY, "RT269", WARNING, TAKEN),
-    "group count": (GROUPS, lambda t: t["server_group_list"][-1].update(server_count="2"), ANY, "RT259", WARNING, TAKEN),
-    "vLLM cluster_id twice": (VLLM, lambda t: t["decode_device_list"][-1].update(cluster_id="1"), ANY, "RT256", WARNING, TAKEN),
-    "vLLM device twice": (VLLM, lambda t: t["decode_device_list"][-1].update(device_id="0"), ANY, "RT257", WARNING, TAKEN),
-    "vLLM on A3 without any": (VLLM, lambda t: [one.pop(key) for one in every_device(t) for key in ("super_pod_id", "super_device_id")], A3, "RT258", WARNING, TAKEN),
-    "vLLM no super_device_id": (VLLM, lambda t: t["decode_device_list"][-1].pop("super_device_id"), ANY, "RT258", WARNING, TAKEN),
+    "MindIE one server": (mindie(1), lambda _: None, MINDIE, "RT290", ERROR, "refuses the table"),
+    "MindIE 61 servers": (mindie(61), lambda _: None, MINDIE, "RT290", ERROR, "refuses the table"),
+    "MindIE unequal": (mindie(2), lambda t: (devices(t)[1].update(rank_id="2"), server(t, 0)["device"].append({"device_id": "1", "device_ip": "10.7.7.7", "rank_id": "1"})), MINDIE, "RT289", ERROR, "refuses the table"),
+    "MindIE no container": (mindie(2), lambda t: server(t, 1).pop("container_ip"), MINDIE, "RT288", ERROR, "containerIp"),
     "1.1 mode": (HETEROGENEOUS, lambda t: t.update(mode="udp"), ANY, "RT261", ERROR, LOG),
     "1.1 collective_id": (HETEROGENEOUS, lambda t: t.update(collective_id="x" * 128), ANY, "RT260", ERROR, LOG),
     "1.1 host name": (HETEROGENEOUS, lambda t: t["node_list"][1].update(node_addr="node1"), ANY, "RT211", ERROR, "EI0014"),
 }
 # fmt: on
-
-
-def reader_of(document: Table, options: dict[str, str]) -> str:
-    """Return the program whose answer is looked at."""
-    if document is VLLM:
-        return "vllm"
-    return "mindie" if document is GROUPS else options.get("reader", "hccl-2026")
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -253,8 +241,7 @@ def test_one_mistake_gives_one_finding_of_its_own_cause(name: str) -> None:
     assert (found.code, found.severity.value) == (code, severity)
     assert found.location.line
     assert found.location.column
-    answers = {reader.name: answer for reader, answer in verdicts(report)}
-    assert said in answers[reader_of(document, options)]
+    assert any(said in effect for effect in EFFECTS[code].values())
 
 
 @pytest.mark.parametrize("document", [TABLE, PODS, VERSION_2, CLOUD, LAB, VLLM, GROUPS])
@@ -283,8 +270,7 @@ def test_what_is_not_json_is_refused_at_once(
     (found,) = report.diagnostics
     assert (found.code, found.severity.value) == (code, ERROR)
     assert found.location.line == line
-    answers = {reader.name: answer for reader, answer in verdicts(report)}
-    assert answers["hccl-2026"].startswith("refused: EI0004 at once")
+    assert EFFECTS[code]["HCCL"].startswith("EI0004 at once")
 
 
 def test_unset_addresses_of_all_devices_are_one_kind_of_finding() -> None:

@@ -219,17 +219,6 @@ def test_every_format_is_shown(name: str, run: Run, tmp_path: Path) -> None:
     assert f": {name}, " in outcome.out
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_readers_of_every_format_are_told(name: str, run: Run, tmp_path: Path) -> None:
-    file = tmp_path / "t.json"
-    file.write_text(json.dumps(sample(name)), "utf-8")
-    outcome = run("ranktable", "validate", "--readers", str(file))
-    is_of_groups = not by_name(name).has_global_ranks
-
-    assert "internal error" not in outcome.err
-    assert ("RT262" in outcome.out) == is_of_groups
-
-
 def test_groups_are_shown_one_by_one(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "t.json"
     file.write_text(json.dumps(sample("server-groups")), "utf-8")

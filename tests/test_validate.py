@@ -243,18 +243,6 @@ def test_closed_pipe_ends_quietly(commands: Commands, tmp_path: Path) -> None:
     assert done.err == ""
 
 
-def test_readers_show_where_the_vendors_libraries_disagree(
-    run: Callable[..., Outcome],
-) -> None:
-    path = str(BROKEN / "rank_interleaved_nodes.json")
-    done = run("ranktable", "validate", path, "--readers")
-    lines = [line.strip() for line in done.out.splitlines()]
-
-    assert done.status == 1
-    assert "rank 1: [2, 3]; chip_map[1] is 3" in lines
-    assert "rank 1: 2" in lines
-
-
 def test_explain_finds_a_code_a_name_and_a_message_of_the_vendor(
     run: Callable[..., Outcome],
 ) -> None:
@@ -396,36 +384,14 @@ def test_chip_map_that_contradicts_the_table_is_named(
     assert "RT302] CHIP_MAP is '4;5'" in no_list.out
 
 
-@pytest.mark.parametrize("text", ["n1 slots=2\n", "n1 slots=two\nn2 slots=2\n"])
-def test_files_that_readers_do_not_take_are_left_out_of_readers(
-    text: str, run: Callable[..., Outcome], tmp_path: Path
-) -> None:
-    (tmp_path / "hosts").write_text(text)
-    (tmp_path / "t.json").write_bytes(GOOD)
-    files = [str(tmp_path / name) for name in ("hosts", "t.json")]
-
-    told = run("ranktable", "validate", "--readers", *files)
-    data = run("ranktable", "validate", "--readers", "--format", "json", *files)
-
-    said = f"{files[0]}: not a rank table, so --readers leaves it out\n"
-    assert (told.err, data.err) == (said, said)
-    assert told.out.splitlines()[0] == files[1]
-    assert [each["file"] for each in json.loads(data.out)] == [files[1]]
-
-
 def test_facts_have_a_form_for_programs(run: Callable[..., Outcome]) -> None:
     (page,) = json.loads(run("ranktable", "explain", "RT202", "--format", "json").out)
     (digest,) = json.loads(
         run("ranktable", "digest", "-", "--format", "json", given=GOOD).out
     )
-    (found,) = json.loads(
-        run("ranktable", "validate", "-", "--readers", "--format", "json",
-            given=GOOD).out
-    )  # fmt: skip
 
     assert (page["code"], page["severity"]) == ("RT202", "error")
     assert digest == {"file": "<stdin>", "digest": ranktable.loads(GOOD).digest()}
-    assert found["readers"][0]["outcomes"] == {"0": "4", "1": "5"}
 
 
 @pytest.mark.parametrize(
@@ -453,8 +419,6 @@ def test_closed_streams_are_no_reason_to_fail(
     "options",
     [
         ["--diff", "--format", "json"],
-        ["--diff", "--readers"],
-        ["--readers", "--format", "sarif"],
         ["-"],
     ],
 )

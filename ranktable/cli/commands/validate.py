@@ -31,7 +31,6 @@ from ranktable.cli.output import (
     show_findings,
     style,
     write,
-    write_json,
 )
 from ranktable.cli.parameters import ColorOption, MaxSizeOption, flag, number, valued
 from ranktable.cli.table_input import (
@@ -144,9 +143,6 @@ class ReportOptions:
     diff: Annotated[
         bool, flag("Show the safe repairs and change nothing.", "--diff")
     ] = False
-    readers: Annotated[
-        bool, flag("Show what each vendor's reader does with the file.", "--readers")
-    ] = False
     strict: Annotated[bool, flag("Treat warnings as defects.", "--strict")] = False
     select: Annotated[
         str | None,
@@ -179,17 +175,11 @@ class ReportOptions:
             raise CommandError("standard input can be read once")
         if self.fix and not self.diff and is_input:
             raise CommandError("standard input cannot be repaired in place; use --diff")
-        if self.diff and (self.readers or form is not None):
-            raise CommandError("--diff goes without --format and --readers")
-        if self.readers and form not in (None, *_FOR_PEOPLE, FindingsFormat.JSON):
-            raise CommandError(
-                f"--readers has no form {form.value}; it has full and json"
-            )
-        is_shown = self.diff or self.readers or form not in (None, *_FOR_PEOPLE)
+        if self.diff and form is not None:
+            raise CommandError("--diff goes without --format")
+        is_shown = self.diff or form not in (None, *_FOR_PEOPLE)
         if self.statistics and is_shown:
-            raise CommandError(
-                "--statistics goes without --format, --diff and --readers"
-            )
+            raise CommandError("--statistics goes without --format and --diff")
         if self.watch and (self.fix or self.diff or is_input):
             raise CommandError(
                 "--watch goes with neither --fix, --diff nor standard input"
@@ -269,9 +259,7 @@ def validate(
             reports = [
                 selected(_fix(each, options, site), settings) for each in reports
             ]
-        if report.readers:
-            _show_readers(reports, format, color)
-        elif report.statistics:
+        if report.statistics:
             write(_statistics(reports))
         elif not report.diff:
             shown = [each for each in reports if each.totals or not report.quiet]
@@ -366,31 +354,6 @@ def _with_environment(report: Report) -> Report:
         rule = next(rule for rule in RULES if rule.code == error.code)
         return report.with_findings(rule, [rule.finding(None, error.message)], 1)
     return report
-
-
-def _show_readers(
-    reports: list[Report], form: FindingsFormat | None, color: Color
-) -> None:
-    from ranktable.report.readers_renderers import (
-        readers_data,
-        render_readers,
-    )
-
-    tables = []
-    for report in reports:
-        if report.data is not None or report.is_unreadable:
-            tables.append(report)
-            continue
-        name = printable(report.file)
-        sys.stderr.write(f"{name}: not a rank table, so --readers leaves it out\n")
-    if form is FindingsFormat.JSON:
-        write_json([readers_data(report) for report in tables])
-        return
-    for report in tables:
-        if report.data is None:
-            message = printable(report.diagnostics[0].message)
-            sys.stderr.write(f"{printable(report.file)}: {message}\n")
-        write(render_readers(report, style(color)))
 
 
 def _status(reports: list[Report], *, strict: bool) -> int:

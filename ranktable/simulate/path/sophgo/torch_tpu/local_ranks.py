@@ -10,6 +10,7 @@ chip, unless the run is strict.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -22,7 +23,6 @@ from torch.nn.parallel import distributed
 from torch.utils import backend_registration
 
 from ranktable.runtime import table
-from ranktable.schema.readers.torch_tpu import load
 from ranktable.schema.topology import SOPHGO_8
 from ranktable.simulate import device as simulated
 from ranktable.simulate.simulated_run import RunFinding, report
@@ -96,14 +96,15 @@ def read_rank_table() -> list[int]:
 
 def _vendors_chips() -> list[int]:
     rank = int(os.environ.get("RANK"))  # type: ignore[arg-type]  # as the vendor's
-    with open(os.environ.get(table.VARIABLE), "rb") as file:  # type: ignore[arg-type]
-        return _chips_of_node(load(file.read()), rank)
+    path: Any = os.environ.get(table.VARIABLE)
+    with open(path, encoding="utf-8") as file:
+        return _chips_of_node(json.load(file), rank)
 
 
 def _chips_of_node(document: Any, rank: int) -> list[int]:
     """Return the chips of the last node that has a rank, in file order.
 
-    ``ranktable.schema.readers.torch_tpu`` describes the results for many ranks.
+    Source: sophgo/torch-tpu, torch_tpu/tpu/utils.py, from bc46f06c (2024-08-23) on.
     """
     chips: list[int] = []
     for node in document["node_list"]:

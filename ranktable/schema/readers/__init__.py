@@ -1,1 +1,0 @@
-"""What each reader of the vendors returns for a file, sound or not."""
