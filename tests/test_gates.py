@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ import pytest
 import yaml
 
 from ranktable.schema.rules.examples import PAIR
-from tests.commands import clean_environment, run_in_shell, start_process
+from tests.commands import run_in_shell, start_process
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def test_an_unknown_format_is_refused_before_a_file_is_read(run: Run) -> None:
     assert done.err.count("help:") == 1
 
 
-@pytest.mark.parametrize("form", ["full", "concise", "jsonl", "sarif", "github"])
+@pytest.mark.parametrize("form", ["full", "concise", "sarif", "github"])
 def test_findings_of_a_spec_reach_every_form(
     form: str, run: Run, tmp_path: Path
 ) -> None:
@@ -258,27 +257,12 @@ def test_sound_but_for_what_is_ignored_says_how_much(run: Run) -> None:
     assert (done.status, done.out) == (0, f"{BROKEN}: sound, with 2 findings ignored\n")
 
 
-def test_patterns_of_a_project_count_from_its_folder(run: Run, tmp_path: Path) -> None:
-    for name in ("sub/t.json", "sub/old/u.json"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(BROKEN.read_bytes())
-    settings = "exclude = ['sub/old/']\n[per-file-ignores]\n'sub/t*' = ['RT202']\n"
-    (tmp_path / "ranktable.toml").write_text(settings)
-
-    inside = run("ranktable", "validate", ".", cwd=tmp_path / "sub")
-    whole = run("ranktable", "validate", str(tmp_path / "sub"))
-
-    assert (inside.status, whole.status) == (0, 0), inside.out + whole.out
-
-
 SETTINGS = {
     "ignore = ['RT202']": 0,
     "ignore = ['RT2']": 0,
     "select = ['RT5']": 0,
     "select = ['RT2']": 1,
     "ignore = ['RT5']": 1,
-    "[per-file-ignores]\n't*.json' = ['RT202']": 0,
-    "[per-file-ignores]\n'u*.json' = ['RT202']": 1,
     "colour = 1": 2,
     "ignore = 'RT2'": 2,
     "= ": 2,
@@ -312,11 +296,8 @@ def test_settings_of_pyproject_hold_below_it(run: Run, tmp_path: Path) -> None:
         ("ignore = ['RT9999']", "'RT9999' is not a code, such as RT202 or RT2"),
         ("chip = 'tpu9'", "chip 'tpu9' is neither a number of chips nor one of "),
         ("topology = 'x'", "topology is 'x', and there is no file "),
-        ("schema = 'x.json'", "schema is 'x.json', and there is no file "),
-        ("per-file-ignores = {'x' = 'RT8'}", "per-file-ignores is {'x': 'RT8'}; "),
+        ("max-errors = 'x'", "max-errors is 'x'; write a number"),
         ("select = ['RT999']", "there is no code that begins with RT999"),
-        ("per-file-ignores = {'x' = ['RT8']}", "there is no code that begins with RT8"),
-        ("per-file-ignores = ['x']", "write a table such as "),
         ("selct = ['RT2']", "selct is not an option; there are chip, topology, "),
         ("ignore =", "Invalid value"),
     ],
@@ -395,16 +376,6 @@ def test_topology_and_schema_are_found_beside_the_settings(
     assert run("ranktable", "validate", "t.json", cwd=folder).status == 0
 
 
-def test_exclude_leaves_files_of_a_folder_out(run: Run, tmp_path: Path) -> None:
-    for name in ("good", "bad"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "t.json").write_bytes(BROKEN.read_bytes())
-    (tmp_path / "ranktable.toml").write_text("exclude = ['bad']\n")
-    data = json.loads(run("ranktable", "validate", ".", "--format", "json").out)
-
-    assert [each["file"] for each in data["files"]] == ["good/t.json"]
-
-
 def test_file_is_judged_once_however_its_folder_is_written(
     run: Run, tmp_path: Path
 ) -> None:
@@ -421,15 +392,6 @@ def test_options_select_and_ignore_codes(run: Run) -> None:
     assert run("ranktable", "validate", str(BROKEN), "--ignore", "RT202").status == 0
     assert run("ranktable", "validate", str(BROKEN), "--select", "RT1,RT3").status == 0
     assert run("ranktable", "validate", str(BROKEN), "--select", "ranks").status == 2
-
-
-def test_statistics_count_the_codes(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "t.json").write_bytes(BROKEN.read_bytes())
-    done = run("ranktable", "validate", str(BROKEN), "t.json", "--statistics")
-
-    assert done.status == 1
-    assert done.out.splitlines()[0].split()[:2] == ["2", "RT202"]
-    assert done.out.splitlines()[-1].endswith("in 2 files")
 
 
 def test_quiet_says_nothing_of_sound_files(run: Run) -> None:
@@ -457,32 +419,6 @@ def test_several_nodes_are_no_defect_under_strict(run: Run) -> None:
 
     assert done.status == 0
     assert "RT505" in done.out
-
-
-def test_watch_checks_again_when_a_file_changes(
-    commands: Commands, tmp_path: Path
-) -> None:
-    path = tmp_path / "t.json"
-    path.write_bytes(BROKEN.read_bytes())
-    with start_process(
-        [f"{commands.folder}/ranktable", "validate", "t.json", "--watch"],
-        pipes=["stdout"],
-        env=clean_environment(),
-        cwd=tmp_path,
-    ) as process:
-        assert process.stdout is not None
-        lines = iter(process.stdout.readline, "")
-        first = next(line for line in lines if "RT202" in line)
-        other = tmp_path / "other"
-        other.write_text("{}")
-        other.replace(path)
-        second = next(line for line in lines if "RT110" in line)
-        os.kill(process.pid, signal.SIGINT)
-        status = process.wait(60)
-
-    assert first.startswith("t.json:")
-    assert second.startswith("t.json:")
-    assert status == 130
 
 
 # Hooks and the action

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ranktable.cli.rule_examples import judge_example
 from ranktable.report.catalogue import FAMILIES, RULES
 from ranktable.report.findings_data import RENDERERS
 from ranktable.report.terminal import Style
 from ranktable.runtime import rules as runtime_rules
 from tests.conftest import HERE
+from tests.rule_examples import judge_example
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 GOLDEN = HERE / "golden"
 OTHERS = ("RT101", "RT202", "RT231")
 """A text that is not JSON, a defect with a related place, a defect of several files."""
-SUFFIXES = {"json": "json", "jsonl": "jsonl", "sarif": "sarif"}
+SUFFIXES = {"json": "json", "sarif": "sarif"}
 WITH_EXAMPLE = [rule for rule in RULES if rule.bad is not None]
 
 
@@ -73,8 +73,6 @@ def test_every_renderer_shows_every_code(rule: Rule) -> None:
         assert rule.code in text
         if form in ("json", "sarif"):
             json.loads(text)
-        elif form == "jsonl":
-            assert all(json.loads(line) for line in text.splitlines())
 
 
 @pytest.mark.parametrize("rule", WITH_EXAMPLE, ids=lambda rule: rule.code)

@@ -1,4 +1,4 @@
-"""Commands on HCCL tables: split, merge, subset, digest as HCCL, wait."""
+"""Commands on HCCL tables: split, merge, subset, wait."""
 
 from __future__ import annotations
 
@@ -786,34 +786,6 @@ def test_ranks_that_are_not_there_are_refused(run: Run, ranks: str) -> None:
 
     assert (done.status, done.out) == (2, "")
     assert "--ranks" in done.err
-
-
-def test_digest_as_hccl_ignores_the_form_of_1_0_but_not_of_2_0(
-    run: Run, tmp_path: Path
-) -> None:
-    found = {}
-    for source in (PODS, V2):
-        changed = tmp_path / source.name
-        document = json.loads(source.read_text())
-        changed.write_text(json.dumps(dict(reversed(document.items())), indent=1))
-        done = run("ranktable", "digest", str(source), str(changed), "--as", "hccl")
-        found[source] = {line.split()[0] for line in done.out.splitlines()}
-    other = run("ranktable", "digest", str(VALID / "vllm_pd_a3.json"), "--as", "hccl")
-
-    assert [len(digests) for digests in found.values()] == [1, 2]
-    assert (other.status, "HCCL does not read" in other.err) == (2, True)
-
-
-def test_digest_as_hccl_of_a_config_map_is_of_the_table_inside(
-    run: Run, tmp_path: Path
-) -> None:
-    text = PODS.read_text()
-    inside = {"kind": "ConfigMap", "data": {"hccl.json": text}}
-    (tmp_path / "map.json").write_text(json.dumps(inside))
-    done = run("ranktable", "digest", "map.json", str(PODS), "--as", "hccl")
-
-    assert done.status == 0, done.err
-    assert len({line.split()[0] for line in done.out.splitlines()}) == 1
 
 
 def test_root_information_becomes_a_table_of_version_2(run: Run) -> None:

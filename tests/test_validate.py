@@ -87,14 +87,6 @@ def test_json_carries_every_file_and_the_totals(run: Callable[..., Outcome]) -> 
     }
 
 
-def test_json_lines_end_with_the_totals(run: Callable[..., Outcome]) -> None:
-    done = run("ranktable", "validate", "--format", "jsonl", DUPLICATE)
-    *lines, last = map(json.loads, done.out.splitlines())
-
-    assert [line["code"] for line in lines] == ["RT505", "RT202"]
-    assert last["totals"]["errors"] == 1
-
-
 @pytest.mark.parametrize(
     ("options", "status"),
     [

@@ -112,7 +112,3 @@ chips = _names("schema.check", "CHIPS_PER_HOST", "NPUS")
 readers = _names("schema.table_readers", "ALIASES", "READERS")
 links = _names("schema.topology", "BUILT_IN")
 """The built-in topologies; a shell completes files where none fits."""
-collectives = _names("dist.collective_plan", "OPERATIONS")
-backends = _names("runtime.backends.backend", "TABLES")
-reductions = _names("dist.wire", "REDUCTIONS")
-dtypes = _names("dist.wire", "SIZES")

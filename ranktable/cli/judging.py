@@ -6,11 +6,10 @@ Every kind of file that ranktable reads is judged. The settings of a project are
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import sys
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +37,7 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ranktable.cluster.hostfiles.hostfile import LauncherFormat
     from ranktable.schema.diagnostic import Options
@@ -215,7 +214,7 @@ def _unknown_report(start: bytes, name: str) -> Report | None:
     return make_report([finding], file=name, text=text)
 
 
-def named_files(names: Sequence[str], exclude: Sequence[str]) -> list[str]:
+def named_files(names: Sequence[str]) -> list[str]:
     """Return the files to judge; a folder stands for the known files in it.
 
     Raises:
@@ -226,7 +225,7 @@ def named_files(names: Sequence[str], exclude: Sequence[str]) -> list[str]:
         if name == STANDARD_INPUT or not os.path.isdir(name):
             found.append(name)
             continue
-        held = [_plain_name(path) for path in _ours_below(name, exclude)]
+        held = [_plain_name(path) for path in _ours_below(name)]
         if not held and len(names) == 1:
             raise CommandError(f"{name} holds no table, spec or host file")
         found += held or [name]
@@ -244,22 +243,18 @@ def _place_of(name: str) -> str:
     return os.path.join(os.path.realpath(folder), last)
 
 
-def _ours_below(folder: str, exclude: Sequence[str]) -> Iterator[str]:
+def _ours_below(folder: str) -> Iterator[str]:
     """Yield the known files of a folder, then the folders that cannot be read.
 
-    Hidden and excluded folders are left out.
+    Hidden folders are left out.
     """
     unreadable: list[str] = []
     walk = os.walk(folder, onerror=lambda error: unreadable.append(error.filename))
     for path, folders, files in walk:
-        folders[:] = sorted(
-            name
-            for name in folders
-            if not name.startswith(".") and not is_like(f"{path}/{name}", exclude)
-        )
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             file = os.path.join(path, name)
-            if not is_like(file, exclude) and _is_ours(file):
+            if _is_ours(file):
                 yield file
     yield from unreadable  # reported with a code
 
@@ -273,12 +268,6 @@ def _plain_name(path: str) -> str:
         return path
     plain = str(Path(path))
     return f"./{plain}" if plain == STANDARD_INPUT else plain
-
-
-def is_like(path: str, patterns: Sequence[str]) -> bool:
-    """Whether an absolute pattern matches a path, or another pattern its last part."""
-    whole, name = os.path.abspath(path), Path(path).name
-    return any(fnmatch(whole, each) or fnmatch(name, each) for each in patterns)
 
 
 def _is_ours(path: str) -> bool:
@@ -311,22 +300,16 @@ class Settings:
     Attributes:
         chip: ``--chip``.
         topology: ``--topology``; a file name is relative to the settings.
-        schema: ``--schema``; likewise.
-        strict: ``--strict``.
         select: Codes to report, or their beginnings; all codes if empty.
         ignore: Codes to leave out, or their beginnings.
-        per_file_ignores: More codes to leave out, by a pattern of file names.
-        exclude: Patterns of files and folders to leave out of a folder.
+        max_errors: ``--max-errors``.
     """
 
     chip: str | None = None
     topology: str | None = None
-    schema: str | None = None
-    strict: bool = False
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
-    per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    exclude: tuple[str, ...] = ()
+    max_errors: int | None = None
 
 
 def find_settings(folder: Path) -> Settings:
@@ -386,62 +369,42 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
                 f"{path}: {key} is not an option; there are {', '.join(names)}"
             )
         values[names[key]] = _value(key, value, path)
-    ignored = values.get("per_file_ignores", {}).values()
-    chosen = (values.get("select", ()), values.get("ignore", ()), *ignored)
     try:
-        check_codes([code for codes in chosen for code in codes])
+        check_codes((*values.get("select", ()), *values.get("ignore", ())))
         chips_per_host(values.get("chip"))
     except (CommandError, ValueError) as error:
         raise CommandError(f"{path}: {error}") from None
-    for name in {"topology", "schema"} & values.keys():
-        beside = path.parent / values[name]
+    if "topology" in values:
+        beside = path.parent / values["topology"]
         if beside.is_file():
-            values[name] = str(beside)
-        elif name == "schema" or values[name] not in {each.name for each in BUILT_IN}:
+            values["topology"] = str(beside)
+        elif values["topology"] not in {each.name for each in BUILT_IN}:
             raise CommandError(
-                f"{path}: {name} is {values[name]!r}, and there is no file {beside}"
+                f"{path}: topology is {values['topology']!r}, and there is no file "
+                f"{beside}"
             )
-    folder = path.parent
-    ignores = values.get("per_file_ignores", {})
-    values["per_file_ignores"] = {_anchored(k, folder): v for k, v in ignores.items()}
-    values["exclude"] = tuple(_anchored(p, folder) for p in values.get("exclude", ()))
     return Settings(**values)
-
-
-def _anchored(pattern: str, folder: Path) -> str:
-    """Return a pattern relative to a folder as an absolute pattern.
-
-    A pattern without a slash is for names in every folder, and stays.
-    """
-    bare = pattern.rstrip("/")
-    return f"{glob.escape(str(folder.absolute()))}/{bare}" if "/" in bare else bare
 
 
 def _value(key: str, value: object, path: Path) -> object:
     """Return the value of a setting."""
-    if key in ("select", "ignore", "exclude") and _is_texts(value):
+    if key in ("select", "ignore") and _is_texts(value):
         return tuple(value)  # type: ignore[arg-type]
     if key == "chip" and type(value) in (str, int):
         return str(value)
-    if key in ("topology", "schema") and isinstance(value, str):
+    if key == "topology" and isinstance(value, str):
         return value
-    if key == "strict" and isinstance(value, bool):
+    if key == "max-errors" and type(value) is int and value >= 0:
         return value
-    is_table = isinstance(value, dict) and all(map(_is_texts, value.values()))
-    if key == "per-file-ignores" and is_table:
-        return {name: tuple(codes) for name, codes in value.items()}  # type: ignore[attr-defined]
     raise CommandError(f"{path}: {key} is {value!r}; write {_EXAMPLES[key]}")
 
 
 _EXAMPLES = {
     "chip": 'the name of a chip, such as "bm1690", or a number of chips',
     "topology": 'a name or a file, such as "sophgo-8"',
-    "schema": "the name of a file",
-    "strict": "true or false",
     "select": 'a list of codes, such as ["RT2"]',
     "ignore": 'a list of codes, such as ["RT505"]',
-    "per-file-ignores": 'a table such as {"old/*" = ["RT505"]}',
-    "exclude": 'a list of patterns, such as ["old/*"]',
+    "max-errors": "a number; 0 shows all",
 }
 
 
@@ -469,10 +432,7 @@ def _is_texts(value: object) -> bool:
 
 def selected(report: Report, settings: Settings) -> Report:
     """Return a report with only the codes that the settings select."""
-    ignored = [*settings.ignore]
-    for pattern, codes in settings.per_file_ignores.items():
-        if is_like(report.file, [pattern]):
-            ignored += codes
+    ignored = settings.ignore
     if not (settings.select or ignored):
         return report
 

@@ -232,7 +232,6 @@ class FindingsFormat(str, Enum):
     FULL = "full"
     CONCISE = "concise"
     JSON = "json"
-    JSONL = "jsonl"
     SARIF = "sarif"
     GITHUB = "github"
 

@@ -1,6 +1,6 @@
-"""Findings for programs: JSON, JSON lines, SARIF 2.1.0 and GitHub annotations.
+"""Findings for programs: JSON, SARIF 2.1.0 and GitHub annotations.
 
-The JSON forms are stable: keys are only added. ``docs/json.md`` documents them.
+The JSON form is stable: keys are only added. ``docs/json.md`` documents them.
 
 Sources: OASIS, Static Analysis Results Interchange Format 2.1.0; GitHub Actions,
 workflow commands, "Setting an error message".
@@ -47,14 +47,6 @@ def render_json(reports: Sequence[Report], _style: Style) -> Iterator[str]:
         "totals": _totals(reports),
     }
     yield _json(document, indent=2) + "\n"
-
-
-def render_jsonl(reports: Sequence[Report], _style: Style) -> Iterator[str]:
-    """Yield a line for each diagnostic, and a last line with the totals."""
-    for report in reports:
-        for diagnostic in report.diagnostics:
-            yield _json(as_data(diagnostic)) + "\n"
-    yield _json({"totals": _totals(reports)}) + "\n"
 
 
 def as_data(diagnostic: Diagnostic) -> dict[str, object]:
@@ -241,7 +233,6 @@ RENDERERS: tuple[tuple[str, Renderer], ...] = (
     ("full", render_full),
     ("concise", render_concise),
     ("json", render_json),
-    ("jsonl", render_jsonl),
     ("sarif", render_sarif),
     ("github", render_github),
 )

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import completion
-from ranktable.cli.collectives import explain_collective
 from ranktable.cli.output import (
     Color,
     CommandError,
@@ -19,18 +18,22 @@ from ranktable.cli.output import (
     write,
     write_json,
 )
-from ranktable.cli.parameters import ColorOption, OutputFormatOption, flag, valued
-from ranktable.cli.rule_examples import BESIDE, command_for, judge_example
+from ranktable.cli.parameters import ColorOption, OutputFormatOption
 from ranktable.report.catalogue import RULES
 from ranktable.report.terminal import Style, render_full, table_lines
+from ranktable.schema.check import check
 from ranktable.schema.vendor_codes import MEANINGS, causes, code_in, has_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.schema.diagnostic import Report, Rule
+    from ranktable.schema.diagnostic import Rule
 
 _WIDTH = 79
+BESIDE = "beside.json"
+"""Name of the file that comes before an example, if a rule needs two files."""
+
+SITE_SCHEMA_OPTION = "schema"
 _LIKE_CODE = re.compile(r"[A-Za-z]{2}[0-9]+")
 
 
@@ -43,53 +46,16 @@ def explain(
             autocompletion=completion.codes,
         ),
     ] = None,
-    collective: Annotated[
-        str | None,
-        valued(
-            "NAME",
-            "Explain how ranktable.dist does a collective, such as all_reduce.",
-            completes=completion.collectives,
-        ),
-    ] = None,
-    backend: Annotated[
-        str | None,
-        valued(
-            "NAME",
-            "On this backend; by default on each.",
-            completes=completion.backends,
-        ),
-    ] = None,
-    dtype: Annotated[
-        str, valued("TYPE", "With tensors of this type.", completes=completion.dtypes)
-    ] = "float32",
-    op: Annotated[
-        str,
-        valued(
-            "NAME", "Reduction: sum, mean, band ...", completes=completion.reductions
-        ),
-    ] = "sum",
-    uneven: Annotated[
-        bool, flag("The ranks have parts of different sizes.", "--uneven")
-    ] = False,
     format: OutputFormatOption = OutputFormat.TEXT,
     color: ColorOption = Color.AUTO,
 ) -> None:
     """Explain a diagnostic: why it matters, what vendors' libraries do, how to fix it.
 
     Without CODE, list every code. An error code or message of a vendor's library finds
-    our codes. With --collective, explain how a collective is done on a backend, and
-    what it costs.
+    our codes.
 
     Example: ranktable explain RT202
     """
-    if collective is not None:
-        if code is not None:
-            raise CommandError(f"explain {code} or --collective, one of them")
-
-        status = explain_collective(
-            collective, backend, dtype, op, format, even=not uneven
-        )
-        raise typer.Exit(status)
     found = list(RULES) if code is None else _find(code, RULES)
     if not found and (code is None or code_in(code) is None):
         raise CommandError(_nothing_found(code or ""))
@@ -193,29 +159,59 @@ def _page(rule: Rule, look: Style) -> Iterator[str]:
 
 
 def _examples(rule: Rule, look: Style) -> Iterator[str]:
-    """Yield the bad example with the output of its command, and the good example."""
+    """Yield the bad example, its command and what that says, and the good example."""
     if rule.bad is None or rule.good is None:
         return
-
-    reports = [
-        _only(rule, report)
-        for report in judge_example(rule, rule.bad, "bad")
-        if rule.code in report.totals
-    ]
     if rule.beside is not None:
         yield f"\n{look.mark(BESIDE, 'bold')}\n"
         yield textwrap.indent(rule.beside.decode(), "  ")
-    yield f"\n{look.mark('Bad', 'bold')}: {command_for(rule)}\n\n"
-    shown = "".join(render_full(reports, Style(look.is_coloured, _WIDTH)))
-    yield textwrap.indent(shown.rpartition("\n\n")[0], "  ") + "\n"
+    name = _example_name(rule)
+    yield f"\n{look.mark('Bad', 'bold')}: {_command(rule, name)}\n"
+    if rule.command == "validate" and SITE_SCHEMA_OPTION not in rule.options:
+        yield "\n" + textwrap.indent(_finding(rule, rule.bad, name, look), "  ")
+    else:
+        yield textwrap.indent(rule.bad.decode("utf-8", "replace"), "  ")
     yield f"\n{look.mark('Good', 'bold')}\n"
-    yield textwrap.indent(rule.good.decode(), "  ")
+    yield textwrap.indent(rule.good.decode("utf-8", "replace"), "  ")
 
 
-def _only(rule: Rule, report: Report) -> Report:
-    """Return a report with only the findings of one rule."""
-    wanted = tuple(d for d in report.diagnostics if d.code == rule.code)
-    return replace(report, diagnostics=wanted, totals={rule.code: len(wanted)})
+def _example_name(rule: Rule) -> str:
+    """Return the name of a file for the bad example of a rule."""
+    if "from" in rule.options:
+        return "bad.txt"
+    if "spec" in rule.options:  # it holds the ending
+        return f"bad.{rule.options['spec']}"
+    is_probe = (rule.bad or b"").startswith(b'{"probe"')
+    return "bad.jsonl" if is_probe else "bad.json"
+
+
+def _command(rule: Rule, name: str) -> str:
+    """Return the command that finds the defect of the bad example."""
+    if "spec" in rule.options:
+        return f"ranktable gen --spec {name}"
+    options = "".join(f" --{key} {value}" for key, value in rule.options.items())
+    if "from" in rule.options:
+        options = f" --to sccl-1.0{options}"
+    is_file = rule.beside is not None and SITE_SCHEMA_OPTION not in rule.options
+    first = f"{BESIDE} " if is_file else ""
+    return f"ranktable {rule.command}{options} {first}{name}"
+
+
+def _finding(rule: Rule, bad: bytes, name: str, look: Style) -> str:
+    """Return what ``validate`` says of the bad example of a rule."""
+    tp = rule.options.get("tp")
+    report = check(
+        bad,
+        file=name,
+        chip=rule.options.get("chip"),
+        reader=rule.options.get("for"),
+        topology=rule.options.get("topology"),
+        tp=None if tp is None else int(tp),
+    )
+    wanted = tuple(one for one in report.diagnostics if one.code == rule.code)
+    only = replace(report, diagnostics=wanted, totals={rule.code: len(wanted)})
+    shown = "".join(render_full([only], Style(look.is_coloured, _WIDTH)))
+    return shown.rpartition("\n\n")[0] + "\n"
 
 
 def _wrapped(text: str, indent: str = "") -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
-from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,13 +47,11 @@ from ranktable.schema.site_schema import SiteSchema
 from ranktable.schema.writing import replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from ranktable.cli.judging import Settings
     from ranktable.schema.diagnostic import Options, Report
 
-
-_FOR_PEOPLE = (FindingsFormat.FULL, FindingsFormat.CONCISE)
 
 FILES_HELP = (
     "Rank tables and other files, folders, or - for standard input; by default "
@@ -68,9 +64,17 @@ class LimitOptions:
     """How much to read and to show."""
 
     max_errors: Annotated[
-        int, number("N", "Defects of each code to show; 0 for all.", min=0)
-    ] = DEFAULT_MAX_ERRORS
+        int | None,
+        number("N", "Defects of each code to show, by default 20; 0 for all.", min=0),
+    ] = None
     max_size: MaxSizeOption = 256
+
+    def limit(self, settings: Settings) -> int | None:
+        """Return the most defects of each code to show, None for all."""
+        for given in (self.max_errors, settings.max_errors):
+            if given is not None:
+                return given or None
+        return DEFAULT_MAX_ERRORS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +128,7 @@ class KnownOptions:
                 topology=self.topology or settings.topology,
                 tp=self.tp,
                 reader=self.reader,
-                limit=limits.max_errors or None,
+                limit=limits.limit(settings),
                 max_size_bytes=limits.max_size * MIB,
             )
         except RankTableError:
@@ -160,13 +164,7 @@ class ReportOptions:
             completes=completion.listed_codes,
         ),
     ] = None
-    statistics: Annotated[
-        bool, flag("Show how often each code was found.", "--statistics")
-    ] = False
     quiet: Annotated[bool, flag("Do not report sound files.", "--quiet", "-q")] = False
-    watch: Annotated[bool, flag("Check again whenever a file changes.", "--watch")] = (
-        False
-    )
 
     def refuse_clash(self, names: Sequence[str], form: FindingsFormat | None) -> None:
         """Raise CommandError for options that exclude each other."""
@@ -177,13 +175,6 @@ class ReportOptions:
             raise CommandError("standard input cannot be repaired in place; use --diff")
         if self.diff and form is not None:
             raise CommandError("--diff goes without --format")
-        is_shown = self.diff or form not in (None, *_FOR_PEOPLE)
-        if self.statistics and is_shown:
-            raise CommandError("--statistics goes without --format and --diff")
-        if self.watch and (self.fix or self.diff or is_input):
-            raise CommandError(
-                "--watch goes with neither --fix, --diff nor standard input"
-            )
 
     def added_to(self, settings: Settings) -> Settings:
         """Return the settings of the project with these options.
@@ -193,7 +184,6 @@ class ReportOptions:
         """
         return replace(
             settings,
-            strict=self.strict or settings.strict,
             select=_codes(self.select) or settings.select,
             ignore=(*settings.ignore, *_codes(self.ignore)),
         )
@@ -247,26 +237,18 @@ def validate(
     report.refuse_clash(files or (), format)
     settings = report.added_to(find_settings(Path.cwd()))
     options = known.options(settings, limits)
-    schema = schema or settings.schema
     site = None if schema is None else SiteSchema(path=schema, limit=options.limit)
 
-    def once() -> int:
-        reports = _judged(files, from_, settings, options, site)
-        if report.diff:
-            for each in reports:
-                _show_diff(each, options, color)
-        elif report.fix:
-            reports = [
-                selected(_fix(each, options, site), settings) for each in reports
-            ]
-        if report.statistics:
-            write(_statistics(reports))
-        elif not report.diff:
-            shown = [each for each in reports if each.totals or not report.quiet]
-            show_findings(shown, format, color)
-        return _status(reports, strict=settings.strict)
-
-    raise typer.Exit(_watched(files, settings, once) if report.watch else once())
+    reports = _judged(files, from_, settings, options, site)
+    if report.diff:
+        for each in reports:
+            _show_diff(each, options, color)
+    else:
+        if report.fix:
+            reports = [selected(_fix(one, options, site), settings) for one in reports]
+        shown = [one for one in reports if one.totals or not report.quiet]
+        show_findings(shown, format, color)
+    raise typer.Exit(_status(reports, strict=report.strict))
 
 
 def _judged(
@@ -277,7 +259,7 @@ def _judged(
     site: SiteSchema | None,
 ) -> list[Report]:
     """Return the reports of all files, after the settings are applied."""
-    names = named_files(files or [named_file(None)], settings.exclude)
+    names = named_files(files or [named_file(None)])
     reports = [judge_file(name, options, kind) for name in names]
     if not files:
         reports = [_with_environment(report) for report in reports]
@@ -295,49 +277,6 @@ def _codes(option: str | None) -> tuple[str, ...]:
     codes = tuple((option or "").replace(",", " ").split())
     check_codes(codes)
     return codes
-
-
-def _statistics(reports: Sequence[Report]) -> Iterator[str]:
-    """Yield how often each code was found, the most frequent code first."""
-    from ranktable.report.catalogue import RULES
-
-    summaries = {rule.code: rule.summary for rule in RULES}
-    totals: Counter[str] = Counter()
-    for report in reports:
-        totals.update(report.totals)
-    for code, count in totals.most_common():
-        yield f"{count:>7}  {code}  {summaries[code]}\n"
-    yield f"{sum(totals.values()):>7}  in {counted(len(reports), 'file')}\n"
-
-
-_LOOK_S = 0.3
-"""Seconds between two looks at the files."""
-
-
-def _watched(
-    files: list[str] | None, settings: Settings, once: Callable[[], int]
-) -> int:
-    """Check now, and again when a file changes, until the user interrupts."""
-    while True:
-        before = _state(files, settings)
-        once()
-        while _state(files, settings) == before:
-            time.sleep(_LOOK_S)
-        write(["\n"])
-
-
-def _state(files: list[str] | None, settings: Settings) -> list[tuple[object, ...]]:
-    """Return a value that changes when one of the files changes."""
-    names = named_files(files or [named_file(None)], settings.exclude)
-    return [(name, *_status_of(name)) for name in names]
-
-
-def _status_of(name: str) -> tuple[int, ...]:
-    try:
-        status = Path(name).stat()
-    except OSError:
-        return ()
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _with_environment(report: Report) -> Report:

@@ -1,4 +1,4 @@
-"""The examples of a rule: their files, the command that judges them, its findings."""
+"""The findings of a rule's examples, judged as its command judges them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from ranktable.cli.commands.explain import BESIDE
 from ranktable.cli.judging import judge_by_schema
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.hostfiles import deepspeed_hostfile
@@ -23,9 +24,6 @@ from ranktable.schema.site_schema import SiteSchema
 
 if TYPE_CHECKING:
     from ranktable.schema.diagnostic import Report, Rule
-
-BESIDE = "beside.json"
-"""Name of the file that comes before an example, if a rule needs two files."""
 
 _DESCRIPTION = "from"
 """The option of a rule about host files: their format."""
@@ -45,21 +43,6 @@ def example_files(rule: Rule, data: bytes, stem: str) -> dict[str, bytes]:
         ending = "txt"
     ending = rule.options.get(_SPEC, ending)
     return {**before, f"{stem}.{ending}": data}
-
-
-def command_for(rule: Rule) -> str:
-    """Return the command that finds the defect of a rule's bad example."""
-    assert rule.bad is not None
-    if _SPEC in rule.options:
-        return (
-            f"ranktable gen --spec {next(iter(example_files(rule, rule.bad, 'bad')))}"
-        )
-    options = "".join(f" --{key} {value}" for key, value in rule.options.items())
-    if _DESCRIPTION in rule.options:
-        options = f" --to sccl-1.0{options}"
-    names = list(example_files(rule, rule.bad, "bad"))
-    files = " ".join(names[-1:] if _SCHEMA in rule.options else names)
-    return f"ranktable {rule.command}{options} {files}"
 
 
 def judge_example(rule: Rule, data: bytes, stem: str) -> list[Report]:
