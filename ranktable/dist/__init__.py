@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         NotMemberError,
         UnsupportedError,
     )
-    from ranktable.dist.collective_plan import explain
     from ranktable.dist.exchanging import all_to_all, shift
     from ranktable.dist.groups import (
         get_backend,
@@ -81,7 +80,6 @@ __all__ = [
     "broadcast",
     "broadcast_object_list",
     "collect_results",
-    "explain",
     "gather",
     "gather_object",
     "get_backend",
@@ -111,7 +109,6 @@ __all__ = [
 _HOMES: Final = {
     "coalesced": "all_reduce_dict all_reduce_params",
     "collective_errors": "DistError MismatchError NotMemberError UnsupportedError",
-    "collective_plan": "explain",
     "exchanging": "all_to_all shift",
     "groups": (
         "get_backend get_dist_info get_local_rank get_local_size get_rank "
