@@ -20,7 +20,7 @@ from ranktable.cluster.merging.merge_nodes import MergeOptions
 from ranktable.cluster.specs.read_spec import read_spec
 from ranktable.schema.check import check
 from ranktable.schema.rules.records import no_global_ranks
-from ranktable.schema.site_schema import SiteSchema
+from ranktable.schema.site_schema import read_site_schema
 
 if TYPE_CHECKING:
     from ranktable.schema.diagnostic import Report, Rule
@@ -92,7 +92,7 @@ def _judge_by_schema(rule: Rule, data: bytes, file: str) -> Report:
     with TemporaryDirectory() as folder:
         path = Path(folder) / BESIDE
         path.write_bytes(rule.beside or b"")
-        return judge_by_schema(check(data, file=file), SiteSchema(path=str(path)))
+        return judge_by_schema(check(data, file=file), read_site_schema(str(path)))
 
 
 def _describe(rule: Rule, data: bytes, file: str) -> Report:

@@ -28,7 +28,6 @@ from ranktable.schema.files import UnreadableError, read_file, read_stream
 from ranktable.schema.format import Format
 from ranktable.schema.json_parser import parse
 from ranktable.schema.rules.shape import NOT_A_RANK_TABLE
-from ranktable.schema.site_schema import SiteSchemaError
 from ranktable.schema.topology import BUILT_IN
 
 if sys.version_info >= (3, 11):
@@ -464,6 +463,17 @@ def _is_among(code: str, beginnings: Sequence[str]) -> bool:
     return any(code.startswith(beginning) for beginning in beginnings)
 
 
+def site_schema(path: str, limit: int | None) -> SiteSchema:
+    """Return the JSON Schema of a site.
+
+    Raises:
+        SiteSchemaError: It cannot be used.
+    """
+    from ranktable.schema.site_schema import read_site_schema  # jsonschema: 50 ms
+
+    return read_site_schema(path, limit=limit)
+
+
 def judge_by_schema(report: Report, schema: SiteSchema) -> Report:
     """Return a report with the findings of a site's schema added.
 
@@ -473,16 +483,13 @@ def judge_by_schema(report: Report, schema: SiteSchema) -> Report:
         schema: The schema.
 
     Raises:
-        CommandError: The schema cannot be used.
+        SiteSchemaError: The schema cannot be used.
     """
     if _is_yaml(report.file) and report.data is not None:
         from ranktable.cluster.specs.read_spec import read_spec
 
         report = read_spec(report.data, file=report.file, limit=schema.limit).report
-    try:
-        return schema.added_to(report, _document(report))
-    except SiteSchemaError as error:
-        raise CommandError(str(error)) from None
+    return schema.added_to(report, _document(report))
 
 
 def _is_yaml(name: str) -> bool:

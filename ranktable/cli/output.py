@@ -21,8 +21,9 @@ from os.path import lexists
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from ranktable._error import Error
 from ranktable.cluster.argument import ArgumentError
-from ranktable.schema.diagnostic import RankTableError, counted, printable
+from ranktable.schema.diagnostic import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -112,12 +113,7 @@ def _message(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError) and error.strerror:
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{error.strerror.lower()}", COULD_NOT_JUDGE
-    from ranktable.layout.layout_errors import ChangeError, LayoutError
-    from ranktable.schema.format import NotExpressibleError
-    from ranktable.schema.writing import FileChangedError
-
-    refusals = (ArgumentError, ChangeError, LayoutError, RankTableError)
-    if isinstance(error, (*refusals, FileChangedError, NotExpressibleError)):
+    if isinstance(error, Error):
         return str(error), COULD_NOT_JUDGE
     name = type(error).__name__
     report = f"please report it, with what {DEBUG_VARIABLE}=1 adds to the output"

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import structs
 
+from ranktable._error import Error
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
@@ -47,7 +49,7 @@ SUPER_POD_KEY = "super_pod_id"
 """The key with which a node names its super pod, as in Ascend's tables."""
 
 
-class NotExpressibleError(ValueError):
+class NotExpressibleError(Error, ValueError):
     """A format cannot express the content of a table."""
 
 

@@ -1,93 +1,53 @@
 """A site's own JSON Schema, an additional check of a table or a spec.
 
-Judging by a schema may never end: its patterns may try every way to match, and its
-references may form a cycle. So this happens in another process (``schema_process``)
-with a limit of time and of memory.
+References lead to local files only. The schema is the user's own: one whose patterns
+never end is interrupted by Ctrl-C, as any program is.
 """
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
+import json
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urljoin, urlsplit
 
-import msgspec
+import jsonschema
+from jsonschema.exceptions import best_match
+from jsonschema.validators import validator_for
+from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+from referencing import Registry, Resource
+from referencing.exceptions import NoSuchResource, Unresolvable
+from referencing.jsonschema import DRAFT202012
 
 from ranktable._error import Error
+from ranktable.schema.diagnostic import printable, quoted
+from ranktable.schema.files import UnreadableError, read_file
 from ranktable.schema.json_parser import walk
 from ranktable.schema.odd_numbers import BadNumber
 from ranktable.schema.rules.shape import SITE_SCHEMA
 
 if TYPE_CHECKING:
-    from ranktable.schema.diagnostic import Report
+    from collections.abc import Iterator
+
+    from jsonschema.exceptions import ValidationError
+
+    from ranktable.schema.diagnostic import Finding, Report
     from ranktable.schema.document import Document
 
-CPU_LIMIT_S = 10
-"""Processor time for a small file; usual schemas take milliseconds."""
+MAX_FILE_BYTES = 4 << 20
+"""Most bytes of a schema; most have a few pages, that of all of Kubernetes 4 MB."""
 
-CPU_LIMIT_S_PER_MB = 10
-"""Additional time for a large file: a sound table of 10 MB takes about 20 s."""
-
-WALL_FACTOR = 6
-"""Wall time for each second of processor time; a busy machine needs more."""
-
-MEMORY_LIMIT_BYTES = 2 << 30
-MEMORY_FACTOR = 100
-"""Bytes of memory for each byte of a large file."""
-
-MAX_FOUND = 10_000
-"""Most defects that are described if no limit is given."""
-
-# Not -m: it would first look for modules in the working folder.
-_START = (
-    "import sys; sys.path[:] = sys.argv[1:]; "
-    "from ranktable.schema.schema_process import main; main()"
-)
+_SAYS = "by the site's schema,"
+_MAX_CHOICES = 200
+"""Most characters of the values of an enum in a message."""
 
 
 class SiteSchemaError(Error, ValueError):
     """The schema cannot be used; the text has the file and the reason."""
-
-
-class SchemaRequest(msgspec.Struct):
-    """The input of the process."""
-
-    schema: str
-    data: msgspec.Raw
-    max_found: int
-    cpu_limit_s: int
-    memory_limit_bytes: int
-
-
-class Violation(msgspec.Struct):
-    """A value that does not satisfy the schema.
-
-    Attributes:
-        path: Keys and indices of the value.
-        message: What is wrong.
-        of_key: Whether the violation is about the key, not its value.
-    """
-
-    path: list[str | int]
-    message: str
-    of_key: bool = False
-
-
-class Answer(msgspec.Struct):
-    """The output of the process.
-
-    Attributes:
-        found: The violations, at most as many as requested.
-        count: Number of all violations.
-        error: Why nothing could be judged, empty if it was judged.
-    """
-
-    found: list[Violation] = []
-    count: int = 0
-    error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +56,13 @@ class SiteSchema:
 
     Attributes:
         path: Its file.
+        validator: What judges by it.
         limit: Findings to describe; None for all.
-        cpu_limit_s: Seconds of processor time for a small file.
     """
 
     path: str
+    validator: Any
     limit: int | None = None
-    cpu_limit_s: int = CPU_LIMIT_S
 
     def added_to(self, report: Report, document: Document | None) -> Report:
         """Return a report with the findings of the schema added.
@@ -112,61 +72,156 @@ class SiteSchema:
             document: The document, None if it could not be read.
 
         Raises:
-            SiteSchemaError: The schema is wrong, or judging takes too long.
+            SiteSchemaError: The schema is wrong where the document first needs it.
         """
         if document is None or any(
             isinstance(value, BadNumber) for _, value in walk(document.data)
         ):
             return report
-        answer = self._ask(document.data)
-        found = [
-            SITE_SCHEMA.finding(
-                document.span_of(*violation.path, of_key=violation.of_key),
-                violation.message,
-            )
-            for violation in answer.found
-        ]
-        if not found:
-            return report
-        return report.with_findings(SITE_SCHEMA, found, answer.count)
-
-    def _ask(self, data: object) -> Answer:
-        document = msgspec.json.encode(data)
-        megabytes = len(document) // 10**6
-        cpu_limit_s = self.cpu_limit_s + CPU_LIMIT_S_PER_MB * megabytes
-        request = SchemaRequest(
-            schema=self.path,
-            data=msgspec.Raw(document),
-            max_found=self.limit or MAX_FOUND,
-            cpu_limit_s=cpu_limit_s,
-            memory_limit_bytes=MEMORY_LIMIT_BYTES + MEMORY_FACTOR * len(document),
-        )
         try:
-            done = subprocess.run(  # noqa: S603 - this interpreter, our own module
-                [sys.executable, "-c", _START, *sys.path],
-                input=msgspec.json.encode(request),
-                capture_output=True,
-                timeout=cpu_limit_s * WALL_FACTOR,
-                check=False,
-                env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            errors = list(self.validator.iter_errors(document.data))
+            found = [one for error in errors for one in _findings(error, document)]
+        except Unresolvable as error:
+            reason = (
+                f"{quoted(error.ref)} is referred to and is not in a local file that "
+                "can be read; nothing is fetched"
             )
-        except subprocess.TimeoutExpired:
-            status = -signal.SIGXCPU
+        except RecursionError:
+            reason = "references or levels in it are nested without an end"
+        except re.error as error:
+            reason = f"{quoted(error.pattern)} is not a regular expression: {error.msg}"
         else:
-            status = done.returncode
-        if status == -signal.SIGXCPU:
-            answer = Answer(
-                error=f"judging by it did not end in {cpu_limit_s} s; look for "
-                "patterns with a repetition inside a repetition, and for parts that "
-                "refer to one part several times"
-            )
-        elif status:
-            lines = done.stderr.decode("utf-8", "replace").splitlines()
-            answer = Answer(
-                error=f"judging by it failed: {lines[-1] if lines else status}"
-            )
-        else:
-            answer = msgspec.json.decode(done.stdout, type=Answer)
-        if answer.error:
-            raise SiteSchemaError(f"{self.path}: {answer.error}")
-        return answer
+            if not found:
+                return report
+            shown = list(islice(found, self.limit))
+            return report.with_findings(SITE_SCHEMA, shown, len(found))
+        raise SiteSchemaError(f"{self.path}: {reason}")
+
+
+def read_site_schema(path: str, *, limit: int | None = None) -> SiteSchema:
+    """Read the JSON Schema of a site.
+
+    Raises:
+        SiteSchemaError: It cannot be read, or is not a JSON Schema.
+    """
+    file = Path(path).absolute()
+    uri = file.as_uri()
+    try:
+        schema = _read(file)
+        kind = _kind_of(schema)
+        kind.check_schema(schema)
+    except jsonschema.SchemaError as error:
+        place = "/".join(["#", *map(str, error.absolute_path)])
+        message = f"{place}: {_message(error)}; it is not a JSON Schema"
+        raise SiteSchemaError(f"{path}: {message}") from None
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deep" if isinstance(error, RecursionError) else error
+        raise SiteSchemaError(f"{path}: {reason}") from None
+    own = schema.get("$id") if isinstance(schema, dict) else None
+    base = urljoin(uri, own) if isinstance(own, str) else uri
+    retrieve = partial(_retrieved, base, uri)
+    known: Any = Registry(retrieve=retrieve)  # type: ignore[call-arg]
+    known = REGISTRY.combine(known.with_resource(base, _resource(schema)))
+    if isinstance(schema, dict):
+        schema = {**schema, "$id": base}
+    return SiteSchema(path=path, validator=kind(schema, registry=known), limit=limit)
+
+
+def _retrieved(base: str, root: str, uri: str) -> Resource[Any]:
+    """Return the local file of an address.
+
+    References are relative to the name that a schema gives itself, but the files are in
+    the folder of the schema.
+    """
+    folder = urljoin(base, ".")
+    local = urljoin(root, ".") + uri[len(folder) :] if uri.startswith(folder) else uri
+    parts = urlsplit(local)
+    if parts.scheme != "file" or parts.netloc:
+        raise NoSuchResource(uri)
+    try:
+        return _resource(_read(Path(unquote(parts.path))))
+    except ValueError:
+        raise NoSuchResource(uri) from None
+
+
+def _resource(schema: Any) -> Resource[Any]:
+    return Resource.from_contents(schema, default_specification=DRAFT202012)
+
+
+def _read(path: Path) -> Any:
+    """Return the schema in a file.
+
+    Raises:
+        ValueError: It cannot be read, or is not a JSON Schema.
+    """
+    try:
+        schema = json.loads(read_file(str(path), MAX_FILE_BYTES))
+    except UnreadableError as error:
+        raise ValueError(f"{error.code} {error.message}") from None
+    if not isinstance(schema, (dict, bool)):
+        raise ValueError("a JSON Schema is an object, or true or false")  # noqa: TRY004 - of a file
+    return schema
+
+
+def _kind_of(schema: object) -> Any:
+    draft = schema.get("$schema") if isinstance(schema, dict) else None
+    if draft is None:
+        return jsonschema.Draft202012Validator
+    kind: Any = validator_for({"$schema": draft}, default=None)  # type: ignore[arg-type]
+    if kind is None:
+        raise ValueError(f"$schema {quoted(draft)} is not a draft of JSON Schema")
+    return kind
+
+
+def _findings(error: ValidationError, document: Document) -> Iterator[Finding]:
+    """Yield the causes of an error; of several alternatives, the nearest one."""
+    nearest = best_match(iter([error])) or error
+    path: list[str | int] = list(nearest.absolute_path)
+    keys = _unexpected(nearest)
+    for key in keys:
+        message = f"{_SAYS} the key {quoted(key)} is not allowed"
+        yield SITE_SCHEMA.finding(document.span_of(*path, key, of_key=True), message)
+    if keys:
+        return
+    # An error about a key has the place of its object; report the key itself.
+    of_key = "propertyNames" in nearest.absolute_schema_path
+    if of_key and isinstance(nearest.instance, str):
+        path = [*path, nearest.instance]
+    span = document.span_of(*path, of_key=of_key)
+    yield SITE_SCHEMA.finding(span, f"{_SAYS} {_message(nearest)}")
+
+
+def _unexpected(error: ValidationError) -> list[str]:
+    """Return the keys that ``additionalProperties`` forbids."""
+    schema, value = error.schema, error.instance
+    if error.validator != "additionalProperties" or error.validator_value is not False:
+        return []
+    if not isinstance(schema, dict) or not isinstance(value, dict):
+        return []
+    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    return [
+        key
+        for key in value
+        if key not in known and not any(re.search(one, key) for one in patterns)
+    ]
+
+
+def _message(error: Any) -> str:
+    """Return the message of an error, with the value shortened."""
+    value, asked = quoted(error.instance), error.validator_value
+    if error.validator == "required":
+        missing = next(k for k in asked if error.message.startswith(repr(k)))
+        return f"the key {quoted(missing)} is missing"
+    if error.validator == "type":
+        kinds = asked if isinstance(asked, list) else [asked]
+        return f"{value} is not of type {' or '.join(map(quoted, kinds))}"
+    if error.validator == "pattern":
+        return f"{value} does not match {quoted(asked)}"
+    if error.validator in ("enum", "const"):
+        choices = asked if error.validator == "enum" else [asked]
+        listed = printable(" or ".join(map(json.dumps, choices)))
+        more = "..." if len(listed) > _MAX_CHOICES else ""
+        return f"{value} is not {listed[:_MAX_CHOICES]}{more}"
+    if isinstance(asked, (int, float, str)) and not isinstance(asked, bool):
+        return f"{value} does not satisfy {error.validator} {quoted(asked)}"
+    return f"{value} does not satisfy {error.validator or 'false'}"

@@ -19,6 +19,7 @@ from ranktable.cli.judging import (
     judge_file,
     named_files,
     selected,
+    site_schema,
 )
 from ranktable.cli.output import (
     COULD_NOT_JUDGE,
@@ -43,7 +44,6 @@ from ranktable.runtime.rules import RULES
 from ranktable.schema.check import WRAPPED, check_bytes, make_options
 from ranktable.schema.diagnostic import RankTableError, Severity, counted, printable
 from ranktable.schema.fixes import repaired_text
-from ranktable.schema.site_schema import SiteSchema
 from ranktable.schema.writing import replace_file
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
     from ranktable.cli.judging import Settings
     from ranktable.schema.diagnostic import Options, Report
+    from ranktable.schema.site_schema import SiteSchema
 
 
 FILES_HELP = (
@@ -237,7 +238,7 @@ def validate(
     report.refuse_clash(files or (), format)
     settings = report.added_to(find_settings(Path.cwd()))
     options = known.options(settings, limits)
-    site = None if schema is None else SiteSchema(path=schema, limit=options.limit)
+    site = None if schema is None else site_schema(schema, options.limit)
 
     reports = _judged(files, from_, settings, options, site)
     if report.diff:
