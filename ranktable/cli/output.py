@@ -17,7 +17,6 @@ import shutil
 import sys
 from dataclasses import dataclass
 from enum import Enum
-from os.path import lexists
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -410,7 +409,8 @@ def put_files(
 ) -> None:
     """Write files that do not exist yet or have this content already.
 
-    For each, standard error says whether it was written or is unchanged.
+    For each, standard error says whether it was written or is unchanged. Each is
+    written atomically; if one fails, those before it stay.
 
     Args:
         files: The files.
@@ -423,92 +423,57 @@ def put_files(
     Raises:
         CommandError: A file exists with other content; nothing is written.
         FileChangedError: A file has changed since it was read.
-        OSError: A file cannot be written; files written before are restored.
+        OSError: A file cannot be written.
     """
-    paths = {os.path.realpath(path): data for path, data in (read or {}).items()}
-    while True:
-        before = [_content(file.path) for file in files]
-        for file, old in zip(files, before, strict=True):
-            if old in (None, file.data) or force:
+
+    def state(file: OutputFile) -> bytes | None:
+        """Return the content of a file if it may be replaced, None without one."""
+        old = _content(file.path)
+        if old in (None, file.data) or force:
+            return old
+        what = other_content(old or b"")
+        if what is not None:
+            raise CommandError(
+                f"{file.path} holds {what}; --force replaces it, {instead}"
+            )
+        return old
+
+    known = {os.path.realpath(path): data for path, data in (read or {}).items()}
+    for file in files:
+        state(file)
+    for file in files:
+        Path(file.path).parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            old = state(file)
+            try:
+                _write_file(file, old, known.get(os.path.realpath(file.path), old))
+            except FileExistsError:  # another program has just created it
                 continue
-            what = other_content(old or b"")
-            if what is not None:
-                raise CommandError(
-                    f"{file.path} holds {what}; --force replaces it, {instead}"
-                )
-        try:
-            with contextlib.ExitStack() as undo:
-                for file, old in zip(files, before, strict=True):
-                    if old != file.data:
-                        known = paths.get(os.path.realpath(file.path), old)
-                        _write_file(file, old, known, undo)
-                undo.pop_all()  # every file is written, so nothing is taken back
-        except FileExistsError:  # another program has just created it: compare again
-            continue
-        for file, old in zip(files, before, strict=True):
-            done = "unchanged" if old == file.data else "wrote"
-            tell_written(done, file.path, file.size)
-        return
+            break
+        tell_written("unchanged" if old == file.data else "wrote", file.path, file.size)
 
 
 def _content(path: str) -> bytes | None:
     return Path(path).read_bytes() if Path(path).is_file() else None
 
 
-def _write_file(
-    file: OutputFile,
-    old: bytes | None,
-    known: bytes | None,
-    undo: contextlib.ExitStack,
-) -> None:
-    """Write a file and its folders, and add what takes them back.
+def _write_file(file: OutputFile, old: bytes | None, known: bytes | None) -> None:
+    """Write a file that has the content ``old``, or that does not exist.
 
     Args:
         file: The file.
         old: Its content, None if there is no file.
         known: The content that the command has read; another one is not replaced.
-        undo: Gets what restores the old state.
     """
-    from ranktable.schema.writing import (
-        create_file,
-        replace_file,
-    )
+    from ranktable.schema.writing import create_file, replace_file
 
+    if old == file.data:
+        return
+    if old is None:
+        create_file(file.path, file.data)
+    else:
+        replace_file(file.path, file.data, expected=known)
     path = Path(file.path)
-    # A link to nothing is not a missing folder: mkdir would find it there each time.
-    for folder in reversed([each for each in path.parents if not lexists(each)]):
-        folder.mkdir()
-        undo.callback(_remove_folder, folder)
-    try:
-        if old is None:
-            create_file(file.path, file.data)
-        else:
-            replace_file(file.path, file.data, expected=known)
-    except KeyboardInterrupt:  # perhaps the file was written already
-        undo.callback(_restore, file, old)
-        raise
-    undo.callback(_restore, file, old)
     if file.is_executable and path.is_file():
         mode = path.stat().st_mode
         path.chmod(mode | (mode & 0o444) >> 2)  # executable for all who may read it
-        undo.callback(_restore_mode, path, mode)
-
-
-def _restore(file: OutputFile, old: bytes | None) -> None:
-    from ranktable.schema.writing import replace_file
-
-    with contextlib.suppress(OSError, RuntimeError):
-        if old is not None:
-            replace_file(file.path, old, expected=file.data)
-        elif _content(file.path) == file.data:  # a device is left as it is
-            Path(file.path).unlink()
-
-
-def _restore_mode(path: Path, mode: int) -> None:
-    with contextlib.suppress(OSError):
-        path.chmod(mode)
-
-
-def _remove_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        folder.rmdir()

@@ -51,7 +51,7 @@ def init(
 ) -> None:
     """List the templates, or copy one: cluster specs, jobs, checks, editor settings.
 
-    Nothing is overwritten without --force; of several files all are written or none.
+    Nothing is overwritten without --force.
 
     Example: ranktable init one-box && ranktable gen --spec cluster.yaml
     """
