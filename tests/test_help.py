@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-import typer
 
-from ranktable.cli.app import COMMANDS, make_app
+from ranktable.cli.app import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,17 +93,3 @@ def test_help_shows_flags_as_flags(name: str, run: Run) -> None:
     # Neither a pair of flags, nor a Python type in place of what a value is.
     wrong = r"--no-|<(?:bool|str|int|float|list)\b|TEXT|INTEGER|\[default: None\]"
     assert re.findall(wrong, shown.out) == []
-
-
-def test_help_of_arguments_is_shown_where_click_has_emptied_it() -> None:
-    # click 8.5 sets it to None after typer 0.16 to 0.25 has set it.
-    group: Any = typer.main.get_command(make_app(("validate",)))
-    command = group.commands["validate"]
-    for each in command.params:
-        if each.param_type_name == "argument":
-            each.help = None
-
-    shown = command.get_params(command.context_class(command))
-
-    helps = {each.name: each.help for each in shown}
-    assert helps["files"].startswith("Rank tables and other files, folders")

@@ -4,74 +4,102 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
-from contextlib import suppress
 from dataclasses import fields
-from enum import Enum
 from functools import cache, wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
-from typer.core import TyperCommand, TyperGroup
-from typer.utils import get_params_from_function
 
 from ranktable import __version__
 from ranktable.cli.completion import VARIABLE, completed_command
+from ranktable.cli.help import GroupedCommand, GroupedCommands
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     CommandFunction = Callable[..., None]
 
-COMMANDS: Final = {
-    "gen": "Generate a rank table.",
-    "validate": "Check rank tables and show every defect with its line and column.",
-    "show": "Show which chip each rank has.",
-    "mesh": (
-        "Show the parallel groups of a job: their ranks, coordinates, nodes and chips."
-    ),
-    "plan": "Compare the traffic between nodes and racks with a lower bound.",
-    "convert": "Convert between rank tables and the files of launchers and schedulers.",
-    "explain": (
-        "Explain a diagnostic: why it matters, what vendors' libraries do, how to "
-        "fix it."
-    ),
-    "schema": "Print the JSON Schema (draft 2020-12) of a format.",
-    "digest": "Print the SHA-256 of the content of a table, whatever its formatting.",
-    "env": "Show rank, size, node and master address, and which variable gave each.",
-    "init": (
-        "List the templates, or copy one: cluster specs, jobs, checks, editor settings."
-    ),
-    "probe": "Print the chips of this node, and what could not be detected.",
-    "merge": (
-        "Merge the rank tables of several nodes, or the output of ranktable probe "
-        "on them."
-    ),
-    "split": (
-        "Split a rank table into one file per node, named after its host or its number."
-    ),
-    "subset": "Write the table of some ranks, renumbered from 0, for a communicator.",
-    "wait": (
-        "Wait until a rank table exists, is sound, and is the same in two readings."
-    ),
-    "diff": (
-        "Show the differences between two tables: nodes, ranks, roles, groups and "
-        "bytes."
-    ),
-    "replace-node": "Replace one node by another; no other rank moves.",
-    "shrink": "Remove nodes from a table, and keep the layout of the model.",
-    "grow": "Add nodes to a table, and extend the layout of the model to them.",
-    "spares": "Show, add or remove the spare nodes of a table, which have no rank.",
-    "renumber": (
-        "Number the ranks of a table without gaps, after nodes or chips were lost."
-    ),
-    "run": "Start the processes of this node with torchrun, as the rank table says.",
-    "simulate": (
-        "Run a script on simulated chips: SOPHGO's TPUs, on the CPUs of this machine."
-    ),
+PANELS: Final = {
+    "Make": {
+        "gen": "Generate a rank table.",
+        "init": (
+            "List the templates, or copy one: cluster specs, jobs, checks, editor "
+            "settings."
+        ),
+        "probe": "Print the chips of this node, and what could not be detected.",
+    },
+    "Check": {
+        "validate": "Check rank tables and show every defect with its line and column.",
+        "explain": (
+            "Explain a diagnostic: why it matters, what vendors' libraries do, how to "
+            "fix it."
+        ),
+        "show": "Show which chip each rank has.",
+        "mesh": (
+            "Show the parallel groups of a job: their ranks, coordinates, nodes and "
+            "chips."
+        ),
+        "plan": "Compare the traffic between nodes and racks with a lower bound.",
+        "diff": (
+            "Show the differences between two tables: nodes, ranks, roles, groups and "
+            "bytes."
+        ),
+        "digest": (
+            "Print the SHA-256 of the content of a table, whatever its formatting."
+        ),
+        "schema": "Print the JSON Schema (draft 2020-12) of a format.",
+    },
+    "Use in a job": {
+        "env": (
+            "Show rank, size, node and master address, and which variable gave each."
+        ),
+        "wait": (
+            "Wait until a rank table exists, is sound, and is the same in two readings."
+        ),
+        "run": (
+            "Start the processes of this node with torchrun, as the rank table says."
+        ),
+        "simulate": (
+            "Run a script on simulated chips: SOPHGO's TPUs, on the CPUs of this "
+            "machine."
+        ),
+    },
+    "Convert and combine": {
+        "convert": (
+            "Convert between rank tables and the files of launchers and schedulers."
+        ),
+        "merge": (
+            "Merge the rank tables of several nodes, or the output of ranktable probe "
+            "on them."
+        ),
+        "split": (
+            "Split a rank table into one file per node, named after its host or its "
+            "number."
+        ),
+        "subset": (
+            "Write the table of some ranks, renumbered from 0, for a communicator."
+        ),
+    },
+    "Change": {
+        "replace-node": "Replace one node by another; no other rank moves.",
+        "shrink": "Remove nodes from a table, and keep the layout of the model.",
+        "grow": "Add nodes to a table, and extend the layout of the model to them.",
+        "spares": "Show, add or remove the spare nodes of a table, which have no rank.",
+        "renumber": (
+            "Number the ranks of a table without gaps, after nodes or chips were lost."
+        ),
+    },
 }
-"""What each command does; a command is a function and a module of its name."""
+"""The commands in the groups of ``--help``; each has a function and a module.
+
+Both have its name, in ``ranktable.cli.commands``.
+"""
+
+COMMANDS: Final = {
+    name: does for commands in PANELS.values() for name, does in commands.items()
+}
+"""What each command does."""
 
 SETTINGS: Final[dict[str, dict[str, Any]]] = {
     # Arguments after the script belong to the script.
@@ -101,97 +129,11 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
     return make_app(())
 
 
-def _tidy(parameters: list[Any], declared: Mapping[str, Any]) -> list[Any]:
-    """Show flags as flags, arguments without a type, and defaults if there are any.
+_HELP = """Make, check and use rank tables: which process of a job runs on which chip.
 
-    Otherwise --help would show these differently with each version of typer.
-    """
-    for each in parameters:
-        if getattr(each, "is_flag", False):
-            each.metavar = ""
-        _convert_seldom(each, declared.get(each.name))
-        if each.default is None and not isinstance(_shown_default(each), str):
-            each.show_default = False
-        if each.param_type_name == "argument":
-            each.display_type_rich = lambda ctx: None
-    return parameters
-
-
-def _convert_seldom(parameter: Any, declared: Any) -> None:
-    """Convert a value of a command line only if it does not have its type already.
-
-    typer 0.29 converts every value by pydantic, whose import takes longer than a small
-    table. ``process_value`` is click's method for it, and typer's.
-    """
-    convert: Any = getattr(parameter, "process_value", None)
-    annotation = getattr(declared, "annotation", None)
-    kinds = get_args(annotation) or (annotation,)  # str | None has two
-    limits = getattr(declared, "default", None)
-
-    def process_value(ctx: object, value: Any) -> Any:
-        found = _as_declared(value, kinds)
-        if found is _ODD and kinds[0] is int:
-            found = _number_within(value, limits)
-        if found is _ODD or (parameter.required and not found):
-            return convert(ctx, value)
-        called = parameter.callback
-        return found if called is None else called(ctx, parameter, found)
-
-    if convert is not None and _HAS_PYDANTIC:
-        parameter.process_value = process_value
-
-
-_HAS_PYDANTIC = tuple(map(int, typer.__version__.split(".")[:2])) >= (0, 29)
-_ODD: Final = object()
-_DIGITS: Final = re.compile(r"[0-9]{1,18}")
-
-
-def _as_declared(value: Any, kinds: Sequence[Any]) -> Any:
-    """Return a value as its parameter declares it, ``_ODD`` for what to convert."""
-    if value is None or isinstance(value, (list, tuple)):
-        if list[str] not in kinds:
-            return None if value is None else _ODD
-        return list(value or ())
-    if any(isinstance(kind, type) and isinstance(value, kind) for kind in kinds):
-        return value
-    if isinstance(kinds[0], type) and issubclass(kinds[0], Enum):
-        with suppress(ValueError):
-            return kinds[0](value)
-    return _ODD
-
-
-def _number_within(value: object, limits: Any) -> object:
-    """Return a plain number within the limits of its option, else ``_ODD``."""
-    if not isinstance(value, str) or not _DIGITS.fullmatch(value):
-        return _ODD
-    number = int(value)
-    is_low = limits.min is not None and number < limits.min
-    is_high = limits.max is not None and number > limits.max
-    return _ODD if is_low or is_high else number
-
-
-def _shown_default(parameter: Any) -> object:
-    return getattr(parameter, "show_default", None)
-
-
-class _TidyCommand(TyperCommand):
-    """A command whose help is the same with every version of typer."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        declared = get_params_from_function(self.callback) if self.callback else {}
-        found = _tidy(super().get_params(ctx), declared)
-        for each in found:
-            if each.name in declared and getattr(each, "help", "") is None:
-                # click 8.5 empties what typer before 0.26 has set.
-                each.help = getattr(declared[each.name].default, "help", None)
-        return found
-
-
-class _TidyGroup(TyperGroup):
-    """A list of commands whose help is the same with every version of typer."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _tidy(super().get_params(ctx), {})
+Example: ranktable gen --device-id '[[0..7]]' --ring sophgo-8
+ranktable validate sccl_rank_table.json
+"""
 
 
 @cache
@@ -202,25 +144,22 @@ def make_app(names: tuple[str, ...]) -> typer.Typer:
         names: The names of its commands; if empty, all of ``COMMANDS`` by name only.
     """
     app = typer.Typer(
-        cls=_TidyGroup,
-        help="Make, check and use rank tables: which process of a job runs on which "
-        "chip.",
-        no_args_is_help=True,
+        cls=GroupedCommands,
+        help=_HELP,
         pretty_exceptions_enable=False,
-        rich_markup_mode="markdown",  # paragraphs are wrapped as paragraphs
+        rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
-        epilog="Example: ranktable gen --device-id '[[0..7]]' --ring sophgo-8 && "
-        "ranktable validate sccl_rank_table.json",
     )
     app.callback()(_options)
     for name in names:
         place = name.replace("-", "_")
         function = getattr(import_module(f"ranktable.cli.commands.{place}"), place)
         settings = SETTINGS.get(name)
-        app.command(name, cls=_TidyCommand, context_settings=settings)(function)
+        app.command(name, cls=GroupedCommand, context_settings=settings)(function)
     if not names:
-        for name, does in COMMANDS.items():
-            app.command(name, help=does)(_only_a_name)
+        for panel, commands in PANELS.items():
+            for name, does in commands.items():
+                app.command(name, help=does, rich_help_panel=panel)(_only_a_name)
     return app
 
 
@@ -245,7 +184,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """Make, check and use rank tables: which process of a job runs on which chip."""
+    """Have the options of no command."""
 
 
 def with_options(**sets: type[Any]) -> Callable[[CommandFunction], CommandFunction]:

@@ -241,8 +241,7 @@ def _refuse_other_size(
 
 
 TOPOLOGY_HELP = (
-    "Racks and pods of the nodes: Slurm's topology.conf, topology.yaml or the output "
-    "of scontrol show topology, that of kubectl get nodes -o json, a list of hosts and "
+    "Racks and pods of the nodes: a file of Slurm or kubectl, a list of hosts and "
     "racks, or how many nodes each has: rack=4,pod=16."
 )
 LINKS_HELP = (

@@ -107,7 +107,7 @@ def _message(error: Exception) -> tuple[str, int]:
     """Return the message for an exception, and the exit status."""
     format_message = getattr(error, "format_message", None)
     if format_message is not None:  # click: wrong usage, with an exit status of its own
-        text = _CHOICE.sub(" ", format_message()).replace(": Value error, ", ": ")
+        text = _CHOICE.sub(" ", format_message())
         return text, getattr(error, "exit_code", COULD_NOT_JUDGE)
     if isinstance(error, OSError) and error.strerror:
         name = f"{error.filename}: " if error.filename else ""
@@ -121,8 +121,6 @@ def _message(error: Exception) -> tuple[str, int]:
 
 def _say(program: str, message: str, status: int) -> int:
     lines = [printable(line) for line in message.splitlines()]
-    if not lines:  # the help was printed already, because there were no arguments
-        return status
     with contextlib.suppress(OSError):
         sys.stderr.write("\n".join([f"{program}: {lines[0]}", *lines[1:]]) + "\n")
     return status
@@ -141,8 +139,12 @@ def main() -> None:
     with reported("ranktable"):
         from ranktable.cli.app import app_for
 
-        app = app_for(sys.argv[1:])
-        sys.exit(app(prog_name="ranktable", standalone_mode=False) or 0)
+        arguments = sys.argv[1:]
+        app = app_for(arguments)
+        status = app(
+            arguments or ["--help"], prog_name="ranktable", standalone_mode=False
+        )
+        sys.exit(status or (0 if arguments else COULD_NOT_JUDGE))
 
 
 _WITH_LINES = ("utf-8", "utf8")

@@ -67,8 +67,8 @@ NewTableOption = Annotated[
     str | None,
     valued(
         "FILE",
-        f"By default ${VARIABLE}, else {DEFAULT_FILE}; hccl.json for a table of "
-        "Ascend, rank_table.json for those of other vendors; - prints the table.",
+        f"By default ${VARIABLE}, else {DEFAULT_FILE}, or hccl.json for a table of "
+        "Ascend; - prints the table.",
         "--output",
         "-o",
     ),
