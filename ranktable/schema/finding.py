@@ -1,0 +1,332 @@
+"""Findings: what a rule is, what it says of a place in a file, and how many there are.
+
+A check neither prints nor raises. A rule finds places and tells what is wrong there; a
+finding has a path in the document. A diagnostic has line and column too, which are
+computed from the text, only for the findings that are shown (``report``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Literal
+
+from ranktable._error import Error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ranktable.schema.document import SourceSpan
+
+
+class Severity(str, Enum):
+    """How serious a diagnostic is; only an error makes a table unsound."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """A place in a file.
+
+    Lines and columns are 1-based and columns count code points. The end is exclusive.
+    All four are None if there is no position, for example if the file is missing.
+
+    Attributes:
+        file: Name of the file as the user gave it.
+        pointer: JSON Pointer (RFC 6901) of the value, None for a syntax error.
+        line: Line of the first character.
+        column: Column of the first character.
+        end_line: Line of the end.
+        end_column: Column after the last character.
+        label: A short description, for a related location: ``first use``.
+    """
+
+    file: str
+    pointer: str | None = None
+    line: int | None = None
+    column: int | None = None
+    end_line: int | None = None
+    end_column: int | None = None
+    label: str | None = None
+
+    def __str__(self) -> str:
+        """Return ``file:line:column``, or as much of it as is known."""
+        if self.line is None:
+            return self.file
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A safe repair of the text at a span.
+
+    Attributes:
+        kind: Replace the value, remove the text of the span, insert text before it, or
+            remove the first member of that name.
+        text: The new text.
+    """
+
+    kind: Literal["replace", "remove", "insert", "remove member"]
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic:
+    """One defect, with its place and a hint.
+
+    Attributes:
+        code: Stable code such as ``RT202``; ``ranktable explain`` documents it.
+        severity: Error, warning or note.
+        location: The narrowest wrong value.
+        message: What is wrong, with the value found; one sentence, readable alone.
+        hint: What to do, when that is certain.
+        related: Other places involved, such as the first use of a duplicated rank.
+        span: The place in the document, None if there is no document.
+        edit: The safe repair at ``span``, None if there is none.
+    """
+
+    code: str
+    severity: Severity
+    location: Location
+    message: str
+    hint: str | None = None
+    related: tuple[Location, ...] = ()
+    span: SourceSpan | None = field(default=None, repr=False, compare=False)
+    edit: Edit | None = field(default=None, repr=False)
+
+    @property
+    def fixable(self) -> bool:
+        """Whether ``ranktable validate --fix`` repairs it."""
+        return self.edit is not None
+
+    def __str__(self) -> str:
+        """Return the concise form: ``file:line:column: CODE message``."""
+        return f"{self.location}: {self.code} {self.message}"
+
+
+class RankTableError(Error, ValueError):
+    """A rank table that cannot be used; its text is one line for each diagnostic.
+
+    Attributes:
+        diagnostics: Everything found, in the order of the file.
+    """
+
+    SHOWN = 20  # 100,000 lines in the log of every rank would not help
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Store the diagnostics."""
+        self.diagnostics = tuple(diagnostics)
+        super().__init__(self.diagnostics)
+
+    def __str__(self) -> str:
+        """Return one line for each diagnostic and its hint, at most ``SHOWN`` lines."""
+        lines = []
+        for diagnostic in self.diagnostics[: self.SHOWN]:
+            lines.append(str(diagnostic))
+            if diagnostic.hint is not None:
+                lines.append(f"  help: {diagnostic.hint}")
+        left_out = len(self.diagnostics) - self.SHOWN
+        if left_out > 0:
+            lines.append(f"... and {left_out} more")
+        return "\n".join(lines)
+
+
+class Refusal(str):
+    """What a reader does with a defect if it refuses the table or waits forever."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rule:
+    """The definition of a diagnostic code; ``ranktable explain`` prints it.
+
+    A rule about a table has ``find`` and ``tell``: ``find`` yields the places that
+    break it, cheap values such as the index of a device, and ``tell`` returns the
+    finding of one place. ``tell`` is called only for the places that are shown, and the
+    others are counted. Any other rule is reported by the reader that finds the defect,
+    with ``finding``.
+
+    Attributes:
+        code: Stable, documented, never reused.
+        name: The code in words, as SARIF shows it.
+        summary: The defect in one line.
+        why: What goes wrong and where the rule comes from.
+        fix: What to do about it.
+        severity: The highest severity of its findings. Every process of a job runs the
+            rules whose severity is an error.
+        readers: What each vendor library does with this mistake; a ``Refusal`` if it
+            stops there. ``HCCL`` is its source of August 2026.
+        seen_as: Messages that users see and will search for.
+        bad: A smallest file with the defect, None if no content has it.
+        good: The most similar sound file.
+        options: Options of ``command`` that the two files need.
+        command: The command that finds it: ``validate``, ``convert``, ``merge`` or
+            ``mesh``.
+        beside: A file that is given before the other, if the defect is between two.
+        find: Yields the places that break it, given ``Columns`` and ``Options``. It
+            compares whole lists first, so that 100,000 sound ranks take a millisecond.
+        tell: Returns the finding of one place, given ``Columns`` and the place.
+        severity_of: Returns the severity of one place, if they differ.
+    """
+
+    code: str
+    name: str
+    summary: str
+    why: str
+    fix: str
+    severity: Severity = Severity.ERROR
+    readers: Mapping[str, str] = field(default_factory=dict)
+    seen_as: tuple[str, ...] = ()
+    bad: bytes | None = None
+    good: bytes | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    command: str = "validate"
+    beside: bytes | None = None
+    find: Callable[[Any, Any], Iterable[Any]] | None = None
+    tell: Callable[[Any, Any], Finding] | None = None
+    severity_of: Callable[[Any, Any], Severity] | None = None
+
+    def __repr__(self) -> str:
+        """Return the code and the name."""
+        return f"Rule({self.code} {self.name})"
+
+    def finding(
+        self,
+        span: SourceSpan | None,
+        message: str,
+        *,
+        hint: str | None = None,
+        related: tuple[SourceSpan, ...] = (),
+        edit: Edit | None = None,
+        severity: Severity | None = None,
+    ) -> Finding:
+        """Return a finding of this rule; its severity is the rule's if none is given."""
+        severity = severity or self.severity
+        return Finding(self, span, message, hint, related, edit, severity)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A defect that a rule found.
+
+    Attributes:
+        rule: The rule.
+        span: The narrowest wrong place, or None when there is no document.
+        message: What is wrong, with the value found.
+        hint: What to do, when that is certain.
+        related: Other places involved.
+        edit: The safe repair at ``span``, if there is one.
+        severity: Its severity.
+    """
+
+    rule: Rule
+    span: SourceSpan | None
+    message: str
+    hint: str | None
+    related: tuple[SourceSpan, ...]
+    edit: Edit | None
+    severity: Severity
+
+    def diagnostic(
+        self, location: Location, related: tuple[Location, ...] = ()
+    ) -> Diagnostic:
+        """Return the diagnostic, given the locations."""
+        return Diagnostic(
+            code=self.rule.code,
+            severity=self.severity,
+            location=location,
+            message=self.message,
+            hint=self.hint,
+            related=related,
+            span=self.span,
+            edit=self.edit,
+        )
+
+
+class Findings:
+    """The findings of a check: the first of each kind, and how many there are.
+
+    A kind is a rule with a severity. What is more than the limit is only counted.
+
+    Attributes:
+        kept: The findings to show, in the order in which they were added.
+        counts: Number of findings of each kind, also of those that are not kept.
+        limit: Most findings of each kind to keep, None for all.
+    """
+
+    def __init__(
+        self, found: Iterable[Finding] = (), *, limit: int | None = None
+    ) -> None:
+        """Start with some findings."""
+        self.kept: list[Finding] = []
+        self.counts: Counter[tuple[Rule, Severity]] = Counter()
+        self.limit = limit
+        self.add(*found)
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether one of the findings is an error, kept or not."""
+        return any(severity is Severity.ERROR for _, severity in self.counts)
+
+    def add(self, *found: Finding) -> None:
+        """Add findings; of each kind the first ones are kept."""
+        for finding in found:
+            if self._is_kept(finding.rule, finding.severity):
+                self.kept.append(finding)
+
+    def tell(
+        self,
+        rule: Rule,
+        tell: Callable[..., Finding],
+        *place: object,
+        severity: Severity | None = None,
+    ) -> None:
+        """Add a finding, which ``tell(*place)`` makes only if it is kept.
+
+        Args:
+            rule: The rule.
+            tell: Makes the finding.
+            place: What it needs to know.
+            severity: Its severity, if that is not the one of the rule.
+        """
+        severity = severity or rule.severity
+        if self._is_kept(rule, severity):
+            finding = tell(*place)
+            if finding.severity is not severity:
+                finding = replace(finding, severity=severity)
+            self.kept.append(finding)
+
+    def omit(self, rule: Rule, number: int, severity: Severity | None = None) -> None:
+        """Count findings that nobody has made."""
+        if number:
+            self.counts[rule, severity or rule.severity] += number
+
+    def extend(self, other: Findings) -> None:
+        """Add the findings of another collection and what it has only counted."""
+        self.add(*other.kept)
+        self.counts.update(other.omitted())
+
+    def omitted(self) -> Counter[tuple[Rule, Severity]]:
+        """Return how many findings of each kind are counted and not kept."""
+        kept = Counter((finding.rule, finding.severity) for finding in self.kept)
+        return self.counts - kept
+
+    def weighed(self, weigh: Callable[[Rule, Severity], Severity]) -> Findings:
+        """Return these findings with the severities that a function gives them."""
+        weighed = Findings(limit=self.limit)
+        for finding in self.kept:
+            severity = weigh(finding.rule, finding.severity)
+            weighed.kept.append(replace(finding, severity=severity))
+        for (rule, severity), number in self.counts.items():
+            weighed.counts[rule, weigh(rule, severity)] += number
+        return weighed
+
+    def _is_kept(self, rule: Rule, severity: Severity) -> bool:
+        """Count a finding of a kind, and return whether it is kept."""
+        self.counts[rule, severity] += 1
+        return self.limit is None or self.counts[rule, severity] <= self.limit
