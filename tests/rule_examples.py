@@ -19,6 +19,7 @@ from ranktable.cluster.merging.merge_inputs import merge_probes, merge_tables
 from ranktable.cluster.merging.merge_nodes import MergeOptions
 from ranktable.cluster.specs.read_spec import read_spec
 from ranktable.schema.check import check
+from ranktable.schema.finding import Findings
 from ranktable.schema.rules.records import no_global_ranks
 from ranktable.schema.site_schema import read_site_schema
 
@@ -85,7 +86,7 @@ def _judge_ranks(report: Report) -> Report:
     if table.has_global_ranks:
         return report
     finding = no_global_ranks(table.format)
-    return report.with_findings(finding.rule, [finding], 1)
+    return report.with_findings(Findings([finding]))
 
 
 def _judge_by_schema(rule: Rule, data: bytes, file: str) -> Report:

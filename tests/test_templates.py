@@ -52,7 +52,7 @@ def init(run: Callable[..., Outcome], *arguments: str) -> None:
 def documents(path: Path) -> list[Any]:
     """Return the documents of a YAML file that is read strictly."""
     found, findings = parse_yaml(path.read_text())
-    assert findings == []
+    assert not findings
     return [document.data for document in found]
 
 

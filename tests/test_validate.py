@@ -455,3 +455,34 @@ def test_a_second_address_key_of_some_devices_is_judged_in_large_tables() -> Non
     assert sound.table is not None
     assert sound.table.nodes[7].devices[1].address == "10.1.7.1"
     assert broken.totals["RT211"] == 120
+
+
+def test_error_is_one_though_other_findings_of_its_code_are_warnings(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    servers = [
+        {"server_id": name, "device": [{"device_id": "0", "rank_id": str(rank)}]}
+        for rank, name in enumerate(("n" * 128, "m" * 70))
+    ]
+    table = {"version": "1.0", "status": "completed", "server_count": "2"}
+    path = tmp_path / "hccl.json"
+    path.write_text(json.dumps({**table, "server_list": servers[:2]}))
+
+    done = run("ranktable", "validate", "--ignore", "RT271,RT117", str(path))
+
+    assert done.status == 1, done.out
+    assert done.out.endswith("found 1 error and 1 warning\n")
+
+
+def test_file_of_links_is_reported_in_every_form_and_only_by_its_code(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    path = tmp_path / "links.txt"
+    path.write_text("0 1\n1 2 3\n")
+
+    sarif = run("ranktable", "validate", str(path), "--format", "sarif")
+    kept = run("ranktable", "validate", str(path), "--ignore", "RT2")
+
+    log = json.loads(sarif.out)["runs"][0]
+    assert [rule["id"] for rule in log["tool"]["driver"]["rules"]] == ["RT120"]
+    assert "error[RT120]" in kept.out

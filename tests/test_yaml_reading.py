@@ -51,7 +51,7 @@ VALUES: dict[str, object] = {
 def test_value_is_read(text: str) -> None:
     documents, found = parse_yaml(f"key: {text}\n")
 
-    assert found == []
+    assert not found
     assert [document.data for document in documents] == [{"key": VALUES[text]}]
 
 
@@ -80,7 +80,7 @@ def test_pointers_are_escaped() -> None:
 def test_documents_of_a_stream() -> None:
     documents, found = parse_yaml("a: 1\n---\nb: 2\n---\n")
 
-    assert found == []
+    assert not found
     assert [document.data for document in documents] == [{"a": 1}, {"b": 2}, None]
 
 

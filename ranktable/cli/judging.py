@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections import Counter
 from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -22,7 +23,7 @@ from ranktable.schema.check import (
     chips_per_host,
     report_unreadable,
 )
-from ranktable.schema.diagnostic import RankTableError, Report, Severity, make_report
+from ranktable.schema.diagnostic import RankTableError, Report, make_report
 from ranktable.schema.document import Document
 from ranktable.schema.files import UnreadableError, read_file, read_stream
 from ranktable.schema.format import Format
@@ -153,8 +154,7 @@ def _links_report(data: bytes, name: str) -> Report:
         return Report(
             file=name,
             diagnostics=error.diagnostics,
-            totals={each.code: 1 for each in error.diagnostics},
-            by_severity={Severity.ERROR: len(error.diagnostics)},
+            counts=Counter((each.code, each.severity) for each in error.diagnostics),
             format="topology",
             text="",
         )
@@ -439,24 +439,9 @@ def selected(report: Report, settings: Settings) -> Report:
         is_selected = not settings.select or _is_among(code, settings.select)
         return is_selected and not _is_among(code, ignored)
 
-    kept = [
-        pair
-        for pair in zip(report.diagnostics, report.findings, strict=False)
-        if is_wanted(pair[0].code)
-    ]
-    severity_of: dict[str, Severity] = {d.code: d.severity for d in report.diagnostics}
-    weights: dict[Severity, int] = {}
-    totals = {code: n for code, n in report.totals.items() if is_wanted(code)}
-    for code, count in totals.items():
-        weights[severity_of[code]] = weights.get(severity_of[code], 0) + count
-    return replace(
-        report,
-        diagnostics=tuple(diagnostic for diagnostic, _ in kept),
-        findings=tuple(finding for _, finding in kept),
-        totals=totals,
-        by_severity=weights,
-        num_ignored=sum(report.totals.values()) - sum(totals.values()),
-    )
+    kept = report.only(is_wanted)
+    ignored_findings = sum(report.counts.values()) - sum(kept.counts.values())
+    return replace(kept, num_ignored=ignored_findings)
 
 
 def _is_among(code: str, beginnings: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.schema.diagnostic import Location, Quota, Report, Severity, order_of
+from ranktable.schema.diagnostic import Findings, Location, Report, order_of
 from ranktable.schema.document import find_locations
 
 if TYPE_CHECKING:
@@ -50,15 +50,13 @@ class FileFindings:
     Attributes:
         files: The files.
         found: The findings, in the order in which they were added.
-        has_errors: Whether one of them is an error, also if it was not kept.
     """
 
     def __init__(self, files: Sequence[InputFile], limit: int | None = None) -> None:
         """Keep at most this many findings of each code, None for all."""
         self.files = files
         self.found: list[FileFinding] = []
-        self.has_errors = False
-        self._quota = Quota(limit)
+        self._every = Findings(limit=limit)
 
     def report(
         self,
@@ -69,34 +67,38 @@ class FileFindings:
         hint: str | None = None,
         related: tuple[FileSpan, ...] = (),
     ) -> None:
-        """Add a finding of a rule, unless its quota is used up."""
+        """Add a finding of a rule."""
         file, span = place
         self.add(FileFinding(file, rule.finding(span, message, hint=hint), related))
 
+    @property
+    def has_errors(self) -> bool:
+        """Whether one of them is an error, also if it was not kept."""
+        return self._every.has_errors
+
     def add(self, item: FileFinding) -> None:
-        """Add a finding, unless the quota of its rule is used up."""
-        self.has_errors |= item.finding.severity is Severity.ERROR
-        if not self._quota.is_spent(item.finding.rule):
+        """Add a finding; of each kind the first ones are kept."""
+        before = len(self._every.kept)
+        self._every.add(item.finding)
+        if len(self._every.kept) > before:
             self.found.append(item)
 
-    def add_omitted(self, quota: Quota) -> None:
+    def add_omitted(self, found: Findings) -> None:
         """Add the counts of findings that were left out elsewhere."""
-        for rule, count in quota.omitted.values():
-            self.has_errors |= rule.severity is Severity.ERROR
-            self._quota.omit(rule, count)
+        self._every.counts.update(found.omitted())
 
     def reports(self) -> tuple[Report, ...]:
         """Return a report for every file with findings, in the order of the files."""
         locations = self._locations()
-        grouped: defaultdict[int, list[tuple[Diagnostic, Finding]]] = defaultdict(list)
+        grouped: defaultdict[int, list[Diagnostic]] = defaultdict(list)
         for file, finding, related in self.found:
             diagnostic = finding.diagnostic(
                 locations[file, finding.span],
                 tuple(locations[place] for place in related),
             )
-            grouped[file].append((diagnostic, finding))
+            grouped[file].append(diagnostic)
         reports = [_report(self.files[at], grouped[at]) for at in sorted(grouped)]
-        return tuple(_with_omitted(reports, self._quota))
+        return tuple(_with_omitted(reports, self._every))
 
     def _locations(self) -> dict[FileSpan, Location]:
         spans: defaultdict[int, set[SourceSpan]] = defaultdict(set)
@@ -114,22 +116,21 @@ class FileFindings:
         return found
 
 
-def _report(file: InputFile, pairs: list[tuple[Diagnostic, Finding]]) -> Report:
-    pairs.sort(key=lambda pair: order_of(pair[0]))
+def _report(file: InputFile, diagnostics: list[Diagnostic]) -> Report:
     return Report(
         file=file.file,
-        diagnostics=tuple(diagnostic for diagnostic, _ in pairs),
-        findings=tuple(finding for _, finding in pairs),
-        totals=dict(sorted(Counter(d.code for d, _ in pairs).items())),
-        by_severity=dict(Counter(d.severity for d, _ in pairs)),
+        diagnostics=tuple(sorted(diagnostics, key=order_of)),
+        counts=Counter((each.code, each.severity) for each in diagnostics),
         format=file.format,
         text=file.text,
     )
 
 
-def _with_omitted(reports: list[Report], quota: Quota) -> list[Report]:
+def _with_omitted(reports: list[Report], every: Findings) -> list[Report]:
     """Add the counts of omitted findings to the last report with the same code."""
-    for code, (rule, count) in quota.omitted.items():
-        index = max(i for i, report in enumerate(reports) if code in report.totals)
-        reports[index] = reports[index].with_omitted(rule, count)
+    for (rule, severity), number in every.omitted().items():
+        index = max(i for i, report in enumerate(reports) if rule.code in report.totals)
+        omitted = Findings()
+        omitted.omit(rule, number, severity)
+        reports[index] = reports[index].with_findings(omitted)
     return reports

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ranktable.schema.addresses import is_device_address
 from ranktable.schema.diagnostic import (
     Finding,
-    Quota,
+    Findings,
     Report,
     Severity,
     folded,
@@ -45,11 +45,9 @@ def is_hccn_conf(text: str) -> bool:
 
 def judge_hccn_conf(data: bytes, *, file: str, limit: int | None = None) -> Report:
     """Return the report of an hccn.conf."""
-    text, quota = data.decode("utf-8", "replace"), Quota(limit)
-    found = [one for one in _findings(text) if not quota.is_spent(one.rule)]
-    return make_report(
-        found, file=file, text=text, data=data, format_name=NAME, quota=quota
-    )
+    text = data.decode("utf-8", "replace")
+    found = Findings(_findings(text), limit=limit)
+    return make_report(found, file=file, text=text, data=data, format_name=NAME)
 
 
 def addresses_in(text: str) -> Iterator[tuple[int, str, Offsets]]:
@@ -77,7 +75,7 @@ def _findings(text: str) -> Iterator[Finding]:
             f"there is no address_{folded(lacking)}; the file names devices up to "
             f"{devices[-1]}",
             hint="hccn_tool -i N -ip -s sets it; a host may lack a device on purpose",
-            weight=None if seen.intersection(lacking) else Severity.WARNING,
+            severity=None if seen.intersection(lacking) else Severity.WARNING,
         )
 
 

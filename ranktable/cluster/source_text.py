@@ -9,9 +9,8 @@ from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.addresses import is_address
 from ranktable.schema.diagnostic import (
     Finding,
-    Quota,
+    Findings,
     Report,
-    Severity,
     make_report,
     quoted,
 )
@@ -73,17 +72,14 @@ class SourceText:
 
     Attributes:
         text: The text.
-        found: The findings, of each code at most as many as the quota allows.
-        is_sound: Whether no error was found, shown or not.
+        found: The findings.
         left_out: What the text says about hosts that a ``Hostfile`` cannot express.
     """
 
-    def __init__(self, text: str, quota: Quota | None = None) -> None:
-        """Start without findings."""
+    def __init__(self, text: str, found: Findings | None = None) -> None:
+        """Start with findings, or with none."""
         self.text = text
-        self.quota = quota or Quota()
-        self.found: list[Finding] = []
-        self.is_sound = True
+        self.found = Findings() if found is None else found
         self.left_out: set[str] = set()
 
     def report(
@@ -96,20 +92,14 @@ class SourceText:
         first_use: Token | None = None,
     ) -> None:
         """Add a finding of a rule."""
-        if rule.severity is Severity.ERROR:
-            self.is_sound = False
-        if self.quota.is_spent(rule):
-            return
         span = place.span() if isinstance(place, Token) else place
         related = () if first_use is None else (first_use.span("first use"),)
-        self.found.append(rule.finding(span, message, hint=hint, related=related))
+        self.found.add(rule.finding(span, message, hint=hint, related=related))
 
-    def add(self, findings: Iterable[Finding]) -> None:
-        """Add findings of another reader, which has counted them in its quota."""
-        for finding in findings:
-            if finding.severity is Severity.ERROR:
-                self.is_sound = False
-            self.found.append(finding)
+    @property
+    def is_sound(self) -> bool:
+        """Whether no error was found, shown or not."""
+        return not self.found.has_errors
 
     def lines(self) -> Iterator[Token]:
         """Yield every line without its end; only a newline ends a line."""
@@ -276,22 +266,21 @@ def read_source(
         TypeError: The data is neither bytes nor text.
     """
     refuse_other_types(data)
-    quota = Quota(limit)
 
-    def report(found: list[Finding], text: str | None) -> Report:
-        return make_report(found, file=file, text=text, format_name=name, quota=quota)
+    def report(found: Findings, text: str | None) -> Report:
+        return make_report(found, file=file, text=text, format_name=name)
 
     if len(data) > max_size_bytes:
         message = f"the file is larger than {max_size_bytes} bytes"
-        return report([TOO_LARGE.finding(None, message)], None), None, ()
+        return report(Findings([TOO_LARGE.finding(None, message)]), None), None, ()
     decoded = (data, []) if isinstance(data, str) else decode(data)
     if isinstance(decoded, Finding):
         assert not isinstance(data, str)
         text = data.decode("utf-8", "replace") if decoded.span else None
-        return report([decoded], text), None, ()
-    text, found = decoded
-    source = SourceText(text, quota)
+        return report(Findings([decoded]), text), None, ()
+    text, marks = decoded
+    source = SourceText(text, Findings(marks, limit=limit))
     value = None if source.refuse_long() else read(source)
-    result = report([*found, *source.found], text)
+    result = report(source.found, text)
     left_out = tuple(sorted(source.left_out))
     return result, value if result.ok else None, left_out

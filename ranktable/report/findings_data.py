@@ -103,8 +103,10 @@ _SCHEMA = (
 
 def render_sarif(reports: Sequence[Report], _style: Style) -> Iterator[str]:
     """Yield one log with one run: the rules that were broken, and the results."""
-    broken = {f.rule.code: f.rule for report in reports for f in report.findings}
-    rules = [broken[code] for code in sorted(broken)]
+    from ranktable.report.catalogue import RULES  # every rule: only this format pays
+
+    broken = {each.code for report in reports for each in report.diagnostics}
+    rules = [rule for rule in RULES if rule.code in broken]
     index = {rule.code: place for place, rule in enumerate(rules)}
     results = [
         _sarif_result(diagnostic, index)

@@ -165,7 +165,8 @@ def severities(reports: Sequence[Report]) -> Counter[Severity]:
     """Return the number of errors, warnings and notes, shown or not."""
     found: Counter[Severity] = Counter()
     for report in reports:
-        found.update(report.by_severity)
+        for (_, severity), number in report.counts.items():
+            found[severity] += number
     return found
 
 

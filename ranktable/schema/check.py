@@ -6,14 +6,6 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import (
-    Finding,
-    Options,
-    Quota,
-    Report,
-    Severity,
-    make_report,
-)
 from ranktable.schema.document import Document, SourceSpan
 from ranktable.schema.files import (
     DEFAULT_MAX_SIZE_BYTES,
@@ -21,6 +13,7 @@ from ranktable.schema.files import (
     read_file,
     refuse_other_types,
 )
+from ranktable.schema.finding import Finding, Findings, Rule, Severity
 from ranktable.schema.formats import FORMATS, by_name, decode_large, detect
 from ranktable.schema.json_parser import (
     TEXT_AFTER,
@@ -29,18 +22,16 @@ from ranktable.schema.json_parser import (
     parse,
     unreadable,
 )
+from ranktable.schema.report import Options, Report, make_report
 from ranktable.schema.rules.placement import MAX_SCCL_CHIPS
 from ranktable.schema.rules.shape import UNREAD_FORMAT
 from ranktable.schema.rules.syntax import DUPLICATE_KEY, TOO_LARGE
 from ranktable.schema.table_readers import reader_by_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from ranktable.schema.columns import Columns
     from ranktable.schema.format import Format
     from ranktable.schema.model import RankTable
-    from ranktable.schema.table_readers import TableReader
     from ranktable.schema.topology import Topology
 
 WRAPPED = "kubernetes"
@@ -121,26 +112,43 @@ def check_bytes(data: bytes, options: Options, *, file: str) -> Report:
     if len(data) > options.max_size_bytes:
         message = f"the file is larger than {options.max_size_bytes} bytes"
         return make_report([TOO_LARGE.finding(None, message)], file=file, data=data)
-    quota = Quota(options.limit)
-    columns = decode_any(data, options.format, quota)
-    if columns is not None:
-        columns.quota = quota
-        found = [*columns.found, *judge(columns, options)]
-        found = list(_weighed(found, columns.format, options.reader))
-        if options.is_table_wanted and not any(map(_is_error, found)):
-            found = []
-        name = columns.format.name
-        return make_report(
-            found,
-            file=file,
-            text=data.decode(),
-            data=data,
-            format_name=name,
-            columns=columns,
-            quota=quota,
-        )
+    found = Findings(limit=options.limit)
+    columns = decode_any(data, options.format, found)
+    if columns is None:
+        return _check_closely(data, options, file)
+    judge(columns, options, found)
+    found = _weighed(found, columns, options)
+    if options.is_table_wanted and not found.has_errors:
+        found = Findings()
+    return make_report(
+        found,
+        file=file,
+        text=data.decode(),
+        data=data,
+        format_name=columns.format.name,
+        columns=columns,
+    )
+
+
+def decode_any(
+    data: bytes, format_: Format | None = None, found: Findings | None = None
+) -> Columns | None:
+    """Return the columns of a document with few or no defects of its shape, fast.
+
+    Returns:
+        None for a document that needs all checks.
+    """
+    for candidate in FORMATS if format_ is None else (format_,):
+        columns = candidate.decode(data, found)
+        if columns is not None:
+            return columns
+    return decode_large(data, found) if format_ is None else None
+
+
+def _check_closely(data: bytes, options: Options, file: str) -> Report:
+    """Judge the bytes of a table that the fast path does not decode."""
     try:
-        return _check_closely(data, options, file, quota)
+        return _check_text(data, options, file)
     except RecursionError:
         # It is nested more deeply than the parser or the later steps can handle.
         text = data.decode("utf-8", "replace")
@@ -150,56 +158,38 @@ def check_bytes(data: bytes, options: Options, *, file: str) -> Report:
         return make_report([finding], file=file, text=text, data=data)
 
 
-def decode_any(
-    data: bytes, format_: Format | None = None, quota: Quota | None = None
-) -> Columns | None:
-    """Return the columns of a document with few or no defects of its shape, fast.
-
-    Returns:
-        None for a document that needs all checks.
-    """
-    for candidate in FORMATS if format_ is None else (format_,):
-        columns = candidate.decode(data, quota)
-        if columns is not None:
-            return columns
-    return decode_large(data, quota) if format_ is None else None
-
-
-def _check_closely(data: bytes, options: Options, file: str, quota: Quota) -> Report:
+def _check_text(data: bytes, options: Options, file: str) -> Report:
     decoded = decode(data)
     if isinstance(decoded, Finding):
         text = data.decode("utf-8", "replace") if decoded.span else None
-        return make_report([decoded], file=file, text=text, data=data, quota=quota)
-    text, found = decoded
+        return make_report([decoded], file=file, text=text, data=data)
+    text, marks = decoded
     if any(mark in text for mark in CONFIG_MAP_MARKS):
-        report = _check_wrapped(data, text, found, options, file, quota)
+        report = _check_wrapped(data, text, marks, options, file)
         if report is not None:
             return report
-    parsed = parse(text, quota)
+    found = Findings(marks, limit=options.limit)
+    parsed = parse(text, options.limit)
     if isinstance(parsed, Finding):
         first = _parse_first(text, parsed)
         if first is None:
-            # Only the syntax was judged, so findings that were counted are dropped.
-            found.append(parsed)
-            return make_report(found, file=file, text=text, data=data, quota=quota)
-        found.append(replace(parsed, weight=Severity.WARNING))
+            found.add(parsed)
+            return make_report(found, file=file, text=text, data=data)
+        found.add(replace(parsed, severity=Severity.WARNING))
         parsed = first
     found.extend(parsed[1])
-    columns, more = _judge_document(Document(text=text, data=parsed[0]), options, quota)
-    if columns is not None:
-        found = list(_weighed(found, columns.format, options.reader))
+    columns = _judge_document(Document(text=text, data=parsed[0]), options, found)
     return make_report(
-        [*found, *more],
+        _weighed(found, columns, options),
         file=file,
         text=text,
         data=data,
         format_name=None if columns is None else columns.format.name,
         columns=columns,
-        quota=quota,
     )
 
 
-def _parse_first(text: str, ended: Finding) -> tuple[object, list[Finding]] | None:
+def _parse_first(text: str, ended: Finding) -> tuple[object, Findings] | None:
     """Return the data of a table with text after it, if its vendor ignores that text.
 
     Args:
@@ -218,49 +208,46 @@ def _parse_first(text: str, ended: Finding) -> tuple[object, list[Finding]] | No
 
 
 def _judge_document(
-    document: Document, options: Options, quota: Quota
-) -> tuple[Columns | None, list[Finding]]:
-    """Return the columns of plain data and all findings."""
+    document: Document, options: Options, found: Findings
+) -> Columns | None:
+    """Return the columns of plain data, and add all findings."""
     format_: Format | Finding | None = options.format
     if format_ is None or not isinstance(document.data, dict):
         format_ = detect(document.data)
     if isinstance(format_, Finding):
-        return None, [format_]
-    columns, found = format_.read(document, quota)
-    found += judge(columns, options)
-    return columns, list(_weighed(found, format_, options.reader))
+        found.add(format_)
+        return None
+    columns = format_.read(document, found)
+    judge(columns, options, found)
+    return columns
 
 
 def _check_wrapped(
-    data: bytes,
-    text: str,
-    found: list[Finding],
-    options: Options,
-    file: str,
-    quota: Quota,
+    data: bytes, text: str, marks: list[Finding], options: Options, file: str
 ) -> Report | None:
     """Judge the table in a ConfigMap; return None if the text is not one."""
     from ranktable.schema.config_map import unwrap
 
-    inner = unwrap(text, options.max_size_bytes, quota)
+    inner = unwrap(text, options.max_size_bytes, options.limit)
     if inner is None:
         return None
+    found = Findings(marks, limit=options.limit)
     columns = None
-    if isinstance(inner, list):
-        found += inner
+    if isinstance(inner, Findings):
+        found.extend(inner)
     else:
-        parsed = parse(inner.text, quota)
-        more = [parsed] if isinstance(parsed, Finding) else parsed[1]
+        parsed = parse(inner.text, options.limit)
+        judged = Findings([parsed]) if isinstance(parsed, Finding) else parsed[1]
         if not isinstance(parsed, Finding):
             document = Document(text=inner.text, data=parsed[0])
             if options.format is not None and options.format.name == WRAPPED:
                 options = replace(options, format=None)
-            columns, judged = _judge_document(document, options, quota)
-            more = [*more, *judged]
+            columns = _judge_document(document, options, judged)
         if columns is not None:
-            more = list(_weighed(more, columns.format, options.reader))
+            judged = _weighed(judged, columns, options)
             columns.wrapper = inner.wrapper
-        found += inner.outer(more)
+        judged.kept = list(inner.outer(judged.kept))
+        found.extend(judged)
     return make_report(
         found,
         file=file,
@@ -268,35 +255,47 @@ def _check_wrapped(
         data=data,
         format_name=WRAPPED,
         columns=columns,
-        quota=quota,
     )
 
 
-def judge(columns: Columns, options: Options) -> Iterator[Finding]:
-    """Yield what the rules and the reader find wrong with the meaning of a table."""
-    yield from columns.judged(options)
+def judge(columns: Columns, options: Options, found: Findings) -> None:
+    """Add what the rules and the reader find wrong with the meaning of a table."""
+    is_sound = not options.describe_hosts and not found.counts
+    is_sound = is_sound and columns.is_surely_sound()
+    for rule in columns.format.rules:
+        is_error = rule.severity is Severity.ERROR
+        if rule.find is None or (is_sound if is_error else options.is_table_wanted):
+            continue
+        for place in rule.find(columns, options):
+            if rule.tell is None:
+                found.add(place)
+                continue
+            severity = rule.severity_of and rule.severity_of(columns, place)
+            found.tell(rule, rule.tell, columns, place, severity=severity)
     reader, name = options.reader, columns.format.name
     if reader is not None and name not in reader.formats:
         said = reader.refusal_of(name, columns.document.data)
         message = f"{reader.title} does not read {name}: {said}"
-        yield UNREAD_FORMAT.finding(SourceSpan(()), message)
+        found.add(UNREAD_FORMAT.finding(SourceSpan(()), message))
 
 
-def _is_error(finding: Finding) -> bool:
-    return finding.severity is Severity.ERROR
+def _weighed(found: Findings, columns: Columns | None, options: Options) -> Findings:
+    """Return findings with the severity that they have for a format and a reader.
 
+    A finding that its rule has already made lighter is not made heavier again.
+    """
+    if columns is None:
+        return found
+    keeps_last_key, reader = columns.format.keeps_last_key, options.reader
 
-def _weighed(
-    found: Iterable[Finding], format_: Format, reader: TableReader | None
-) -> Iterator[Finding]:
-    """Yield findings with the severity that they have for a format and a reader."""
-    for finding in found:
-        weight = finding.weight
-        if finding.rule is DUPLICATE_KEY and format_.keeps_last_key:
-            weight = Severity.WARNING
-        elif weight is None and reader is not None and reader.refuses(finding.rule):
-            weight = Severity.ERROR
-        yield finding if weight is finding.weight else replace(finding, weight=weight)
+    def weigh(rule: Rule, severity: Severity) -> Severity:
+        if rule is DUPLICATE_KEY and keeps_last_key:
+            return Severity.WARNING
+        is_usual = severity is rule.severity
+        is_refused = reader is not None and is_usual and reader.refuses(rule)
+        return Severity.ERROR if is_refused else severity
+
+    return found.weighed(weigh)
 
 
 def load(path: str | os.PathLike[str]) -> RankTable:

@@ -19,16 +19,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from ranktable.schema.addresses import is_address, is_device_address
-from ranktable.schema.diagnostic import NO_QUOTA, Options, Severity
 from ranktable.schema.document import Document, SourceSpan, parse_sound
 from ranktable.schema.format import Kind, Role, plain_number
+from ranktable.schema.report import Options
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from typing import Any
 
     from ranktable.schema.config_map import Wrapper
-    from ranktable.schema.diagnostic import Finding, Quota
     from ranktable.schema.document import Path
     from ranktable.schema.format import Field, Format
 
@@ -156,8 +155,6 @@ class Columns:
         rank_paths: Path of the rank of each device, if it is not in the device.
         device_paths: Path of each device, if devices are not in the list of their node.
         wrapper: The ConfigMap around the table, None if there is none.
-        found: Defects of the shape that the fast decoder found.
-        quota: How many findings are still needed.
         worked_out: Results of one rule that other rules use too.
     """
 
@@ -181,8 +178,6 @@ class Columns:
     device_paths: Sequence[Path] | None = None
     rank_paths: list[Path] | None = None
     wrapper: Wrapper | None = None
-    found: list[Finding] = field(default_factory=list, compare=False)
-    quota: Quota = field(default=NO_QUOTA, compare=False)
     worked_out: dict[str, object] = field(default_factory=dict, compare=False)
 
     @property
@@ -276,19 +271,6 @@ class Columns:
             self.worked_out["are_ranks_in_file_order"] = found
         return found
 
-    def judged(self, options: Options) -> Iterator[Finding]:
-        """Yield what the rules of the format find in the table."""
-        is_sound = not options.describe_hosts and self.is_surely_sound()
-        if is_sound and options.is_table_wanted:
-            return
-        for rule in self.format.rules:
-            is_about = not rule.keys or not self.top.keys().isdisjoint(rule.keys)
-            is_about &= not rule.column or bool(getattr(self, rule.column))
-            is_left = not is_sound or rule.severity is not Severity.ERROR
-            is_left &= not (options.is_table_wanted and rule.is_advice)
-            if rule.check is not None and is_about and is_left:
-                yield from rule.check(self, options)
-
     def is_surely_sound(self) -> bool:
         """Whether the table is certainly sound, judged by comparing whole lists.
 
@@ -302,7 +284,6 @@ class Columns:
         has_counted = self.num_devices if counts_ranks else self.num_nodes
         return (
             isinstance(self.source, bytes)
-            and not self.found
             and self.are_ranks_in_file_order()
             and self._are_local_ranks_right()
             and self._are_chips_distinct()
@@ -347,11 +328,8 @@ class Columns:
         )
 
     def _breaks_a_fast_rule(self) -> bool:
-        quota, self.quota = self.quota, NO_QUOTA  # nothing that is found here is shown
-        checks = [rule.check for rule in self.format.fast_rules if rule.check]
-        is_broken = any(True for check in checks for _ in check(self, Options()))
-        self.quota = quota
-        return is_broken
+        checks = [rule.find for rule in self.format.fast_rules if rule.find]
+        return any(True for check in checks for _ in check(self, Options()))
 
     def num_without_address(self) -> int:
         """Return the number of devices that have no address."""

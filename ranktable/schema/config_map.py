@@ -18,19 +18,20 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ranktable.schema.diagnostic import Finding, Quota, quoted
 from ranktable.schema.document import Document, Lines, SourceSpan, find_spans
+from ranktable.schema.finding import Finding, Findings
 from ranktable.schema.format import NotExpressibleError, plain_number
 from ranktable.schema.json_parser import parse
 from ranktable.schema.rules import shape as rules
 from ranktable.schema.rules.syntax import TOO_LARGE
+from ranktable.schema.text import quoted
 from ranktable.schema.yaml_parser import MAX_YAML_BYTES, parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ranktable.schema.diagnostic import Edit
     from ranktable.schema.document import Offsets, Path
+    from ranktable.schema.finding import Edit
 
 KEYS = ("hccl.json", "jobstart_hccl.json", "global_ranktable.json")
 """Keys of ``data`` that hold a table: those of operators, of CCE, and of MindIE."""
@@ -205,34 +206,34 @@ class _Part(NamedTuple):
 
 
 def unwrap(
-    text: str, max_size_bytes: int, quota: Quota
-) -> Inner | list[Finding] | None:
+    text: str, max_size_bytes: int, limit: int | None
+) -> Inner | Findings | None:
     """Return the table in a text that is a ConfigMap, or why it has none.
 
     Returns:
         None for a text that is not a ConfigMap.
     """
-    documents, found = _documents(text, quota)
+    documents, found = _documents(text, limit)
     parts = [part for document in documents for part in _parts(document)]
     if not parts:
         return None
-    if found:
+    if found.counts:
         return found
     try:
         return _inner(text, parts, max_size_bytes)
     except _BadConfigMapError as refused:
-        return [refused.finding]
+        return Findings([refused.finding])
 
 
-def _documents(text: str, quota: Quota) -> tuple[list[Document], list[Finding]]:
+def _documents(text: str, limit: int | None) -> tuple[list[Document], Findings]:
     if text.lstrip()[:1] in ("{", "["):
-        parsed = parse(text, Quota(quota.limit))
+        parsed = parse(text, limit)
         if isinstance(parsed, Finding):
-            return [], []
+            return [], Findings()
         return [Document(text=text, data=parsed[0])], parsed[1]
     if len(text) > MAX_YAML_BYTES:
-        return [], []
-    return parse_yaml(text, quota)
+        return [], Findings()
+    return parse_yaml(text, limit)
 
 
 def _parts(document: Document) -> Iterator[_Part]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from ranktable.schema.diagnostic import Location
+from ranktable.schema.finding import Location
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

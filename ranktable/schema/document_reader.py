@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ranktable.schema.columns import Columns, value_name
-from ranktable.schema.diagnostic import Edit, quoted
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.finding import Edit
 from ranktable.schema.format import (
     SPARES_KEY,
     SUPER_POD_KEY,
@@ -19,13 +19,14 @@ from ranktable.schema.format import (
 from ranktable.schema.json_parser import MAX_DEPTH, is_too_deep, too_deep
 from ranktable.schema.odd_numbers import BadNumber, leading_digits, odd_number
 from ranktable.schema.rules import shape as rules
+from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from ranktable.schema.diagnostic import Finding, Quota, Rule, Severity
     from ranktable.schema.document import Document, Path
+    from ranktable.schema.finding import Findings, Rule, Severity
     from ranktable.schema.format import Field, Format
 
 _READ_KEYS = {0: (SPARES_KEY, "$schema"), 2: (SUPER_POD_KEY,)}
@@ -36,12 +37,12 @@ class ShapeReader:
     """What the readers of decoded data share: columns, findings, bad numbers."""
 
     def __init__(
-        self, format_: Format, document: Document | bytes, quota: Quota
+        self, format_: Format, document: Document | bytes, found: Findings
     ) -> None:
         """Prepare to read."""
         self.format = format_
-        self.columns = Columns(format=format_, source=document, quota=quota)
-        self.found: list[Finding] = []
+        self.columns = Columns(format=format_, source=document)
+        self.found = found
 
     def add(
         self,
@@ -53,26 +54,23 @@ class ShapeReader:
         edit: Edit | None = None,
         related: tuple[Path, ...] = (),
         of_key: bool = False,
-        weight: Severity | None = None,
+        severity: Severity | None = None,
     ) -> None:
-        """Add a finding, whatever the quota of its rule is."""
+        """Add a finding."""
         if edit is not None and hint is None:
             hint = f"write {edit.text}"
-        self.found.append(
+        self.found.add(
             rule.finding(
                 SourceSpan(path, "key" if of_key else "value"),
                 message,
                 hint=hint,
                 edit=edit,
-                weight=weight,
+                severity=severity,
                 related=tuple(SourceSpan(at, label="first use") for at in related),
             )
         )
 
-    def report(self, rule: Rule, path: Path, message: str, **parts: Any) -> None:
-        """Add a finding, unless the quota of its rule is used up."""
-        if not self.columns.quota.is_spent(rule):
-            self.add(rule, path, message, **parts)
+    report = add
 
     def add_missing(self, path: Path, field: Field, owner: str) -> None:
         """Add the finding that a key is missing; with one version it can be written."""
@@ -106,27 +104,26 @@ class ShapeReader:
                 if digits is not None:
                     rule, number = rules.LEADING_DIGITS, digits
                     reason = f"{quoted(value)}, which HCCL reads as {digits}"
-        if not self.columns.quota.is_spent(rule):
-            is_text = kind is Kind.NUMERAL or (
-                kind is Kind.NUMBER and isinstance(value, str)
-            )
-            edit = None if number is None else replaced_by(number, is_text=is_text)
-            self.add(rule, path, f"{value_name(path)} is {reason}", edit=edit)
+        is_text = kind is Kind.NUMERAL or (
+            kind is Kind.NUMBER and isinstance(value, str)
+        )
+        edit = None if number is None else replaced_by(number, is_text=is_text)
+        self.add(rule, path, f"{value_name(path)} is {reason}", edit=edit)
         return number
 
 
 class DocumentReader(ShapeReader):
     """Reads one document into columns; every defect of its shape is a finding."""
 
-    def __init__(self, format_: Format, document: Document, quota: Quota) -> None:
+    def __init__(self, format_: Format, document: Document, found: Findings) -> None:
         """Prepare to read; ``read`` does it."""
-        super().__init__(format_, document, quota)
+        super().__init__(format_, document, found)
         self.emulator_keys = format_.address_keys[1:]
         self.required = {field.key for field in format_.all_fields if field.is_required}
         self._plans: dict[tuple[str, ...], _DeviceKeys] = {}
 
-    def read(self) -> tuple[Columns, list[Finding]]:
-        """Return the columns and the defects of shape, in document order."""
+    def read(self) -> Columns:
+        """Return the columns, and add the defects of shape in document order."""
         document = self.columns.document.data
         assert isinstance(document, dict)
         format_ = self.format
@@ -143,7 +140,7 @@ class DocumentReader(ShapeReader):
         for node, members in enumerate(nodes):
             self._node(node, members)
         self._complete_columns()
-        return self.columns, self.found
+        return self.columns
 
     def _complete_columns(self) -> None:
         """Fill every optional column up to the last node or device."""
@@ -175,8 +172,6 @@ class DocumentReader(ShapeReader):
         keys: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
     ) -> None:
         """Report a missing key, at the place of a misspelt one if there is one."""
-        if self.columns.quota.is_spent(rules.MISSING_KEY):
-            return
         if self.format.has_other_keys:
             present, known = keys
             others = tuple(key for key in present if key not in known)
@@ -226,8 +221,6 @@ class DocumentReader(ShapeReader):
                     self._value(where, item, members)
 
     def _wrong_type(self, path: Path, field: Field, value: object) -> None:
-        if self.columns.quota.is_spent(rules.WRONG_TYPE):
-            return
         edit = None
         number = plain_number(value)
         if number is not None and field.kind in (Kind.INTEGER, Kind.NUMERAL):
@@ -399,7 +392,7 @@ class DocumentReader(ShapeReader):
 
     def _no_device(self, path: Path, device: object) -> None:
         is_said = isinstance(device, BadNumber)
-        if not is_said and not self.columns.quota.is_spent(rules.WRONG_TYPE):
+        if not is_said:
             node = len(self.columns.starts) - 1
             message = f"device {path[-1]} of node {node} is {quoted(device)}"
             self.add(rules.WRONG_TYPE, path, f"{message}, not an object")
@@ -435,7 +428,7 @@ class DocumentReader(ShapeReader):
             is_read = key in _READ_KEYS.get(len(path), ()) or (
                 self.format.has_other_keys and not self._is_misspelt(key, known, keys)
             )
-            if is_read or self.columns.quota.is_spent(rules.UNKNOWN_KEY):
+            if is_read:
                 continue
             near = nearest_key(key, known)
             hint = f"did you mean {quoted(near)}?" if near else None
@@ -453,7 +446,7 @@ class DocumentReader(ShapeReader):
     def _refuse_deep(self, path: Path, value: object) -> None:
         is_nested = isinstance(value, (dict, list))
         if is_nested and is_too_deep(value, MAX_DEPTH - len(path)):
-            self.found.append(too_deep(SourceSpan(path, "key")))
+            self.found.add(too_deep(SourceSpan(path, "key")))
 
 
 _TYPES: dict[Kind, frozenset[type]] = {

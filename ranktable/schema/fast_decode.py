@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ranktable.schema.columns import Columns
+from ranktable.schema.finding import Findings
 from ranktable.schema.format import (
     Kind,
     Role,
@@ -117,8 +118,11 @@ def read_sound(data: bytes) -> Columns | None:
         columns = format_.decode(data)
         if columns is not None:
             return columns if columns.is_surely_sound() else None
-    columns = decode_large(data)
-    return columns if columns and columns.is_surely_sound() else None
+    found = Findings(limit=0)
+    columns = decode_large(data, found)
+    if columns is None or found.counts:
+        return None
+    return columns if columns.is_surely_sound() else None
 
 
 def _key(field: Field) -> bytes:
@@ -292,7 +296,7 @@ class _Reading:
         from ranktable.schema.json_parser import parse
 
         parsed = parse(raw.decode())
-        _refuse_unless(isinstance(parsed, tuple) and not parsed[1])
+        _refuse_unless(isinstance(parsed, tuple) and not parsed[1].counts)
         self.colons += raw.count(_COLON)
         return parsed[0] if isinstance(parsed, tuple) else None
 

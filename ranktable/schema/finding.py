@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ranktable._error import Error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ranktable.schema.document import SourceSpan
 
@@ -170,8 +170,10 @@ class Rule:
         beside: A file that is given before the other, if the defect is between two.
         find: Yields the places that break it, given ``Columns`` and ``Options``. It
             compares whole lists first, so that 100,000 sound ranks take a millisecond.
-        tell: Returns the finding of one place, given ``Columns`` and the place.
+        tell: Returns the finding of one place, given ``Columns`` and the place; None if
+            ``find`` yields the findings themselves, because there are few.
         severity_of: Returns the severity of one place, if they differ.
+        is_fast: Whether every process of a job runs it.
     """
 
     code: str
@@ -190,6 +192,7 @@ class Rule:
     find: Callable[[Any, Any], Iterable[Any]] | None = None
     tell: Callable[[Any, Any], Finding] | None = None
     severity_of: Callable[[Any, Any], Severity] | None = None
+    is_fast: bool = False
 
     def __repr__(self) -> str:
         """Return the code and the name."""
@@ -205,7 +208,7 @@ class Rule:
         edit: Edit | None = None,
         severity: Severity | None = None,
     ) -> Finding:
-        """Return a finding of this rule; its severity is the rule's if none is given."""
+        """Return a finding of this rule, with its severity if no other is given."""
         severity = severity or self.severity
         return Finding(self, span, message, hint, related, edit, severity)
 
@@ -267,6 +270,14 @@ class Findings:
         self.counts: Counter[tuple[Rule, Severity]] = Counter()
         self.limit = limit
         self.add(*found)
+
+    def __bool__(self) -> bool:
+        """Whether anything was found."""
+        return bool(self.counts)
+
+    def __iter__(self) -> Iterator[Finding]:
+        """Return an iterator over the findings that are kept."""
+        return iter(self.kept)
 
     @property
     def has_errors(self) -> bool:

@@ -14,13 +14,15 @@ from ranktable.schema.json_parser import find_too_deep
 from ranktable.schema.rules.syntax import NOT_JSON
 
 if TYPE_CHECKING:
-    from ranktable.schema.diagnostic import Finding, Options, Report
+    from ranktable.schema.finding import Diagnostic
+    from ranktable.schema.report import Options, Report
 
 MAX_COMMAS = 2
 """Most commas in a row that are repaired; more are not a simple mistake."""
 
 # A string, or commas and the bracket after them. The pattern also matches a string
 # without an end, so that no text is read twice.
+_COMMA = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
 _COMMAS = re.compile(r'"(?:[^"\\]|\\.)*"?|,[ \t\r\n,]*([\]}]?)', re.DOTALL)
 
 
@@ -53,16 +55,15 @@ def fixed_text(report: Report) -> str | None:
     Everything else stays the same, character by character. A repair is safe if all
     readers that accept the old text already read it like the new one.
     """
-    repairs = [finding for finding in report.findings if finding.edit is not None]
+    repairs = [each for each in report.diagnostics if each.edit is not None]
     if report.text is None or not repairs:
         return None
     text = report.text
-    if repairs[0].rule is NOT_JSON and repairs[0].span and repairs[0].span.offsets:
+    if repairs[0].code == NOT_JSON.code and repairs[0].span and repairs[0].span.offsets:
         return _without_trailing_commas(text, repairs[0].span.offsets[0])
-    spans = find_spans(text, [_edited_span(finding) for finding in repairs])
+    spans = find_spans(text, [_edited_span(repair) for repair in repairs])
     replacements = sorted(
-        (_replacement(text, finding, spans[_edited_span(finding)]))
-        for finding in repairs
+        _replacement(text, repair, spans[_edited_span(repair)]) for repair in repairs
     )
     parts, done = [], 0
     for start, end, new in replacements:
@@ -73,9 +74,9 @@ def fixed_text(report: Report) -> str | None:
     return "".join([*parts, text[done:]])
 
 
-def _edited_span(finding: Finding) -> SourceSpan:
+def _edited_span(repair: Diagnostic) -> SourceSpan:
     """Return the span of the text that the edit changes."""
-    span, edit = finding.span, finding.edit
+    span, edit = repair.span, repair.edit
     assert span is not None
     if edit is not None and edit.kind == "remove member":
         return SourceSpan(span.path, "first member")
@@ -83,18 +84,17 @@ def _edited_span(finding: Finding) -> SourceSpan:
 
 
 def _replacement(
-    text: str, finding: Finding, span: tuple[int, int]
+    text: str, repair: Diagnostic, span: tuple[int, int]
 ) -> tuple[int, int, str]:
     start, end = span
-    edit = finding.edit
+    edit = repair.edit
     assert edit is not None
     if edit.kind == "replace":
         return start, end, edit.text
     if edit.kind == "insert":  # as the first member of an object
         return start + 1, start + 1, edit.text
     if edit.kind == "remove member":  # with the comma and the blanks after it
-        rest = text[text.index(",", end) + 1 :]
-        end = len(text) - len(rest.lstrip(" \t\r\n"))
+        end = _COMMA.match(text, end).end()  # type: ignore[union-attr]
     return start, end, ""
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.diagnostic import Finding, Quota, Rule
     from ranktable.schema.document import Document
+    from ranktable.schema.finding import Findings, Rule
     from ranktable.schema.model import Device, Layout, Node, Parts, RankTable
 
 PLACEMENT_KEY = "placement"
@@ -172,22 +172,22 @@ class Format:
     node_description: str = "One host and its devices."
     device_description: str = "One chip and the process that runs on it."
 
-    def read(self, document: Document, quota: Quota) -> tuple[Columns, list[Finding]]:
-        """Return the columns of a document and the defects of its shape."""
+    def read(self, document: Document, found: Findings) -> Columns:
+        """Return the columns of a document, and add the defects of its shape."""
         from ranktable.schema.document_reader import DocumentReader
 
-        return DocumentReader(self, document, quota).read()
+        return DocumentReader(self, document, found).read()
 
     def decode(
         self,
         data: bytes,
-        quota: Quota | None = None,
+        found: Findings | None = None,
     ) -> Columns | None:
         """Return the columns of a document by the fast path, None if it cannot.
 
         Args:
             data: Bytes of a file.
-            quota: How many findings of each code are built, if there are any.
+            found: Where defects are added, if some can be explained.
 
         Returns:
             None if ``read`` must look at the document.

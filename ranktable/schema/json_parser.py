@@ -8,10 +8,11 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Edit, Finding, Quota, counted, quoted, times
 from ranktable.schema.document import Path, SourceSpan
+from ranktable.schema.finding import Edit, Finding, Findings
 from ranktable.schema.odd_numbers import BadNumber
 from ranktable.schema.rules import syntax as rules
+from ranktable.schema.text import counted, quoted, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,19 +125,21 @@ class _Parser:
         return BadNumber(text)
 
 
-def parse(
-    text: str, quota: Quota | None = None
-) -> tuple[object, list[Finding]] | Finding:
+def parse(text: str, limit: int | None = None) -> tuple[object, Findings] | Finding:
     """Return the data of a JSON text with its defects, or the defect that ended it.
 
     Duplicate keys, numbers out of range and lone surrogates are reported, and the rest
     is still read; a bad number is a ``BadNumber`` in the data.
+
+    Args:
+        text: The text.
+        limit: Most defects of each kind to locate, None for all.
     """
     if not text.strip(" \t\r\n"):
         return rules.EMPTY_FILE.finding(
             None, "the file is empty", hint="something may still be writing it"
         )
-    parser, quota = _Parser(), quota or Quota()
+    parser = _Parser()
     decoder = json.JSONDecoder(
         object_pairs_hook=parser.members,
         parse_int=parser.integer,
@@ -152,13 +155,13 @@ def parse(
         if found_deep is None:
             raise  # the stack of the caller is the reason
         return found_deep
-    found: list[Finding] = []
+    found = Findings(limit=limit)
     if parser.repeated:
-        found.extend(_duplicate_keys(document, parser.repeated, quota))
+        _add_duplicate_keys(document, parser.repeated, found)
     if parser.bad_numbers:
-        found.extend(_bad_numbers(document, parser.bad_numbers, quota))
+        _add_bad_numbers(document, parser.bad_numbers, found)
     if _SURROGATE.search(text):
-        found.extend(_lone_surrogates(document))
+        found.add(*_lone_surrogates(document))
     return document, found
 
 
@@ -206,57 +209,56 @@ def too_deep(span: SourceSpan) -> Finding:
     )
 
 
-def _duplicate_keys(
-    document: object, repetitions: list[_Repetition], quota: Quota
-) -> Iterator[Finding]:
+def _add_duplicate_keys(
+    document: object, repetitions: list[_Repetition], found: Findings
+) -> None:
     pending = {id(repetition.members): repetition for repetition in repetitions}
     for path, value in walk(document):
-        if not pending or quota.is_used_up(rules.DUPLICATE_KEY):
+        if not pending or len(found.kept) == found.limit:
             break
         repetition = pending.pop(id(value), None)
         if repetition is not None:
-            yield from _repeated_keys(path, repetition, quota)
+            _add_repeated_keys(path, repetition, found)
     for repetition in pending.values():  # only counted: the place is not shown
-        for _ in _repeated_keys((), repetition, quota):
-            pass
+        _add_repeated_keys((), repetition, found)
 
 
-def _repeated_keys(
-    path: Path, repetition: _Repetition, quota: Quota
-) -> Iterator[Finding]:
+def _add_repeated_keys(path: Path, repetition: _Repetition, found: Findings) -> None:
     for key, values in repetition.values.items():
-        if len(values) == 1 or quota.is_spent(rules.DUPLICATE_KEY):
-            continue
-        same = len(values) == 2 and _same(*values)
-        yield rules.DUPLICATE_KEY.finding(
-            SourceSpan((*path, key), "repeated key"),
-            f"the key {quoted(key)} occurs {times(len(values))} in one object",
-            hint="remove all but one; readers take the last",
-            related=(SourceSpan((*path, key), "key", label="first use"),),
-            # The last one is kept: readers use it, and other edits change it.
-            edit=Edit("remove member") if same else None,
-        )
+        if len(values) > 1:
+            found.tell(rules.DUPLICATE_KEY, _repeated_key, (*path, key), values)
+
+
+def _repeated_key(path: Path, values: list[object]) -> Finding:
+    same = len(values) == 2 and _same(*values)
+    return rules.DUPLICATE_KEY.finding(
+        SourceSpan(path, "repeated key"),
+        f"the key {quoted(path[-1])} occurs {times(len(values))} in one object",
+        hint="remove all but one; readers take the last",
+        related=(SourceSpan(path, "key", label="first use"),),
+        # The last one is kept: readers use it, and other edits change it.
+        edit=Edit("remove member") if same else None,
+    )
 
 
 def _same(first: object, second: object) -> bool:
     return type(first) is type(second) and first == second
 
 
-def _bad_numbers(document: object, count: int, quota: Quota) -> Iterator[Finding]:
-    seen = 0
+def _add_bad_numbers(document: object, count: int, found: Findings) -> None:
+    located = 0
     for path, value in walk(document):
-        if not isinstance(value, BadNumber):
-            continue
-        if quota.is_spent(rules.NOT_A_NUMBER):
+        if located == found.limit:
             break
-        seen += 1
-        digits = len(value.text)
-        name = value.text if digits <= MAX_DIGITS else f"of {digits} characters"
-        what = "is not JSON" if name.isalpha() or "I" in name else "is out of range"
-        yield rules.NOT_A_NUMBER.finding(SourceSpan(path), f"the number {name} {what}")
-    if quota.is_used_up(rules.NOT_A_NUMBER):
-        for _ in range(count - seen - 1):  # one was counted by the search
-            quota.is_spent(rules.NOT_A_NUMBER)
+        if isinstance(value, BadNumber):
+            located += 1
+            digits = len(value.text)
+            name = value.text if digits <= MAX_DIGITS else f"of {digits} characters"
+            what = "is not JSON" if name.isalpha() or "I" in name else "is out of range"
+            message = f"the number {name} {what}"
+            found.add(rules.NOT_A_NUMBER.finding(SourceSpan(path), message))
+    # Some are not in the data any more, because their key was repeated.
+    found.omit(rules.NOT_A_NUMBER, count - located if located == found.limit else 0)
 
 
 def _lone_surrogates(document: object) -> Iterator[Finding]:

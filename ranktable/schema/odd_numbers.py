@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ranktable.schema.diagnostic import quoted
 from ranktable.schema.format import MAX_NUMBER, plain_number
+from ranktable.schema.text import quoted
 
 _LEADING = re.compile(r"[ \t\n\v\f\r]*\+?(?!0[xX])0*([0-9]{1,9})(?![0-9])")
 

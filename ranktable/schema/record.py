@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.diagnostic import Finding, Quota
     from ranktable.schema.document import Document
+    from ranktable.schema.finding import Findings
     from ranktable.schema.model import Device, Parts, RankTable
     from ranktable.schema.record_reader import RecordReader
 
@@ -404,18 +404,18 @@ class RecordFormat(Format):
             example = file.example if isinstance(file, Record) else file.examples[0]
             object.__setattr__(self, "example", example)
 
-    def read(self, document: Document, quota: Quota) -> tuple[Columns, list[Finding]]:
-        """Return the columns of a document and the defects of its shape."""
+    def read(self, document: Document, found: Findings) -> Columns:
+        """Return the columns of a document, and add the defects of its shape."""
         from ranktable.schema.record_reader import RecordReader
 
-        reader = RecordReader(self, document, quota)
+        reader = RecordReader(self, document, found)
         reader.read()
-        return reader.columns, reader.found
+        return reader.columns
 
     def decode(
         self,
         data: bytes,
-        quota: Quota | None = None,
+        found: Findings | None = None,
     ) -> Columns | None:
         """Return None: these files are small."""
         return None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.schema.columns import Columns, place_name, value_name
-from ranktable.schema.diagnostic import Edit, counted, quoted
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.document_reader import WANTED, ShapeReader, nearest_key
+from ranktable.schema.finding import Edit
 from ranktable.schema.format import Kind, Role, plain_number
 from ranktable.schema.json_parser import MAX_DEPTH, is_too_deep, too_deep
 from ranktable.schema.model import Device, Node, Parts
@@ -16,6 +16,7 @@ from ranktable.schema.record import Member, Record, RecordFormat
 from ranktable.schema.rules import records as rules
 from ranktable.schema.rules import shape
 from ranktable.schema.rules.nodes import BAD_ADDRESS
+from ranktable.schema.text import counted, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +72,7 @@ class RecordReader(ShapeReader):
             return
         if not isinstance(value, dict):
             message = f"{place_name(path)} is {quoted(value)}, not an object"
-            self.report(shape.WRONG_TYPE, path, message)
+            self.add(shape.WRONG_TYPE, path, message)
             return
         self._keys(path, value, record)
         for key, item in value.items():
@@ -81,11 +82,10 @@ class RecordReader(ShapeReader):
             elif isinstance(item, (dict, list)) and is_too_deep(
                 item, MAX_DEPTH - len(path) - 1
             ):
-                self.found.append(too_deep(SourceSpan((*path, key), "key")))
+                self.found.add(too_deep(SourceSpan((*path, key), "key")))
 
     def _keys(self, path: Path, value: dict[str, object], record: Record) -> None:
         """Report missing keys, and unknown keys that may be these, misspelt."""
-        quota = self.columns.quota
         absent = tuple(key for key in record.by_key if key not in value)
         for key in value:
             near = None if key in record.by_key else nearest_key(key, absent)
@@ -93,14 +93,14 @@ class RecordReader(ShapeReader):
                 message = f"no reader knows the key {quoted(key)}"
                 hint = f"did you mean {quoted(near)}?"
                 at = (*path, key)
-                self.report(shape.UNKNOWN_KEY, at, message, hint=hint, of_key=True)
+                self.add(shape.UNKNOWN_KEY, at, message, hint=hint, of_key=True)
         for key in absent:
             member = record.by_key[key]
-            if member.is_required and not quota.is_spent(shape.MISSING_KEY):
+            if member.is_required:
                 self.add_missing(path, member, place_name(path))
         if record.one_of and not any(key in value for key in record.one_of):
             message = f"{place_name(path)} has no {' and no '.join(record.one_of)}"
-            self.report(shape.MISSING_KEY, path, message)
+            self.add(shape.MISSING_KEY, path, message)
 
     def _member(self, path: Path, value: object, member: Member) -> None:
         """Report a wrong value."""
@@ -120,7 +120,7 @@ class RecordReader(ShapeReader):
             if member.role is Role.VERSION and str(value) in member.values:
                 edit = Edit("replace", f'"{value}"')
             message = f"{value_name(path)} is {quoted(value)}, not {_WANTED[kind]}"
-            self.report(shape.WRONG_TYPE, path, message, edit=edit)
+            self.add(shape.WRONG_TYPE, path, message, edit=edit)
         elif kind is Kind.LIST and isinstance(value, list):
             self._list(path, value, member)
         else:
@@ -128,7 +128,7 @@ class RecordReader(ShapeReader):
 
     def _list(self, path: Path, value: list[object], member: Member) -> None:
         if not value and member.minimum:
-            self.report(shape.EMPTY_LIST, path, f"{value_name(path)} is empty")
+            self.add(shape.EMPTY_LIST, path, f"{value_name(path)} is empty")
         elif not member.is_within(len(value)):
             entries = counted(len(value), "entry", "entries")
             self._out_of_range(path, f"{value_name(path)} has {entries}", member)
@@ -141,9 +141,9 @@ class RecordReader(ShapeReader):
     def _text(self, path: Path, value: str, member: Member) -> None:
         if member.kind in _ADDRESSES:
             message = f"{value_name(path)} {quoted(value)} is not an IP address"
-            self.report(BAD_ADDRESS, path, message)
+            self.add(BAD_ADDRESS, path, message)
         elif member.kind is Kind.HOST:
-            self.report(
+            self.add(
                 shape.WRONG_TYPE,
                 path,
                 f"{value_name(path)} is {quoted(value)}, not a host name",
@@ -156,7 +156,7 @@ class RecordReader(ShapeReader):
             message = f"{value_name(path)} has {counted(len(value), 'character')}"
             self._out_of_range(path, message, member)
         else:
-            self.report(rules.OUT_OF_RANGE, path, f"{value_name(path)} is empty")
+            self.add(rules.OUT_OF_RANGE, path, f"{value_name(path)} is empty")
 
     def _unknown_word(self, path: Path, value: str, member: Member) -> None:
         edit = None
@@ -165,7 +165,7 @@ class RecordReader(ShapeReader):
             edit = Edit("replace", f'"{alike[0]}"')
         listed = ", ".join(map(quoted, member.values))
         message = f"{value_name(path)} is {quoted(value)}, not one of {listed}"
-        self.report(rules.UNKNOWN_WORD, path, message, edit=edit)
+        self.add(rules.UNKNOWN_WORD, path, message, edit=edit)
 
     def _out_of_range(self, path: Path, message: str, member: Member) -> None:
         low, high = member.minimum, member.maximum
@@ -173,7 +173,7 @@ class RecordReader(ShapeReader):
             wanted = f"at least {low}"
         else:
             wanted = f"at most {high}" if low is None else f"{low} to {high}"
-        self.report(rules.OUT_OF_RANGE, path, f"{message}, not {wanted}")
+        self.add(rules.OUT_OF_RANGE, path, f"{message}, not {wanted}")
 
     def _number(self, path: Path, value: object, member: Member) -> None:
         """Report a number of another type, in an unusual form, or out of range."""

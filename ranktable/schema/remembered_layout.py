@@ -6,7 +6,7 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import quoted
+from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The report of a check: diagnostics with line and column, and how many there are."""
+"""The options of a check, and its report: diagnostics with line and column."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ranktable.schema.document import find_locations
+from ranktable.schema.files import DEFAULT_MAX_SIZE_BYTES
 from ranktable.schema.finding import (
     Diagnostic,
     Findings,
@@ -21,7 +22,46 @@ if TYPE_CHECKING:
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.finding import Finding
+    from ranktable.schema.format import Format
     from ranktable.schema.model import RankTable
+    from ranktable.schema.table_readers import TableReader
+    from ranktable.schema.topology import Topology
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of a check.
+
+    Attributes:
+        chips_per_node: Number of chips of every host, None if it is not known.
+        npu: Ascend's generation of the chips, such as ``A2``, None if it is not known.
+        topology: Links between the chips of every host, None if they are not known.
+        tp: Size of the tensor parallel groups, None if it is not known.
+        format: Format the file must have, None to detect it.
+        reader: The program that will read the file, None if it is not known.
+        max_size_bytes: Largest file to read.
+        limit: Most diagnostics of each code and severity to locate and show, None for
+            all.
+        is_table_wanted: Whether only the table is needed. If it has no errors, other
+            findings are left out, because it takes long to locate them in a large file.
+    """
+
+    chips_per_node: int | None = None
+    npu: str | None = None
+    topology: Topology | None = None
+    tp: int | None = None
+    format: Format | None = None
+    reader: TableReader | None = None
+    max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES
+    limit: int | None = None
+    is_table_wanted: bool = False
+
+    @property
+    def describe_hosts(self) -> bool:
+        """Whether they describe the hosts, so that a table may contradict them."""
+        said = (self.chips_per_node, self.npu, self.topology, self.tp)
+        return said != (None, None, None, None)
+
 
 _UNREADABLE = {"RT001", "RT002", "RT003", "RT004"}
 

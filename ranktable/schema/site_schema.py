@@ -10,7 +10,6 @@ import json
 import re
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urljoin, urlsplit
@@ -24,19 +23,21 @@ from referencing.exceptions import NoSuchResource, Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from ranktable._error import Error
-from ranktable.schema.diagnostic import printable, quoted
 from ranktable.schema.files import UnreadableError, read_file
+from ranktable.schema.finding import Findings
 from ranktable.schema.json_parser import walk
 from ranktable.schema.odd_numbers import BadNumber
 from ranktable.schema.rules.shape import SITE_SCHEMA
+from ranktable.schema.text import printable, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from jsonschema.exceptions import ValidationError
 
-    from ranktable.schema.diagnostic import Finding, Report
     from ranktable.schema.document import Document
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.report import Report
 
 MAX_FILE_BYTES = 4 << 20
 """Most bytes of a schema; most have a few pages, that of all of Kubernetes 4 MB."""
@@ -91,10 +92,7 @@ class SiteSchema:
         except re.error as error:
             reason = f"{quoted(error.pattern)} is not a regular expression: {error.msg}"
         else:
-            if not found:
-                return report
-            shown = list(islice(found, self.limit))
-            return report.with_findings(SITE_SCHEMA, shown, len(found))
+            return report.with_findings(Findings(found, limit=self.limit))
         raise SiteSchemaError(f"{self.path}: {reason}")
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Refusal
+from ranktable.schema.finding import Refusal
 from ranktable.schema.vendor_codes import of_2025
 
 if TYPE_CHECKING:
-    from ranktable.schema.diagnostic import Rule
+    from ranktable.schema.finding import Rule
 
 _SERVER_LISTS = ("hccl-1.0", "hccl-1.2", "mindie")
 _HCCL_1 = (*_SERVER_LISTS, "hccl-1.1", "hccl-lab", "hccl-cloud")

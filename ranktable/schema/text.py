@@ -1,4 +1,4 @@
-"""Values as text for messages: quoted, counted, folded, and without control characters."""
+"""Values as text for messages: quoted, counted, folded, and safe to print."""
 
 from __future__ import annotations
 

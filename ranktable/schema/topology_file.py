@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ranktable.schema.diagnostic import Finding, Location, RankTableError, quoted
 from ranktable.schema.document import SourceSpan, find_locations
 from ranktable.schema.files import UnreadableError, read_file, read_stream
+from ranktable.schema.finding import Finding, Location, RankTableError
 from ranktable.schema.json_parser import decode, parse, unreadable
 from ranktable.schema.rules.shape import BAD_TOPOLOGY
+from ranktable.schema.text import quoted
 from ranktable.schema.topology import BUILT_IN, Topology, linked
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def _read(name: str, data: bytes | None) -> _Source:
             _refuse(name, text, parsed)
         content, found = parsed
         if found:
-            _refuse(name, text, found[0])
+            _refuse(name, text, found.kept[0])
     source = _Source(name=name, text=text, data=content, is_json=is_json)
     _judge_shape(source)
     return source

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Refusal
+from ranktable.schema.finding import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ranktable.schema.diagnostic import Rule
+    from ranktable.schema.finding import Rule
 
 MEANINGS = {
     "EI0001": "an environment variable is wrong; for a rank table it is mixed IPv4 and "

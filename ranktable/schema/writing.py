@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ranktable._error import Error
-from ranktable.schema.check import WRAPPED
-from ranktable.schema.diagnostic import (
+from ranktable.schema.check import WRAPPED, judge
+from ranktable.schema.document import Document
+from ranktable.schema.files import UnreadableError, read_file
+from ranktable.schema.finding import (
     Finding,
+    Findings,
     Location,
-    Options,
-    Quota,
     RankTableError,
     Severity,
 )
-from ranktable.schema.document import Document
-from ranktable.schema.files import UnreadableError, read_file
 from ranktable.schema.formats import by_name
 from ranktable.schema.json_parser import parse
+from ranktable.schema.report import Options
 from ranktable.schema.rules.ranks import NOT_FROM_ZERO, RANK_GAP, WRONG_LOCAL_RANK
 from ranktable.schema.rules.syntax import NOT_A_REGULAR_FILE
 
@@ -102,18 +102,17 @@ def dumps_judged(
     target = target or by_name(table.format)
     document = target.write(table)
     options = options or Options()
-    quota = Quota(options.limit)
     but = OF_GAPS if may_have_gaps else ()
-    plain = _judged_plain(target, document, options, quota)
+    plain = _judged_plain(target, document, options)
     if plain is not None:
         _refuse_errors(plain[1], but)
-        return plain
-    found = _judged_closely(target, document, options, quota)
+        return plain[0], plain[1].kept
+    found = _judged_closely(target, document, options)
     _refuse_errors(found, but)
     data = encode(document)
     if _has_extra(table):
         _refuse_unreadable(data)
-    return data, found
+    return data, found.kept
 
 
 def _dumps_wrapped(
@@ -139,7 +138,7 @@ def _has_extra(table: RankTable) -> bool:
 def _refuse_unreadable(data: bytes) -> None:
     """Raise RankTableError if unknown keys have values that cannot be read again."""
     parsed = parse(data.decode())
-    _refuse_errors([parsed] if isinstance(parsed, Finding) else parsed[1])
+    _refuse_errors(Findings([parsed]) if isinstance(parsed, Finding) else parsed[1])
 
 
 def encode(document: object) -> bytes:
@@ -158,44 +157,42 @@ def _without_blank(key: re.Match[bytes]) -> bytes:
 
 
 def judge_document(
-    format_: Format, document: dict[str, object], options: Options, quota: Quota
-) -> list[Finding]:
-    """Return the errors in the plain data of a table before it is written."""
-    plain = _judged_plain(format_, document, options, quota)
-    if plain is not None:
-        return plain[1]
-    return _judged_closely(format_, document, options, quota)
+    format_: Format, document: dict[str, object], options: Options
+) -> Findings:
+    """Return what is wrong with the plain data of a table before it is written."""
+    plain = _judged_plain(format_, document, options)
+    return plain[1] if plain else _judged_closely(format_, document, options)
 
 
 def _judged_plain(
-    format_: Format, document: dict[str, object], options: Options, quota: Quota
-) -> tuple[bytes, list[Finding]] | None:
+    format_: Format, document: dict[str, object], options: Options
+) -> tuple[bytes, Findings] | None:
     """Return the bytes and findings of a table of the usual shape, else None."""
     with contextlib.suppress(UnicodeError, OverflowError):  # a file cannot have these
         data = encode(document)
-        columns = format_.decode(data)
+        found = Findings(limit=options.limit)
+        columns = format_.decode(data, found)
         if columns is not None:
-            columns.quota = quota
-            return data, [*columns.found, *columns.judged(options)]
+            judge(columns, options, found)
+            return data, found
     return None
 
 
 def _judged_closely(
-    format_: Format, document: dict[str, object], options: Options, quota: Quota
-) -> list[Finding]:
-    columns, found = format_.read(Document(text="", data=document), quota)
-    return [*found, *columns.judged(options)]
+    format_: Format, document: dict[str, object], options: Options
+) -> Findings:
+    found = Findings(limit=options.limit)
+    judge(format_.read(Document(text="", data=document), found), options, found)
+    return found
 
 
 def refuse_unsound(table: RankTable) -> None:
     """Raise RankTableError if a table has an error; a script may have made it."""
     format_ = by_name(table.format)
-    document = Document(text="", data=format_.write(table))
-    columns, found = format_.read(document, Quota())
-    _refuse_errors([*found, *columns.judged(Options())])
+    _refuse_errors(_judged_closely(format_, format_.write(table), Options()))
 
 
-def _refuse_errors(found: Iterable[Finding], but: Collection[str] = ()) -> None:
+def _refuse_errors(found: Findings, but: Collection[str] = ()) -> None:
     """Raise RankTableError if one of the findings is an error.
 
     Args:
@@ -208,7 +205,7 @@ def _refuse_errors(found: Iterable[Finding], but: Collection[str] = ()) -> None:
                 file=IN_MEMORY, pointer=finding.span.pointer if finding.span else None
             )
         )
-        for finding in found
+        for finding in found.kept
         if finding.severity is Severity.ERROR and finding.rule.code not in but
     ]
     if errors:

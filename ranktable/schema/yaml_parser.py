@@ -11,15 +11,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.schema.diagnostic import Finding, Quota, quoted
 from ranktable.schema.document import Document, SourceSpan
+from ranktable.schema.finding import Findings
 from ranktable.schema.rules import syntax as rules
+from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.schema.diagnostic import Rule
     from ranktable.schema.document import Offsets, Path
+    from ranktable.schema.finding import Rule
 
 MAX_YAML_BYTES = 8 * 1024 * 1024
 """Usual manifests have 10 kB; libyaml reads this size in seconds."""
@@ -41,9 +42,7 @@ _WORDS: dict[str, object] = {
 _MERGE = "<<"
 
 
-def parse_yaml(
-    text: str, quota: Quota | None = None
-) -> tuple[list[Document], list[Finding]]:
+def parse_yaml(text: str, limit: int | None = None) -> tuple[list[Document], Findings]:
     """Return the documents of a text, and the findings.
 
     Repeated and refused values are left out of the data. If the text is not YAML, the
@@ -53,8 +52,8 @@ def parse_yaml(
     if odd is not None:
         at = SourceSpan(offsets=(odd.start(), odd.end()))
         message = f"the character {quoted(odd[0])} is not allowed in YAML"
-        return [], [rules.NOT_YAML.finding(at, message)]
-    composer = _Composer(text, quota or Quota())
+        return [], Findings([rules.NOT_YAML.finding(at, message)])
+    composer = _Composer(text, Findings(limit=limit))
     try:
         documents = list(composer.documents())
     except NotYamlError as error:
@@ -81,10 +80,9 @@ class _Draft(NamedTuple):
 class _Composer:
     """Builds plain data from events; aliases are never expanded."""
 
-    def __init__(self, text: str, quota: Quota) -> None:
+    def __init__(self, text: str, found: Findings) -> None:
         self.text = text
-        self.quota = quota
-        self.found: list[Finding] = []
+        self.found = found
         self.done: list[Document] = []
         self.events = yaml_events(text)
         self.depth = 0  # a key may be a mapping too, so the path is not enough
@@ -92,9 +90,8 @@ class _Composer:
     def report(
         self, rule: Rule, span: Offsets | None, message: str, hint: str | None = None
     ) -> None:
-        if not self.quota.is_spent(rule):
-            at = None if span is None else SourceSpan(offsets=span)
-            self.found.append(rule.finding(at, message, hint=hint))
+        at = None if span is None else SourceSpan(offsets=span)
+        self.found.add(rule.finding(at, message, hint=hint))
 
     def documents(self) -> Iterator[Document]:
         """Yield the documents of the text."""
@@ -181,13 +178,10 @@ class _Composer:
         return key
 
     def report_repeated(self, event: YamlEvent, path: Path, first: Offsets) -> None:
-        if not self.quota.is_spent(rules.DUPLICATE_KEY):
-            related = (SourceSpan(path, offsets=first, label="first use"),)
-            span = SourceSpan(path, offsets=event.span)
-            message = f"the key {quoted(event.text)} occurs twice here"
-            self.found.append(
-                rules.DUPLICATE_KEY.finding(span, message, related=related)
-            )
+        related = (SourceSpan(path, offsets=first, label="first use"),)
+        span = SourceSpan(path, offsets=event.span)
+        message = f"the key {quoted(event.text)} occurs twice here"
+        self.found.add(rules.DUPLICATE_KEY.finding(span, message, related=related))
 
     def refuse_tag(self, event: YamlEvent) -> None:
         if event.tag is not None and event.tag != "!":

@@ -264,7 +264,7 @@ def test_yaml_that_was_written_is_read_back(value: object) -> None:
     text = yaml.safe_dump(value, allow_unicode=True)
     documents, found = parse_yaml(text)
 
-    assert found == []
+    assert not found
     assert [document.data for document in documents] == [value]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import textwrap
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -208,8 +207,7 @@ def _finding(rule: Rule, bad: bytes, name: str, look: Style) -> str:
         topology=rule.options.get("topology"),
         tp=None if tp is None else int(tp),
     )
-    wanted = tuple(one for one in report.diagnostics if one.code == rule.code)
-    only = replace(report, diagnostics=wanted, totals={rule.code: len(wanted)})
+    only = report.only(lambda code: code == rule.code)
     shown = "".join(render_full([only], Style(look.is_coloured, _WIDTH)))
     return shown.rpartition("\n\n")[0] + "\n"
 

@@ -42,7 +42,13 @@ from ranktable.runtime import chip_map
 from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.runtime.rules import RULES
 from ranktable.schema.check import WRAPPED, check_bytes, make_options
-from ranktable.schema.diagnostic import RankTableError, Severity, counted, printable
+from ranktable.schema.diagnostic import (
+    Findings,
+    RankTableError,
+    Severity,
+    counted,
+    printable,
+)
 from ranktable.schema.fixes import repaired_text
 from ranktable.schema.writing import replace_file
 
@@ -292,7 +298,7 @@ def _with_environment(report: Report) -> Report:
         )
     except LaunchEnvironmentError as error:
         rule = next(rule for rule in RULES if rule.code == error.code)
-        return report.with_findings(rule, [rule.finding(None, error.message)], 1)
+        return report.with_findings(Findings([rule.finding(None, error.message)]))
     return report
 
 

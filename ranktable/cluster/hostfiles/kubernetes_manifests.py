@@ -113,15 +113,15 @@ def documents_in(source: SourceText) -> list[Fields]:
     """Return the documents of a YAML or JSON text that are mappings."""
     found: list[Fields] = []
     if _JSON.match(source.text):
-        parsed = parse(source.text, source.quota)
+        parsed = parse(source.text, source.found.limit)
         if isinstance(parsed, Finding):
-            source.add((parsed,))
+            source.found.add(parsed)
             return []
-        source.add(parsed[1])
+        source.found.extend(parsed[1])
         found = [Fields(source, Document(text=source.text, data=parsed[0]))]
     else:
-        documents, findings = parse_yaml(source.text, source.quota)
-        source.add(findings)
+        documents, findings = parse_yaml(source.text, source.found.limit)
+        source.found.extend(findings)
         found = [Fields(source, document) for document in documents]
     if not source.is_sound:
         return []

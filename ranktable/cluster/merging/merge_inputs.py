@@ -190,21 +190,7 @@ def _columns(report: Report) -> Columns:
 
 def _as_part(report: Report) -> Report:
     """Return a report without the findings that do not matter in a part."""
-    pairs = [
-        pair
-        for pair in zip(report.diagnostics, report.findings, strict=True)
-        if pair[0].code not in OF_A_PART
-    ]
-    by_severity = dict(report.by_severity)
-    for code in OF_A_PART:
-        by_severity[Severity.ERROR] -= report.totals.get(code, 0)
-    return replace(
-        report,
-        diagnostics=tuple(diagnostic for diagnostic, _ in pairs),
-        findings=tuple(finding for _, finding in pairs),
-        totals={k: v for k, v in report.totals.items() if k not in OF_A_PART},
-        by_severity=by_severity,
-    )
+    return report.only(lambda code: code not in OF_A_PART)
 
 
 def merge_probes(

@@ -15,7 +15,7 @@ from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.file_findings import FileFinding
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.cluster.merging.merge_checks import NOT_AS_LISTED, check_ranks
-from ranktable.schema.diagnostic import Options, Quota, counted, quoted
+from ranktable.schema.diagnostic import Options, counted, quoted
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.writing import encode, judge_document
 
@@ -269,14 +269,14 @@ def judged(
         options: The links of the hosts, and how many findings to keep.
         findings: What was found in the files.
     """
-    quota = Quota(options.limit)
-    rules = Options(topology=options.topology)
-    for finding in judge_document(format_, document, rules, quota):
+    rules = Options(topology=options.topology, limit=options.limit)
+    found = judge_document(format_, document, rules)
+    for finding in found:
         file, span = origin(finding.span)
         related = tuple(map(origin, finding.related))
         moved = replace(finding, span=span, related=())
         findings.add(FileFinding(file, moved, related))
-    findings.add_omitted(quota)
+    findings.add_omitted(found)
     return not findings.has_errors
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from ranktable.cluster.probes.probe_line import NodeProbe, check_line
 from ranktable.cluster.probes.probe_rules import NOT_A_PROBE_LINE, UNHEALTHY_CHIP
-from ranktable.schema.diagnostic import Finding, Severity, quoted
+from ranktable.schema.diagnostic import Finding, quoted
 from ranktable.schema.document import SourceSpan, find_spans
 from ranktable.schema.json_parser import parse
 from ranktable.schema.rules.syntax import TRUNCATED
@@ -109,10 +109,10 @@ class _Line:
             yield self.unfinished() if parsed.rule is TRUNCATED else self.placed(parsed)
             return
         document, found = parsed
-        found.extend(check_line(document))
+        found.add(*check_line(document))
         for finding in found:
             yield self.placed(finding)
-        if all(finding.severity is not Severity.ERROR for finding in found):
+        if not found.has_errors:
             yield from self.node(msgspec.convert(document, NodeProbe))
 
     def node(self, probe: NodeProbe) -> Iterator[ProbedNode | Finding]:

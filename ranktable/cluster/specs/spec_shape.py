@@ -86,8 +86,8 @@ def dotted(path: Path) -> str:
 
 def read_shape(source: SourceText) -> SpecDocument | None:
     """Return the only document of a text, None if it is not a mapping."""
-    documents, findings = parse_yaml(source.text, source.quota)
-    source.add(findings)
+    documents, findings = parse_yaml(source.text, source.found.limit)
+    source.found.extend(findings)
     if not source.is_sound:
         return None
     documents = [document for document in documents if document.data is not None]

@@ -30,8 +30,8 @@ _HEAD = ("topology", "cluster_default", *_KINDS)
 
 def read_slurm_yaml(source: SourceText) -> Hierarchy | None:
     """Return the levels of a topology.yaml, None after reporting an error."""
-    documents, findings = parse_yaml(source.text, source.quota)
-    source.add(findings)
+    documents, findings = parse_yaml(source.text, source.found.limit)
+    source.found.extend(findings)
     if not source.is_sound:
         return None
     if len(documents) != 1 or not isinstance(documents[0].data, list):

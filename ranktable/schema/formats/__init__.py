@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.schema.diagnostic import quoted
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.formats import (
     detection,
@@ -14,13 +13,14 @@ from ranktable.schema.formats import (
     sccl,
     sccl_2024,
 )
+from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.diagnostic import Finding, Quota
+    from ranktable.schema.finding import Finding, Findings
     from ranktable.schema.format import Format
 
 FORMATS: tuple[Format, ...] = (
@@ -112,7 +112,7 @@ def names() -> tuple[str, ...]:
     return (*(one.name for one in FORMATS), *(other.name for other in OTHERS))
 
 
-def decode_large(data: bytes, quota: Quota | None = None) -> Columns | None:
+def decode_large(data: bytes, found: Findings | None = None) -> Columns | None:
     """Return the columns of a large table of another form, by the fast path.
 
     Returns:
@@ -120,7 +120,7 @@ def decode_large(data: bytes, quota: Quota | None = None) -> Columns | None:
     """
     for name, key in LARGE:
         if data.find(key, 0, HEAD_BYTES) >= 0:
-            return by_name(name).decode(data, quota)
+            return by_name(name).decode(data, found)
     return None
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ranktable.schema.columns import Columns
-from ranktable.schema.diagnostic import Quota
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.finding import Findings
 from ranktable.schema.format import (
     Kind,
     NotExpressibleError,
@@ -45,7 +45,6 @@ from ranktable.schema.rules import hccl_2_0 as rules
 from ranktable.schema.rules import hccl_chips, nodes, ranks
 
 if TYPE_CHECKING:
-    from ranktable.schema.diagnostic import Finding
     from ranktable.schema.document import Document
     from ranktable.schema.model import RankTable
 
@@ -284,16 +283,16 @@ def make(table: RankTable) -> dict[str, object]:
 class RankListFormat(RecordFormat):
     """A format with a list of ranks, which may be long."""
 
-    def read(self, document: Document, quota: Quota) -> tuple[Columns, list[Finding]]:
-        """Return the columns of a document and the defects of its shape."""
+    def read(self, document: Document, found: Findings) -> Columns:
+        """Return the columns of a document, and add the defects of its shape."""
         if not is_draft(document.data):
-            return super().read(document, quota)
+            return super().read(document, found)
         span = SourceSpan((KEY, 0, "level_list", 0))
         message = "this is the early draft of version 2.0, which no release reads"
-        finding = rules.DRAFT.finding(span, message)
-        return Columns(format=self, source=document, quota=quota), [finding]
+        found.add(rules.DRAFT.finding(span, message))
+        return Columns(format=self, source=document)
 
-    def decode(self, data: bytes, quota: Quota | None = None) -> Columns | None:
+    def decode(self, data: bytes, found: Findings | None = None) -> Columns | None:
         """Return the columns of a document by the fast path, with defects of its ranks.
 
         Only one piece of the entries is in memory at a time, so that a table of 65,536
@@ -308,10 +307,10 @@ class RankListFormat(RecordFormat):
             head = {key: msgspec.json.decode(raw) for key, raw in top.items()}
             is_own = self.matches({**head, KEY: []})
             if 0 < len(entries) <= MAX_RANKS and is_own and HEAD.fits(head):
-                own = Quota(None if quota is None else quota.limit)
+                own = Findings(limit=None if found is None else found.limit)
                 columns = self._decode_entries(data, head, entries, own)
-                if quota is not None and columns is not None:
-                    quota.spend(own)
+                if found is not None and columns is not None:
+                    found.extend(own)
                 return columns
         except (msgspec.DecodeError, KeyError, RecursionError):
             pass
@@ -322,9 +321,9 @@ class RankListFormat(RecordFormat):
         data: bytes,
         head: dict[str, Any],
         entries: list[msgspec.Raw],
-        quota: Quota,
+        found: Findings,
     ) -> Columns | None:
-        reader = RecordReader(self, data, quota)
+        reader = RecordReader(self, data, found)
         ranks_ = RankListReader(reader)
         reader.fill_top(head, TABLE)
         colons = 1 + _colons(head)
@@ -347,7 +346,6 @@ class RankListFormat(RecordFormat):
         beyond = max(reader.columns.ranks, key=lambda rank: rank or 0) or 0
         if ranks_.networks.spares and beyond >= head["rank_count"]:
             return None  # a list of changed ranks
-        reader.columns.found = reader.found
         return reader.columns
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from ranktable.schema.diagnostic import counted, quoted
 from ranktable.schema.format import Kind, NotExpressibleError, Role, plain_number
 from ranktable.schema.formats.hccl_1_1 import STATUS
 from ranktable.schema.record import (
@@ -35,6 +34,7 @@ from ranktable.schema.record_reader import (
 )
 from ranktable.schema.rules import hccl, hccl_chips, nodes, ranks
 from ranktable.schema.rules import hccl_groups as rules
+from ranktable.schema.text import counted, quoted
 
 if TYPE_CHECKING:
     from ranktable.schema.columns import Columns

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ranktable.schema.columns import place_name
-from ranktable.schema.diagnostic import counted
 from ranktable.schema.format import Kind, Role
 from ranktable.schema.formats.hccl_1_1 import GLOBAL_RANK
 from ranktable.schema.record import (
@@ -21,6 +20,7 @@ from ranktable.schema.record import (
 )
 from ranktable.schema.rules import groups_of_servers as rules
 from ranktable.schema.rules import ranks
+from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
     from ranktable.schema.model import RankTable

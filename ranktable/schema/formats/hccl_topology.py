@@ -114,7 +114,7 @@ def fill(reader: RecordReader, data: Any) -> None:
     for key, listed in (("peer_count", "peer_list"), ("edge_count", "edge_list")):
         count, found = data.get(key), data.get(listed)
         if type(count) is int and isinstance(found, list) and count != len(found):
-            reader.found.append(wrong_count((key,), count, listed, len(found)))
+            reader.found.add(wrong_count((key,), count, listed, len(found)))
 
 
 FORMAT = RecordFormat(

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from ranktable.schema.addresses import is_address
-from ranktable.schema.diagnostic import quoted
 from ranktable.schema.record import (
     Record,
     RecordFormat,
@@ -22,6 +21,7 @@ from ranktable.schema.record import (
 )
 from ranktable.schema.record_reader import RecordReader, objects
 from ranktable.schema.rules import nodes
+from ranktable.schema.text import quoted
 
 _ENDPOINT = Record(
     name="endpoint",

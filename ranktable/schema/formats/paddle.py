@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ranktable.schema.diagnostic import quoted
 from ranktable.schema.format import Kind, NotExpressibleError, Role, plain_number
 from ranktable.schema.record import (
     Member,
@@ -19,6 +18,7 @@ from ranktable.schema.record import (
 )
 from ranktable.schema.record_reader import RecordReader, objects, text_of
 from ranktable.schema.rules import ranks, shape
+from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
     from ranktable.schema.document import Path

@@ -9,7 +9,6 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ranktable.schema.diagnostic import counted
 from ranktable.schema.format import Kind, Role, plain_number
 from ranktable.schema.record import (
     Record,
@@ -23,6 +22,7 @@ from ranktable.schema.record import (
 from ranktable.schema.record_reader import RecordReader, objects, text_of
 from ranktable.schema.rules import groups_of_servers as rules
 from ranktable.schema.rules import nodes
+from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
     from ranktable.schema.document import Path

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from ranktable.schema.diagnostic import Severity, counted, quoted
+from ranktable.schema.finding import Severity
 from ranktable.schema.format import Kind, NotExpressibleError, Role, plain_number
 from ranktable.schema.record import (
     Record,
@@ -29,6 +29,7 @@ from ranktable.schema.record_reader import (
     text_of,
 )
 from ranktable.schema.rules import groups_of_servers as rules
+from ranktable.schema.text import counted, quoted
 
 if TYPE_CHECKING:
     from ranktable.schema.columns import Columns
@@ -134,7 +135,7 @@ def _judge_count(reader: RecordReader, data: Any, servers: int) -> None:
         has = counted(servers, "server")
         message = f"server_count is {count}, and the table has {has}"
         path = ("server_count",)
-        reader.report(rules.GROUP_COUNT, path, message, weight=Severity.NOTE)
+        reader.report(rules.GROUP_COUNT, path, message, severity=Severity.NOTE)
 
 
 def _judge(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Rule, Severity
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.finding import Rule, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.diagnostic import Finding, Options
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.report import Options
 
 _ACCEPTED = {"MindIE": "looks at the first group only", "vLLM": "not checked"}
 
@@ -117,7 +118,7 @@ NO_SUPER_DEVICE_ID = Rule(
     readers=_ACCEPTED,
     bad=_disaggregated(_entry(0, 1, 7), _entry(1, 2)),
     good=_disaggregated(_entry(0, 1, 7), _entry(1, 2, 8)),
-    check=_none_on_a3,
+    find=_none_on_a3,
 )
 GROUP_COUNT = Rule(
     code="RT259",

@@ -7,19 +7,21 @@ import sys
 from typing import TYPE_CHECKING
 
 from ranktable.schema.addresses import UNSET_ADDRESS, is_device_address
-from ranktable.schema.diagnostic import Refusal, Rule, Severity, counted, folded, quoted
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.finding import Refusal, Rule, Severity
 from ranktable.schema.rules.examples import hccl_server, hccl_table, pods_table
 from ranktable.schema.rules.nodes import REACHABLE
 from ranktable.schema.rules.ranks import is_permutation
 from ranktable.schema.super_pods import PODS
+from ranktable.schema.text import counted, folded, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.diagnostic import Finding, Options
     from ranktable.schema.document import Path
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.report import Options
 
 COMPLETED = "completed"
 ADDRESS = "device_ip"
@@ -51,8 +53,6 @@ def _duplicate_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
             first = first_use.setdefault(address, index)
             if first == index and parts.count(address) == 1:
                 continue
-            if columns.quota.is_spent(DUPLICATE_ADDRESS):
-                continue
             yield _duplicate_address(columns, index, first, address)
             break
 
@@ -82,13 +82,12 @@ def _interleaved(columns: Columns, _: Options) -> Iterator[Finding]:
         of_pods.setdefault(pods.get(host or "", f"no pod {node}"), []).append(node)
     found = list(_mixed(columns, servers)) or _mixed(columns, of_pods.values())
     for first, second, nodes in found:
-        if not columns.quota.is_spent(INTERLEAVED):
-            yield INTERLEAVED.finding(
-                columns.devices_span(first),
-                f"the ranks of nodes {folded(nodes)} are mixed",
-                hint="number the devices server by server, and pod by pod",
-                related=(columns.devices_span(second),),
-            )
+        yield INTERLEAVED.finding(
+            columns.devices_span(first),
+            f"the ranks of nodes {folded(nodes)} are mixed",
+            hint="number the devices server by server, and pod by pod",
+            related=(columns.devices_span(second),),
+        )
 
 
 def _mixed(
@@ -190,7 +189,7 @@ def _unreachable(columns: Columns, options: Options, rule: Rule) -> Iterator[Fin
         ]
         if len(lacking) == end - start:
             without.append(node)
-        elif lacking and not columns.quota.is_spent(rule):
+        elif lacking:
             span = SourceSpan(columns.device_path(lacking[0]))
             who = f"{columns.name(lacking[0])} has"
             yield _missing_address(columns, rule, span, who)
@@ -225,13 +224,12 @@ def _unequal_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
     for index, count in enumerate(counts):
         if count == usual or (count == 0 and columns.num_nodes > 1):
             continue
-        if not columns.quota.is_spent(UNEQUAL_ADDRESSES):
-            yield UNEQUAL_ADDRESSES.finding(
-                columns.span(index, columns.format.address_keys),
-                f"{columns.name(index)} has {counted(count, 'address', 'addresses')}; "
-                f"others have {usual}",
-                hint="give every device the same number of addresses",
-            )
+        yield UNEQUAL_ADDRESSES.finding(
+            columns.span(index, columns.format.address_keys),
+            f"{columns.name(index)} has {counted(count, 'address', 'addresses')}; "
+            f"others have {usual}",
+            hint="give every device the same number of addresses",
+        )
 
 
 def _mixed_families(columns: Columns, _: Options) -> Iterator[Finding]:
@@ -251,7 +249,7 @@ def _mixed_families(columns: Columns, _: Options) -> Iterator[Finding]:
         f"{columns.name(index)} has an {_family(family=not first)} address, and "
         f"{columns.name(families.index(first))} an {_family(family=first)} one",
         related=(columns.span(families.index(first), keys, label="the other"),),
-        weight=weight,
+        severity=weight,
     )
 
 
@@ -264,12 +262,11 @@ def _bad_ports(columns: Columns, _: Options) -> Iterator[Finding]:
         for index, port in enumerate(columns.optional.get(key, ())):
             if not isinstance(port, int) or 0 < port <= _MAX_PORT:
                 continue
-            if not columns.quota.is_spent(BAD_PORT):
-                yield BAD_PORT.finding(
-                    SourceSpan((*columns.device_path(index), key)),
-                    f"{key} of {columns.name(index)} is {port}, which is not a port",
-                    hint=f"ports are 1 to {_MAX_PORT}",
-                )
+            yield BAD_PORT.finding(
+                SourceSpan((*columns.device_path(index), key)),
+                f"{key} of {columns.name(index)} is {port}, which is not a port",
+                hint=f"ports are 1 to {_MAX_PORT}",
+            )
 
 
 def _long_names(columns: Columns, _: Options) -> Iterator[Finding]:
@@ -278,7 +275,7 @@ def _long_names(columns: Columns, _: Options) -> Iterator[Finding]:
         return
     for node, host in enumerate(columns.hosts):
         length = len(host.encode()) if host is not None else 0
-        if length > _MANUAL_LENGTH and not columns.quota.is_spent(LONG_NAME):
+        if length > _MANUAL_LENGTH:
             is_refused = length > _MAX_LENGTH
             yield LONG_NAME.finding(
                 SourceSpan((*columns.node_path(node), columns.format.host_key)),
@@ -288,7 +285,7 @@ def _long_names(columns: Columns, _: Options) -> Iterator[Finding]:
                     if is_refused
                     else f"the manual allows {_MANUAL_LENGTH}"
                 ),
-                weight=None if is_refused else Severity.WARNING,
+                severity=None if is_refused else Severity.WARNING,
             )
 
 
@@ -300,12 +297,11 @@ def _loopback(columns: Columns, _: Options) -> Iterator[Finding]:
             continue
         if columns.hosts.count(host) > 1:
             continue  # RT212
-        if not columns.quota.is_spent(LOOPBACK):
-            yield LOOPBACK.finding(
-                SourceSpan((*columns.node_path(node), columns.format.host_key)),
-                f"node {node} is {quoted(host)}, an address that every host has",
-                hint=REACHABLE,
-            )
+        yield LOOPBACK.finding(
+            SourceSpan((*columns.node_path(node), columns.format.host_key)),
+            f"node {node} is {quoted(host)}, an address that every host has",
+            hint=REACHABLE,
+        )
 
 
 def _backup_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
@@ -313,8 +309,6 @@ def _backup_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
     backups = columns.optional.get("backup_device_ip", ())
     for index, backup in enumerate(backups):
         if backup and backup in (columns.addresses[index] or "").split(","):
-            if columns.quota.is_spent(BACKUP_IS_SELF):
-                continue
             yield BACKUP_IS_SELF.finding(
                 SourceSpan((*columns.device_path(index), "backup_device_ip")),
                 f"backup_device_ip of {columns.name(index)} is its own address",
@@ -337,7 +331,7 @@ NOT_COMPLETED = Rule(
     },
     bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1")), status="initializing"),
     good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
-    check=_not_completed,
+    find=_not_completed,
     is_fast=True,
 )
 DUPLICATE_ADDRESS = Rule(
@@ -350,7 +344,7 @@ DUPLICATE_ADDRESS = Rule(
     readers={"HCCL": Refusal("EI0014 without the devices")},
     bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.1"))),
     good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2"))),
-    check=_duplicate_addresses,
+    find=_duplicate_addresses,
     is_fast=True,
 )
 INTERLEAVED = Rule(
@@ -372,7 +366,7 @@ INTERLEAVED = Rule(
         hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2")),
         hccl_server("n2", (0, 2, "10.0.0.3"), (1, 3, "10.0.0.4")),
     ),
-    check=_interleaved,
+    find=_interleaved,
 )
 MISSING_ADDRESS = Rule(
     code="RT271",
@@ -393,7 +387,7 @@ MISSING_ADDRESS = Rule(
     good=hccl_table(
         hccl_server("n1", (0, 0, "10.0.0.1")), hccl_server("n2", (0, 1, "10.0.0.2"))
     ),
-    check=_missing_addresses,
+    find=_missing_addresses,
     is_fast=True,
 )
 MISSING_POD_ADDRESS = Rule(
@@ -414,7 +408,7 @@ MISSING_POD_ADDRESS = Rule(
     },
     bad=pods_table((None, None)),
     good=pods_table(("10.0.0.1", "10.0.0.2")),
-    check=_missing_addresses_of_pods,
+    find=_missing_addresses_of_pods,
 )
 UNEQUAL_ADDRESSES = Rule(
     code="RT272",
@@ -428,7 +422,7 @@ UNEQUAL_ADDRESSES = Rule(
         hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2,10.1.0.2")),
     ),
     good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2"))),
-    check=_unequal_addresses,
+    find=_unequal_addresses,
     is_fast=True,
 )
 MIXED_FAMILIES = Rule(
@@ -444,7 +438,7 @@ MIXED_FAMILIES = Rule(
     good=hccl_table(
         hccl_server("n1", (0, 0, "10.0.0.1")), hccl_server("n2", (0, 1, "10.0.0.2"))
     ),
-    check=_mixed_families,
+    find=_mixed_families,
     is_fast=True,
 )
 BAD_PORT = Rule(
@@ -456,7 +450,7 @@ BAD_PORT = Rule(
     readers={"HCCL": Refusal("a line in the device log only (HCCL_E_PARA)")},
     bad=hccl_table(hccl_server("n1", (0, '0","device_port":"70000', "10.0.0.1"))),
     good=hccl_table(hccl_server("n1", (0, '0","device_port":"7000', "10.0.0.1"))),
-    check=_bad_ports,
+    find=_bad_ports,
     is_fast=True,
 )
 LONG_NAME = Rule(
@@ -471,7 +465,7 @@ LONG_NAME = Rule(
     readers={"HCCL": Refusal("a line in the device log only, for 128 bytes and more")},
     bad=hccl_table(hccl_server("n" * 128, (0, 0, "10.0.0.1"))),
     good=hccl_table(hccl_server("n" * 64, (0, 0, "10.0.0.1"))),
-    check=_long_names,
+    find=_long_names,
     is_fast=True,
 )
 LOOPBACK = Rule(
@@ -489,7 +483,7 @@ LOOPBACK = Rule(
     seen_as=("127.0.1.1",),
     bad=hccl_table(hccl_server("127.0.1.1", (0, 0, "10.0.0.1"))),
     good=hccl_table(hccl_server("10.1.0.1", (0, 0, "10.0.0.1"))),
-    check=_loopback,
+    find=_loopback,
 )
 BACKUP_IS_SELF = Rule(
     code="RT277",
@@ -511,7 +505,7 @@ BACKUP_IS_SELF = Rule(
         hccl_server("n1", (0, '0","backup_device_ip":"10.0.0.2', "10.0.0.1")),
         version="1.2",
     ),
-    check=_backup_addresses,
+    find=_backup_addresses,
 )
 
 RULES = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ranktable.schema.diagnostic import Refusal, Rule, Severity
+from ranktable.schema.finding import Refusal, Rule, Severity
 from ranktable.schema.rules.hccl_2_0_examples import level, rank, table
 
 _NO_CODE = {"HCCL": Refusal("text of an exception, no code")}

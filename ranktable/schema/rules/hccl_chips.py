@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Refusal, Rule, counted, folded
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.finding import Refusal, Rule
 from ranktable.schema.rules import hccl_2_0_examples
 from ranktable.schema.rules.examples import hccl_server, hccl_table
+from ranktable.schema.text import counted, folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.diagnostic import Finding, Options, Severity
+    from ranktable.schema.finding import Finding, Severity
+    from ranktable.schema.report import Options
 
 EQUAL_SERVERS = ("910", "310P")
 LEGAL_FOURS = frozenset(
@@ -39,14 +41,14 @@ def unequal_nodes(
     """Yield the nodes that have another number of devices than the first one."""
     sizes = [end - start for _, start, end in columns.nodes()]
     for node, size in enumerate(sizes):
-        if size == sizes[0] or columns.quota.is_spent(rule):
+        if size == sizes[0]:
             continue
         yield rule.finding(
             columns.devices_span(node),
             f"node {node} has {counted(size, 'device')} and node 0 has {sizes[0]}; "
             f"{needs}",
             related=(columns.devices_span(0),),
-            weight=weight,
+            severity=weight,
         )
 
 
@@ -62,14 +64,13 @@ def _illegal_sets(columns: Columns, options: Options) -> Iterator[Finding]:
             continue  # RT208 reports those
         if count == _FOUR and (None in chips or frozenset(chips) in LEGAL_FOURS):
             continue
-        if not columns.quota.is_spent(ILLEGAL_CHIP_SET):
-            listed = folded(sorted(chip for chip in chips if chip is not None))
-            yield ILLEGAL_CHIP_SET.finding(
-                columns.devices_span(node),
-                f"node {node} has the chips {listed}; on 910 they are 1, 2, 8, or 4 "
-                "that are linked",
-                hint="four that are linked are 0-3 or 4-7",
-            )
+        listed = folded(sorted(chip for chip in chips if chip is not None))
+        yield ILLEGAL_CHIP_SET.finding(
+            columns.devices_span(node),
+            f"node {node} has the chips {listed}; on 910 they are 1, 2, 8, or 4 "
+            "that are linked",
+            hint="four that are linked are 0-3 or 4-7",
+        )
 
 
 def _wrong_generation(columns: Columns, options: Options) -> Iterator[Finding]:
@@ -105,7 +106,7 @@ UNEQUAL_SERVERS = Rule(
         hccl_server("n1", (0, 0, "10.0.0.1")), hccl_server("n2", (0, 1, "10.0.0.3"))
     ),
     options={"chip": "910"},
-    check=_unequal_servers,
+    find=_unequal_servers,
 )
 ILLEGAL_CHIP_SET = Rule(
     code="RT286",
@@ -126,7 +127,7 @@ ILLEGAL_CHIP_SET = Rule(
         hccl_server("n1", *((chip, chip, f"10.0.0.{chip + 1}") for chip in range(4)))
     ),
     options={"chip": "910"},
-    check=_illegal_sets,
+    find=_illegal_sets,
 )
 WRONG_GENERATION = Rule(
     code="RT287",
@@ -141,7 +142,7 @@ WRONG_GENERATION = Rule(
     bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
     good=hccl_2_0_examples.table(hccl_2_0_examples.rank(0)),
     options={"chip": "A5"},
-    check=_wrong_generation,
+    find=_wrong_generation,
 )
 
 RULES = (UNEQUAL_SERVERS, ILLEGAL_CHIP_SET, WRONG_GENERATION)

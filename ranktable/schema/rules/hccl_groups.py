@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ranktable.schema.diagnostic import Refusal, Rule, Severity
+from ranktable.schema.finding import Refusal, Rule, Severity
 
 _LOG = Refusal("a line in the device log only (HCCL_E_PARA)")
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Refusal, Rule, Severity, quoted
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.finding import Refusal, Rule, Severity
 from ranktable.schema.odd_numbers import leading_digits
 from ranktable.schema.rules.examples import pods_table
 from ranktable.schema.rules.hccl import pod_of_servers, pods_of
 from ranktable.schema.super_pods import PODS
+from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.diagnostic import Finding, Options
     from ranktable.schema.document import Path
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.report import Options
 
 SUPER_ID = "super_device_id"
 _LOG = Refusal("a line in the device log only")
@@ -27,7 +29,7 @@ def _unknown_servers(columns: Columns, _: Options) -> Iterator[Finding]:
     hosts = set(columns.hosts)
     for pod, _path, servers in pods_of(columns):
         for server, path in servers:
-            if server in hosts or columns.quota.is_spent(UNKNOWN_POD_SERVER):
+            if server in hosts:
                 continue
             yield UNKNOWN_POD_SERVER.finding(
                 SourceSpan(path),
@@ -53,13 +55,12 @@ def _podless_servers(columns: Columns, _: Options) -> Iterator[Finding]:
     if len(lacking) <= unknown:
         return  # the unknown names are probably these servers, misspelt
     for node in lacking:
-        if not columns.quota.is_spent(SERVER_WITHOUT_POD):
-            key = columns.format.host_key
-            yield SERVER_WITHOUT_POD.finding(
-                SourceSpan((*columns.node_path(node), key)),
-                f"node {node}, {quoted(columns.hosts[node])}, is not in a super pod",
-                hint=f"add it to the server_list of a pod in {PODS}",
-            )
+        key = columns.format.host_key
+        yield SERVER_WITHOUT_POD.finding(
+            SourceSpan((*columns.node_path(node), key)),
+            f"node {node}, {quoted(columns.hosts[node])}, is not in a super pod",
+            hint=f"add it to the server_list of a pod in {PODS}",
+        )
 
 
 def _duplicate_pods(columns: Columns, _: Options) -> Iterator[Finding]:
@@ -70,7 +71,7 @@ def _duplicate_pods(columns: Columns, _: Options) -> Iterator[Finding]:
         named += [("server", name, path, first_servers) for name, path in servers]
         for what, name, path, first_use in named:
             first = first_use.setdefault(name, path)
-            if first == path or columns.quota.is_spent(DUPLICATE_POD):
+            if first == path:
                 continue
             yield DUPLICATE_POD.finding(
                 SourceSpan(path),
@@ -99,14 +100,13 @@ def _missing_super_ids(columns: Columns, _: Options) -> Iterator[Finding]:
             continue
         if text is None and columns.is_given(index, SUPER_ID):
             continue  # reported as a wrong type
-        if not columns.quota.is_spent(MISSING_SUPER_ID):
-            said = "no" if text is None else quoted(text) + " as"
-            yield MISSING_SUPER_ID.finding(
-                columns.span(index, (SUPER_ID,)),
-                f"{columns.name(index)} has {said} {SUPER_ID}"
-                + ("" if text is None else ", which is not a number"),
-                hint="npu-smi info -t spod-info -i N -c C prints the SDID",
-            )
+        said = "no" if text is None else quoted(text) + " as"
+        yield MISSING_SUPER_ID.finding(
+            columns.span(index, (SUPER_ID,)),
+            f"{columns.name(index)} has {said} {SUPER_ID}"
+            + ("" if text is None else ", which is not a number"),
+            hint="npu-smi info -t spod-info -i N -c C prints the SDID",
+        )
 
 
 def _is_uint32(text: str) -> bool:
@@ -129,7 +129,7 @@ def _duplicate_super_ids(columns: Columns, _: Options) -> Iterator[Finding]:
             if super_id is None:
                 continue
             first = first_use.setdefault((pod, super_id), index)
-            if first != index and not columns.quota.is_spent(DUPLICATE_SUPER_ID):
+            if first != index:
                 yield _duplicate_super_id(
                     columns, first, index, is_pod=bool(of_servers)
                 )
@@ -146,7 +146,7 @@ def _duplicate_super_id(
         hint="npu-smi info -t spod-info -i N -c C prints the SDID",
         related=(columns.span(first, (SUPER_ID,), label="first use"),),
         # Without super pods, no reader uses the number.
-        weight=None if is_pod else Severity.WARNING,
+        severity=None if is_pod else Severity.WARNING,
     )
 
 
@@ -177,7 +177,7 @@ UNKNOWN_POD_SERVER = Rule(
     readers={"HCCL": Refusal("EI0014 server_id")},
     bad=pods_table(pods=(("0", "n1"), ("1", "n3"))),
     good=pods_table(),
-    check=_unknown_servers,
+    find=_unknown_servers,
     is_fast=True,
 )
 SERVER_WITHOUT_POD = Rule(
@@ -189,7 +189,7 @@ SERVER_WITHOUT_POD = Rule(
     readers={"HCCL": _LOG},
     bad=pods_table(pods=(("0", "n1"),)),
     good=pods_table(),
-    check=_podless_servers,
+    find=_podless_servers,
     is_fast=True,
 )
 DUPLICATE_POD = Rule(
@@ -202,7 +202,7 @@ DUPLICATE_POD = Rule(
     seen_as=("is repeated",),
     bad=pods_table(pods=(("0", "n1"), ("1", "n2"), ("1", "n1"))),
     good=pods_table(),
-    check=_duplicate_pods,
+    find=_duplicate_pods,
     is_fast=True,
 )
 MISSING_SUPER_ID = Rule(
@@ -218,7 +218,7 @@ MISSING_SUPER_ID = Rule(
     readers={"HCCL": _LOG},
     bad=pods_table(ids=("1", None)),
     good=pods_table(),
-    check=_missing_super_ids,
+    find=_missing_super_ids,
     is_fast=True,
 )
 DUPLICATE_SUPER_ID = Rule(
@@ -232,7 +232,7 @@ DUPLICATE_SUPER_ID = Rule(
     seen_as=("is already exist",),
     bad=pods_table(ids=("1", "1"), pods=(("0", "n1"), ("0", "n2"))),
     good=pods_table(ids=("1", "1")),
-    check=_duplicate_super_ids,
+    find=_duplicate_super_ids,
     is_fast=True,
 )
 PODS_IN_1_0 = Rule(
@@ -249,7 +249,7 @@ PODS_IN_1_0 = Rule(
     readers={"HCCL": "accepted; the links of the super pod are not used"},
     bad=pods_table(version="1.0"),
     good=pods_table(version="1.2"),
-    check=_pods_in_1_0,
+    find=_pods_in_1_0,
 )
 
 RULES_OF_1_2 = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Rule, Severity, counted, quoted
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.finding import Rule, Severity
 from ranktable.schema.format import LAYOUT_KEY, TOPOLOGY_KEY
 from ranktable.schema.remembered_layout import (
     LayoutTextError,
@@ -16,12 +16,14 @@ from ranktable.schema.remembered_layout import (
 from ranktable.schema.rules.examples import device, one_node
 from ranktable.schema.rules.placement import layout_of
 from ranktable.schema.rules.ranks import is_permutation
+from ranktable.schema.text import counted, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.diagnostic import Finding, Options
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.report import Options
 
 _EXAMPLE = "tp=8 pp=4 dp=2 order=tp-cp-ep-dp-pp"
 _READERS = {"torch_tpu": "ignores the key", "SCCL": "ignores the key"}
@@ -94,8 +96,7 @@ BAD_LAYOUT = Rule(
     readers=_READERS,
     bad=_pair("tp2"),
     good=_pair("tp=2"),
-    keys=(LAYOUT_KEY,),
-    check=_bad_layout,
+    find=_bad_layout,
 )
 OTHER_SIZE = Rule(
     code="RT509",
@@ -110,8 +111,7 @@ OTHER_SIZE = Rule(
     readers=_READERS,
     bad=_pair("tp=2 dp=2"),
     good=_pair("tp=2"),
-    keys=(LAYOUT_KEY,),
-    check=_other_size,
+    find=_other_size,
 )
 CONTRADICTION = Rule(
     code="RT511",
@@ -127,8 +127,7 @@ CONTRADICTION = Rule(
     bad=_pair("tp=2"),
     good=_pair("dp=2"),
     options={"tp": "1"},
-    keys=(LAYOUT_KEY, TOPOLOGY_KEY),
-    check=_contradictions,
+    find=_contradictions,
 )
 
 RULES = (BAD_LAYOUT, OTHER_SIZE, CONTRADICTION)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Refusal, Rule, Severity, counted
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.finding import Refusal, Rule, Severity
 from ranktable.schema.rules.examples import hccl_server, hccl_table
 from ranktable.schema.rules.hccl_chips import unequal_nodes
+from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.diagnostic import Finding, Options
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.report import Options
 
 FORMAT = "mindie"
 CONTAINER = "container_ip"
@@ -37,13 +39,13 @@ def _without_container(columns: Columns, options: Options) -> Iterator[Finding]:
         return
     written = columns.optional.get(CONTAINER, [None] * columns.num_nodes)
     for node, address in enumerate(written):
-        if address or columns.quota.is_spent(NO_CONTAINER_ADDRESS):
+        if address:
             continue
         yield NO_CONTAINER_ADDRESS.finding(
             SourceSpan(columns.node_path(node)),
             f"node {node} has no {CONTAINER}, by which MindIE finds its own server",
             hint="write the address of the pod that runs on the server",
-            weight=_weight(columns),
+            severity=_weight(columns),
         )
 
 
@@ -63,14 +65,14 @@ def _out_of_range(columns: Columns, options: Options) -> Iterator[Finding]:
             f"there {'is' if count == 1 else 'are'} {counted(count, 'server')}; MindIE "
             f"reads tables of {MIN_SERVERS} to {MAX_SERVERS}",
             hint="start MindIE without a table on one server" if count == 1 else None,
-            weight=_weight(columns),
+            severity=_weight(columns),
         )
     for node, start, end in columns.nodes():
-        if end - start > MAX_DEVICES and not columns.quota.is_spent(MINDIE_RANGE):
+        if end - start > MAX_DEVICES:
             yield MINDIE_RANGE.finding(
                 columns.devices_span(node),
                 f"node {node} has {end - start} devices; MindIE takes {MAX_DEVICES}",
-                weight=_weight(columns),
+                severity=_weight(columns),
             )
     for values, limit, span in (
         (columns.device_ids, MAX_DEVICE_ID, columns.device_id_span),
@@ -79,12 +81,11 @@ def _out_of_range(columns: Columns, options: Options) -> Iterator[Finding]:
         for index, value in enumerate(values):
             if value is None or value <= limit:
                 continue
-            if not columns.quota.is_spent(MINDIE_RANGE):
-                yield MINDIE_RANGE.finding(
-                    span(index),
-                    f"MindIE takes numbers up to {limit} here, not {value}",
-                    weight=_weight(columns),
-                )
+            yield MINDIE_RANGE.finding(
+                span(index),
+                f"MindIE takes numbers up to {limit} here, not {value}",
+                severity=_weight(columns),
+            )
 
 
 def _servers(*sizes: int) -> bytes:
@@ -112,7 +113,7 @@ NO_CONTAINER_ADDRESS = Rule(
     seen_as=("containerIp in the server node is empty",),
     bad=_servers(1, 1).replace(b'"container_ip":"10.1.0.1",', b""),
     good=_servers(1, 1),
-    check=_without_container,
+    find=_without_container,
 )
 MINDIE_UNEQUAL = Rule(
     code="RT289",
@@ -124,7 +125,7 @@ MINDIE_UNEQUAL = Rule(
     readers={"MindIE": Refusal("refuses the table")},
     bad=_servers(2, 1),
     good=_servers(2, 2),
-    check=_unequal,
+    find=_unequal,
 )
 MINDIE_RANGE = Rule(
     code="RT290",
@@ -139,7 +140,7 @@ MINDIE_RANGE = Rule(
     readers={"MindIE": Refusal("refuses the table")},
     bad=_servers(1),
     good=_servers(1, 1),
-    check=_out_of_range,
+    find=_out_of_range,
 )
 
 RULES = (NO_CONTAINER_ADDRESS, MINDIE_UNEQUAL, MINDIE_RANGE)

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.schema.addresses import UNSET_ADDRESS, is_address, is_device_address
-from ranktable.schema.diagnostic import Refusal, Rule, counted, quoted
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.finding import Refusal, Rule
 from ranktable.schema.format import Kind, plain_number
 from ranktable.schema.rules.examples import PAIR, device, one_node
+from ranktable.schema.text import counted, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.diagnostic import Finding, Options
     from ranktable.schema.document import Path
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.report import Options
 
     Chips = tuple[int | None, ...]
 
@@ -25,8 +27,6 @@ def _duplicate_chips(columns: Columns, _: Options) -> Iterator[Finding]:
         first_use: dict[int, int] = {}
         for index, chip in enumerate(chips_of_node, start):
             if chip is None or first_use.setdefault(chip, index) == index:
-                continue
-            if columns.quota.is_spent(DUPLICATE_CHIP):
                 continue
             first = first_use[chip]
             yield DUPLICATE_CHIP.finding(
@@ -51,8 +51,6 @@ def _absent_chips(columns: Columns, options: Options) -> Iterator[Finding]:
     for _, start, found in _odd_nodes(columns, lambda found: all(map(exists, found))):
         for index, chip in enumerate(found, start):
             if chip is not None and not exists(chip):
-                if columns.quota.is_spent(NO_SUCH_CHIP):
-                    continue
                 yield _no_such_chip(columns, index, chip, count)
 
 
@@ -135,11 +133,11 @@ def _bad_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
         written = {address for address in columns.addresses if address is not None}
         bad = {address for address in written if not _is_address(columns, address)}
         for index, address in enumerate(columns.addresses):
-            if address in bad and not columns.quota.is_spent(BAD_ADDRESS):
+            if address in bad:
                 yield _bad_address(columns.span(index, keys), address)
     yield from _bad_other_addresses(columns, _)
     for index, key, address in columns.more_addresses:
-        if not is_address(address) and not columns.quota.is_spent(BAD_ADDRESS):
+        if not is_address(address):
             yield _bad_address(columns.span(index, (key,)), address)
 
 
@@ -155,10 +153,9 @@ def _bad_other_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
             parts = address.split(",") if field.kind is Kind.ADDRESSES else [address]
             if all(map(is_address, parts)):
                 continue
-            if not columns.quota.is_spent(BAD_ADDRESS):
-                path = columns.node_path if of_node else columns.device_path
-                span = SourceSpan((*path(index), field.key))
-                yield _bad_address(span, address)
+            path = columns.node_path if of_node else columns.device_path
+            span = SourceSpan((*path(index), field.key))
+            yield _bad_address(span, address)
 
 
 def _is_address(columns: Columns, text: str) -> bool:
@@ -189,8 +186,6 @@ def _duplicate_hosts(columns: Columns, _: Options) -> Iterator[Finding]:
     for node, host in enumerate(columns.hosts):
         if host is None or first_use.setdefault(host, node) == node:
             continue
-        if columns.quota.is_spent(DUPLICATE_HOST):
-            continue
         first = first_use[host]
         yield DUPLICATE_HOST.finding(
             SourceSpan((*columns.node_path(node), key)),
@@ -217,7 +212,7 @@ DUPLICATE_CHIP = Rule(
     seen_as=("sccl comm init rank failed",),
     bad=one_node(device(0, 0), device(0, 1)),
     good=PAIR,
-    check=_duplicate_chips,
+    find=_duplicate_chips,
 )
 NO_SUCH_CHIP = Rule(
     code="RT208",
@@ -238,7 +233,7 @@ NO_SUCH_CHIP = Rule(
     seen_as=("sgSetDevice failed! Error Code", "Invalid tpu id"),
     bad=one_node(device(0, 0), device(-1, 1)),
     good=PAIR,
-    check=_absent_chips,
+    find=_absent_chips,
 )
 WRONG_COUNT = Rule(
     code="RT210",
@@ -255,7 +250,7 @@ WRONG_COUNT = Rule(
     },
     bad=_of_2024(2),
     good=_of_2024(1),
-    check=_wrong_count,
+    find=_wrong_count,
 )
 BAD_ADDRESS = Rule(
     code="RT211",
@@ -272,7 +267,7 @@ BAD_ADDRESS = Rule(
     seen_as=("device_ip is invalid in ranktable file",),
     bad=one_node('{"device_id":"0","device_ip":"10.20.0.555","rank":"0"}'),
     good=one_node('{"device_id":"0","device_ip":"10.20.0.55","rank":"0"}'),
-    check=_bad_addresses,
+    find=_bad_addresses,
 )
 DUPLICATE_HOST = Rule(
     code="RT212",
@@ -291,7 +286,7 @@ DUPLICATE_HOST = Rule(
     seen_as=("is repeated",),
     bad=_hosts("n1"),
     good=_hosts("n2"),
-    check=_duplicate_hosts,
+    find=_duplicate_hosts,
 )
 
 CHIP_RULES = (DUPLICATE_CHIP, NO_SUCH_CHIP)

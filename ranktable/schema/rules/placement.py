@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ranktable.schema.chip_order import compare_orders
-from ranktable.schema.diagnostic import Rule, Severity
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.finding import Rule, Severity
 from ranktable.schema.format import FREE, LAYOUT_KEY, PLACEMENT_KEY, TOPOLOGY_KEY
 from ranktable.schema.remembered_layout import (
     LayoutTextError,
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.diagnostic import Finding, Options
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.report import Options
     from ranktable.schema.topology import Topology
 
 
@@ -66,9 +67,9 @@ def layout_of(columns: Columns) -> Mapping[str, int | str] | None:
 def _broken_rings(columns: Columns, options: Options) -> Iterator[Finding]:
     box = topology_of(columns, options)
     # If only the table names the links, a ring that is not closed is a warning.
-    weight = Severity.WARNING if options.topology is None else None
+    weight = Severity.WARNING if options.topology is None else Severity.ERROR
     for finding in _open_orders(columns, box, is_known=True) if box else ():
-        yield replace(finding, weight=weight)
+        yield replace(finding, severity=weight)
 
 
 def _unknown_rings(columns: Columns, options: Options) -> Iterator[Finding]:
@@ -287,7 +288,7 @@ def _out_of_order(
 def _too_many_chips(columns: Columns, _: Options) -> Iterator[Finding]:
     for node, start, end in columns.nodes():
         too_many = end - start > MAX_SCCL_CHIPS
-        if too_many and not columns.quota.is_spent(TOO_MANY_CHIPS):
+        if too_many:
             yield TOO_MANY_CHIPS.finding(
                 columns.device_id_span(start + MAX_SCCL_CHIPS),
                 f"node {node} has {end - start} chips; SCCL's array holds "
@@ -399,7 +400,7 @@ NOT_A_RING = Rule(
     bad=chips(0, 1, 2, 3),
     good=chips(0, 1, 3, 2),
     options={"topology": "sophgo-8"},
-    check=_broken_rings,
+    find=_broken_rings,
 )
 RING_NOT_KNOWN = Rule(
     code="RT502",
@@ -419,7 +420,7 @@ RING_NOT_KNOWN = Rule(
     },
     bad=chips(0, 1, 2, 3),
     good=chips(0, 1, 3, 2),
-    check=_unknown_rings,
+    find=_unknown_rings,
 )
 RANKS_OUT_OF_ORDER = Rule(
     code="RT503",
@@ -440,7 +441,7 @@ RANKS_OUT_OF_ORDER = Rule(
     },
     bad=one_node(device(0, 1), device(1, 0)),
     good=one_node(device(1, 0), device(0, 1)),
-    check=_ranks_out_of_order,
+    find=_ranks_out_of_order,
 )
 NODES_OUT_OF_ORDER = Rule(
     code="RT504",
@@ -455,7 +456,7 @@ NODES_OUT_OF_ORDER = Rule(
     readers={"torch_tpu": "no difference", "SCCL": "no difference"},
     bad=nodes((device(0, 1),), (device(0, 0),)),
     good=nodes((device(0, 0),), (device(0, 1),)),
-    check=_nodes_out_of_order,
+    find=_nodes_out_of_order,
 )
 TOO_MANY_CHIPS = Rule(
     code="RT209",
@@ -470,7 +471,7 @@ TOO_MANY_CHIPS = Rule(
     readers={"torch_tpu": "accepts it", "SCCL": "writes beyond its array (2024)"},
     bad=chips(*range(18)),
     good=chips(*range(16)),
-    check=_too_many_chips,
+    find=_too_many_chips,
 )
 TOO_MANY_NODES = Rule(
     code="RT505",
@@ -492,7 +493,7 @@ TOO_MANY_NODES = Rule(
     seen_as=("IndexError: list index out of range",),
     bad=nodes((device(0, 0),), (device(0, 1),)),
     good=PAIR,
-    check=_too_many_nodes,
+    find=_too_many_nodes,
 )
 
 ODD_RING = Rule(
@@ -512,7 +513,7 @@ ODD_RING = Rule(
     seen_as=("TPUGetC2CRing failed! Error Code",),
     bad=chips(0, 1, 2),
     good=PAIR,
-    check=_odd_rings,
+    find=_odd_rings,
 )
 
 FREE_PLACEMENT = Rule(
@@ -544,7 +545,7 @@ FREE_PLACEMENT = Rule(
         (device(0, 2), device(1, 3)),
         head='"version":"1.0","placement":"free",',
     ),
-    check=_free_placement,
+    find=_free_placement,
 )
 
 OPEN_GROUP = Rule(
@@ -568,7 +569,7 @@ OPEN_GROUP = Rule(
     bad=chips(0, 2, 6, 7, 3, 1, 5, 4),
     good=chips(2, 6, 7, 3, 1, 5, 4, 0),
     options={"topology": "sophgo-8", "tp": "4"},
-    check=_open_groups,
+    find=_open_groups,
 )
 
 RULES = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Refusal, Rule, Severity, counted, folded
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.finding import Refusal, Rule, Severity
 from ranktable.schema.format import Role
 from ranktable.schema.rules.examples import (
     PAIR,
@@ -14,12 +14,14 @@ from ranktable.schema.rules.examples import (
     nodes,
     one_node,
 )
+from ranktable.schema.text import counted, folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.diagnostic import Finding, Options
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.report import Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +101,6 @@ def _hint(columns: Columns, census: _Census, index: int) -> str | None:
 def _duplicates(columns: Columns, _: Options) -> Iterator[Finding]:
     census = _census(columns)
     for index in census.repeated if census else ():
-        if columns.quota.is_spent(DUPLICATE_RANK):
-            continue
         rank = columns.ranks[index]
         assert census is not None
         assert rank is not None
@@ -117,8 +117,6 @@ def _duplicates(columns: Columns, _: Options) -> Iterator[Finding]:
 def _negatives(columns: Columns, _: Options) -> Iterator[Finding]:
     census = _census(columns)
     for index in census.negative if census else ():
-        if columns.quota.is_spent(NEGATIVE_RANK):
-            continue
         assert census is not None
         yield NEGATIVE_RANK.finding(
             columns.rank_span(index),
@@ -156,8 +154,6 @@ def _gaps(columns: Columns, _: Options) -> Iterator[Finding]:
     hint = f"ranks beyond the end: {folded(beyond)}" if beyond else None
     at = 0
     for rank in census.free:
-        if columns.quota.is_spent(RANK_GAP):
-            continue
         while at < len(places) - 1 and places[at][0] < rank:
             at += 1
         yield RANK_GAP.finding(
@@ -170,8 +166,6 @@ def _gaps(columns: Columns, _: Options) -> Iterator[Finding]:
 
 def _conflicts(columns: Columns, _: Options) -> Iterator[Finding]:
     for index in columns.conflicts:
-        if columns.quota.is_spent(CONFLICTING_RANKS):
-            continue
         spans = [
             span
             for key in columns.format.rank_keys
@@ -195,7 +189,7 @@ def _wrong_local_ranks(columns: Columns, _: Options) -> Iterator[Finding]:
         if found == list(range(end - start)):
             continue
         for place, local_rank in enumerate(found):
-            if local_rank in (None, place) or columns.quota.is_spent(WRONG_LOCAL_RANK):
+            if local_rank in (None, place):
                 continue
             yield WRONG_LOCAL_RANK.finding(
                 columns.span(
@@ -237,7 +231,7 @@ RANK_GAP = Rule(
     },
     bad=one_node(device(0, 0), device(1, 2)),
     good=PAIR,
-    check=_gaps,
+    find=_gaps,
 )
 DUPLICATE_RANK = Rule(
     code="RT202",
@@ -259,7 +253,7 @@ DUPLICATE_RANK = Rule(
     seen_as=("rank_id is repeat", "wait timeout"),
     bad=one_node(device(0, 0), device(1, 0)),
     good=PAIR,
-    check=_duplicates,
+    find=_duplicates,
 )
 NEGATIVE_RANK = Rule(
     code="RT203",
@@ -274,7 +268,7 @@ NEGATIVE_RANK = Rule(
     },
     bad=one_node(device(0, 0), device(1, -1)),
     good=PAIR,
-    check=_negatives,
+    find=_negatives,
 )
 NOT_FROM_ZERO = Rule(
     code="RT204",
@@ -289,7 +283,7 @@ NOT_FROM_ZERO = Rule(
     },
     bad=one_node(device(0, 1), device(1, 2)),
     good=PAIR,
-    check=_shifted,
+    find=_shifted,
 )
 CONFLICTING_RANKS = Rule(
     code="RT205",
@@ -309,8 +303,7 @@ CONFLICTING_RANKS = Rule(
         '{"device_id":"0","rank":"0","world_rank":"0"}',
         '{"device_id":"1","rank":"1","world_rank":"1"}',
     ),
-    column="conflicts",
-    check=_conflicts,
+    find=_conflicts,
 )
 WRONG_LOCAL_RANK = Rule(
     code="RT206",
@@ -335,7 +328,7 @@ WRONG_LOCAL_RANK = Rule(
             '{"device_id":"1","local_rank":"1","rank":"1"}',
         )
     ),
-    check=_wrong_local_ranks,
+    find=_wrong_local_ranks,
 )
 
 ONE_READER_ONLY = Rule(
@@ -356,8 +349,7 @@ ONE_READER_ONLY = Rule(
     seen_as=("KeyError: 'world_rank'",),
     bad=one_node('{"device_id":"0","rank":"0"}', '{"device_id":"1","rank":"1"}'),
     good=PAIR,
-    column="lacking",
-    check=_one_reader_only,
+    find=_one_reader_only,
 )
 
 EACH_RANK_ONCE = (RANK_GAP, DUPLICATE_RANK, NEGATIVE_RANK, NOT_FROM_ZERO)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ranktable.schema.diagnostic import Finding, Refusal, Rule
+from ranktable.schema.finding import Finding, Refusal, Rule
 from ranktable.schema.rules.examples import hccl_server, hccl_table
 from ranktable.schema.rules.hccl_2_0_examples import rank, table
 

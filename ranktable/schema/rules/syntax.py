@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ranktable.schema.diagnostic import Refusal, Rule, Severity
+from ranktable.schema.finding import Refusal, Rule, Severity
 from ranktable.schema.rules.examples import PAIR, one_node
 
 MISSING_FILE = Rule(
