@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable.cli.app import COMMANDS
+from tests.commands import run_in_shell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
+    from tests.commands import Commands
     from tests.conftest import Outcome
 
     Run = Callable[..., Outcome]
@@ -93,3 +96,31 @@ def test_help_shows_flags_as_flags(name: str, run: Run) -> None:
     # Neither a pair of flags, nor a Python type in place of what a value is.
     wrong = r"--no-|<(?:bool|str|int|float|list)\b|TEXT|INTEGER|\[default: None\]"
     assert re.findall(wrong, shown.out) == []
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"convert"}))
+def test_help_is_readable_at_80_columns(name: str, run: Run) -> None:
+    shown = run("ranktable", name, "--help", env={"COLUMNS": "80"}).out
+    options, _, example = shown.partition("\nExample:\n")
+    # A long option has its own line; otherwise its description begins beside it.
+    rows = re.split(r"\n(?=  \S)", options)[1:]
+    described = [re.sub(r"\A  \S.*?(?:  +|\n)", "", row).rstrip() for row in rows]
+
+    assert shown.count("…") == 0
+    assert max(map(len, shown.splitlines())) <= 80
+    assert example.startswith("  ranktable ")
+    assert [text for text in described if text.split("\n\n")[0].count("\n") > 2] == []
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"init", "run", "simulate"}))
+def test_example_of_the_help_can_be_copied(
+    name: str, run: Run, commands: Commands, tmp_path: Path
+) -> None:
+    made = run(
+        *("ranktable", "gen", "--device-id", "[[0..7]]", "--ring", "sophgo-8"),
+        *("-o", "sccl_rank_table.json"),
+    )
+    example = run("ranktable", name, "--help").out.partition("\nExample:\n")[2]
+    done = run_in_shell(example, tmp_path, programs=commands.folder)
+
+    assert (made.status, done.status) == (0, 0), done.err

@@ -132,7 +132,7 @@ def test_made_up_format_is_shown_and_has_a_schema(copy: Copy) -> None:
     shown, schema = copy.run("show", "t.json"), copy.run("schema", "boxes-3")
 
     assert shown.out == (
-        "t.json: boxes-3, 2 nodes, 4 ranks\na,b: chips 0,1 -> ranks 2i..2i+1\n"
+        "t.json: boxes-3, 2 nodes, 4 ranks\na,b: chips 0,1 -> ranks 0-3, 2 each\n"
     )
     assert json.loads(schema.out)["$defs"]["device"]["required"] == [
         "card_id",

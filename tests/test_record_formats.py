@@ -225,7 +225,7 @@ def test_groups_are_shown_one_by_one(run: Run, tmp_path: Path) -> None:
 
     assert run("ranktable", "show", str(file)).out.splitlines()[1:] == [
         "group 1, 10.40.0.9: no chips",
-        "group 2, 10.30.0.[1-2]: chips 0,1 -> ranks 2i..2i+1",
+        "group 2, 10.30.0.[1-2]: chips 0,1 -> ranks 0-3, 2 each",
     ]
 
 

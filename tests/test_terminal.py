@@ -124,5 +124,6 @@ def test_a_table_is_a_tree_of_nodes_and_chips_on_a_terminal(
 
 def test_nodes_that_are_alike_are_one_branch_on_a_terminal(shown: Shown) -> None:
     assert shown("show", "t.json", NO_COLOR="1") == (
-        "t.json: sccl-1.0, 2 nodes, 16 ranks\n└── n[1-2]: chips 0-7 -> ranks 8i..8i+7\n"
+        "t.json: sccl-1.0, 2 nodes, 16 ranks\n"
+        "└── n[1-2]: chips 0-7 -> ranks 0-15, 8 each\n"
     )

@@ -74,7 +74,7 @@ def _write_text(text: str | None, formatter: Any) -> list[str]:
     example: list[str] = []
     for paragraph in inspect.cleandoc(text or "").split("\n\n"):
         if paragraph.startswith(_EXAMPLE):
-            example = paragraph.removeprefix(_EXAMPLE).strip().splitlines()
+            example += paragraph.removeprefix(_EXAMPLE).strip().splitlines()
             continue
         formatter.write_paragraph()
         formatter.write_text(paragraph)

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from ranktable.schema.model import Node, RankTable
 
 NODES_HELP = (
-    "a host, or a file: a rank table, a cluster spec or lines of ranktable probe. A "
-    "file has a slash in its name or ends in .json, .jsonl or .yaml; - is standard "
-    "input."
+    "a host, or a file: a rank table, a cluster spec or lines of ranktable probe; - is "
+    "standard input."
 )
 _ENDINGS = (".json", ".jsonl", ".yaml", ".yml")
 

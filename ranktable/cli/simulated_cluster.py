@@ -74,9 +74,8 @@ class ClusterOptions:
         list[str] | None,
         valued(
             "SPEC",
-            "A failure to simulate; may be repeated: nojoin:RANK, "
-            "late:RANK=SECONDS, hang:RANK[@N], die:RANK[@N], map:RANK, "
-            "shape:RANK[@N]; N counts collectives from 1.",
+            "A failure to simulate; may be repeated: nojoin, late, hang, die, map or "
+            "shape, as in die:RANK@N; N counts collectives from 1.",
         ),
     ] = None
     strict_vendor: Annotated[

@@ -8,39 +8,35 @@ from __future__ import annotations
 import json
 from collections import Counter
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ranktable.layout.parallel import describe_sizes
 from ranktable.layout.sizes import divisors
 from ranktable.layout.suggesting import balanced_dims
-from ranktable.report.folding import (
-    chips_label,
-    fold_items,
-    host_label,
-    spell,
-    spell_indices,
-    spell_numbers,
-)
+from ranktable.report.folding import chips_label, host_label, spell_numbers
 from ranktable.report.json_document import json_document
 from ranktable.report.terminal import table_lines, tree_lines
 from ranktable.schema.diagnostic import counted, plural_of, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ranktable.layout.communicator import Communicator, Communicators
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.layout.suggesting import Suggestion
-    from ranktable.report.folding import Progression
     from ranktable.report.terminal import Style
+
+Item = TypeVar("Item")
 
 MAX_RANKS = 16
 """Most ranks that have a line each."""
 
-MAX_GROUPS = 8
-"""Most groups of a kind that have a line each, and most lines of folded groups."""
+MAX_LINES = 8
+"""Most groups of a kind, or nodes, that have a line each."""
 
-MAX_NODE_LINES = 16
+FIRST_LINES = 4
+"""Lines that are shown of more; the last one follows them."""
+
 MAX_CHIPS = 16
 MAX_UNFOLDED = 4
 MAX_CHIP_MAPS = 4
@@ -56,6 +52,8 @@ def render_mesh(name: str, found: Communicators, look: Style) -> Iterator[str]:
     for kind in found.kinds:
         yield "\n"
         yield from _kind(kind, list(found.of_kind(kind)), look)
+    if found.table.world_size > MAX_RANKS:
+        yield "\n--rank R shows the groups of one rank, --format json everything\n"
 
 
 def render_rank(found: Communicators, rank: int, look: Style) -> Iterator[str]:
@@ -99,21 +97,34 @@ def _ranks(found: Communicators, look: Style) -> Iterator[str]:
 
 
 def _nodes(found: Communicators) -> Iterator[str]:
-    """Yield one line for all nodes that are alike."""
-    folds = fold_items(_node_items(found))
-    for fold in folds[:MAX_NODE_LINES]:
-        yield _node_line(found, fold)
-    yield from _left_out(len(folds) - MAX_NODE_LINES)
-
-
-def _node_items(found: Communicators) -> Iterator[tuple[object, tuple[int, ...]]]:
+    """Yield a line for each of the first nodes and for the last one."""
+    names = ("ranks", *found.layout.kinds)
     columns = [found.layout.along(axis).places() for axis in found.layout.kinds]
-    for node in found.table.nodes:
-        ranks = [device.rank for device in node.devices]
+    nodes = found.table.nodes
+
+    def line(place: int) -> str:
+        ranks = [device.rank for device in nodes[place].devices]
         values = [_values(map(places.__getitem__, ranks)) for places in columns]
-        lists = [ranks, *values]
-        shape = tuple(tuple(number - one[0] for number in one) for one in lists)
-        yield shape, tuple(one[0] for one in lists)
+        said = ", ".join(
+            f"{name} {spell_numbers(one)}"
+            for name, one in zip(names, [ranks, *values], strict=True)
+        )
+        return f"{printable(host_label(nodes[place : place + 1], place))}: {said}"
+
+    with_ranks = [place for place, node in enumerate(nodes) if node.devices]
+    yield from (f"{each}\n" for each in _ends(with_ranks, line, "node"))
+
+
+def _ends(
+    items: Sequence[Item], line: Callable[[Item], str], noun: str
+) -> Iterator[str]:
+    """Yield the lines of all items, or of the first and the last of many."""
+    if len(items) <= MAX_LINES:
+        yield from map(line, items)
+        return
+    yield from map(line, items[:FIRST_LINES])
+    yield f"... {counted(len(items) - FIRST_LINES - 1, noun)} more"
+    yield line(items[-1])
 
 
 def _values(places: Iterable[int]) -> list[int]:
@@ -127,52 +138,25 @@ def _values(places: Iterable[int]) -> list[int]:
     return list(run) if 2 < len(found) == len(run) else found
 
 
-def _node_line(found: Communicators, fold: Progression) -> str:
-    nodes = found.table.nodes[fold.first : fold.last + 1]
-    assert isinstance(fold.shape, tuple)
-    names = ("ranks", *found.layout.kinds)
-    said = ", ".join(
-        f"{name} {spell(fold, which, offsets)}"
-        for which, (name, offsets) in enumerate(zip(names, fold.shape, strict=True))
-    )
-    host = printable(host_label(nodes, fold.first))
-    return f"{host}: {said}{spell_indices(fold)}\n"
-
-
 def _kind(kind: str, members: Sequence[Communicator], look: Style) -> Iterator[str]:
     """Yield the groups of one kind, folded if there are many."""
     size = len(members[0].ranks)
     groups = counted(len(members), "group")
     head = f"{look.mark(kind, 'bold')}: {groups} of {size}, {_spread(members)}"
-    yield from tree_lines(head, _group_lines(kind, members, look), look)
+    yield from tree_lines(head, _group_lines(members, look), look)
 
 
-def _group_lines(
-    kind: str, members: Sequence[Communicator], look: Style
-) -> Iterator[str]:
-    if len(members) <= MAX_GROUPS:
+def _group_lines(members: Sequence[Communicator], look: Style) -> Iterator[str]:
+    if len(members) <= MAX_LINES:
         for one in members:
             yield f"{look.mark(one.name, 'place')}: {_members(one)}"
         return
-    folds = fold_items(map(_item, members))
-    for fold in folds[:MAX_GROUPS]:
-        yield f"{look.mark(_name(kind, fold), 'place')}: ranks {_spelt(fold)}"
-    yield from map(str.rstrip, _left_out(len(folds) - MAX_GROUPS))
+
+    def line(one: Communicator) -> str:
+        return f"{look.mark(one.name, 'place')}: ranks {spell_numbers(one.ranks)}"
+
+    yield from _ends(members, line, "group")
     yield _chip_maps(members)
-
-
-def _item(one: Communicator) -> tuple[object, tuple[int, ...]]:
-    return tuple(rank - one.ranks[0] for rank in one.ranks), (one.ranks[0],)
-
-
-def _name(kind: str, fold: Progression) -> str:
-    last = f"-{fold.last}" if fold.last > fold.first else ""
-    return f"{kind}/{fold.first}{last}"
-
-
-def _spelt(fold: Progression) -> str:
-    assert isinstance(fold.shape, tuple)
-    return spell(fold, 0, fold.shape) + spell_indices(fold)
 
 
 def _spread(members: Sequence[Communicator]) -> str:
@@ -225,14 +209,6 @@ def _chips(chips: Sequence[int]) -> str:
 
 def _repeated(chips: Sequence[int], period: int) -> list[int]:
     return list(chips[:period]) * (len(chips) // period)
-
-
-def _left_out(count: int) -> Iterator[str]:
-    if count > 0:
-        yield (
-            f"... and {counted(count, 'line')} more; --rank R shows one rank, "
-            "--format json everything\n"
-        )
 
 
 def render_mesh_json(

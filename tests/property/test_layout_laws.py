@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from ranktable.cluster.generate import make_table
 from ranktable.layout import LayoutError, ParallelLayout, communicators
 from ranktable.layout.experts import STYLE_NAMES
-from ranktable.report.folding import fold_items
 from ranktable.schema.remembered_layout import (
     LayoutTextError,
     parse_layout,
@@ -171,21 +170,6 @@ def test_communicators_lose_no_rank_and_no_chip(
             assert shared.items() <= here.items()
         mine = found.of_rank(one.ranks[-1])
         assert one.name in {other.name for other in mine}
-
-
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.tuples(st.integers(0, 4)))))
-def test_folding_loses_no_item(items: list[tuple[object, tuple[int, ...]]]) -> None:
-    unfolded = []
-    for fold in fold_items(items):
-        counts = [range(step.count) for step in reversed(fold.steps)]
-        for point in product(*counts):
-            first = fold.firsts[0] + sum(
-                place * step.growth[0]
-                for place, step in zip(reversed(point), fold.steps, strict=True)
-            )
-            unfolded.append((fold.shape, (first,)))
-
-    assert unfolded == items
 
 
 @st.composite

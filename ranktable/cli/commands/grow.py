@@ -69,8 +69,8 @@ def grow(
     of the table keeps its own chips. With --new, any other host gets the chips of the
     last node. Chips that are not needed become spares.
 
-    Example: ranktable gen --device-id '[[0..7]]' --hosts a -o - | ranktable grow -
-    --add b --new --tp 4 -o grown.json
+    Example: ranktable gen --device-id '[[0..7]]' --hosts a -o - |
+    ranktable grow - --add b --new --tp 4 -o grown.json
     """
     result.refuse_clash()
     if not add and not spares:

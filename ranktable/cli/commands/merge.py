@@ -111,8 +111,8 @@ def merge(
     Nothing is written when something is wrong. Exit status: 0 merged, 1 defects found,
     2 could not judge or wrong usage.
 
-    Example: ranktable split sccl_rank_table.json -o parts && ranktable merge
-    parts/*.json -o merged.json
+    Example: ranktable split sccl_rank_table.json -o parts &&
+    ranktable merge parts/*.json -o merged.json
     """
     _refuse_combinations(files, order, hosts)
     request = _request(order, hosts, ring, max_errors, renumber=renumber)

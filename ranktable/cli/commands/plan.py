@@ -329,8 +329,7 @@ def plan(
     better placement. With node-order every node keeps consecutive ranks. With free any
     rank may be anywhere, and RANK must come from the table.
 
-    Example: ranktable plan sccl_rank_table.json --tp 4 --model 32x4096 --seq 4096
-    --micro 16
+    Example: ranktable plan sccl_rank_table.json --tp 4 --model 2x64 --seq 8 --micro 4
     """
     layout_options.refuse_clash()
     wanted = outputs.paths()

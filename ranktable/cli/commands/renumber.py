@@ -36,9 +36,8 @@ def renumber(
     policy: Annotated[
         Policy,
         typer.Option(
-            help="fill: the last nodes move into the gaps, so that few ranks move; "
-            "shift: the order stays, all after the first gap move; stable: none "
-            "moves, spares fill the gaps."
+            help="fill: the last nodes move into the gaps; shift: all after the first "
+            "gap move; stable: none moves, spares fill the gaps."
         ),
     ],
     drop: DropOption = None,

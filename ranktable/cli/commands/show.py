@@ -39,8 +39,7 @@ def show(
 ) -> None:
     """Show which chip each rank has.
 
-    Identical nodes share a line. In such a line i is the number of the node, in a
-    table of groups its number in the group; servers without chips are not counted.
+    Identical nodes share a line.
 
     Example: ranktable show sccl_rank_table.json --rank 3
     """

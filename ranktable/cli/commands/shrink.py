@@ -52,8 +52,8 @@ def shrink(
     keep their number. Chips that are not needed become spares. If no layout fits,
     nothing is written.
 
-    Example: ranktable gen --device-id '[[0..7],[0..7]]' --hosts a,b -o - | ranktable
-    shrink - --drop b --tp 4 -o shrunk.json
+    Example: ranktable gen --device-id '[[0..7],[0..7]]' --hosts a,b -o - |
+    ranktable shrink - --drop b --tp 4 -o shrunk.json
     """
     result.refuse_clash()
     read = table_with_gaps(file)
