@@ -248,7 +248,6 @@ def chip_environment(folder: Path, run: Run, table: str | None) -> dict[str, str
     """Return the environment of ranks on simulated chips."""
     env = rank_environment(
         {**torch_environment(), "PYTHONPATH": str(ROOT)},
-        vendor=run.vendor,
         table=table or "",
         of_run=start_run(folder, run),
     )

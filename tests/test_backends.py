@@ -89,16 +89,16 @@ def test_every_backend_has_a_declaration(name: str) -> None:
 
     assert backend.name == name
     assert backend.serves_cpu == (name in ("gloo", "mpi"))
-    assert backend.is_coalescing == (name not in ("sccl", "gloo", "mpi"))
 
 
-def test_a_chip_takes_types_that_it_does_not_add_rightly() -> None:
-    added = backend_named("sccl").operations["all_reduce"]
-    multiplied = backend_named("hccl").operations["all_reduce"]
+def test_a_backend_has_only_what_it_does_rightly() -> None:
+    sccl, hccl, gloo = map(backend_named, ("sccl", "hccl", "gloo"))
 
-    assert added.takes("int64", "sum")
-    assert "int64" not in added.dtypes
-    assert not added.takes("float64", "sum")
-    assert not added.takes("int64", "band")
-    assert multiplied.takes("int16", "product")
-    assert "product" not in multiplied.reductions
+    assert sccl.has("broadcast", "int64")
+    assert not sccl.has("all_reduce", "int64", "sum")  # it adds them as int32
+    assert not sccl.has("broadcast", "float64")
+    assert not sccl.has("reduce_scatter", "float32", "sum")
+    assert not sccl.has_splits
+    assert not hccl.has("all_reduce", "int16", "product")
+    assert gloo.has("all_reduce", "int32", "band")
+    assert not gloo.has("all_reduce", "float32", "mean")

@@ -45,7 +45,6 @@ TYPED = {
     "plan --links s": {"sophgo-8"},
     "plan --preset v": {"vllm"},
     "mesh --ep-style t": {"torchtitan"},
-    "simulate --vendor a": {"ascend"},
     "shrink --ke": {"--keep"},
 }
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable.runtime import BootstrapError, ConflictingVariablesError
-from ranktable.runtime.backends.sccl import BACKEND, package_owner
+from ranktable.runtime.backends.backend import SCCL
+from ranktable.runtime.backends.sccl import package_owner
 from tests.commands import run_python, torch_environment
 from tests.ranks import run_program
 
@@ -181,7 +182,7 @@ def test_package_that_cannot_be_imported_is_explained(
     monkeypatch.syspath_prepend(tmp_path)
 
     with pytest.raises(BootstrapError, match=r"RT401 .* libtpurt.so: cannot open"):
-        BACKEND.group_options([0])
+        SCCL.group_options([0])
 
 
 @pytest.mark.parametrize("make", [None, google, sophgo])

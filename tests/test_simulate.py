@@ -24,10 +24,9 @@ from ranktable.schema.writing import dump
 from ranktable.simulate.faults import parse_fault
 from ranktable.simulate.processes import run_folder
 from ranktable.simulate.requirements import (
-    RealPackage,
-    find_real_package,
-    private_path,
+    SIMULATED,
     rank_environment,
+    refuse_real_package,
 )
 from ranktable.simulate.simulated_run import VARIABLE, Fault
 from ranktable.simulate.simulation import make_boxes, make_run, ring_warning
@@ -58,13 +57,10 @@ TWICE = """{"version":"1.0","node_list":[{"device_list":[
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("nojoin:0", Fault(kind="nojoin", rank=0)),
         ("late:3=2.5", Fault(kind="late", rank=3, delay_s=2.5)),
         ("hang:2", Fault(kind="hang", rank=2)),
         ("hang:2@12", Fault(kind="hang", rank=2, collective=12)),
         ("die:1@1", Fault(kind="die", rank=1)),
-        ("map:3", Fault(kind="map", rank=3)),
-        ("shape:3@2", Fault(kind="shape", rank=3, collective=2)),
     ],
 )
 def test_fault_is_read_as_it_is_spelt(text: str, fault: Fault) -> None:
@@ -92,8 +88,7 @@ def test_fault_is_read_as_it_is_spelt(text: str, fault: Fault) -> None:
         ("late:1=1e3", "this is not of the form late:RANK=SECONDS", 8),
         ("late:1=0", "the delay must be above 0 and at most 86400 seconds", 7),
         ("late:1=86401", "the delay must be above 0 and at most 86400 seconds", 7),
-        ("map:1@2", "this is not of the form map:RANK", 5),
-        ("nojoin:1 ", "this is not of the form nojoin:RANK", 8),
+        ("die:1 ", "this is not of the form die:RANK[@N]", 5),
     ],
 )
 def test_malformed_fault_is_shown_where_it_is(
@@ -107,7 +102,7 @@ def test_malformed_fault_is_shown_where_it_is(
 
 @pytest.mark.parametrize("nproc", [1, 2, 4, 6, 8])
 def test_boxes_are_in_ring_order(nproc: int) -> None:
-    table = make_boxes(nproc, 2, vendor="sophgo")
+    table = make_boxes(nproc, 2)
 
     assert len(table.local_chip_map(0)) == nproc
     assert SOPHGO_8.broken_links(table.local_chip_map(0)) == []
@@ -117,7 +112,7 @@ def test_boxes_are_in_ring_order(nproc: int) -> None:
 
 @pytest.mark.parametrize("nproc", [3, 5, 7, 9])
 def test_boxes_without_a_ring_are_in_plain_order(nproc: int) -> None:
-    assert make_boxes(nproc, 1, vendor="sophgo").chip_map == list(range(nproc))
+    assert make_boxes(nproc, 1).chip_map == list(range(nproc))
 
 
 def test_box_larger_than_the_published_one_is_said_to_have_no_known_ring() -> None:
@@ -147,47 +142,23 @@ def test_nodes_of_a_run_are_in_the_order_of_their_ranks() -> None:
     assert make_run(turned).chips == ((3, 1), (0, 2))
 
 
-@pytest.mark.parametrize(
-    ("make", "owner"), [(google, "Google's"), (sophgo, "SOPHGO's")]
-)
-def test_real_package_is_found_and_not_imported(
-    make: object, owner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if make is google:
-        google(tmp_path)
-    else:
-        sophgo(tmp_path, is_new=True)
-    monkeypatch.syspath_prepend(tmp_path)
-    folder = str(tmp_path / "torch_tpu")
-
-    assert find_real_package("sophgo") == RealPackage(
-        name="torch_tpu", owner=owner, folder=folder
-    )
-    assert "torch_tpu" not in sys.modules
-
-
-def test_simulated_package_is_not_taken_for_a_real_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(private_path("sophgo"))
-    alone = find_real_package("sophgo")
-    sophgo(tmp_path, is_new=True)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.syspath_prepend(private_path("sophgo"))
-    behind = find_real_package("sophgo")
-
-    assert alone is None
-    assert behind is not None
-    assert behind.folder == str(tmp_path / "torch_tpu")
-
-
+@pytest.mark.parametrize("has_init", [False, True])
 def test_folder_without_a_module_is_no_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_init: bool
 ) -> None:
-    (tmp_path / "torch_tpu" / "notes").mkdir(parents=True)
+    make_package(tmp_path, NOTES | (INIT if has_init else {}))
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(SIMULATED)  # as in a simulated run
 
-    assert find_real_package("sophgo") is None
+    if has_init:
+        with pytest.raises(ArgumentError, match=str(tmp_path / "torch_tpu")):
+            refuse_real_package(is_forced=False)
+    else:
+        refuse_real_package(is_forced=False)
+
+
+NOTES = {"torch_tpu/notes": ""}
+INIT = {"torch_tpu/__init__.py": "raise SystemExit"}
 
 
 def test_environment_of_ranks_has_nothing_of_an_outer_job() -> None:
@@ -202,14 +173,12 @@ def test_environment_of_ranks_has_nothing_of_an_outer_job() -> None:
         "PYTHONPATH": "/mine",
         "OMP_NUM_THREADS": "4",
     }
-    made = rank_environment(
-        outer, vendor="sophgo", table="/t.json", of_run={VARIABLE: "/run"}
-    )
+    made = rank_environment(outer, table="/t.json", of_run={VARIABLE: "/run"})
 
     assert made == {
         "SLURM_JOB_NAME": "mine",
         "CHIP_MAP": "1,0",
-        "PYTHONPATH": f"{private_path('sophgo')}:/mine",
+        "PYTHONPATH": f"{SIMULATED}:/mine",
         "OMP_NUM_THREADS": "4",
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
         "GLOO_SOCKET_IFNAME": "lo",
@@ -236,9 +205,6 @@ def test_environment_of_ranks_has_nothing_of_an_outer_job() -> None:
         (["--nproc", "2", "--fault", "hang:1@0", "s.py"], 2, "  hang:1@0\n         ^"),
         (["--timeout", "0", "s.py"], 2, "0 seconds is not a time"),
         (["--timeout", "nan", "s.py"], 2, "nan seconds is not a time"),
-        (["--profile", "code", "s.py"], 2, "--profile"),
-        (["--vendor", "ascend", "--profile", "doc", "s.py"], 2, "--vendor sophgo"),
-        (["--vendor", "ascend", "--strict-vendor", "s.py"], 2, "--vendor sophgo"),
         (["--once", "--nodes", "2", "s.py"], 2, "--once is for one node"),
         (["--once"], 2, "--once is for a SCRIPT"),
         (["--format", "json", "s.py"], 2, "--format is for the all_reduce"),
@@ -303,8 +269,7 @@ def test_real_package_stops_it(
 def test_launcher_needs_no_torch() -> None:
     modules = modules_after(
         "import ranktable.cli.commands.simulate, ranktable.simulate.add_up, "
-        "ranktable.simulate.simulated_chips, ranktable.simulate.in_process, "
-        "ranktable.report.all_reduce"
+        "ranktable.simulate.simulated_chips, ranktable.report.all_reduce"
     )
 
     assert "ranktable.simulate.launch" in modules
@@ -839,13 +804,10 @@ def test_json_has_the_same_and_the_findings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("nojoin:1", "rank 1 did not join .* within 4 s"),
         ("late:1=60", "rank 1 did not join .* within 4 s"),
         ("hang:1", "rank 1 did not reach all_reduce .*, within 4 s"),
         ("hang:1@2", "rank 1 did not reach all_reduce .* collective 2 .*, within 4 s"),
         ("die:1@2", "rank 1 ended"),
-        ("map:1", "the chip maps differ: rank 0 holds .*, rank 1 holds"),
-        ("shape:1@2", "in collective 2 .* rank 1 calls .* of 3 float32"),
     ],
 )
 def test_fault_ends_the_run_with_a_sentence_that_names_the_rank(
@@ -878,9 +840,10 @@ def test_late_rank_within_the_timeout_is_waited_for(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 def test_error_fails_the_run_even_if_the_script_catches_it(tmp_path: Path) -> None:
-    caught = "".join(f"    {line}\n" for line in ADD_UP.splitlines())
+    script = ADD_UP.replace("torch.ones(2)", "torch.ones(2 + rank)")
+    caught = "".join(f"    {line}\n" for line in script.splitlines())
     write(tmp_path, "s.py", f"try:\n{caught}except RuntimeError:\n    pass\n")
-    done = simulate(tmp_path, "--nproc", "2", "--fault", "shape:0", "s.py")
+    done = simulate(tmp_path, "--nproc", "2", "s.py")
 
     assert done.status == 1
     assert "error: in collective 1" in done.err
@@ -956,110 +919,9 @@ def test_nothing_of_it_can_be_imported_elsewhere(tmp_path: Path) -> None:
     assert done.out == "None\n"
 
 
-TRANSFERS = """
-import os
-import torch
-import torch.distributed as dist
-import torch_tpu
-
-rank = int(os.environ["RANK"])
-chip_map = torch_tpu.tpu.read_rank_table()
-torch_tpu.tpu.set_device(chip_map[rank])
-options = torch_tpu.ProcessGroupSCCLOptions()
-options.chip_map = chip_map
-dist.init_process_group("sccl", pg_options=options)
-tensor = torch.ones(3 << 18, device="tpu")
-dist.all_reduce(tensor)
-if rank == 0:
-    dist.send(tensor[:8], 1)
-elif rank == 1:
-    dist.recv(tensor[:8], 0)
-dist.barrier()
-"""
-
-
-@pytest.mark.torch
-def test_trace_has_what_ranks_send_and_the_bytes_of_plan(
-    tmp_path: Path, run: Callable[..., Outcome]
-) -> None:
-    write(tmp_path, "s.py", TRANSFERS)
-    dump(make_table([[3, 1], [0, 2]], hosts=["a", "b"]), tmp_path / "t.json")
-    done = simulate(
-        tmp_path, "--rank-table", "t.json", "--record", "trace.json", "s.py"
-    )
-    trace = json.loads((tmp_path / "trace.json").read_text())
-    told = run(
-        *("ranktable", "plan", "t.json", "--tp", "4", "--bytes", "tp=3MiB"),
-        *("--format", "json"),
-    )
-    names = [event["args"]["name"] for event in trace["traceEvents"][:6]]
-    events = [event for event in trace["traceEvents"] if event["ph"] == "X"]
-    sent = {
-        (event["name"], event["tid"]): event["args"]["sends"]
-        for event in events
-        if event["name"] != "barrier"
-    }
-    (boundary,) = trace["otherData"]["boundaries"]
-    plan = json.loads(told.out)
-
-    assert done.status == 0, done.err
-    assert names == [
-        *("node 0", "node 1"),
-        *("rank 0, chip 3", "rank 1, chip 1", "rank 2, chip 0", "rank 3, chip 2"),
-    ]
-    part = 2 * 3 * (3 << 20) // 4
-    assert sent == {
-        ("send", 0): {"rank 1": 32},
-        ("all_reduce", 0): {"rank 1": part},
-        ("all_reduce", 1): {"rank 2": part},
-        ("all_reduce", 2): {"rank 3": part},
-        ("all_reduce", 3): {"rank 0": part},
-    }
-    assert all(event["dur"] > 0 for event in events)
-    (total,) = plan["before"]["totals"]
-    assert boundary == {name: total[name] for name in boundary}
-
-
-PARTS = """
-import torch
-import torch.distributed as dist
-import torch_npu
-
-rank = int(__import__("os").environ["RANK"])
-torch_npu.npu.set_device(rank)
-dist.init_process_group("hccl")
-sent = [torch.ones(size, device="npu") for size in (1, 2)]
-dist.all_to_all([torch.zeros(rank + 1, device="npu") for _ in range(2)], sent)
-"""
-
-
-@pytest.mark.torch
-def test_trace_has_the_bytes_of_parts_of_different_sizes(tmp_path: Path) -> None:
-    write(tmp_path, "s.py", PARTS)
-    options = ("--vendor", "ascend", "--nproc", "2", "--record", "trace.json")
-    done = simulate(tmp_path, *options, "s.py")
-    trace = json.loads((tmp_path / "trace.json").read_text())
-
-    assert done.status == 0, done.err
-    sent = [event["args"] for event in trace["traceEvents"] if event["ph"] == "X"]
-    assert [each["bytes"] for each in sent] == [12, 12]
-
-
-@pytest.mark.torch
-def test_parts_of_another_size_than_the_receiver_expects_are_refused(
-    tmp_path: Path,
-) -> None:
-    write(tmp_path, "s.py", PARTS.replace("torch.zeros(rank + 1", "torch.zeros(1"))
-    done = simulate(tmp_path, "--vendor", "ascend", "--nproc", "2", "s.py")
-
-    expected = "sends 2 elements to rank 1, which receives 1\n"
-    assert (done.status, done.err.count("error: ")) == (1, 1), done.err
-    assert f"error: in all_to_all rank 0 {expected}" in done.err
-
-
 @pytest.mark.torch
 @pytest.mark.parametrize("version", ["2.8.0", "2.9.1+cpu", "1.13"])
-def test_older_torch_is_refused_with_the_commands_for_a_newer_one(
+def test_older_torch_is_refused_with_the_command_for_a_newer_one(
     version: str, run: Callable[..., Outcome], tmp_path: Path
 ) -> None:
     metadata = f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n"
@@ -1071,7 +933,6 @@ def test_older_torch_is_refused_with_the_commands_for_a_newer_one(
     assert (done.status, done.out) == (2, "")
     assert done.err == (
         f"ranktable: simulated chips need torch 2.10 or newer, and torch {version} is "
-        "installed here\nhelp: python -m venv simulate && simulate/bin/pip install "
-        "ranktable 'torch>=2.10' makes an environment beside this one, and "
-        "simulate/bin/ranktable simulate runs there\n"
+        "installed here\nhelp: pip install 'torch>=2.10', here or, if torch_tpu needs "
+        "this one, in a virtual environment beside this one, with ranktable\n"
     )

@@ -85,66 +85,6 @@ def test_project_that_does_not_use_it_is_left_alone(
 
 
 @pytest.mark.torch
-def test_one_rank_in_the_process_of_the_test(
-    project: Path, pytester: pytest.Pytester
-) -> None:
-    result = run_torch_tests(
-        pytester,
-        """
-        import os, sys
-        import pytest
-
-        def add_up():
-            import torch
-            import torch.distributed as dist
-            import torch_tpu
-
-            rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-            chip_map = torch_tpu.tpu.read_rank_table()
-            torch_tpu.tpu.set_device(chip_map[rank])
-            options = torch_tpu.ProcessGroupSCCLOptions()
-            options.chip_map = chip_map
-            dist.init_process_group("sccl", pg_options=options)
-            tensor = torch.ones(4, device="tpu:0")
-            dist.all_reduce(tensor)
-            assert (rank, world_size, tensor.tolist()) == (0, 1, [1.0] * 4)
-            with pytest.raises(RuntimeError, match="AVG with SCCL"):
-                dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
-
-        def test_first(simulated_chips):
-            add_up()
-            import torch_tpu
-
-            os.environ["CHIP_MAP"] = "3,5"
-            torch_tpu.tpu.set_device(1)
-            assert torch_tpu.tpu.current_device() == 5
-
-        def test_between():
-            import torch
-            import torch.distributed as dist
-
-            assert type(torch.device) is type
-            assert not dist.is_initialized()
-            assert "RANKTABLE_SIMULATE" not in os.environ
-            assert "RANK" not in os.environ
-            assert "CHIP_MAP" not in os.environ
-            assert not any("simulate/path" in entry for entry in sys.path)
-            with pytest.raises(ModuleNotFoundError):
-                import torch_tpu
-
-        def test_again(simulated_chips):
-            import torch_tpu
-
-            assert torch_tpu.tpu.current_device() == 0
-            add_up()
-        """,
-    )
-
-    result.assert_outcomes(passed=3)
-    assert list((project / "tmp").iterdir()) == []
-
-
-@pytest.mark.torch
 def test_spawn_returns_what_the_function_returned_on_each_rank(
     project: Path, pytester: pytest.Pytester
 ) -> None:
@@ -177,7 +117,7 @@ def test_spawn_returns_what_the_function_returned_on_each_rank(
 
             assert found == [(0, Term(6.0)), (1, Term(6.0))]
             assert simulated_chips.findings == ()
-            assert os.environ["WORLD_SIZE"] == "1"
+            assert "WORLD_SIZE" not in os.environ
         """,
     )
 
@@ -315,8 +255,6 @@ def test_spawn_refuses_what_it_cannot_start(
                 (work, {"nproc": 2, "rank_table": "t.json"}, "leave out nproc"),
                 (work, {"rank_table": "t.json"}, "RT001"),
                 (work, {"timeout_s": 0}, "0 seconds is not a time"),
-                (work, {"vendor": "nvidia"}, "there is no vendor 'nvidia'"),
-                (work, {"profile": "code"}, "there is no profile 'code'"),
             ],
         )
         def test_it(simulated_chips, target, options, sentence):
@@ -325,7 +263,7 @@ def test_spawn_refuses_what_it_cannot_start(
         """,
     )
 
-    result.assert_outcomes(passed=11)
+    result.assert_outcomes(passed=9)
     assert list((project / "tmp").iterdir()) == []
 
 

@@ -21,9 +21,7 @@ EXAMPLE = Path(__file__).parent.parent / "examples" / "all_reduce.py"
 RING = (3, 1, 0, 2)
 STEPS = SCRIPTS / "sccl_steps.py"
 GROUP = "the default group"
-STEP, WIDER = (f"all_reduce of {count} float32 (SUM)" for count in (4, 5))
-MAPS = "the chip maps differ: rank 2 holds [0, 1, 3], ranks 0 and 1 hold [3, 1, 0]"
-SHAPES = f"in collective 2 of {GROUP} rank 1 calls {WIDER}, ranks 0 and 2 call {STEP}"
+STEP = "all_reduce of 4 float32 (SUM)"
 FEW_FILES = 35
 SHORT_S = 4.0
 """Time after which a rank is missed; all the others start within it of each other."""
@@ -199,7 +197,7 @@ def test_mistakes_that_real_chips_do_not_report_are_reported_by_rank(
         return {**errors, **vendors}
 
     assert ended.said == [
-        [0, told({**ours, **of_pair})],
+        [0, told(ours)],
         [1, told({**ours, **of_pair, **of_members})],
     ]
     several = {**ours, **of_pair, **of_members}
@@ -215,31 +213,8 @@ def test_mistakes_that_real_chips_do_not_report_are_reported_by_rank(
     assert sorted(ended.warnings) == [no_options, no_ring]
 
 
-def test_strict_run_has_the_vendors_defects_and_its_manuals_limits(
-    tmp_path: Path,
-) -> None:
-    run = Run(chips=((3, 1, 0),), is_strict=True, profile="doc")
-    ended = succeeded(simulate(tmp_path, SCRIPTS / "sccl_strict.py", run))
-
-    no_options = (
-        "TypeError: (): incompatible function arguments. The following argument types "
-        "are supported:"
-    )
-    told = {
-        "no options": no_options,
-        "no options, sub-group": no_options,
-        "send": "RuntimeError: Backend SCCL does not support send",
-        "recv": "RuntimeError: Backend SCCL does not support recv",
-        "functional": "RuntimeError: "
-        "Backend SCCL does not support allgather_into_tensor_coalesced",
-    }
-    assert ended.said == [[rank, told] for rank in range(3)]
-    assert ended.errors == []
-    assert "the group of ranks 1 and 2 has the chip map [3, 1]" in str(ended.findings)
-
-
-def faulty(folder: Path, *faults: Fault, num_ranks: int = 3) -> SimulatedJob:
-    run = Run(chips=(RING[:num_ranks],), timeout_s=SHORT_S, faults=faults)
+def faulty(folder: Path, *faults: Fault) -> SimulatedJob:
+    run = Run(chips=(RING[:2],), timeout_s=SHORT_S, faults=faults)
     ended = simulate(folder, STEPS, run)
     assert "terminate called" not in ended.err
     return ended
@@ -249,10 +224,6 @@ def faulty(folder: Path, *faults: Fault, num_ranks: int = 3) -> SimulatedJob:
     ("fault", "sentence"),
     [
         (
-            Fault(kind="nojoin", rank=1),
-            f"rank 1 did not join {GROUP} within 4 s",
-        ),
-        (
             Fault(kind="hang", rank=0, collective=2),
             f"rank 0 did not reach {STEP}, collective 2 of {GROUP}, within 4 s",
         ),
@@ -260,22 +231,13 @@ def faulty(folder: Path, *faults: Fault, num_ranks: int = 3) -> SimulatedJob:
             Fault(kind="die", rank=1, collective=3),
             f"rank 1 ended before {STEP}, collective 3 of {GROUP}",
         ),
-        (
-            Fault(kind="map", rank=2),
-            MAPS,
-        ),
-        (
-            Fault(kind="shape", rank=1, collective=2),
-            SHAPES,
-        ),
     ],
     ids=lambda value: value.kind if isinstance(value, Fault) else None,
 )
 def test_fault_ends_the_run_with_one_sentence_that_names_the_rank(
     fault: Fault, sentence: str, tmp_path: Path
 ) -> None:
-    needs_majority = fault.kind in ("map", "shape")
-    ended = faulty(tmp_path, fault, num_ranks=3 if needs_majority else 2)
+    ended = faulty(tmp_path, fault)
 
     assert ended.status == 1
     assert ended.out == ""
@@ -296,8 +258,7 @@ def test_rank_that_ends_while_others_send_and_receive_is_named_at_once(
     assert [found.rank for found in ended.findings if found.severity == "error"] == [2]
     (sentence,) = ended.errors
     assert re.fullmatch(
-        "rank 2 ended during (the recv of 4 float32 by rank 0 from rank 2|"
-        "the send of 4194304 float32 by rank 1 to rank 2)",
+        "rank 2 ended during the recv of 4 float32 by rank [01] from rank 2",
         sentence,
     )
     said = [line for line in ended.said if isinstance(line, list)]

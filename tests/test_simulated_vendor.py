@@ -6,7 +6,7 @@ import json
 import re
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -71,18 +71,19 @@ def test_manuals_other_way_takes_the_local_rank(tmp_path: Path) -> None:
     assert ended.said == [[0, "tpu:0", [2.0, 2.0]], [1, "tpu:1", [2.0, 2.0]]]
 
 
-def chip_maps(folder: Path, *, is_strict: bool) -> dict[str, object]:
-    """Return the results for tables and ``CHIP_MAP`` on node 1 of two."""
-    run = Run(chips=(BOX, BOX), is_strict=is_strict)
+def test_tables_and_chip_maps_are_as_the_vendor_has_them(tmp_path: Path) -> None:
+    folder, run = tmp_path, Run(chips=(BOX, BOX))
     own = write_table(folder, [[0, 1, 2, 3], [7, 6, 5, 4]])
     vendors = folder / "vendors.json"
     vendors.write_text(Path(own).read_text().replace("world_rank", "unknown"))
     out = python(folder, run, own, str(SCRIPTS / "chip_maps.py"), own, str(vendors))
-    outcomes: dict[str, object] = json.loads(out.splitlines()[-1])
-    return outcomes
+
+    # On node 1 of two.
+    assert json.loads(out.splitlines()[-1]) == CHIP_MAPS
 
 
-EITHER_WAY = {
+TABLE = [0, 1, 2, 3, 7, 6, 5, 4]
+CHIP_MAPS = {
     "valid": True,
     "set 1": [[0, 1], "0,1"],
     "set 2": [[0, 1], "0,1"],
@@ -105,9 +106,6 @@ EITHER_WAY = {
     "device number": "tpu:4",
     "device other": "cpu:1",
     "device without a map": "tpu:1",
-}
-TABLE = [0, 1, 2, 3, 7, 6, 5, 4]
-REPAIRED = {
     "not set": False,
     "missing": False,
     "read own": TABLE,
@@ -116,86 +114,15 @@ REPAIRED = {
     "set table": [TABLE, "7,6,5,4"],
     "select tpu:1": 4,
     "select tpu:6": 6,
-    "device beyond": "IndexError: list index out of range",
-    "device pair": "tpu:4",
-    "device cpu": "cpu:0",
-}
-DEFECTS = {
-    "not set": "AssertionError: RANK_TABLE_FILE not set\n",
-    "missing": "AssertionError: File not exist\n",
-    "read own": [7, 6, 5, 4],
-    "read vendor": "KeyError: 'world_rank'",
-    "read without RANK": "TypeError: int() argument must be a string, a bytes-like "
-    "object or a real number, not 'NoneType'",
-    "set table": "TypeError: str expected, not list",
-    "select tpu:1": "TypeError: '>=' not supported between instances of 'str' and "
-    "'int'",
-    "select tpu:6": "TypeError: '>=' not supported between instances of "
-    "'torch.device' and 'int'",
     "device beyond": "tpu:5",
     "device pair": "tpu:4",
     "device cpu": "cpu:5",
 }
 
 
-@pytest.mark.parametrize(
-    ("is_strict", "rest"), [(False, REPAIRED), (True, DEFECTS)], ids=["", "strict"]
-)
-def test_tables_and_chip_maps_are_as_the_vendor_has_them(
-    rest: dict[str, object], tmp_path: Path, *, is_strict: bool
-) -> None:
-    assert chip_maps(tmp_path, is_strict=is_strict) == {**EITHER_WAY, **rest}
-
-
-READ = """
-import json, os, sys
-import torch_tpu
-for path in sys.argv[1:]:
-    os.environ.update(RANK="0", RANK_TABLE_FILE=path)
-    try:
-        answer = str(torch_tpu.tpu.read_rank_table())
-    except Exception as error:
-        name = type(error).__name__
-        answer = f"{name}: {error}" if str(error) else name
-    sys.stdout.write(json.dumps(answer) + "\\n")
-"""
-
-
-def test_strict_reader_does_with_any_table_what_the_vendors_did(
-    tmp_path: Path,
-) -> None:
-    run = Run(chips=(BOX,), is_strict=True)
-    rows = [
-        line.split(" | ")
-        for line in (CORPUS / "sccl" / "EXPECT.md").read_text("utf-8").splitlines()
-        if ".json |" in line and "trailing_comma" not in line  # told since 3.13
-    ]
-    measured = [cells[2].split(" / ")[0].removesuffix(": ") for cells in rows]
-    names = [cells[0].removeprefix("| ") for cells in rows]
-    tables = [str(next((CORPUS / "sccl").rglob(name))) for name in names]
-    out = python(tmp_path, run, None, "-c", READ, *tables)
-    found = [json.loads(line) for line in out.splitlines() if line.startswith('"')]
-
-    assert found == measured
-
-
-def test_hccl_launch_finds_device_backend_and_collectives(tmp_path: Path) -> None:
-    run = Run(vendor="ascend", chips=((0, 1),))
-    ended = simulate(tmp_path, SCRIPTS / "hccl_launch.py", run)
-
-    told = {
-        "shared chip": "SimulationError: ranks 0 and 1 use the same chip, 0 of node 0",
-        "float64": "RuntimeError: Unsupported data type for HCCL process group",
-        "operator": "NotImplementedError: torch_npu.npu_fusion_attention is an "
-        "operator of its own, and this chip is simulated: there is none",
-    }
-    assert ended.status == 0, ended.err
-    assert ended.said == [[rank, "hccl", told] for rank in range(2)]
-
-
 NONE = "does, and this chip is simulated: there is none"
 INTERFACE = """
-    import json, sys, warnings
+    import json, sys
     import torch, torch_tpu
     assert torch_tpu.__simulated__ is True
     assert torch.tpu is torch_tpu.tpu
@@ -222,15 +149,12 @@ INTERFACE = """
             call()
         except Exception as error:
             errors.append(f"{type(error).__name__}: {error}")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        assert tpu.utilization() == 0
     print(json.dumps([
         tpu.device_count(), tpu.is_available(), str(tensor.device), str(other.device),
         tpu.current_device(), tpu.get_device_name(), tpu.can_device_access_peer(0, 4),
         tpu.can_device_access_peer(4, 6),
         [chip for chip in range(8) if matrix[0][chip] >= 0],
-        options.chip_map, errors, str(caught[0].message),
+        options.chip_map, errors,
     ]))
 """
 
@@ -247,19 +171,13 @@ def test_rest_of_the_interface_answers_or_says_why_not(tmp_path: Path) -> None:
             "TypeError: chip_map must be a list of int, not ['1']",
             "AssertionError: Invalid device id",
         ],
-        "TPU not support utilization api now.",
     ]
 
 
-@pytest.mark.parametrize(
-    ("vendor", "package"), [("sophgo", "torch_tpu"), ("ascend", "torch_npu")]
-)
-def test_package_cannot_be_imported_outside_of_a_run(
-    vendor: Literal["sophgo", "ascend"], package: str, tmp_path: Path
-) -> None:
-    env = chip_environment(tmp_path, Run(chips=((0,),), vendor=vendor), None)
+def test_package_cannot_be_imported_outside_of_a_run(tmp_path: Path) -> None:
+    env = chip_environment(tmp_path, Run(chips=((0,),)), None)
     env.pop("RANKTABLE_SIMULATE")
-    done = run_program("python", "-c", f"import {package}", env=env)
+    done = run_program("python", "-c", "import torch_tpu", env=env)
 
     assert done.status == 1
     assert "NotSimulatedError: simulated chips exist only in a run of" in done.err
@@ -269,7 +187,7 @@ FORMS_CHIPS = (3, 1, 0, 2)
 
 
 @pytest.mark.xdist_group("training")
-def test_local_ranks_are_mapped_once_in_every_form(tmp_path: Path) -> None:
+def test_indices_are_mapped_as_by_the_vendor_with_a_warning(tmp_path: Path) -> None:
     run, script = Run(chips=(FORMS_CHIPS,)), SCRIPTS / "sccl_forms.py"
     ended = simulate(tmp_path, script, run, env=TRAINING)
     said: dict[int, dict[str, object]] = dict(ended.said)  # type: ignore[arg-type]
@@ -281,7 +199,8 @@ def test_local_ranks_are_mapped_once_in_every_form(tmp_path: Path) -> None:
         assert said[rank].pop("random", random) == random
         assert said[rank] == {
             "chips": [f"tpu:{chip}"],
-            "other": "cpu:0",
+            "twice": [f"tpu:{FORMS_CHIPS[chip]}"],
+            "other": "cpu:3",
             "errors": ["mine", "again"],
             "seen": [chip, f"tpu:{chip}"],
             "grad": [f"tpu:{chip}", [3.0, 3.0, 3.0]],
@@ -291,6 +210,22 @@ def test_local_ranks_are_mapped_once_in_every_form(tmp_path: Path) -> None:
         }
     assert isinstance(random, list)
     assert random[0] == 16  # no part is the same as another
+    told = "as with torch_tpu, which, with CHIP_MAP=3,1,0,2,"
+    assert sorted(each for each in ended.warnings if told in each) == [
+        f"torch.device('cpu:0') is cpu:3, {told} maps the index of every kind",
+        *(
+            f"torch.device('tpu:{chip}') is tpu:{FORMS_CHIPS[chip]}, {told} takes "
+            f"{chip} for a local rank; chip {chip} is tpu:{rank}"
+            for chip, rank in ((0, 2), (2, 3), (3, 0))
+        ),
+    ]
+
+
+MISSING = (
+    "get_arch_list get_device_capability get_gencode_flags ipc_collect memory_usage "
+    "utilization temperature power_draw clock_rate"
+)
+"""Of the vendor's names, those that only warn there."""
 
 
 def test_what_cannot_run_says_so_in_a_sentence(tmp_path: Path) -> None:
@@ -305,18 +240,10 @@ def test_what_cannot_run_says_so_in_a_sentence(tmp_path: Path) -> None:
     )
     told = json.loads(out)
     none = "and this chip is simulated: there is none"
-    unserved = told.pop("unserved")
-    assert told.pop("compile a function") == told["compile"]
+    assert "DistNetworkError" in told.pop("unserved")
 
-    assert re.fullmatch(
-        r"SimulationError: rank 0 did not serve tcp://127.0.0.1:\d+ "
-        "within 3 s",
-        unserved,
-    )
     assert told == {
         "ring": "RuntimeError:  TPUGetC2CRing failed! Error Code : #1",
-        "compile": "SimulationError: torch.compile with inductor makes code for a "
-        f'chip, {none}; backend="eager" and backend="aot_eager" run',
         "operator": "NotImplementedError: torch.ops.my_ops.llama_mlp_forward is an "
         f"operator of torch_tpu's own, {none}",
         "scaler": "256.0 0.5",
@@ -329,6 +256,9 @@ def test_what_cannot_run_says_so_in_a_sentence(tmp_path: Path) -> None:
         f"operators took, {none}",
         "custom": "NotImplementedError: torch_tpu.tpu.custom_op.llama_mlp.LLamaMlp has "
         f"operators of a chip, {none}",
+        "custom function": "NotImplementedError: "
+        "torch_tpu.tpu.custom_op.llama_mlp.LLamaMlpFunc has operators of a chip, "
+        f"{none}",
         "jit": "NotImplementedError: torch_tpu.jit.compile compiles for a chip, and "
         "this chip is simulated: there is none",
         "table": "NotImplementedError: torch_tpu.tpu.gen_sccl_rank_table.gen_sccl_json "
@@ -342,11 +272,12 @@ def test_what_cannot_run_says_so_in_a_sentence(tmp_path: Path) -> None:
         "version": "None",
         "utils": "NotImplementedError: torch_tpu.utils.compare.cos_sim serves the "
         f"tests and tools of the vendor, {none}",
-        "host": "SimulationError: scclHost is torch_tpu's own gloo, which is not "
-        'simulated; init_process_group("gloo") does the same',
+        "host": "SimulationError: scclHost is torch_tpu's own gloo for tensors on "
+        'chips, which is not simulated; init_process_group("sccl") takes them, and '
+        '"cpu:gloo,tpu:sccl" those on the CPU too',
         "autocast": "False",
         "module": "0",
-        "missing": "",
+        "missing": MISSING,
     }
     messages = [found.message for found in findings(tmp_path)]
     assert "no 3 of the chips form a ring, which SCCL needs" in messages

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ranktable.cli.output import CommandError
-from ranktable.cli.parameters import flag, valued
+from ranktable.cli.parameters import valued
 from ranktable.cli.table_input import STANDARD_INPUT, sound_table
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.diagnostic import counted
@@ -26,23 +23,6 @@ if TYPE_CHECKING:
 
     from ranktable.schema.model import RankTable
     from ranktable.simulate.simulated_run import Run
-
-
-class Vendor(str, Enum):
-    """The vendor of the simulated chips."""
-
-    SOPHGO = "sophgo"
-    ASCEND = "ascend"
-
-
-_DEVICES = {Vendor.SOPHGO: "tpu", Vendor.ASCEND: "npu"}
-
-
-class Profile(str, Enum):
-    """The source of the limits: the vendor's manual or its code."""
-
-    DOC = "doc"
-    SOURCE = "source"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,26 +41,17 @@ class ClusterOptions:
         str | None,
         valued("FILE", f"Rank table; by default ${VARIABLE}, else one is made."),
     ] = None
-    nodes: Annotated[int | None, valued("M", "Nodes, a torchrun for each.")] = None
-    profile: Annotated[
-        Profile | None,
-        typer.Option(
-            help="Limits of the vendor's manual (doc) or of its code (source, the "
-            "default)."
-        ),
+    nodes: Annotated[
+        int | None, valued("M", "Nodes, with the chips of --nproc each.")
     ] = None
-    vendor: Annotated[Vendor, typer.Option(help="Vendor of the chips.")] = Vendor.SOPHGO
     fault: Annotated[
         list[str] | None,
         valued(
             "SPEC",
-            "A failure to simulate; may be repeated: nojoin, late, hang, die, map or "
-            "shape, as in die:RANK@N; N counts collectives from 1.",
+            "A failure to simulate; may be repeated: late:RANK=SECONDS, hang:RANK or "
+            "die:RANK, as in die:RANK@N; N counts collectives from 1.",
         ),
     ] = None
-    strict_vendor: Annotated[
-        bool, flag("Reproduce the vendor's defects too.", "--strict-vendor")
-    ] = False
     timeout: Annotated[
         float,
         valued("S", "Seconds to wait for a rank before it is reported as missing."),
@@ -93,9 +64,6 @@ class ClusterOptions:
             CommandError: The options exclude each other, or the table is not sound.
             ArgumentError: There are no chips, or too many.
         """
-        if self.vendor is Vendor.ASCEND:
-            sophgo = {"--profile": self.profile, "--strict-vendor": self.strict_vendor}
-            refuse_given("is for --vendor sophgo", sophgo)
         file = self.rank_table
         is_sized = self.nproc is not None or self.nodes is not None
         if file is not None and is_sized:
@@ -109,32 +77,22 @@ class ClusterOptions:
             return name, table
         chips = CHIPS_OF_BOX if self.nproc is None else self.nproc
         num_nodes = 1 if self.nodes is None else self.nodes
-        return None, make_boxes(chips, num_nodes, vendor=self.vendor.value)
+        return None, make_boxes(chips, num_nodes)
 
-    def run(self, table: RankTable, *, is_recorded: bool) -> Run:
+    def run(self, table: RankTable) -> Run:
         """Return the run of a table.
 
         Raises:
             ArgumentError: A fault is malformed or names a rank that the job lacks,
                 there are too many ranks, or the time-out is not a positive number.
         """
-        return make_run(
-            table,
-            vendor=self.vendor.value,
-            profile=(self.profile or Profile.SOURCE).value,
-            is_strict=self.strict_vendor,
-            timeout_s=self.timeout,
-            faults=self.fault or (),
-            is_recorded=is_recorded,
-        )
+        return make_run(table, timeout_s=self.timeout, faults=self.fault or ())
 
     def announcement(self, table: RankTable, *, is_made: bool) -> Iterator[str]:
         """Yield the lines that describe the simulated cluster."""
-        chips = counted(table.world_size, f"{_DEVICES[self.vendor]} chip")
+        chips = counted(table.world_size, "tpu chip")
         nodes = counted(len(table.nodes), "node")
         yield f"ranktable: simulating {chips} of {nodes} on the CPUs of this machine"
-        if self.vendor is not Vendor.SOPHGO:
-            return
         warning = ring_warning(len(table.nodes[0].devices)) if is_made else None
         if warning is not None:
             yield f"warning: {warning}"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
-from ranktable.simulate.simulated_run import leave
+from ranktable.simulate.simulated_run import RANK_PROCESS, leave
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -278,6 +278,7 @@ def _become_rank(variables: dict[str, str], job: RankJob, folder: Path) -> None:
     _die_with_parent(signal.SIGKILL)
     os.setsid()
     os.environ.update(variables)
+    os.environ[RANK_PROCESS] = f"{os.getpid()}:{job.port}"
     # Otherwise the random numbers would be the same on all ranks.
     sys.modules["torch"].default_generator.seed()
     if "numpy" in sys.modules:

@@ -13,23 +13,19 @@ import time
 import torch
 import torch.distributed as dist
 
-from ranktable import read_rank_table
 from ranktable.simulate.add_up import TENSOR_LENGTH, Contribution
-from ranktable.simulate.simulated_run import current_run
 from ranktable.simulate.simulation_error import SimulationError
 
 
 def contribute(rank: int) -> Contribution:
     """Join the group, add up, and return the result."""
-    _, run = current_run(os.environ)
-    join = {"sophgo": _join_sccl, "ascend": _join_hccl}[run.vendor]
     try:
-        return _add_up(rank, join(rank, int(os.environ["WORLD_SIZE"])))
+        return _add_up(rank, _join(rank, int(os.environ["WORLD_SIZE"])))
     except SimulationError:
         sys.exit(1)  # the error is reported already, and the launcher prints it
 
 
-def _join_sccl(rank: int, world_size: int) -> str:
+def _join(rank: int, world_size: int) -> str:
     """Join as in the manual, and return the device."""
     torch_tpu = importlib.import_module("torch_tpu")
     chip_map = torch_tpu.tpu.read_rank_table()
@@ -40,14 +36,6 @@ def _join_sccl(rank: int, world_size: int) -> str:
         backend="sccl", rank=rank, world_size=world_size, pg_options=options
     )
     return f"tpu:{chip_map[rank]}"
-
-
-def _join_hccl(rank: int, world_size: int) -> str:
-    torch_npu = importlib.import_module("torch_npu")
-    device = f"npu:{read_rank_table()[rank]}"
-    torch_npu.npu.set_device(device)
-    dist.init_process_group(backend="hccl", rank=rank, world_size=world_size)
-    return device
 
 
 def _add_up(rank: int, device: str) -> Contribution:

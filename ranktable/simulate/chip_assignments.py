@@ -8,7 +8,7 @@ their chips before they communicate.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ranktable.schema.topology import SOPHGO_8
 from ranktable.simulate.simulated_run import RunFinding
@@ -44,7 +44,6 @@ def judge(
     *,
     chips: Sequence[Sequence[int]],
     right_map: Sequence[int] | None,
-    wrong_map: Literal["error", "warning"] = "error",
 ) -> Iterator[RunFinding]:
     """Yield what is wrong with a group, the worst first.
 
@@ -52,12 +51,11 @@ def judge(
         assignments: The chips of each member, by its rank in the group.
         chips: The chips that exist on each node.
         right_map: For a sub-group, the chips that its members have in the job.
-        wrong_map: Severity of other chips in a sub-group.
     """
     # A later finding would only repeat an earlier one in other words.
     for found in (
         _different_maps(assignments),
-        _chips_of_others(assignments, right_map, wrong_map),
+        _chips_of_others(assignments, right_map),
         (
             *_absent_chips(assignments, chips),
             *_shared_chips(assignments),
@@ -72,16 +70,14 @@ def judge(
 
 
 def _chips_of_others(
-    assignments: Sequence[ChipAssignment],
-    right_map: Sequence[int] | None,
-    severity: Literal["error", "warning"],
+    assignments: Sequence[ChipAssignment], right_map: Sequence[int] | None
 ) -> Iterator[RunFinding]:
     chip_map = list(assignments[0].chip_map[: len(assignments)])
     if right_map is None or chip_map in ([], list(right_map)):
         return
     ranks = [assignment.rank for assignment in assignments]
     yield RunFinding(
-        severity=severity,
+        severity="error",
         message=f"the group of {rank_list(ranks)} has the chip map {chip_map}, so SCCL "
         f"would use the wrong chips; theirs are {list(right_map)}: pass options with "
         "this map to new_group()",

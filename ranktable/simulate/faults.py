@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.simulate.simulated_run import Fault
@@ -18,12 +18,9 @@ if TYPE_CHECKING:
 
 
 FORMS: Mapping[FaultKind, str] = {
-    "nojoin": "nojoin:RANK",
     "late": "late:RANK=SECONDS",
     "hang": "hang:RANK[@N]",
     "die": "die:RANK[@N]",
-    "map": "map:RANK",
-    "shape": "shape:RANK[@N]",
 }
 """Every kind of fault and its form."""
 
@@ -33,7 +30,7 @@ MAX_DELAY_S = 86_400
 _RANK = r"0|[1-9]\d{0,8}"
 _NUMBER = r"[1-9]\d{0,8}"
 _SECONDS = r"\d{1,9}(?:\.\d{1,6})?"
-_AFTER_RANK = {"": (), "=SECONDS": ("=", _SECONDS), "[@N]": ("@", _NUMBER)}
+_AFTER_RANK = {"=SECONDS": ("=", _SECONDS), "[@N]": ("@", _NUMBER)}
 
 
 def parse_fault(text: str, world_size: int) -> Fault:
@@ -94,59 +91,34 @@ _PATIENCE = 2
 class Faults:
     """The faults of one rank."""
 
-    def __init__(self, run: Run, rank: int) -> None:
-        """Store the faults of this global rank."""
-        self._faults = [fault for fault in run.faults if fault.rank == rank]
+    def __init__(self, run: Run, rank: int, attempt: int) -> None:
+        """Store the faults of this global rank; a job that is restarted has none."""
+        self._faults = [
+            fault for fault in run.faults if fault.rank == rank and not attempt
+        ]
         self._rank = rank
         self._timeout_s = run.timeout_s
         self._collective = 0
         self._has_joined = False
 
     def before_joining(self) -> None:
-        """Join the job late, or never."""
-        if self._has_joined:
-            return
-        self._has_joined = True
-        for fault in self._faults:
-            if fault.kind == "nojoin":
-                self._hang("never joins")
-            if fault.kind == "late":
-                time.sleep(fault.delay_s)
+        """Join the job late."""
+        if not self._has_joined:
+            self._has_joined = True
+            time.sleep(sum(fault.delay_s for fault in self._faults))
 
-    def chip_map(self, chip_map: Sequence[int]) -> tuple[int, ...]:
-        """Return the chip map for this rank."""
-        is_other = any(fault.kind == "map" for fault in self._faults)
-        return tuple(reversed(chip_map)) if is_other else tuple(chip_map)
-
-    def before_collective(self, num_elements: int) -> int:
-        """Hang or die before a collective, or return the number of its elements.
-
-        Args:
-            num_elements: Elements of the tensor; 0 without one.
-        """
+    def before_collective(self) -> None:
+        """Hang or die before a collective."""
         self._collective += 1
-        for fault in tuple(self._faults):
-            if self._is_due(fault, num_elements):
-                if fault.kind == "die":
-                    os._exit(_STATUS)
-                if fault.kind == "hang":
-                    self._hang(f"hangs before its collective {self._collective}")
-                if fault.kind == "shape":
-                    return num_elements + 1
-        return num_elements
-
-    def _is_due(self, fault: Fault, num_elements: int) -> bool:
-        """Whether a fault happens now; a wrong shape needs a tensor."""
-        if fault.kind != "shape" or self._collective < fault.collective:
-            return self._collective == fault.collective
-        if num_elements == 0:
-            return False
-        self._faults.remove(fault)
-        return True
-
-    def _hang(self, what: str) -> NoReturn:
-        # The launcher ends this process after the others have named it.
-        time.sleep(_PATIENCE * self._timeout_s)
-        raise SimulationError(
-            f"rank {self._rank} {what}, as --fault asked", (self._rank,)
-        )
+        for fault in self._faults:
+            if fault.kind == "late" or fault.collective != self._collective:
+                continue
+            if fault.kind == "die":
+                os._exit(_STATUS)
+            # The launcher ends this process after the others have named it.
+            time.sleep(_PATIENCE * self._timeout_s)
+            raise SimulationError(
+                f"rank {self._rank} hangs before its collective {self._collective}, as "
+                "--fault asked",
+                (self._rank,),
+            )

@@ -8,12 +8,11 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ranktable.schema.writing import dump, replace_file
+from ranktable.schema.writing import dump
 from ranktable.simulate import agent, processes
 from ranktable.simulate.processes import free_port
-from ranktable.simulate.recording import trace_of
 from ranktable.simulate.requirements import rank_environment
-from ranktable.simulate.simulated_run import RunFinding, findings, start_run
+from ranktable.simulate.simulated_run import RunFinding, findings, restarts, start_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,7 +53,6 @@ def launch(plan: Simulation, folder: Path, signals: Sequence[int]) -> RunOutcome
     """
     env = rank_environment(
         os.environ,
-        vendor=plan.run.vendor,
         table=_table_file(plan, folder),
         of_run=start_run(folder, plan.run),
     )
@@ -64,11 +62,13 @@ def launch(plan: Simulation, folder: Path, signals: Sequence[int]) -> RunOutcome
         processes.wait(process, folder, signals)
     finally:
         processes.end(process, folder)
-    if plan.record_file is not None:
-        replace_file(plan.record_file, trace_of(folder, plan.table))
+    found = findings(folder)
     if signals:
-        return RunOutcome(findings=tuple(findings(folder)), signum=signals[0])
-    outcome = RunOutcome(findings=tuple(findings(folder)), cost=_cost(folder))
+        return RunOutcome(findings=tuple(found), signum=signals[0])
+    if process.returncode == 0:
+        # A job that torchrun has restarted until it succeeded did succeed.
+        found = [each for each in found if each.attempt == restarts(folder)]
+    outcome = RunOutcome(findings=tuple(found), cost=_cost(folder))
     if outcome.errors:
         return outcome  # a rank has reported the cause; the exit status adds nothing
     ended = _ended(process.returncode, folder)

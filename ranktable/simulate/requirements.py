@@ -1,24 +1,22 @@
 """The requirements of a run: torch, a script, and no real package.
 
-A vendor's real package is found without importing it. Importing one loads the libraries
-of its chips; without a Google TPU, importing Google's torch_tpu even ends the
-interpreter. So only files and metadata are read.
+A real torch_tpu is found without importing it. Importing one loads the libraries of its
+chips; without a Google TPU, importing Google's even ends the interpreter. So only files
+and metadata are read.
 """
 
 from __future__ import annotations
 
-import importlib.machinery
 import importlib.metadata
 import importlib.util
 import re
 import sys
-from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.runtime.backends.sccl import package_owner
+from ranktable.runtime.backends.sccl import PACKAGE, package_owner
 from ranktable.runtime.launchers import all_launchers
 from ranktable.runtime.launchers.sophgo import SOPHGO
 from ranktable.runtime.table import VARIABLE
@@ -28,98 +26,34 @@ if TYPE_CHECKING:
 
 
 SIMULATED = Path(__file__).resolve().parent / "path"
-"""The simulated packages, in a folder for each vendor; nothing else is in these."""
-
-PACKAGES: Mapping[str, str] = {"sophgo": "torch_tpu", "ascend": "torch_npu"}
-"""The vendor's package, which is also the name of the simulated one."""
+"""The folder that makes the simulated package importable; nothing else is in it."""
 
 _OWNERS = {"sophgo": "SOPHGO's", "google": "Google's"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RealPackage:
-    """A package that is not simulated.
-
-    Attributes:
-        name: Name by which it is imported.
-        owner: The vendor, for messages: ``SOPHGO's``.
-        folder: Folder, or file, that it is imported from.
-    """
-
-    name: str
-    owner: str
-    folder: str
-
-
-def private_path(vendor: str) -> str:
-    """Return the folder that makes a vendor's simulated package importable."""
-    return str(SIMULATED / vendor)
-
-
-def find_real_package(vendor: str) -> RealPackage | None:
-    """Return the vendor's real package if this interpreter could import it."""
-    name = PACKAGES[vendor]
-    place = _place(_spec(name))
-    if place is None:
-        return None
-    owner = _OWNERS.get(package_owner() or "") if vendor == "sophgo" else "Huawei's"
-    return RealPackage(name=name, owner=owner or "another", folder=place)
-
-
-def refuse_real_package(vendor: str, *, is_forced: bool) -> None:
-    """Raise if the vendor's real package is installed.
+def refuse_real_package(*, is_forced: bool) -> None:
+    """Raise if a real torch_tpu is installed.
 
     Raises:
         ArgumentError: It is installed.
     """
-    real = find_real_package(vendor)
-    if real is not None and not is_forced:
+    # In a simulated run the real package, if any, comes later on the path.
+    path = [entry for entry in sys.path if Path(entry or ".").resolve() != SIMULATED]
+    folder = _folder_of_package(path)
+    if folder is not None and not is_forced:
+        owner = _OWNERS.get(package_owner() or "", "another")
         raise ArgumentError(
-            f"{real.owner} {real.name} is installed here, in {real.folder}; with "
-            "--force the ranks use simulated chips and not this package"
+            f"{owner} {PACKAGE} is installed here, in {folder}; with --force the ranks "
+            "use simulated chips and not this package"
         )
 
 
-def find_in(folder: str, vendor: str) -> str | None:
-    """Return where the vendor's package is in a user's folder, None if it is not there.
-
-    Python looks in the folder of a script first, so nothing can come before it.
-    """
-    name = PACKAGES[vendor]
-    return _place(importlib.machinery.PathFinder.find_spec(name, [folder]))
-
-
-def _spec(name: str) -> importlib.machinery.ModuleSpec | None:
-    try:
-        spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError):  # ValueError: a module without a spec
-        return None
-    if not _is_simulated(spec):
-        return spec
-    # In a simulated run the real package, if any, comes later on the path.
-    path = [entry for entry in sys.path if not _is_below(entry)]
-    return importlib.machinery.PathFinder.find_spec(name, path)
-
-
-def _is_simulated(spec: importlib.machinery.ModuleSpec | None) -> bool:
-    places = _locations(spec) if spec is not None else ()
-    return bool(places) and all(map(_is_below, places))
-
-
-def _is_below(entry: str) -> bool:
-    return Path(entry or ".").resolve().is_relative_to(SIMULATED)
-
-
-def _place(spec: importlib.machinery.ModuleSpec | None) -> str | None:
-    """Return where a package is; a folder without ``__init__`` is not one."""
+def _folder_of_package(path: Sequence[str]) -> str | None:
+    """Return where torch_tpu is; a folder without ``__init__`` is not a package."""
+    spec = PathFinder.find_spec(PACKAGE, path)
     if spec is None or spec.origin is None:
         return None
-    return _locations(spec)[0]
-
-
-def _locations(spec: importlib.machinery.ModuleSpec) -> Sequence[str]:
-    folders = list(spec.submodule_search_locations or ())
-    return folders or ([spec.origin] if spec.origin else [])
+    return next(iter(spec.submodule_search_locations or ()), spec.origin)
 
 
 _FIRST_TORCH = (2, 10)
@@ -140,13 +74,12 @@ def refuse_missing_torch() -> None:
         raise ArgumentError(
             f"simulated chips need torch 2.10 or newer, and torch {version} is "
             "installed here",
-            hint="python -m venv simulate && simulate/bin/pip install "
-            "ranktable 'torch>=2.10' makes an environment beside this one, "
-            "and simulate/bin/ranktable simulate runs there",
+            hint="pip install 'torch>=2.10', here or, if torch_tpu needs this one, in "
+            "a virtual environment beside this one, with ranktable",
         )
 
 
-def refuse_missing_script(script: str, vendor: str, *, is_module: bool) -> None:
+def refuse_missing_script(script: str, *, is_module: bool) -> None:
     """Raise unless a script, or a module, can be started.
 
     Raises:
@@ -157,7 +90,7 @@ def refuse_missing_script(script: str, vendor: str, *, is_module: bool) -> None:
         _refuse_missing_module(script, folder)
     else:
         _refuse_missing_file(script)
-    hiding = find_in(folder, vendor)
+    hiding = _folder_of_package([folder])  # where Python looks first
     if hiding is not None:
         raise ArgumentError(
             f"the script would import {hiding}, which is beside it, instead of "
@@ -196,7 +129,7 @@ _GROUP_VARIABLES = (
 
 
 def rank_environment(
-    env: Mapping[str, str], *, vendor: str, table: str, of_run: Mapping[str, str]
+    env: Mapping[str, str], *, table: str, of_run: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the environment to start ranks with.
 
@@ -205,7 +138,6 @@ def rank_environment(
 
     Args:
         env: The environment of the launcher.
-        vendor: Vendor of the package that ranks can import.
         table: Absolute path of the rank table.
         of_run: The variables of the run.
     """
@@ -217,7 +149,8 @@ def rank_environment(
     }
     # Any value except 1 turns it off: torch must not import a real package.
     kept["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-    kept["PYTHONPATH"] = _with_path(private_path(vendor), env.get("PYTHONPATH", ""))
+    path = [str(SIMULATED), *filter(None, [env.get("PYTHONPATH")])]
+    kept["PYTHONPATH"] = ":".join(path)
     kept[VARIABLE] = table
     # All ranks share the cores of this machine, and its loopback interface.
     kept.setdefault("OMP_NUM_THREADS", "1")
@@ -232,7 +165,3 @@ def _outer_variables() -> Iterable[str]:
             continue  # CHIP_MAP is for the ranks, with any launcher
         yield from launcher.markers
         yield from launcher.fields.values()
-
-
-def _with_path(folder: str, rest: str) -> str:
-    return f"{folder}:{rest}" if rest else folder

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ranktable.simulate.launch import RunOutcome
-    from ranktable.simulate.simulated_run import Profile, RunFinding, Vendor
+    from ranktable.simulate.simulated_run import RunFinding
 
     Target = str | os.PathLike[str] | Callable[..., object]
 
@@ -43,9 +43,6 @@ class SimulatedChips:
         nproc: int | None = None,
         nodes: int | None = None,
         rank_table: str | os.PathLike[str] | RankTable | None = None,
-        vendor: Vendor = "sophgo",
-        profile: Profile = "source",
-        strict_vendor: bool = False,
         faults: Sequence[str] = (),
         timeout_s: float = 60.0,
     ) -> list[Any]:
@@ -58,9 +55,6 @@ class SimulatedChips:
             nproc: Number of ranks; with several nodes, of each node. By default 2.
             nodes: Number of simulated nodes. By default 1.
             rank_table: A table, or its file, instead of ``nproc`` and ``nodes``.
-            vendor: Vendor of the chips, ``"sophgo"`` or ``"ascend"``.
-            profile: Limits of the vendor's manual, ``"doc"``, or of its code.
-            strict_vendor: Whether the vendor's defects are reproduced.
             faults: Failures to simulate: ``["hang:1@2"]``.
             timeout_s: Seconds after which a missing rank is named.
 
@@ -72,15 +66,8 @@ class SimulatedChips:
             SimulationError: The job failed; the text is one sentence with the reason.
             ValueError: The job cannot be started like this.
         """
-        file, table = _table(rank_table, nproc, nodes, vendor)
-        run = make_run(
-            table,
-            vendor=vendor,
-            profile=profile,
-            is_strict=strict_vendor,
-            timeout_s=timeout_s,
-            faults=faults,
-        )
+        file, table = _table(rank_table, nproc, nodes)
+        run = make_run(table, timeout_s=timeout_s, faults=faults)
         with noted_signals() as signals, run_folder() as folder:
             job = partial(Simulation, run=run, table=table, table_file=file)
             plan = _plan(job, target, args, folder)
@@ -98,12 +85,11 @@ def _table(
     source: str | os.PathLike[str] | RankTable | None,
     nproc: int | None,
     nodes: int | None,
-    vendor: Vendor,
 ) -> tuple[str | None, RankTable]:
     """Return the file of the table, if it has one, and the table."""
     if source is None:
         sizes = (2 if nproc is None else nproc, 1 if nodes is None else nodes)
-        return None, make_boxes(*sizes, vendor=vendor)
+        return None, make_boxes(*sizes)
     if nproc is not None or nodes is not None:
         raise ValueError("rank_table has the sizes; leave out nproc and nodes")
     if isinstance(source, RankTable):
@@ -120,7 +106,7 @@ def _plan(
         module, *arguments = spawned.command_of(task, folder, *args)
         return job(script=module, arguments=arguments, is_module=True)
     script = os.fspath(target)
-    refuse_missing_script(script, job.keywords["run"].vendor, is_module=False)
+    refuse_missing_script(script, is_module=False)
     return job(script=script, arguments=tuple(map(str, args)), keeps_output=True)
 
 

@@ -8,6 +8,7 @@ line. A process without the variable is not in a simulated run.
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VARIABLE = "RANKTABLE_SIMULATE"
-Vendor = Literal["sophgo", "ascend"]
-Profile = Literal["doc", "source"]
-FaultKind = Literal["nojoin", "late", "hang", "die", "map", "shape"]
+RANK_PROCESS = "RANKTABLE_SIMULATE_RANK"
+"""The variable with the process of a rank, and the port of the store of the ranks."""
+FaultKind = Literal["die", "late", "hang"]
 _RUN, _FINDINGS = "run.json", "findings.jsonl"
 
 
@@ -33,8 +34,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """A failure that a user requests.
 
     Attributes:
-        kind: The rank never joins, joins late, hangs or dies before a collective, has
-            another chip map, or sends another shape.
+        kind: The rank joins late, or hangs or dies before a collective.
         rank: The global rank that has the fault.
         collective: Before which of its collectives it happens, counted from 1.
         delay_s: By how many seconds it joins late.
@@ -50,23 +50,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """One simulated run.
 
     Attributes:
-        vendor: Vendor of the chips: ``sophgo`` has ``tpu`` and ``sccl``, ``ascend`` has
-            ``npu`` and ``hccl``.
-        profile: Limits of the vendor's manual (``doc``) or of its code (``source``).
-        is_strict: Whether the vendor's defects are reproduced too.
         timeout_s: Time after which a missing rank is reported.
         chips: The chips that exist on each simulated node, by its node_rank.
         faults: The failures to simulate.
-        is_recorded: Whether ranks record what they send.
     """
 
-    vendor: Vendor = "sophgo"
-    profile: Profile = "source"
-    is_strict: bool = False
     timeout_s: float = 60.0
     chips: tuple[tuple[int, ...], ...]
     faults: tuple[Fault, ...] = ()
-    is_recorded: bool = False
 
 
 class RunFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,11 +67,32 @@ class RunFinding(msgspec.Struct, frozen=True, kw_only=True):
         severity: An ``error`` makes the run fail; a ``warning`` does not.
         rank: The rank that has the problem, None if all have.
         message: One sentence that can be understood alone.
+        attempt: How often torchrun had restarted the job.
     """
 
     severity: Literal["error", "warning"]
     rank: int | None = None
     message: str
+    attempt: int = 0
+
+
+_ATTEMPT = "attempt-"
+
+
+def note_attempt(folder: Path) -> None:
+    """Leave a mark in the folder of a run that the job was started so often."""
+    (folder / f"{_ATTEMPT}{attempt()}").touch()
+
+
+def restarts(folder: Path) -> int:
+    """Return how often the job of a run was restarted."""
+    marks = (path.name.removeprefix(_ATTEMPT) for path in folder.glob(f"{_ATTEMPT}*"))
+    return max(map(int, marks), default=0)
+
+
+def attempt() -> int:
+    """Return how often torchrun has restarted the job of this process."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 def start_run(folder: Path, run: Run) -> dict[str, str]:
@@ -111,6 +123,7 @@ def report(folder: Path, finding: RunFinding) -> None:
 
     Without room for it the launcher does not get it, but the rank prints its own error.
     """
+    finding = msgspec.structs.replace(finding, attempt=attempt())
     line = msgspec.json.encode(finding) + b"\n"
     with (
         contextlib.suppress(OSError),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import make_table
@@ -12,7 +12,7 @@ from ranktable.cluster.hostfiles.hostfile import hostfile_from_table, refuse_int
 from ranktable.schema.diagnostic import counted
 from ranktable.schema.topology import SOPHGO_8
 from ranktable.simulate.faults import parse_fault
-from ranktable.simulate.simulated_run import Profile, Run, Vendor
+from ranktable.simulate.simulated_run import Run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,16 +40,15 @@ def refuse_crowd(world_size: int) -> None:
         )
 
 
-def make_boxes(nproc: int, num_nodes: int, *, vendor: str) -> RankTable:
+def make_boxes(nproc: int, num_nodes: int) -> RankTable:
     """Return a table of nodes with the same chips.
 
-    SOPHGO's chips are in the order of a ring of the published box, if this many of
-    its chips form one.
+    They are in the order of a ring of the published box, if this many of its chips form
+    one.
 
     Args:
         nproc: Number of chips of each node, with one process on each.
         num_nodes: Number of nodes.
-        vendor: Vendor of the chips.
 
     Raises:
         ArgumentError: There are no chips or no nodes, or too many.
@@ -60,11 +59,8 @@ def make_boxes(nproc: int, num_nodes: int, *, vendor: str) -> RankTable:
                 f"{count} is not a number of {what}; at least 1 is needed"
             )
     refuse_crowd(nproc * num_nodes)
-    chips: Sequence[int] = range(nproc)
-    if vendor == "sophgo":
-        rings = SOPHGO_8.rings_of_size(nproc, limit=1)
-        chips = rings[0] if rings else chips
-    return make_table([chips] * num_nodes)
+    rings = SOPHGO_8.rings_of_size(nproc, limit=1)
+    return make_table([rings[0] if rings else range(nproc)] * num_nodes)
 
 
 def ring_warning(nproc: int) -> str | None:
@@ -93,7 +89,6 @@ class Simulation:
         is_module: Whether the script is a module.
         is_started_once: Whether the script starts its ranks itself.
         keeps_output: Whether the output of ranks goes to files, for ``printed``.
-        record_file: File for a trace of what they send, None for no trace.
     """
 
     run: Run
@@ -104,28 +99,20 @@ class Simulation:
     is_module: bool = False
     is_started_once: bool = False
     keeps_output: bool = False
-    record_file: str | None = None
 
 
 def make_run(
     table: RankTable,
     *,
-    vendor: Vendor = "sophgo",
-    profile: Profile = "source",
-    is_strict: bool = False,
     timeout_s: float = 60.0,
     faults: Sequence[str] = (),
-    is_recorded: bool = False,
 ) -> Run:
     """Return the run of a table.
 
     Raises:
-        ArgumentError: There is no such vendor or profile; a fault is malformed or names
-            a rank that the job lacks; there are too many ranks; or the time-out is not
-            a positive number.
+        ArgumentError: A fault is malformed or names a rank that the job lacks, there
+            are too many ranks, or the time-out is not a positive number.
     """
-    _refuse_other("vendor", vendor, get_args(Vendor))
-    _refuse_other("profile", profile, get_args(Profile))
     refuse_crowd(table.world_size)
     if not 0 < timeout_s < math.inf:
         raise ArgumentError(f"{timeout_s:g} seconds is not a time to wait for a rank")
@@ -133,18 +120,7 @@ def make_run(
     # torchrun numbers its nodes by their ranks, not in the order of the file.
     nodes = sorted(table.nodes, key=lambda node: node.devices[0].rank)
     return Run(
-        vendor=vendor,
-        profile=profile,
-        is_strict=is_strict,
         timeout_s=timeout_s,
         chips=tuple(tuple(d.device_id for d in node.devices) for node in nodes),
         faults=tuple(parse_fault(fault, table.world_size) for fault in faults),
-        is_recorded=is_recorded,
     )
-
-
-def _refuse_other(what: str, name: str, known: Sequence[str]) -> None:
-    if name not in known:
-        raise ArgumentError(
-            f"there is no {what} {name!r}; there are: {', '.join(known)}"
-        )

@@ -73,6 +73,12 @@ class NeedsChip:
         """Name it, and say what it does and why it cannot."""
         self._message = f"{name} {what}, {why}"
 
+    def __getattr__(self, name: str) -> NeedsChip:
+        """Return itself for a part of it: ``LLamaMlpFunc.apply``."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
     def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
         """Raise.
 

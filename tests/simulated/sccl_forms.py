@@ -26,16 +26,20 @@ forms = {
     "pair": torch.device("tpu", rank),
     "number": torch.device(rank),
     "method": tensor.tpu(rank).device,
-    "method, device": tensor.tpu(device).device,
-    "method, nothing": tensor.tpu().device,
     "module": linear.tpu(rank).weight.device,
-    "data parallel": DataParallel(linear, device_ids=[device]).src_device_obj,
-    "current": torch.device("tpu", torch_tpu.tpu.current_device()),
+    "data parallel": DataParallel(linear, device_ids=[rank]).src_device_obj,
     "of a tensor": torch.device(tensor.to(device).device),
     "copy of it": tensor.to(device).clone().device,
-    "other": torch.device("cpu", 0),
 }
-chips = {str(each) for name, each in forms.items() if name != "other"}
+chips = {str(each) for each in forms.values()}
+twice = {
+    str(each)
+    for each in (
+        tensor.tpu().device,
+        tensor.tpu(device).device,
+        torch.device("tpu", torch_tpu.tpu.current_device()),
+    )
+}
 
 
 def caught(backward: object) -> str:
@@ -87,9 +91,8 @@ Current.apply(leaf).sum().backward()  # type: ignore[no-untyped-call]
 
 dist.init_process_group("sccl", pg_options=options)
 torch.manual_seed(7)
-for ids in ([rank], [device]):
-    model = DistributedDataParallel(torch.nn.Linear(3, 1).to(device), device_ids=ids)
-    model(torch.full((2, 3), float(rank))).sum().backward()
+model = DistributedDataParallel(torch.nn.Linear(3, 1).to(device), device_ids=[rank])
+model(torch.full((2, 3), float(rank))).sum().backward()
 grad = model.module.weight.grad
 assert grad is not None
 mesh = init_device_mesh("tpu", (4,))
@@ -110,7 +113,8 @@ except RuntimeError as error:
     synchronised = str(error)
 said = {
     "chips": sorted(chips),
-    "other": str(forms["other"]),
+    "twice": sorted(twice),
+    "other": str(torch.device("cpu", 0)),
     "errors": errors,
     "seen": Current.seen,
     "grad": [str(grad.device), grad.flatten().tolist()],

@@ -22,15 +22,6 @@ def tell(name: str, call: Callable[[], object]) -> None:
         told[name] = f"{type(error).__name__}: {error}"
 
 
-def compiled() -> object:
-    return torch.compile(torch.nn.Linear(2, 2).to("tpu"))(torch.ones(1, 2).to("tpu"))
-
-
-def compiled_function() -> object:
-    doubled = torch.compile(lambda tensor: tensor * 2)
-    return doubled(torch.ones(2).to("tpu"))
-
-
 def ring_of_three() -> None:
     tpu.set_chip_map(torch_tpu.ProcessGroupSCCLOptions(), use_rank_table=False)
 
@@ -44,11 +35,11 @@ layer = torch.nn.Linear(2, 2).to("tpu")
 os.environ["LOCAL_WORLD_SIZE"] = "3"
 tell("ring", ring_of_three)
 os.environ["LOCAL_WORLD_SIZE"] = "1"
-tell("compile", compiled)
-tell("compile a function", compiled_function)
 tell("operator", lambda: torch.ops.my_ops.llama_mlp_forward(1))
 tell("timer", tpu.OpTimer_dump)
-tell("custom", import_module("torch_tpu.tpu.custom_op.llama_mlp").LLamaMlp)
+llama_mlp = import_module("torch_tpu.tpu.custom_op.llama_mlp")
+tell("custom", llama_mlp.LLamaMlp)
+tell("custom function", lambda: llama_mlp.LLamaMlpFunc.apply(layer))
 tell("utils", import_module("torch_tpu.utils.compare").cos_sim)
 tell("table", import_module("torch_tpu.tpu.gen_sccl_rank_table").gen_sccl_json)
 tell("format", torch_tpu.tpu_format_cast)

@@ -14,14 +14,12 @@ from ranktable.cli.output import (
     Color,
     CommandError,
     OutputFormat,
-    is_standard_output,
-    output_file,
     style,
     write,
     write_json,
 )
-from ranktable.cli.parameters import ColorOption, flag, valued
-from ranktable.cli.simulated_cluster import ClusterOptions, Vendor, refuse_given
+from ranktable.cli.parameters import ColorOption, flag
+from ranktable.cli.simulated_cluster import ClusterOptions, refuse_given
 from ranktable.report import all_reduce
 from ranktable.schema.diagnostic import printable
 from ranktable.simulate.add_up import add_up
@@ -61,10 +59,6 @@ def simulate(
         bool,
         flag("Start SCRIPT once: it starts its ranks, as mp.spawn does.", "--once"),
     ] = False,
-    record: Annotated[
-        str | None,
-        valued("FILE", "Write a trace of what the ranks send, for Perfetto."),
-    ] = None,
     force: Annotated[
         bool, flag("Run even if the vendor's real package is installed.", "--force")
     ] = False,
@@ -75,8 +69,9 @@ def simulate(
 ) -> None:
     """Run a script on simulated chips: SOPHGO's TPUs, on the CPUs of this machine.
 
-    The script is started by torchrun and imports torch_tpu as on the real machine.
-    Without a script, all chips do one all_reduce of ones and a table shows the results.
+    Each rank runs the script with the variables that torchrun sets, and imports
+    torch_tpu as on the real machine. Without a script, all chips do one all_reduce of
+    ones and a table shows the results.
 
     Exit status: 0 the script and all checks passed, 1 the script failed, an error was
     found or the table is not sound, 2 it could not be started.
@@ -87,13 +82,11 @@ def simulate(
         refuse_given("is for a SCRIPT", {"--module": module, "--once": once})
     elif format is not OutputFormat.TEXT:
         raise CommandError("--format is for the all_reduce that runs without a SCRIPT")
-    if record is not None and is_standard_output(output_file(record)):
-        raise CommandError("--record needs a file: standard output is the script's")
     file, table = cluster.table()
     if once and len(table.nodes) > 1:
-        raise CommandError("--once is for one node; torchrun starts those of several")
-    run = cluster.run(table, is_recorded=record is not None)
-    _refuse_to_start(script, cluster.vendor, is_module=module, is_forced=force)
+        raise CommandError("--once is for one node; leave it out for several")
+    run = cluster.run(table)
+    _refuse_to_start(script, is_module=module, is_forced=force)
     for line in cluster.announcement(table, is_made=file is None):
         _say(line)
     plan = Simulation(
@@ -104,7 +97,6 @@ def simulate(
         arguments=script[1:] if script else (),
         is_module=module,
         is_started_once=once,
-        record_file=record,
     )
     outcome = _run_script(plan) if script else _add_up(plan, format, style(color))
     if not script and outcome.cost is not None and not outcome.errors:
@@ -117,12 +109,12 @@ def simulate(
 
 
 def _refuse_to_start(
-    script: Sequence[str] | None, vendor: Vendor, *, is_module: bool, is_forced: bool
+    script: Sequence[str] | None, *, is_module: bool, is_forced: bool
 ) -> None:
     """Raise if ranks could not start, or would not import the simulated packages."""
-    refuse_real_package(vendor.value, is_forced=is_forced)
+    refuse_real_package(is_forced=is_forced)
     if script:
-        refuse_missing_script(script[0], vendor.value, is_module=is_module)
+        refuse_missing_script(script[0], is_module=is_module)
     refuse_missing_torch()
 
 

@@ -1,54 +1,44 @@
-"""A communication library as data: how it starts, what it can do, and its choice."""
+"""The communication backends: one value each, and the choice among them.
+
+A value says how a backend starts and what it can do. Its table says which operations
+give the right result for which types; ``ranktable.dist`` does the others itself.
+"""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import sys
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ranktable.runtime.backends import sccl
 from ranktable.runtime.errors import BootstrapError
 from ranktable.runtime.torch_versions import why_too_old
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     import torch
 
-NAMES: Final = ("sccl", "nccl", "gloo", "hccl", "cncl", "mccl", "xccl", "mpi")
-"""The backends; each is declared in the module of its name, loaded if needed."""
-
-TABLES: Final = (
-    *("gloo", "nccl", "mpi", "sccl", "sccl:doc", "hccl", "cncl", "mccl", "xccl"),
+OPERATIONS: Final = (
+    *("all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter"),
+    *("reduce_scatter", "all_to_all", "send", "recv", "barrier"),
 )
-"""The tables of operations, in the order of a listing."""
+"""The operations that a backend may have."""
 
-_PROFILES: Final = {"gloo:2.1": "V2_1", "sccl:doc": "DOC"}
-"""Where a backend's module has its other tables."""
+REDUCING: Final = frozenset({"all_reduce", "reduce", "reduce_scatter"})
+"""Those of them that reduce."""
 
-_BY_DEFAULT: Final = ("sccl", "nccl", "hccl", "cncl", "mccl", "xccl", "gloo")
-"""The first one that works is the default, so accelerators come before CPUs."""
-
-REAL: Final = frozenset(
+_TYPES: Final = frozenset(
     {
         *("uint8", "int8", "int32", "int64", "bool"),
         *("float16", "bfloat16", "float32", "float64"),
     }
 )
-COMPLEX: Final = frozenset({"complex64", "complex128"})
-"""Types that most libraries support, because torch passes their real parts."""
+"""The types that most libraries have."""
 
-VIEWS: Final = (
-    "complex viewed as real by torch/distributed/distributed_c10d.py cf30153c4c"
-)
-
-PRIMITIVES: Final = (
-    *("all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter"),
-    *("reduce_scatter", "all_to_all", "send", "recv", "barrier"),
-)
-"""Operations that a backend may have; all others are made from these."""
+_REDUCTIONS: Final = frozenset({"sum", "product", "min", "max"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,113 +59,23 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
-    """One operation of a backend.
-
-    Attributes:
-        dtypes: The types that it supports, by their names in torch.
-        reductions: The reductions that are right for these types.
-        unsafe_dtypes: Types that it accepts too, although the result may be wrong; a
-            simulated chip accepts them like the real one.
-        unsafe_reductions: The same for reductions.
-        has_uneven: Whether parts may have different sizes.
-        is_derived: Whether the backend makes it from slower operations, so that another
-            way is better.
-        source: Where this is documented, or how it was measured.
-    """
-
-    dtypes: frozenset[str]
-    reductions: frozenset[str] = frozenset()
-    unsafe_dtypes: frozenset[str] = frozenset()
-    unsafe_reductions: frozenset[str] = frozenset()
-    has_uneven: bool = False
-    is_derived: bool = False
-    source: str
-
-    def takes(self, dtype: str, reduction: str | None = None) -> bool:
-        """Whether it accepts a type and a reduction, with a right result or not."""
-        if dtype not in self.dtypes | self.unsafe_dtypes:
-            return False
-        return reduction is None or reduction in (
-            self.reductions | self.unsafe_reductions
-        )
-
-
-def grouped_operations(
-    *, moving: Operation, pairwise: Operation, reducing: Operation, code: str
-) -> dict[str, Operation]:
-    """Return the operations of a library with the same interface as NCCL.
-
-    Args:
-        moving: Operations that send tensors.
-        pairwise: Operations that are made from sends and receives.
-        reducing: Operations that reduce tensors.
-        code: The source for all of them.
-    """
-    uneven = f"{reducing.source}; uneven by grouped reduces"
-    gathering = f"{moving.source}; uneven by grouped broadcasts"
-    return {
-        "all_reduce": reducing,
-        "reduce": reducing,
-        "reduce_scatter": replace(reducing, has_uneven=True, source=uneven),
-        "broadcast": moving,
-        "all_gather": replace(moving, has_uneven=True, source=gathering),
-        "gather": pairwise,
-        "scatter": pairwise,
-        "all_to_all": replace(pairwise, has_uneven=True),
-        "send": moving,
-        "recv": moving,
-        "barrier": replace(moving, source=f"{code}; by all_reduce"),
-    }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupCode:
-    """The methods of a vendor's class of process groups, and its error messages.
-
-    Attributes:
-        title: The end of the class name, after ``ProcessGroup``.
-        own_name: The backend name that a group returns.
-        methods: The operations that it has, by the names of torch's C++ class.
-        bad_dtype: Message for an unsupported type.
-        bad_reduction: Message for an unsupported reduction.
-        refusals: Message for a missing method, if it is not that of torch.
-    """
-
-    title: str
-    own_name: str
-    methods: frozenset[str]
-    bad_dtype: str
-    bad_reduction: str
-    refusals: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-
-    def refusal(self, method: str) -> str | None:
-        """Return the error message for a method, None if the method exists."""
-        if method in self.methods:
-            return None
-        torchs = f"Backend {self.own_name} does not support {method}"
-        return self.refusals.get(method, torchs)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
     """A communication library and the devices it serves.
 
     Attributes:
         name: Its name in ``torch.distributed``.
-        profile: Name of one of several descriptions; empty for the usual one.
         config: The text for torch if there are several backends,
             ``cpu:gloo,cuda:nccl``.
         device_type: The type of devices whose tensors it accepts.
         package: The package to import besides torch; empty for none.
         visible_by: The variable that says which devices a process can see.
         needs_chip_map: Whether a group needs the chips of its members.
-        is_coalescing: Whether it does one transfer after the other on a stream. Two
-            ranks that both start with a send would then wait for each other, unless
-            torch passes all of them at once.
-        operations: Its operations by name, see ``PRIMITIVES``.
-        refusals: Why it lacks an operation, with the source, if that is known.
-        group_code: The vendor's class of groups, if it is known.
+        moves: The types that it can send, by their names in torch.
+        adds: The types that it reduces rightly.
+        reductions: The reductions that are right for all of these types.
+        lacks: The operations that it does not have.
+        has_splits: Whether all_to_all accepts parts of different sizes.
+        source: Where this is documented, or how it was measured.
         why_unusable: Returns why it cannot be used here, None if it can; by default
             its package and its device are searched.
         select: Makes the chip of a process current and returns it; by default the
@@ -184,24 +84,40 @@ class Backend:
     """
 
     name: str
-    profile: str = ""
     config: str = ""
     device_type: str
     package: str = ""
     visible_by: str = ""
     needs_chip_map: bool = False
-    is_coalescing: bool = False
-    operations: Mapping[str, Operation]
-    refusals: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    group_code: GroupCode | None = None
+    moves: frozenset[str] = _TYPES
+    adds: frozenset[str] = _TYPES
+    reductions: frozenset[str] = _REDUCTIONS
+    lacks: frozenset[str] = frozenset()
+    has_splits: bool = True
+    source: str
     why_unusable: Callable[[], str | None] | None = None
     select: Callable[[Placement], torch.device] | None = None
     options: Callable[[Sequence[int] | None], object] | None = None
 
     @property
     def table_name(self) -> str:
-        """The name of its table: its own name, and a profile after a colon."""
-        return f"{self.name}:{self.profile}" if self.profile else self.name
+        """The name of its table, for the planner of ``ranktable.dist``."""
+        return self.name
+
+    @property
+    def operations(self) -> dict[str, Operation]:
+        """Its operations, for the planner of ``ranktable.dist``."""
+        return _operations(self)
+
+    @property
+    def refusals(self) -> dict[str, str]:
+        """Why it lacks operations, for the planner of ``ranktable.dist``."""
+        return dict.fromkeys(self.lacks, self.source)
+
+    @property
+    def is_coalescing(self) -> bool:
+        """Whether torch passes it several transfers at once."""
+        return self.name not in ("sccl", "gloo", "mpi")
 
     @property
     def serves_cpu(self) -> bool:
@@ -209,13 +125,12 @@ class Backend:
         return self.device_type == "cpu"
 
     def has(self, operation: str, dtype: str, reduction: str | None = None) -> bool:
-        """Whether it supports an operation with a type and a reduction."""
-        found = self.operations.get(operation)
-        return (
-            found is not None
-            and dtype in found.dtypes
-            and (reduction is None or reduction in found.reductions)
-        )
+        """Whether an operation gives the right result for a type and a reduction."""
+        if operation in self.lacks:
+            return False
+        if reduction is None:
+            return dtype in (self.adds if operation in REDUCING else self.moves)
+        return dtype in self.adds and reduction in self.reductions
 
     def why_not(self) -> str | None:  # noqa: PLR0911 - one for each reason
         """Return why it cannot be used here, None if it can.
@@ -316,17 +231,134 @@ def why_no_torch() -> str | None:
     return why_too_old(str(torch.__version__))
 
 
+SCCL: Final = Backend(
+    name="sccl",
+    device_type="tpu",
+    needs_chip_map=True,
+    moves=_TYPES - {"float64"},
+    # The vendor's adaptor narrows bool, int8, uint8 and int64 to int32 around sums; a
+    # type is here if it is right both with and without the adaptor.
+    adds=frozenset({"float32", "float16", "bfloat16", "int32"}),
+    lacks=frozenset({"reduce_scatter"}),
+    has_splits=False,
+    source=(
+        "sophgo/torch-tpu torch_tpu/csrc/distributed/c10d/ProcessGroupSCCL.cpp "
+        "fe9b478b: reduce_scatter always raises, all_to_all ignores split sizes"
+    ),
+    why_unusable=sccl.why_not,
+    select=sccl.select_device,
+    options=sccl.group_options,
+)
+"""SOPHGO's chips."""
+
+# Two types of eight bits are in torch's table since NCCL 2.24, but chips before sm90
+# refuse them (pytorch/pytorch#151594); as uint8 they can be sent on every chip.
+NCCL: Final = Backend(
+    name="nccl",
+    device_type="cuda",
+    visible_by="CUDA_VISIBLE_DEVICES",
+    source=(
+        "pytorch/pytorch torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp 0007e752d5 "
+        "and NCCLUtils.hpp cf30153c4c"
+    ),
+)
+"""NVIDIA's chips."""
+
+_HCCL_ADDS: Final = frozenset(
+    {"int8", "int16", "int32", "int64", "float16", "bfloat16", "float32"}
+)
+# The code passes products on, but Atlas A2 and A3 refuse them for int16 and bfloat16.
+HCCL: Final = Backend(
+    name="hccl",
+    device_type="npu",
+    package="torch_npu",
+    visible_by="ASCEND_RT_VISIBLE_DEVICES",
+    moves=_HCCL_ADDS | {"uint8", "bool", "float64"},
+    adds=_HCCL_ADDS,
+    reductions=_REDUCTIONS - {"product"},
+    source=(
+        "Ascend/pytorch torch_npu/csrc/distributed/ProcessGroupHCCL.cpp 0017cdfc8d; "
+        "gather by torch_npu/distributed/distributed_c10d.py 1ea51d26f2; CANN 8.5.0 "
+        "manual, HcclReduce (hcclcpp_07_0025)"
+    ),
+)
+"""Huawei's Ascend chips."""
+
+# The code passes float64 to CNCL as a float of 32 bits.
+CNCL: Final = Backend(
+    name="cncl",
+    device_type="mlu",
+    package="torch_mlu",
+    visible_by="MLU_VISIBLE_DEVICES",
+    moves=_TYPES - {"float64"},
+    adds=_TYPES - {"float64"},
+    source=(
+        "Cambricon/torch_mlu torch_mlu/csrc/framework/distributed/"
+        "process_group_cncl.cpp 036a1a7bdf"
+    ),
+)
+"""Cambricon's chips."""
+
+MCCL: Final = Backend(
+    name="mccl",
+    device_type="musa",
+    package="torch_musa",
+    visible_by="MUSA_VISIBLE_DEVICES",
+    source=(
+        "MooreThreads/torch_musa torch_musa/csrc/distributed/ProcessGroupMCCL.cpp "
+        "101c1311f3"
+    ),
+)
+"""Moore Threads' chips."""
+
+XCCL: Final = Backend(
+    name="xccl",
+    device_type="xpu",
+    visible_by="ZE_AFFINITY_MASK",
+    source="intel/torch-xpu-ops src/xccl/ProcessGroupXCCL.cpp 0029c2c232",
+)
+"""Intel's chips."""
+
+GLOO: Final = Backend(
+    name="gloo",
+    device_type="cpu",
+    reductions=_REDUCTIONS | {"band", "bor", "bxor"},
+    source="measured with torch 2.13",
+)
+"""Processes on CPUs."""
+
+# int8 is MPI_CHAR, which the standard does not reduce, but Open MPI 4.1.4 does.
+_MPI_TYPES: Final = (_TYPES | {"int16"}) - {"bool", "float16", "bfloat16"}
+MPI: Final = Backend(
+    name="mpi",
+    device_type="cpu",
+    moves=_MPI_TYPES,
+    adds=_MPI_TYPES,
+    lacks=frozenset({"reduce_scatter"}),
+    source=(
+        "pytorch/pytorch torch/csrc/distributed/c10d/ProcessGroupMPI.cpp 8845674172; "
+        "reduce_scatter exists since pytorch/pytorch#150162"
+    ),
+)
+"""Processes on CPUs, in torch built with MPI."""
+
+BACKENDS: Final = (SCCL, NCCL, HCCL, CNCL, MCCL, XCCL, GLOO, MPI)
+"""All backends. Without a choice, the first that works is taken, but never MPI."""
+
+NAMES: Final = tuple(each.name for each in BACKENDS)
+
+
 def backend_named(name: str) -> Backend:
-    """Return a backend by its name, with a profile after a colon if it has several.
+    """Return a backend by its name.
 
     Raises:
         KeyError: There is no such backend.
     """
-    if name not in NAMES and name not in _PROFILES:
-        raise KeyError(name)
-    module = importlib.import_module(f"{__package__}.{name.partition(':')[0]}")
-    found: Backend = getattr(module, _PROFILES.get(name, "BACKEND"))
-    return found
+    name = name.partition(":")[0]  # the planner of ranktable.dist asks for gloo:2.1
+    for each in BACKENDS:
+        if each.name == name:
+            return each
+    raise KeyError(name)
 
 
 def choose_backend(name: str | None) -> Backend:
@@ -340,21 +372,19 @@ def choose_backend(name: str | None) -> Backend:
         BootstrapError: There is no such backend, or it cannot be used here.
     """
     if "torch" not in sys.modules:
-        from ranktable.runtime.backends.sccl import (
-            refuse_before_torch,
-        )
-
-        refuse_before_torch()
+        sccl.refuse_before_torch()
     if name is not None:
         parts = [part.rpartition(":")[2] for part in name.split(",")]
         chosen = [_usable(part) for part in parts]
         main = next((each for each in chosen if not each.serves_cpu), chosen[0])
         return replace(main, config=name)
     reasons = []
-    for each in _BY_DEFAULT:
+    for each in BACKENDS:
+        if each is MPI:
+            continue
         try:
-            return _usable(each)
-        except BootstrapError as error:  # noqa: PERF203 - seven at most
+            return _usable(each.name)
+        except BootstrapError as error:
             reasons.append(error.message)  # another backend may work
     raise BootstrapError("RT401", "; ".join(reasons))
 
@@ -374,3 +404,33 @@ def _usable(name: str) -> Backend:
     if reason is not None:
         raise BootstrapError("RT401", f"{name} cannot be used: {reason}")
     return replace(backend, config=name)
+
+
+# What follows is for the planner of ``ranktable.dist``, and goes with it.
+TABLES: Final = ("gloo", "nccl", "mpi", "sccl", "hccl", "cncl", "mccl", "xccl")
+PRIMITIVES: Final = OPERATIONS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One operation of a backend."""
+
+    dtypes: frozenset[str]
+    reductions: frozenset[str] = frozenset()
+    has_uneven: bool = False
+    is_derived: bool = False
+    source: str
+
+
+def _operations(backend: Backend) -> dict[str, Operation]:
+    return {
+        name: Operation(
+            dtypes=backend.adds if name in REDUCING else backend.moves,
+            reductions=backend.reductions if name in REDUCING else frozenset(),
+            has_uneven=name == "all_to_all" and backend.has_splits,
+            is_derived=name == "reduce_scatter" and backend is GLOO,
+            source=backend.source,
+        )
+        for name in OPERATIONS
+        if name not in backend.lacks
+    }

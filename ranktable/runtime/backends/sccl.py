@@ -1,4 +1,4 @@
-"""SCCL: SOPHGO's chips, through SOPHGO's torch_tpu.
+"""SCCL starts through SOPHGO's torch_tpu.
 
 Two packages have the import name ``torch_tpu``. They are distinguished by their files
 and metadata, without an import: importing Google's package ends the interpreter if
@@ -12,12 +12,10 @@ import importlib.metadata
 import importlib.util
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ranktable.runtime import chip_map as chip_map_variable
-from ranktable.runtime.backends.backend import Backend, GroupCode, Operation
 from ranktable.runtime.errors import BootstrapError
 
 if TYPE_CHECKING:
@@ -33,51 +31,8 @@ _SOPHGO_FILE = Path("lib", "libsccl.so")
 _GOOGLE_FILE = Path("_loader.py")
 _AUTOLOAD_GROUP = "torch.backends"  # Google's registers here, SOPHGO's does not
 
-_CODE: Final = (
-    "sophgo/torch-tpu torch_tpu/csrc/distributed/c10d/ProcessGroupSCCL.cpp fe9b478b"
-)
-_MANUAL: Final = "SOPHGO's manual, chapter on distributed communication"
-_ADAPTOR: Final = (
-    "accelerator/adaptor/torch_adaptor/distributed.py, which narrows bool, int8, uint8 "
-    "and int64 to int32 around these"
-)
 
-_MOVES: Final = frozenset(
-    {"float32", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool"}
-)
-_ADDS: Final = frozenset({"float32", "float16", "bfloat16", "int32"})
-"""Types that are right both with and without the vendor's adaptor."""
-
-_REDUCES: Final = frozenset({"sum", "product", "min", "max"})
-
-_GROUP: Final = GroupCode(
-    title="SCCL",
-    own_name="SCCL",
-    methods=frozenset(
-        {
-            *("allreduce", "broadcast", "reduce", "allgather", "_allgather_base"),
-            *("gather", "scatter", "alltoall_base", "send", "recv", "barrier"),
-        }
-    ),
-    bad_dtype="Invalid scalar type",
-    bad_reduction="Cannot use ReduceOp.{reduction} with SCCL",
-    refusals={
-        "reduce_scatter": "ProcessGroupSCCL does not support reduce_scatter",
-        "startCoalescing": "Backend SCCL does not implement startCoalescing",
-    },
-)
-"""The messages are those of the code, word for word."""
-
-_moving = Operation(dtypes=_MOVES, source=_CODE)
-_reducing = Operation(
-    dtypes=_ADDS,
-    reductions=_REDUCES,
-    unsafe_dtypes=_MOVES - _ADDS,
-    source=f"{_CODE}; {_ADAPTOR}",
-)
-
-
-def _why_not() -> str | None:
+def why_not() -> str | None:
     """Return why it cannot be used here, None if it can.
 
     Raises:
@@ -93,7 +48,7 @@ def _why_not() -> str | None:
     return None if owner == "sophgo" else "SOPHGO's torch_tpu is not installed"
 
 
-def _select_device(placement: Placement) -> torch.device:
+def select_device(placement: Placement) -> torch.device:
     """Make the process's chip current and return it.
 
     Since July 2025 torch_tpu maps indices through ``CHIP_MAP``, both for ``set_device``
@@ -128,7 +83,7 @@ def _select_device(placement: Placement) -> torch.device:
     return torch.device(f"tpu:{index}")
 
 
-def _group_options(chip_map: Sequence[int] | None) -> object | None:
+def group_options(chip_map: Sequence[int] | None) -> object | None:
     """Return options with the chip of each member, in the order of the group.
 
     SCCL finds chips by the rank within the group, so a sub-group needs a map of its
@@ -204,45 +159,3 @@ def _is_google_by_metadata() -> bool:
         *(metadata.get_all("Requires-Dist") or ()),
     ]
     return any("google-pytorch" in text or "libtpu" in text for text in described)
-
-
-BACKEND: Final = Backend(
-    name="sccl",
-    device_type="tpu",
-    needs_chip_map=True,
-    why_unusable=_why_not,
-    select=_select_device,
-    options=_group_options,
-    operations={
-        "all_reduce": _reducing,
-        "reduce": _reducing,
-        "broadcast": _moving,
-        "all_gather": _moving,
-        "gather": _moving,
-        "scatter": _moving,
-        "all_to_all": replace(_moving, source=f"{_CODE}; split sizes are ignored"),
-        "send": _moving,
-        "recv": _moving,
-        "barrier": replace(_moving, source=f"{_CODE}; by all_reduce"),
-    },
-    refusals={
-        "reduce_scatter": f"always raises ({_CODE})",
-    },
-    group_code=_GROUP,
-)
-
-DOC: Final = replace(
-    BACKEND,
-    profile="doc",
-    operations={
-        name: replace(native, source=f"{_MANUAL}; types: {native.source}")
-        for name, native in BACKEND.operations.items()
-        if name not in ("send", "recv")
-    },
-    refusals={
-        **BACKEND.refusals,
-        "send": f"not listed ({_MANUAL})",
-        "recv": f"not listed ({_MANUAL})",
-    },
-    group_code=replace(_GROUP, methods=_GROUP.methods - {"send", "recv"}),
-)

@@ -24,13 +24,12 @@ from ranktable.simulate.barrier import pauses
 from ranktable.simulate.simulation_error import SimulationError, rank_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
     from datetime import timedelta
     from pathlib import Path
 
     from ranktable.simulate.barrier import RendezvousBarrier
     from ranktable.simulate.faults import Faults
-    from ranktable.simulate.recording import Recorder
 
 
 def done(outputs: list[torch.Tensor]) -> Work:
@@ -41,46 +40,36 @@ def done(outputs: list[torch.Tensor]) -> Work:
     return work
 
 
-class PendingTransfer(Work):
-    """Work between two ranks, one of which may not have started it yet.
+class Receiving(Work):
+    """Work of a rank that receives a tensor, which may not have been sent yet.
 
     Scripts need not wait for SCCL's own work: the chip does one operation after the
     other, so a received tensor is complete when it is read. A script that drops this
-    object relies on that, so the transfer is then waited for.
+    object relies on that, so the tensor is then waited for.
     """
 
-    def __init__(
-        self,
-        tensor: torch.Tensor,
-        *,
-        finish: Callable[[], None],
-        drop: Callable[[], None],
-        source: Callable[[], int | None] | None = None,
-    ) -> None:
-        """Store the tensor, how to finish and drop the transfer, and who sent it."""
+    def __init__(self, tensor: torch.Tensor, receive: Callable[[], int]) -> None:
+        """Store the tensor, and the function that waits for it and returns who sent."""
         super().__init__()
         self._tensor = tensor
-        self._source = source
-        self._finish = finish
-        self._drop = drop
-        self._is_done = False
+        self._receive = receive
+        self._source: int | None = None
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Wait for the other rank."""
         del timeout
-        if not self._is_done:
-            self._is_done = True
-            self._finish()
+        if self._source is None:
+            self._source = -1  # also if it fails
+            self._source = self._receive()
         return True
 
     def is_completed(self) -> bool:
         """Whether it was waited for."""
-        return self._is_done
+        return self._source is not None
 
     def _source_rank(self) -> int:
         """Return the member that has sent the tensor; the name is torch's."""
-        source = None if self._source is None else self._source()
-        return -1 if source is None else source
+        return -1 if self._source is None else self._source
 
     def result(self) -> list[torch.Tensor]:
         """Return the tensor."""
@@ -92,10 +81,9 @@ class PendingTransfer(Work):
         return done([self._tensor]).get_future()
 
     def __del__(self) -> None:
-        """Wait for the transfer if the script has not."""
-        if not self._is_done:
-            self._is_done = True
-            self._drop()
+        """Wait for the tensor if the script has not; the error is reported already."""
+        with contextlib.suppress(SimulationError):
+            self.wait()
 
 
 class SharedTensors:
@@ -140,26 +128,15 @@ class Exchange:
         rendezvous: The barrier where the ranks wait for each other.
     """
 
-    def __init__(
-        self,
-        rendezvous: RendezvousBarrier,
-        faults: Faults,
-        recorder: Recorder | None = None,
-    ) -> None:
+    def __init__(self, rendezvous: RendezvousBarrier, faults: Faults) -> None:
         """Store the parts."""
         self.rendezvous = rendezvous
         self._faults = faults
-        self._recorder = recorder
         self._folder = rendezvous.folder
         self._group_rank = rendezvous.group_rank
         self._number = 0
         self._transfers: Counter[tuple[int, int, int]] = Counter()
-        self._unread: list[tuple[Path, Callable[[], None]]] = []
-        self._awaited: list[Callable[[], bool]] = []
-        self._failure: RuntimeError | None = None
-        self._has_left = False
 
-    @contextlib.contextmanager
     def collective(
         self,
         name: str,
@@ -167,40 +144,78 @@ class Exchange:
         *,
         agreed: torch.Tensor | None = None,
         detail: str = "",
-        part_bytes: int | None = None,
-    ) -> Iterator[SharedTensors]:
-        """Do a collective of the group, in a block with the tensors of all members.
+    ) -> SharedTensors:
+        """Begin a collective of the group, and return the tensors of all members.
 
         Args:
             name: Its name in ``torch.distributed``.
             given: The tensor that this rank gives to others, if it does.
             agreed: A tensor whose size must be the same on every rank, if there is one.
             detail: What else must be the same: the reduction, the root.
-            part_bytes: Bytes that every rank gives or gets, if not those of ``agreed``.
 
         Raises:
             SimulationError: A rank is missing, or calls something else.
         """
-        if self._failure is not None:
-            raise self._failure
-        count = self._faults.before_collective(0 if agreed is None else agreed.numel())
-        action = name + detail
-        if agreed is not None:
-            action = f"{name} of {count} {dtype_name(agreed)}{detail}"
+        self._faults.before_collective()
+        what = "" if agreed is None else f" of {described(agreed)}"
         shared = self._shared(given)
-        self.rendezvous.wait(action)
-        begin_ns = time.monotonic_ns()
-        yield shared
-        if self._recorder is not None:
-            if part_bytes is None:
-                part_bytes = 0 if agreed is None else agreed.nbytes
-            self._recorder.collective(name, detail, part_bytes, begin_ns)
+        self.rendezvous.wait(f"{name}{what}{detail}")
+        return shared
 
     def again(self, given: torch.Tensor) -> SharedTensors:
-        """Give other tensors, in the block of a collective."""
+        """Give other tensors in the collective that was begun last."""
         shared = self._shared(given)
         self.rendezvous.wait_again()
         return shared
+
+    def send(
+        self, tensor: torch.Tensor, memory: torch.Tensor, peer: int, tag: int
+    ) -> Work:
+        """Send a tensor with its current values to a member.
+
+        Args:
+            tensor: The tensor.
+            memory: Its memory.
+            peer: The receiving member.
+            tag: A number that distinguishes transfers between the same members.
+        """
+        path = self._next_file(self._group_rank, peer, tag)
+        draft = path.with_suffix(".draft")
+        self._write(draft, memory, head=f"{described(tensor)}\n")
+        draft.rename(path)  # whole, so that the receiver need not look again
+        return done([tensor])
+
+    def receive(
+        self, tensor: torch.Tensor, memory: torch.Tensor, peer: int | None, tag: int
+    ) -> Work:
+        """Receive a tensor from a member.
+
+        Args:
+            tensor: The tensor.
+            memory: Its memory.
+            peer: The sending member; None for the one that sends first.
+            tag: A number that distinguishes transfers between the same members.
+        """
+        own = self._group_rank
+        if peer is not None:
+            path = self._next_file(peer, own, tag)
+            return Receiving(tensor, lambda: self._take(tensor, memory, {peer: path}))
+
+        def take() -> int:
+            ahead = {
+                each: self._file(each, own, tag, ahead=1)
+                for each in range(len(self.rendezvous.ranks))
+                if each != own
+            }
+            source = self._take(tensor, memory, ahead)
+            self._transfers[source, own, tag] += 1
+            return source
+
+        return Receiving(tensor, take)
+
+    def leave(self) -> None:
+        """Leave the group."""
+        self.rendezvous.leave()
 
     def _shared(self, given: torch.Tensor | None) -> SharedTensors:
         self._number += 1
@@ -230,120 +245,42 @@ class Exchange:
                 (rank,),
             ) from error
 
-    def send(
-        self, tensor: torch.Tensor, memory: torch.Tensor, peer: int, tag: int
-    ) -> Work:
-        """Send a tensor with its current values to a member.
+    def _take(
+        self, tensor: torch.Tensor, memory: torch.Tensor, files: dict[int, Path]
+    ) -> int:
+        """Wait for one of these files, by the member that sends it, and read it.
 
-        Args:
-            tensor: The tensor.
-            memory: Its memory.
-            peer: The receiving member.
-            tag: A number that distinguishes transfers between the same members.
+        Returns:
+            The member that has sent it.
+
+        Raises:
+            SimulationError: The members are all missing, the tensor is another one, or
+                the group cannot continue.
         """
-        what = f"the send of {described(tensor)} by {self._me} to {self._name(peer)}"
-        begin_ns = time.monotonic_ns()
-        path, sent_bytes = self._next_file(self._group_rank, peer, tag), memory.nbytes
-        draft = path.with_suffix(".draft")
-        self._write(draft, memory, head=f"{described(tensor)}\n")
-        draft.rename(path)  # whole, so that the receiver need not look again
-
-        def finish() -> None:
-            self._await(lambda: not path.exists(), [peer], what)
-            if self._recorder is not None:
-                target = self.rendezvous.ranks[peer]
-                self._recorder.transfer(target, sent_bytes, begin_ns)
-
-        def drop() -> None:
-            self._unread.append((path, finish))
-            while self._unread and not self._unread[0][0].exists():
-                self._unread.pop(0)[1]()
-
-        return PendingTransfer(tensor, finish=finish, drop=drop)
-
-    def receive(
-        self, tensor: torch.Tensor, memory: torch.Tensor, peer: int, tag: int
-    ) -> Work:
-        """Receive a tensor from a member.
-
-        Args:
-            tensor: The tensor.
-            memory: Its memory.
-            peer: The sending member.
-            tag: A number that distinguishes transfers between the same members.
-        """
-        path = self._next_file(peer, self._group_rank, tag)
-
-        def take() -> int | None:
-            if not path.exists():
-                return None
-            self._take(path, peer, described(tensor), memory)
-            return peer
-
-        return self._receiving(tensor, take, [peer], self._name(peer))
-
-    def receive_any(self, tensor: torch.Tensor, memory: torch.Tensor, tag: int) -> Work:
-        """Receive a tensor from the member that sends one first; see ``receive``."""
-        own = self._group_rank
-        others = [peer for peer in range(len(self.rendezvous.ranks)) if peer != own]
-
-        def take() -> int | None:
-            for peer in others:
-                if self._file(peer, own, tag, ahead=1).exists():
-                    path = self._next_file(peer, own, tag)
-                    self._take(path, peer, described(tensor), memory)
-                    return peer
-            return None
-
-        return self._receiving(tensor, take, others, "any rank")
-
-    def _receiving(
-        self,
-        tensor: torch.Tensor,
-        take: Callable[[], int | None],
-        peers: Sequence[int],
-        whose: str,
-    ) -> Work:
-        """Return the work of receiving a tensor.
-
-        Args:
-            tensor: The tensor.
-            take: Receives it and returns the sending member, None if it is not there.
-            peers: The members that may send it.
-            whose: The same, in words.
-        """
+        whose = self._name(next(iter(files))) if len(files) == 1 else "any rank"
         what = f"the recv of {described(tensor)} by {self._me} from {whose}"
-        source = None
-
-        def receive() -> bool:
-            nonlocal source
-            if source is None:
-                source = take()
-                if source is not None:
-                    self._awaited.remove(receive)
-            return source is not None
-
-        def finish() -> None:
-            self._await(receive, peers, what)
-
-        self._awaited.append(receive)
-        return PendingTransfer(
-            tensor,
-            finish=finish,
-            drop=lambda: self._later(finish),
-            source=lambda: source,
-        )
-
-    def leave(self) -> None:
-        """Leave the group, after everything that was sent has been received.
-
-        A rank that has failed leaves at once.
-        """
-        with contextlib.suppress(SimulationError):  # already reported
-            while self._unread and not is_failing():
-                self._unread.pop(0)[1]()
-        self._has_left = True
-        self.rendezvous.leave()
+        end = time.monotonic() + self.rendezvous.timeout_s
+        waiting = pauses()
+        while (peer := _first_that_exists(files)) is None:
+            # It may have sent it and ended in the meantime.
+            is_alone = all(self.rendezvous.is_without([each]) for each in files)
+            if is_alone and _first_that_exists(files) is None:
+                self.rendezvous.refuse_gone(list(files), what)
+            if time.monotonic() > end:
+                within = f"within {self.rendezvous.timeout_s:g} s"
+                raise self.rendezvous.close(f"{what} did not end {within}", ())
+            next(waiting)
+        with files[peer].open("rb") as file:
+            sent, wanted = file.readline().decode().strip(), described(tensor)
+            if sent != wanted:
+                raise self.rendezvous.close(
+                    f"{self._name(peer)} sends {sent} to {self._me}, which receives "
+                    f"{wanted}",
+                    (),
+                )
+            file.readinto(bytes_of(memory))
+        files[peer].unlink()
+        return peer
 
     @property
     def _me(self) -> str:
@@ -362,49 +299,9 @@ class Exchange:
         number = self._transfers[source, target, tag] + ahead
         return self._folder / f"{source}-{target}-{tag}-{number}.sent"
 
-    def _take(self, path: Path, peer: int, wanted: str, memory: torch.Tensor) -> None:
-        """Receive the tensor in a file, and remove the file."""
-        with path.open("rb") as file:
-            sent = file.readline().decode().strip()
-            if sent != wanted:
-                raise self.rendezvous.close(
-                    f"{self._name(peer)} sends {sent} to {self._me}, which receives "
-                    f"{wanted}",
-                    (),
-                )
-            file.readinto(bytes_of(memory))
-        path.unlink()
 
-    def _await(
-        self, is_done: Callable[[], bool], peers: Sequence[int], what: str
-    ) -> None:
-        """Wait until a transfer with one of these members is done.
-
-        Raises:
-            SimulationError: They are all missing, or the group cannot continue.
-        """
-        end = time.monotonic() + self.rendezvous.timeout_s
-        waiting = pauses()
-        while not is_done():
-            for receive in tuple(self._awaited):  # the other rank may wait for one
-                receive()
-            # It may have done its part and ended in the meantime.
-            is_without = self.rendezvous.is_without
-            if all(is_without([peer]) for peer in peers) and not is_done():
-                self.rendezvous.refuse_gone(peers, what)
-            if time.monotonic() > end:
-                within = f"within {self.rendezvous.timeout_s:g} s"
-                raise self.rendezvous.close(f"{what} did not end {within}", ())
-            next(waiting)
-
-    def _later(self, finish: Callable[[], None]) -> None:
-        """Finish a transfer that the script has dropped; keep its failure for later."""
-        if self._has_left:
-            return
-        try:
-            finish()
-        except RuntimeError as error:
-            self._failure = error
+def _first_that_exists(files: dict[int, Path]) -> int | None:
+    return next((peer for peer, path in files.items() if path.exists()), None)
 
 
 def is_failing() -> bool:

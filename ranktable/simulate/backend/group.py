@@ -13,8 +13,9 @@ import torch
 from torch._C import _distributed_c10d as c10d
 from torch.distributed.distributed_c10d import _world
 
+from ranktable.runtime.backends.backend import SCCL
 from ranktable.simulate.backend.exchange import done
-from ranktable.simulate.backend.limits import METHODS, name_of
+from ranktable.simulate.backend.limits import METHODS, bad_reduction, name_of
 from ranktable.simulate.device import on_cpu
 from ranktable.simulate.device.inventory import checked
 from ranktable.simulate.simulation_error import rank_list
@@ -58,30 +59,30 @@ class Collectives:
         [tensor], reduction = tensors, opts.reduceOp
         memory = self._memory("all_reduce", tensor, reduction).view(-1)
         dtype, is_small = memory.dtype, memory.nbytes <= _SMALL_BYTES
-        with self._exchange.collective(
+        shared = self._exchange.collective(
             "all_reduce", memory, agreed=tensor, detail=f" ({name_of(reduction)})"
-        ) as shared:
-            if is_small:
-                self._reduce(shared, reduction, memory)
-            else:  # each rank reduces one part for all
-                part = self._part(memory.numel())
-                self._reduce(shared, reduction, memory[part], part)
-                parts = self._exchange.again(memory[part])
-                torch.cat([parts.of(each, dtype) for each in self._all], out=memory)
+        )
+        if is_small:
+            self._reduce(shared, reduction, memory)
+        else:  # each rank reduces one part for all
+            part = self._part(memory.numel())
+            self._reduce(shared, reduction, memory[part], part)
+            parts = self._exchange.again(memory[part])
+            torch.cat([parts.of(each, dtype) for each in self._all], out=memory)
         return done(tensors)
 
     def reduce(self, tensors: Tensors, opts: c10d.ReduceOptions) -> c10d.Work:
         """Reduce a tensor on one rank."""
         [tensor], reduction, root = tensors, opts.reduceOp, opts.rootRank
         memory = self._memory("reduce", tensor, reduction).view(-1)
-        with self._exchange.collective(
+        shared = self._exchange.collective(
             "reduce",
             memory,
             agreed=tensor,
             detail=f" ({name_of(reduction)}) to {self._rank_name(root)}",
-        ) as shared:
-            if self._group_rank == root:
-                self._reduce(shared, reduction, memory)
+        )
+        if self._group_rank == root:
+            self._reduce(shared, reduction, memory)
         return done(tensors)
 
     def reduce_scatter(
@@ -121,24 +122,24 @@ class Collectives:
         result = self._memory(name, output, reduction)
         self._limits.check_output(name, output, size, memory.dtype)
         begin = self._group_rank * size
-        with self._exchange.collective(
+        shared = self._exchange.collective(
             name, memory, agreed=output, detail=f" ({name_of(reduction)})"
-        ) as shared:
-            part = slice(begin, begin + size)
-            self._reduce(shared, reduction, result.view(-1), part)
+        )
+        part = slice(begin, begin + size)
+        self._reduce(shared, reduction, result.view(-1), part)
         return done([output])
 
     def broadcast(self, tensors: Tensors, opts: c10d.BroadcastOptions) -> c10d.Work:
         """Send a tensor of one rank to all."""
         [tensor], root = tensors, opts.rootRank
         memory = self._memory("broadcast", tensor).view(-1)
-        with self._exchange.collective(
+        shared = self._exchange.collective(
             "broadcast",
             memory if self._group_rank == root else None,
             agreed=tensor,
             detail=f" from {self._rank_name(root)}",
-        ) as shared:
-            memory.copy_(shared.of(root, memory.dtype))
+        )
+        memory.copy_(shared.of(root, memory.dtype))
         return done(tensors)
 
     def allgather(
@@ -148,9 +149,9 @@ class Collectives:
         [tensor], name = inputs, "all_gather"
         memory = self._memory(name, tensor).view(-1)
         results = self._list(name, "output", output_lists[0], memory)
-        with self._exchange.collective(name, memory, agreed=tensor) as shared:
-            for each, result in enumerate(results):
-                result.copy_(shared.of(each, memory.dtype).view(result.shape))
+        shared = self._exchange.collective(name, memory, agreed=tensor)
+        for each, result in enumerate(results):
+            result.copy_(shared.of(each, memory.dtype).view(result.shape))
         return done(output_lists[0])
 
     def _allgather_base(
@@ -162,8 +163,8 @@ class Collectives:
         size = memory.numel() * len(self._ranks)
         result = self._memory(name, output).view(-1)
         self._limits.check_output(name, output, size, memory.dtype)
-        with self._exchange.collective(name, memory, agreed=tensor) as shared:
-            torch.cat([shared.of(each, memory.dtype) for each in self._all], out=result)
+        shared = self._exchange.collective(name, memory, agreed=tensor)
+        torch.cat([shared.of(each, memory.dtype) for each in self._all], out=result)
         return done([output])
 
     all_gather_single = _allgather_base
@@ -176,11 +177,11 @@ class Collectives:
         memory = self._memory(name, tensor).view(-1)
         outputs = output_lists[0] if self._group_rank == root else []
         results = self._list(name, "output", outputs, memory) if outputs else []
-        with self._exchange.collective(
+        shared = self._exchange.collective(
             name, memory, agreed=tensor, detail=f" to {self._rank_name(root)}"
-        ) as shared:
-            for each, result in enumerate(results):
-                result.copy_(shared.of(each, memory.dtype).view(result.shape))
+        )
+        for each, result in enumerate(results):
+            result.copy_(shared.of(each, memory.dtype).view(result.shape))
         return done(outputs)
 
     def scatter(
@@ -193,11 +194,11 @@ class Collectives:
         if self._group_rank == root:
             parts = self._list(name, "input", input_lists[0], result)
             given = torch.cat([part.reshape(-1) for part in parts])
-        with self._exchange.collective(
+        shared = self._exchange.collective(
             name, given, agreed=output, detail=f" from {self._rank_name(root)}"
-        ) as shared:
-            everything = shared.of(root, result.dtype)
-            result.copy_(everything[self._group_rank * size :][:size])
+        )
+        everything = shared.of(root, result.dtype)
+        result.copy_(everything[self._group_rank * size :][:size])
         return done(outputs)
 
     def alltoall(
@@ -256,17 +257,15 @@ class Collectives:
     ) -> None:
         sizes = torch.tensor([part.numel() for part in sent], device="cpu")
         begins, own = [], self._group_rank
-        with self._exchange.collective(
-            name, sizes, agreed=agreed, part_bytes=sum(part.nbytes for part in sent)
-        ) as shared:
-            for each, result in enumerate(results):
-                of_member = shared.of(each, sizes.dtype)
-                self._check_part(name, each, int(of_member[own]), result)
-                begins.append(int(of_member[:own].sum()))
-            tensors = self._exchange.again(torch.cat(sent))
-            for each, result in enumerate(results):
-                everything = tensors.of(each, result.dtype)
-                result.copy_(everything[begins[each] :][: result.numel()])
+        shared = self._exchange.collective(name, sizes, agreed=agreed)
+        for each, result in enumerate(results):
+            of_member = shared.of(each, sizes.dtype)
+            self._check_part(name, each, int(of_member[own]), result)
+            begins.append(int(of_member[:own].sum()))
+        tensors = self._exchange.again(torch.cat(sent))
+        for each, result in enumerate(results):
+            everything = tensors.of(each, result.dtype)
+            result.copy_(everything[begins[each] :][: result.numel()])
 
     def _check_part(
         self, name: str, source: int, sent: int, result: torch.Tensor
@@ -332,25 +331,25 @@ class Collectives:
     def recv_anysource(self, tensors: Tensors, tag: int) -> c10d.Work:
         """Receive a tensor from any member; the vendors' backends refuse this."""
         memory = self._memory("recv_any_source", tensors[0])
-        return self._exchange.receive_any(tensors[0], memory, tag)
+        return self._exchange.receive(tensors[0], memory, None, tag)
 
     def barrier(self, opts: c10d.BarrierOptions | None = None) -> c10d.Work:
         """Wait until all ranks have called this."""
         self._limits.refuse("barrier")
         for chip in opts.device_ids if opts is not None else ():
             self._limits.check_chip("barrier", checked(chip))
-        with self._exchange.collective("barrier", None):
-            return done([])
+        self._exchange.collective("barrier", None)
+        return done([])
 
     def _serves_cpu(self) -> bool:
         """Whether the group was made with ``cpu:gloo`` too.
 
         If one backend of a group is a subclass of ``ProcessGroup``, torch drops the
-        others. SOPHGO's is such a subclass; this counts as one of the vendor's defects.
+        others. SOPHGO's is such a subclass.
         """
         configs: Any = _world.pg_backend_config
         config = configs.get(self, "")
-        return "cpu:" in config and not self._limits.is_strict
+        return "cpu:" in config
 
     @property
     def _all(self) -> range:
@@ -377,8 +376,7 @@ class Collectives:
         """
         reduce = _REDUCED_BY.get(name_of(reduction))
         if reduce is None:  # of tensors on the CPU; the limits refuse the others
-            bad_reduction = self._limits.code.bad_reduction
-            raise RuntimeError(bad_reduction.format(reduction=name_of(reduction)))
+            raise bad_reduction(name_of(reduction))
         tensors = [shared.of(each, result.dtype)[part] for each in self._all]
         result.copy_(tensors[0])
         for other in tensors[1:]:
@@ -425,7 +423,7 @@ class Collectives:
     def _check_length(self, name: str, what: str, tensors: Tensors) -> None:
         if len(tensors) != len(self._ranks):
             raise RuntimeError(
-                f"ProcessGroup{self._limits.code.title}::{METHODS[name]}: invalid "
+                f"ProcessGroupSCCL::{METHODS[name]}: invalid "
                 f"{what} tensor list at index 0 (expected length {len(self._ranks)}, "
                 f"got {len(tensors)})"
             )
@@ -446,7 +444,7 @@ class SimulatedGroup(Collectives, c10d.ProcessGroup):  # type: ignore[misc]  # t
         super().__init__(exchange, limits)
         # Torch keeps the name and the time-out of the group in a backend, and calls
         # none of its methods.
-        device = torch.device(limits.backend.device_type)
+        device = torch.device(SCCL.device_type)
         fake = c10d.FakeProcessGroup._create_internal(rank, size)
         fake.options._timeout = timedelta(seconds=rendezvous.timeout_s)
         self._register_backend(device, c10d.ProcessGroup.BackendType.CUSTOM, fake)
@@ -463,7 +461,7 @@ class SimulatedGroup(Collectives, c10d.ProcessGroup):  # type: ignore[misc]  # t
 
     def getBackendName(self) -> str:  # noqa: N802 - torch's name
         """Return the name of the backend."""
-        return self._limits.code.own_name
+        return "SCCL"
 
     def shutdown(self) -> None:
         """Leave the group."""
@@ -472,5 +470,5 @@ class SimulatedGroup(Collectives, c10d.ProcessGroup):  # type: ignore[misc]  # t
     @property
     def _device_types(self) -> list[torch.device]:
         """The devices that the group is for."""
-        names = [self._limits.backend.device_type, *["cpu"] * self._serves_cpu()]
+        names = [SCCL.device_type, *["cpu"] * self._serves_cpu()]
         return [torch.device(name) for name in names]

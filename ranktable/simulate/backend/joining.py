@@ -14,7 +14,7 @@ import msgspec
 from torch import distributed as dist
 from torch._C._distributed_c10d import PrefixStore
 
-from ranktable.runtime.backends.backend import backend_named
+from ranktable.runtime.backends.backend import SCCL
 from ranktable.runtime.store_round import StoreRound
 from ranktable.simulate import device
 from ranktable.simulate.backend.exchange import Exchange, is_failing
@@ -23,7 +23,7 @@ from ranktable.simulate.backend.limits import Limits
 from ranktable.simulate.barrier import RendezvousBarrier
 from ranktable.simulate.chip_assignments import ChipAssignment, judge
 from ranktable.simulate.faults import Faults
-from ranktable.simulate.simulated_run import report
+from ranktable.simulate.simulated_run import attempt, note_attempt, report
 from ranktable.simulate.simulation_error import SimulationError, rank_list, reported
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from torch._C._distributed_c10d import Store, _DistributedBackendOptions
 
-    from ranktable.runtime.backends.backend import Backend, GroupCode
     from ranktable.simulate.simulated_run import Run
 
     ChipMap = Callable[["World", "Membership", object], Sequence[int]]
@@ -48,7 +47,6 @@ class World:
     Attributes:
         folder: The folder of the run.
         run: The run.
-        backend: The declaration of its backend, with the limits of the run.
         selected_chip: Returns the chip that the script has selected, None before that.
         chip_map_of: Returns the chip of each member of a new group, given its
             ``pg_options``; empty if the backend has no such map.
@@ -59,19 +57,11 @@ class World:
 
     folder: Path
     run: Run
-    backend: Backend
     selected_chip: Callable[[], int | None]
     chip_map_of: ChipMap
     rank: int = 0
     chip_map: tuple[int, ...] = ()
     faults: Faults | None = None
-
-    @property
-    def group_code(self) -> GroupCode:
-        """The methods and messages of the vendor's class of groups."""
-        code = self.backend.group_code
-        assert code is not None
-        return code
 
     @property
     def node(self) -> int:
@@ -81,7 +71,7 @@ class World:
     def faults_of(self, rank: int) -> Faults:
         """Return the faults of this process, which has this global rank."""
         if self.faults is None or self.rank != rank:
-            self.rank, self.faults = rank, Faults(self.run, rank)
+            self.rank, self.faults = rank, Faults(self.run, rank, attempt())
         return self.faults
 
 
@@ -193,7 +183,6 @@ def _judge(world: World, membership: Membership, held: list[ChipAssignment]) -> 
             held,
             chips=world.run.chips,
             right_map=right_map,
-            wrong_map="warning" if world.run.is_strict else "error",
         )
     )
     for finding in findings:
@@ -218,12 +207,12 @@ def register(world: World) -> None:
         return _create(world, options, pg_options)
 
     dist.Backend.register_backend(
-        world.backend.name,
+        SCCL.name,
         create,
         extended_api=True,
         # A list: SOPHGO passes a plain string, whose letters torch takes as devices;
         # then it has no default backend for this one.
-        devices=[world.backend.device_type],
+        devices=[SCCL.device_type],
     )
 
 
@@ -234,7 +223,7 @@ def _create(
     rank = membership.ranks[membership.group_rank]
     faults = world.faults_of(rank if membership.is_world else world.rank)
     faults.before_joining()
-    chips = faults.chip_map(world.chip_map_of(world, membership, pg_options))
+    chips = world.chip_map_of(world, membership, pg_options)
     folder, held = join(world, membership, chips)
     _judge(world, membership, held)
     if membership.is_world:
@@ -246,13 +235,8 @@ def _create(
         group=membership.name,
         timeout_s=membership.timeout_s,
     )
-    recorder = None
-    if world.run.is_recorded:
-        from ranktable.simulate.recording import Recorder
-
-        recorder = Recorder(world.folder, rank, folder.name, membership.ranks)
     limits = Limits(world, _own_chip(world, membership, chips))
-    return SimulatedGroup(Exchange(rendezvous, faults, recorder), limits)
+    return SimulatedGroup(Exchange(rendezvous, faults), limits)
 
 
 def _membership(world: World, options: _DistributedBackendOptions) -> Membership:
@@ -293,20 +277,17 @@ def start(
     Args:
         folder: The folder of the run.
         run: The run.
-        module: The module for ``torch.tpu`` or ``torch.npu``.
+        module: The module for ``torch.tpu``.
         selected_chip: Returns the chip that the script has selected, None before that.
         chip_map: Returns the chip of each member of a new group.
     """
-    name = "hccl" if run.vendor == "ascend" else "sccl"
-    is_manual = name == "sccl" and run.profile == "doc"
-    backend = backend_named(f"{name}:doc" if is_manual else name)
+    note_attempt(folder)
     chips = run.chips[node_of_process(run)]
-    device.install(backend.device_type, chips=chips, module=module)
+    device.install(SCCL.device_type, chips=chips, module=module)
     register(
         World(
             folder=folder,
             run=run,
-            backend=backend,
             selected_chip=selected_chip,
             chip_map_of=chip_map,
         )

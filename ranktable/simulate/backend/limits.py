@@ -1,7 +1,7 @@
-"""The limits of a simulated group: what its backend refuses, or ignores.
+"""The limits of a simulated group: what SCCL refuses, or ignores.
 
-What the vendor's code accepts, and its messages for the rest, are in the declaration of
-the backend in ``ranktable.runtime.backends``.
+Methods and messages are those of SOPHGO's ``ProcessGroupSCCL.cpp``, see the declaration
+of the backend in ``ranktable.runtime.backends``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
+from ranktable.runtime.backends.backend import SCCL
 from ranktable.simulate.simulation_error import repaired, reported
 
 if TYPE_CHECKING:
@@ -41,13 +42,34 @@ METHODS: Final = {
 }
 """Names of operations in ``torch.distributed``, and in its C++ class."""
 
-_DECLARED: Final = {
-    "all_gather_into_tensor": "all_gather",
-    "all_to_all_single": "all_to_all",
-    "recv_any_source": "recv",
-    "reduce_scatter_tensor": "reduce_scatter",
+_SUPPORTED: Final = frozenset(
+    {
+        *("allreduce", "broadcast", "reduce", "allgather", "_allgather_base"),
+        *("gather", "scatter", "alltoall_base", "send", "recv", "barrier"),
+    }
+)
+"""The methods of ProcessGroupSCCL."""
+
+_REFUSALS: Final = {
+    "reduce_scatter": "ProcessGroupSCCL does not support reduce_scatter",
+    "startCoalescing": "Backend SCCL does not implement startCoalescing",
 }
-"""Names of operations in the declaration of a backend, if they differ."""
+"""The vendor's messages, word for word; torch's for other methods that are missing."""
+
+_BAD_DTYPE: Final = "Invalid scalar type"
+_REDUCTIONS: Final = ("SUM", "PRODUCT", "MIN", "MAX")
+
+
+def refusal_of(method: str) -> str | None:
+    """Return the error message for a method, None if SCCL has the method."""
+    if method in _SUPPORTED:
+        return None
+    return _REFUSALS.get(method, f"Backend SCCL does not support {method}")
+
+
+def bad_reduction(name: str) -> RuntimeError:
+    """Return the vendor's error for a reduction."""
+    return RuntimeError(f"Cannot use ReduceOp.{name} with SCCL")
 
 
 def name_of(reduction: ReduceOp) -> str:
@@ -57,13 +79,7 @@ def name_of(reduction: ReduceOp) -> str:
 
 
 class Limits:
-    """The limits of one group.
-
-    Attributes:
-        backend: The declaration of the backend.
-        code: The methods and messages of the vendor's class of groups.
-        is_strict: Whether the vendor's defects are limits too.
-    """
+    """The limits of one group."""
 
     def __init__(self, world: World, chip: int | None) -> None:
         """Set the limits for tensors.
@@ -72,8 +88,6 @@ class Limits:
             world: This process, and the backend.
             chip: The chip of this process in the group, None for any.
         """
-        self.backend, self.code = world.backend, world.group_code
-        self.is_strict = world.run.is_strict
         self._world = world
         self._chip = chip
 
@@ -83,7 +97,7 @@ class Limits:
         Raises:
             RuntimeError: The backend lacks it; the message is the vendor's.
         """
-        refusal = self.code.refusal(METHODS[operation])
+        refusal = refusal_of(METHODS[operation])
         if refusal is not None:
             raise RuntimeError(refusal)
 
@@ -101,9 +115,9 @@ class Limits:
             RuntimeError: The backend lacks it; the message is the vendor's.
         """
         coalesced = f"{operation}_coalesced"
-        if count > 1 or self.is_strict:
+        if count > 1:
             self.refuse(coalesced)
-        refusal = self.code.refusal(METHODS[coalesced])
+        refusal = refusal_of(METHODS[coalesced])
         self.refuse(operation)
         if refusal is not None:
             what = f"{operation} by way of {coalesced}, as of DTensor"
@@ -125,21 +139,16 @@ class Limits:
                 group, or has a memory layout that the vendor would ignore.
         """
         self.refuse(operation)
-        code, device = self.code, tensor.device
-        group = f"ProcessGroup{code.title}"
-        if device.type != self.backend.device_type:
-            what = f"{group}::{METHODS[operation]}: unsupported device type"
+        device = tensor.device
+        if device.type != SCCL.device_type:
+            what = f"ProcessGroupSCCL::{METHODS[operation]}: unsupported device type"
             raise RuntimeError(f"{what} {device.type}")
         if tensor.layout is not torch.strided:
-            raise RuntimeError(f"{group}: unsupported layout")
-        declared = self.backend.operations[_DECLARED.get(operation, operation)]
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        if not declared.takes(dtype):
-            raise RuntimeError(code.bad_dtype)
-        if reduction is not None:
-            name = name_of(reduction)
-            if not declared.takes(dtype, name.lower()):
-                raise RuntimeError(code.bad_reduction.format(reduction=name))
+            raise RuntimeError("ProcessGroupSCCL: unsupported layout")
+        if str(tensor.dtype).removeprefix("torch.") not in SCCL.moves:
+            raise RuntimeError(_BAD_DTYPE)
+        if reduction is not None and name_of(reduction) not in _REDUCTIONS:
+            raise bad_reduction(name_of(reduction))
         selected = self._world.selected_chip()
         why = " because it has never called set_device" if selected is None else ""
         self.check_chip(operation, device.index, f"a tensor on chip {{}}{why}")
@@ -160,7 +169,7 @@ class Limits:
         """Warn about tensors on the CPU in a group for both devices."""
         repaired(
             self._world.folder,
-            f"a tensor on the CPU in a group with cpu:gloo and {self.backend.name}",
+            "a tensor on the CPU in a group with cpu:gloo and sccl",
             "RuntimeError: No backend type associated with device type cpu",
         )
 
@@ -173,7 +182,7 @@ class Limits:
         if not tensor.is_contiguous():
             raise self._error(
                 f"gives {operation} a tensor that is not contiguous; "
-                f"{self.code.title} reads its memory as if it were contiguous, so it "
+                f"SCCL reads its memory as if it were contiguous, so it "
                 "would take wrong values; pass tensor.contiguous()"
             )
 
@@ -188,12 +197,12 @@ class Limits:
         if tensor.numel() != size:
             raise self._error(
                 f"gives {operation} an output of {tensor.numel()} elements, but "
-                f"{self.code.title} writes {size}, past its end if it is too small"
+                f"SCCL writes {size}, past its end if it is too small"
             )
         if tensor.dtype != dtype:
             raise self._error(
                 f"gives {operation} an output of {tensor.dtype}, but "
-                f"{self.code.title} writes {dtype}"
+                f"SCCL writes {dtype}"
             )
 
     def check_splits(self, operation: str, sizes: list[int]) -> None:
@@ -202,10 +211,10 @@ class Limits:
         Raises:
             SimulationError: They have different sizes.
         """
-        if not self.backend.operations["all_to_all"].has_uneven and len(set(sizes)) > 1:
+        if len(set(sizes)) > 1:
             raise self._error(
                 f"gives {operation} parts of {sizes} elements; "
-                f"{self.code.title} ignores this and makes all parts equal"
+                f"SCCL ignores this and makes all parts equal"
             )
 
     def _error(self, does: str) -> RuntimeError:

@@ -3,9 +3,8 @@
 The vendor replaces torch's class by its own. It maps the index of ``tpu:N``, of a bare
 number, and of the form with two arguments, in the user's code and in torch's own:
 ``DistributedDataParallel(device_ids=[LOCAL_RANK])`` and DTensor pass a local rank. But
-it also maps the index of ``cpu``, and an index that was mapped before, such as that of
-a tensor in ``tensor.tpu(device)``. Here an index is mapped once, and only that of a
-chip, unless the run is strict.
+it also maps the index of ``cpu``, and the chip in ``torch.device("tpu:3")``, as if that
+were a local rank. So it does here, with a warning where this surprises.
 """
 
 from __future__ import annotations
@@ -13,74 +12,46 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import _utils
-from torch.nn.parallel import distributed
-from torch.utils import backend_registration
 
 from ranktable.runtime import table
 from ranktable.schema.topology import SOPHGO_8
 from ranktable.simulate import device as simulated
 from ranktable.simulate.simulated_run import RunFinding, report
 from ranktable.simulate.simulation_error import repaired
-from torch_tpu._run import FOLDER, RUN
+from torch_tpu._run import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import FrameType
 
     from torch_tpu.sccl_options import ProcessGroupSCCLOptions
 
 
 def is_rank_table_valid() -> bool:
-    """Whether there is a usable rank table.
-
-    Raises:
-        AssertionError: In a strict run, instead of False.
-    """
+    """Whether there is a usable rank table; the vendor's raises if there is no file."""
     name = os.environ.get(table.VARIABLE)
-    try:
-        _assert_is_there(name)
-    except AssertionError as error:
-        if RUN.is_strict:
-            raise
+    if not name or not Path(name).exists():
+        why = "RANK_TABLE_FILE not set" if name is None else "File not exist"
         what = f"is_rank_table_valid with {table.VARIABLE}={name}"
-        repaired(FOLDER, what, _described(error))
-    return RUN.is_strict or table.is_rank_table_valid()
-
-
-def _assert_is_there(name: str | None) -> None:
-    if name is None:
-        raise AssertionError("RANK_TABLE_FILE not set\n")
-    if not Path(name).exists() or not name:
-        raise AssertionError("File not exist\n")
-
-
-def _described(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip()}"
+        repaired(FOLDER, what, f"AssertionError: {why}")
+    return table.is_rank_table_valid()
 
 
 def read_rank_table() -> list[int]:
-    """Return the chip of every rank; in a strict run, what the vendor's code returns.
+    """Return the chip of every rank; the vendor's returns those of one node at most.
 
     Raises:
         RankTableError: There is no sound table.
-        Exception: In a strict run, what Python raises if the file is not as the vendor
-            expects.
     """
-    if RUN.is_strict:
-        chips = _vendors_chips()
-        print(f"[chip_map] {chips}")  # noqa: T201 - so does the vendor's code
-        return chips
     chips = table.read_rank_table()
     try:
         vendors = _vendors_chips()
     except Exception as error:  # noqa: BLE001 - whatever the vendor's code raises
-        repaired(FOLDER, "read_rank_table with this table", _described(error))
+        vendors_error = f"{type(error).__name__}: {str(error).strip()}"
+        repaired(FOLDER, "read_rank_table with this table", vendors_error)
         return chips
     if vendors != chips:
         what = (
@@ -162,16 +133,13 @@ def set_chip_map(
     Raises:
         ValueError: The map has too few chips for this node.
         RuntimeError: There is no ring of this size.
-        TypeError: In a strict run, if the table can be read.
     """
     if use_rank_table or _needs_table(chip_map):
         chips = read_rank_table()
-        defect = TypeError("str expected, not list")  # a variable cannot hold a list
-        if RUN.is_strict:
-            raise defect
         if use_rank_table:
             what = "set_chip_map with use_rank_table=True"
-            repaired(FOLDER, what, f"TypeError: {defect}")
+            # It assigns a list to an environment variable.
+            repaired(FOLDER, what, "TypeError: str expected, not list")
         else:
             what = "set_chip_map, which knows the chips of one node, for several"
             repaired(FOLDER, what, f"RuntimeError: {SHORT}")
@@ -188,7 +156,7 @@ def _needs_table(chip_map: Sequence[int] | None) -> bool:
 
     The vendor uses its own node only, so its map is too short.
     """
-    if RUN.is_strict or chip_map is not None or os.environ.get(VARIABLE):
+    if chip_map is not None or os.environ.get(VARIABLE):
         return False
     has_others = int(os.environ.get("WORLD_SIZE", "1")) > _local_world_size()
     return has_others and is_rank_table_valid()
@@ -211,7 +179,7 @@ def _given(chip_map: Sequence[int] | None) -> list[int] | None:
 def _ring(given: list[int] | None) -> list[int]:
     """Return a map whose chips are in the order of a ring, as the vendor does."""
     size = _local_world_size()
-    if given is None and size <= _PAIR and (RUN.is_strict or _has_first_pair()):
+    if given is None and size <= _PAIR and {0, 1}.issubset(simulated.chips()):
         return [0, 1]
     if given is not None and len(given) < size:
         raise ValueError(f"Size mismatch: got {len(given)}, expected {size}")
@@ -225,10 +193,6 @@ def _ring(given: list[int] | None) -> list[int]:
             "line at most"
         )
     return recommended
-
-
-def _has_first_pair() -> bool:
-    return {0, 1}.issubset(simulated.chips())
 
 
 def _recommended(size: int) -> list[int]:
@@ -286,34 +250,6 @@ def _warn(message: str) -> None:
 REAL = torch.device
 _NAME = "tpu"
 _NAMED = re.compile(rf"{_NAME}:(\d+)", re.IGNORECASE)
-# Modules and functions that name a chip, and not a local rank.
-_CALLERS_WITH_CHIPS = (
-    *("ranktable.simulate.", "copy.", "torch._", "torch.fx."),
-    *("torch.serialization.", "torch.utils."),
-    "torch.distributed.distributed_c10d.barrier.",  # its device_ids are chips
-)
-# torch.compile makes the devices that the code of a script names.
-_DYNAMO, _DYNAMO_CODE = "torch._dynamo.variables.", "torch._dynamo.convert_frame"
-
-
-def _names_chip(caller: FrameType) -> bool:
-    """Return whether the code that makes a device names a chip, not a local rank."""
-    name = f"{caller.f_globals.get('__name__', '')}.{caller.f_code.co_name}."
-    if name.startswith(_CALLERS_WITH_CHIPS):
-        return not name.startswith(_DYNAMO)
-    # In the code that torch.compile makes, devices are constants with their chips.
-    compiler: Any = sys.modules.get(_DYNAMO_CODE)
-    return compiler is not None and caller.f_code in compiler.output_codes
-
-
-class ChipIndex(int):
-    """The index of a chip, which has been mapped already."""
-
-
-def current_device() -> int:
-    """Return the current chip."""
-    index = simulated.current_device()
-    return index if RUN.is_strict else ChipIndex(index)
 
 
 class _DeviceClass(type):
@@ -340,8 +276,6 @@ class MappedDevice(metaclass=_DeviceClass):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Return a device of torch's own class."""
-        if not RUN.is_strict and _names_chip(sys._getframe(1)):
-            return REAL(*args, **kwargs)
         if args:
             args = _mapped_arguments(*args)
         elif "device" in kwargs:
@@ -352,9 +286,7 @@ class MappedDevice(metaclass=_DeviceClass):
 def _mapped_arguments(first: object, *rest: object) -> tuple[object, ...]:
     if not rest:
         return (_mapped_argument(first),)
-    if first != _NAME and not RUN.is_strict:
-        return (first, *rest)
-    return (first, _chip(rest[0]), *rest[1:])
+    return (first, _chip(rest[0], first), *rest[1:])
 
 
 def _mapped_argument(argument: object) -> object:
@@ -365,47 +297,43 @@ def _mapped_argument(argument: object) -> object:
     return argument
 
 
-def _chip(index: object) -> object:
-    if isinstance(index, ChipIndex):
-        return int(index)
+def _chip(index: object, kind: object = _NAME) -> object:
+    """Return the index that torch_tpu makes of that of a device."""
     text = os.environ.get(VARIABLE)
-    if text and RUN.is_strict and isinstance(index, int):
-        # For a larger index the vendor starts from 0 again (e793a3f5, 2025-10-29).
-        index %= text.count(",") + 1
-    return mapped(index)
+    if not text or not isinstance(index, int) or index < 0:
+        return mapped(index)
+    # For a larger index the vendor starts from 0 again (e793a3f5, 2025-10-29).
+    chips = [int(part) for part in text.split(",")]
+    chip = chips[index % len(chips)]
+    how = ""
+    if kind != _NAME and chip != index:
+        how = "maps the index of every kind"
+    elif index >= len(chips):
+        how = f"counts an index from 0 again after {len(chips)} chips"
+    elif chip != index == selected_chip():
+        own = chips.index(index) if index in chips else index
+        how = f"takes {index} for a local rank; chip {index} is tpu:{own}"
+    if how:
+        _warn_of_device(f"{kind}:{index}", f"{kind}:{chip}", how)
+    return chip
 
 
-def _index_for_method(name: str, device: Any = None) -> object:
-    """Return the chip for ``tensor.tpu(device)`` and ``module.tpu(device)``."""
-    if isinstance(device, str):
-        device = MappedDevice(device)
-    if not isinstance(device, REAL):
-        return simulated.current_device() if device is None else _chip(device)
-    if device.type != name:
-        raise RuntimeError(f"Invalid device, must be {name} device")
-    index: int | None = device.index  # torch's own type leaves None out
-    return simulated.current_device() if index is None else index
+def _warn_of_device(named: str, made: str, how: str) -> None:
+    message = (
+        f"torch.device({named!r}) is {made}, as with torch_tpu, which, with "
+        f"{VARIABLE}={os.environ[VARIABLE]}, {how}"
+    )
+    if message not in _warned:
+        _warned.add(message)
+        report(FOLDER, RunFinding(severity="warning", message=message))
 
 
-_index_of_ids = _utils._get_device_index
-# torch.nn.parallel has a function of this name too.
-_data_parallel = sys.modules["torch.nn.parallel.data_parallel"]
-
-
-def _index_for_ids(device: Any, *args: Any, **kwargs: Any) -> int:
-    """Return the index of a member of ``device_ids``; a device has its chip already."""
-    index = _index_of_ids(device, *args, **kwargs)
-    return index if isinstance(device, int) else ChipIndex(index)
+_warned: set[str] = set()
 
 
 def put_in_place() -> None:
     """Replace ``torch.device``."""
     torch.device = MappedDevice  # type: ignore[misc]
-    if not RUN.is_strict:
-        backend_registration._normalization_device = _index_for_method  # type: ignore[assignment]
-        modules: tuple[Any, ...] = (_utils, _data_parallel, distributed)
-        for module in modules:
-            module._get_device_index = _index_for_ids
 
 
 _selected = False
@@ -420,15 +348,14 @@ def set_device(device: int | str | torch.device) -> None:
 
     Raises:
         RuntimeError: There is no such chip.
-        TypeError: It is not a number; in a strict run, a ``torch.device`` is refused
-            too.
+        TypeError: It is not a number.
     """
     global _selected  # noqa: PLW0603 - one chip a process is current
     is_named = isinstance(device, str) and device.startswith("tpu:")
-    if RUN.is_strict or not (isinstance(device, REAL) or is_named):
+    if not (isinstance(device, REAL) or is_named):
         index = mapped(device)
     else:
-        kind = "str" if isinstance(device, str) else "torch.device"
+        kind = "str" if is_named else "torch.device"
         repaired(
             FOLDER,
             f"set_device with a {kind}",

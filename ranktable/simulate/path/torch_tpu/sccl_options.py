@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ranktable.runtime.chip_map import read_chip_map
 from ranktable.runtime.table import is_rank_table_valid, read_rank_table
 from ranktable.simulate.simulation_error import repaired
-from torch_tpu._run import FOLDER, RUN
+from torch_tpu._run import FOLDER
 from torch_tpu.local_ranks import SHORT
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def chip_map_of(
         TypeError: The options have another type.
     """
     size = len(membership.ranks)
-    if pg_options is None and not RUN.is_strict:
+    if pg_options is None:
         what = "init_process_group" if membership.is_world else "new_group"
         what += " without pg_options"
         repaired(FOLDER, what, "TypeError: (): incompatible function arguments")
@@ -73,7 +73,7 @@ def chip_map_of(
         )
     chips = pg_options.chip_map
     if not chips:
-        return range(size) if RUN.is_strict else _chips_of_members(world, membership)
+        return _chips_of_members(world, membership)
     if len(chips) < size:
         raise RuntimeError(f"{SHORT}\n")
     return chips[:size]

@@ -2,7 +2,7 @@
 
 Only a run of ``ranktable simulate`` can import it. Names and behaviour are those of
 sophgo/torch-tpu at fe9b478b (2025-12-09). Defects of the vendor's code are repaired
-here, unless the run is strict.
+here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ def print_all_torch_tpu_envs() -> None:
 
 
 __simulated__ = True
-__profile__ = _run.RUN.profile  # ranktable.dist chooses its table by this
 CallCppDynLib = NeedsChip("torch_tpu.CallCppDynLib", "calls code compiled for a chip")
 tpu_format_cast = NeedsChip("torch_tpu.tpu_format_cast", "lays tensors out for a chip")
 

@@ -1,20 +1,15 @@
 """Properties of a chip; the vendor lacks some of them too.
 
-Source: sophgo/torch-tpu, torch_tpu/tpu/utils.py, with its values and warnings.
+Source: sophgo/torch-tpu, torch_tpu/tpu/utils.py, with its values.
 """
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from ranktable.schema.topology import SOPHGO_8
 from ranktable.simulate import device as simulated
 from ranktable.simulate.device.inventory import index_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _MODES = {"default": 0, "warn": 1, "error": 2}
 _mode = 0
@@ -80,42 +75,3 @@ def set_sync_debug_mode(mode: int | str) -> None:
             "invalid value of debug_mode, expected one of `default`, `warn`, `error`"
         )
     _mode = _MODES[mode] if isinstance(mode, str) else mode
-
-
-def _unanswered(
-    name: str,
-    message: str,
-    answer: Any,
-) -> Callable[..., Any]:
-    """Return a function that warns, and returns the same as the vendor's."""
-
-    def ask(*_args: object, **_kwargs: object) -> Any:
-        warnings.warn(message, stacklevel=2)
-        return answer
-
-    ask.__name__ = ask.__qualname__ = name
-    ask.__doc__ = "Warn, and say nothing of use."
-    return ask
-
-
-def _unsupported(name: str) -> Callable[..., Any]:
-    return _unanswered(name, f"TPU not support {name} api now.", 0)
-
-
-memory_usage = _unsupported("memory_usage")
-utilization = _unsupported("utilization")
-temperature = _unsupported("temperature")
-power_draw = _unsupported("power_draw")
-clock_rate = _unsupported("clock_rate")
-get_arch_list = _unanswered(
-    "get_arch_list", "TPU does not support get_arch_list now.", []
-)
-get_device_capability = _unanswered(
-    "get_device_capability",
-    "torch_tpu.tpu.get_device_capability isn't implemented!",
-    None,
-)
-get_gencode_flags = _unanswered(
-    "get_gencode_flags", "torch_tpu.tpu.get_gencode_flags isn't implemented!", ""
-)
-ipc_collect = _unanswered("ipc_collect", "TPU not support ipc now !!", None)

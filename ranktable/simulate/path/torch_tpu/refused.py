@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+import os
 import sys
+from datetime import timedelta
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import distributed as dist
+from torch.distributed import distributed_c10d
 
+from ranktable.simulate.simulated_run import RANK_PROCESS
 from ranktable.simulate.simulation_error import NeedsChip, reported
 from torch_tpu._run import FOLDER, RUN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import timedelta
 
 _MODULES = {
     "torch_tpu._C": "is compiled for a chip",
@@ -56,10 +59,6 @@ _NAMES = {
 ABSENT = {name: NeedsChip(f"torch_tpu.tpu.{name}", why) for name, why in _NAMES.items()}
 """Names in ``torch_tpu.tpu`` that need a chip."""
 _HOST_BACKEND = "scclhost"
-_COMPILE = (
-    "torch.compile with inductor makes code for a chip, and this chip is simulated: "
-    'there is none; backend="eager" and backend="aot_eager" run'
-)
 
 
 class _Refused(ModuleType):
@@ -113,70 +112,40 @@ class _Operators:
 def _no_host_backend(*_: object) -> NoReturn:
     raise reported(
         FOLDER,
-        "scclHost is torch_tpu's own gloo, which is not simulated; "
-        'init_process_group("gloo") does the same',
+        "scclHost is torch_tpu's own gloo for tensors on chips, which is not "
+        'simulated; init_process_group("sccl") takes them, and "cpu:gloo,tpu:sccl" '
+        "those on the CPU too",
     )
 
 
-def _on_chip(values: Sequence[object]) -> bool:
-    return any(
-        isinstance(value, torch.Tensor) and value.device.type == "tpu"
-        for value in values
-    )
+_c10d: Any = distributed_c10d  # its function is imported there, not exported
+_rendezvous = _c10d.rendezvous
 
 
-_compile = torch.compile
+def _rendezvous_or_refuse(
+    url: str, rank: int = -1, *args: Any, timeout: timedelta, **options: Any
+) -> Any:
+    """Return torch's rendezvous; refuse that of a process which a rank has started.
 
-
-def _compile_or_refuse(model: Any = None, **options: Any) -> Any:
-    """Return the result of ``torch.compile``; refuse its compiler for a chip."""
-    from torch._dynamo import trace_rules
-
-    for part in ("device", "backend"):  # those of a vendor are in C++, so not traced
-        trace_rules.add(f"ranktable.simulate.{part}")
-    if options.get("backend", "inductor") != "inductor":
-        return _compile(model, **options)
-    if isinstance(model, torch.nn.Module) and _on_chip(list(model.parameters())):
-        raise reported(FOLDER, _COMPILE)
-    options["backend"] = _compile_on_cpu
-    return _compile(model, **options)
-
-
-def _refuse_compiled(*_: object) -> NoReturn:
-    raise reported(FOLDER, _COMPILE)
-
-
-def _compile_on_cpu(graph: Any, inputs: Sequence[Any], **_: object) -> Any:
-    if _on_chip(inputs):
-        return _refuse_compiled  # an error here would print internals of torch
-    from torch._inductor.compile_fx import compile_fx
-
-    return compile_fx(graph, list(inputs))
-
-
-# torch.distributed has a function of this name too.
-_rendezvous: Any = sys.modules["torch.distributed.rendezvous"]
-_Store = _rendezvous.TCPStore
-
-
-def _store(
-    host_name: str,
-    port: int,
-    *args: Any,
-    timeout: timedelta,
-    **options: Any,
-) -> object:
-    """Return a store; if no process serves it, raise in time."""
-    limit_s = min(RUN.timeout_s, timeout.total_seconds())
-    limit = type(timeout)(seconds=limit_s)
-    try:
-        return _Store(host_name, port, *args, timeout=limit, **options)
-    except (dist.DistNetworkError, dist.DistStoreError) as error:
-        if "in use" in str(error):
-            raise
-        address = f"tcp://{host_name}:{port}"
-        message = f"rank 0 did not serve {address} within {limit_s:g} s"
-        raise reported(FOLDER, message) from error
+    Raises:
+        SimulationError: It is another rank, or one of another job: such processes would
+            wait for the other ranks, which each start the same.
+    """
+    pid, _, port = os.environ.get(RANK_PROCESS, "").partition(":")
+    own = os.environ.get("RANK", "")
+    is_elsewhere = port not in f"{url} {os.environ.get('MASTER_PORT')}"
+    if pid not in ("", str(os.getpid())) and (
+        is_elsewhere or str(rank) not in (own, "-1")
+    ):
+        raise reported(
+            FOLDER,
+            f"rank {own} starts processes that make a process group of their own; give "
+            "--once to ranktable simulate, which then runs the script once",
+        )
+    if is_elsewhere:  # no agent serves that port
+        os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "False"
+    limit = min(timeout, timedelta(seconds=RUN.timeout_s))
+    return _rendezvous(url, rank, *args, timeout=limit, **options)
 
 
 def refuse() -> None:
@@ -185,6 +154,5 @@ def refuse() -> None:
         sys.meta_path.append(_Finder())
     for namespace in ("my_ops", "tpu"):
         setattr(torch.ops, namespace, _Operators(namespace))
-    torch.compile = _compile_or_refuse
-    _rendezvous.TCPStore = _store
+    _c10d.rendezvous = _rendezvous_or_refuse
     dist.Backend.register_backend(_HOST_BACKEND, _no_host_backend, devices=["tpu"])

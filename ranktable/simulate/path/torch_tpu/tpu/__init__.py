@@ -23,20 +23,11 @@ from torch_tpu.local_ranks import (
 from torch_tpu.tpu import amp
 from torch_tpu.tpu.properties import (
     can_device_access_peer,
-    clock_rate,
     flush,
-    get_arch_list,
-    get_device_capability,
     get_device_name,
     get_device_properties,
-    get_gencode_flags,
     get_sync_debug_mode,
-    ipc_collect,
-    memory_usage,
-    power_draw,
     set_sync_debug_mode,
-    temperature,
-    utilization,
 )
 
 if TYPE_CHECKING:
@@ -47,8 +38,7 @@ globals().update(refused.ABSENT)
 BACKEND = "SG2260"
 default_generators: tuple[torch.Generator, ...] = ()
 
-# Not those of every device.
-current_device = local_ranks.current_device
+# Not that of every device.
 set_device = local_ranks.set_device
 
 
