@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING
 from ranktable.cli.commands.explain import BESIDE
 from ranktable.cli.judging import judge_by_schema
 from ranktable.cluster.host_lists import expand_hosts
-from ranktable.cluster.hostfiles import deepspeed_hostfile
-from ranktable.cluster.hostfiles.launcher_formats import (
-    format_of,
-    read_hostfile,
-    read_text,
-)
+from ranktable.cluster.hostfiles.launcher_formats import format_of, read_hostfile
 from ranktable.cluster.merging.merge_inputs import merge_probes, merge_tables
 from ranktable.cluster.merging.merge_nodes import MergeOptions
 from ranktable.cluster.specs.read_spec import read_spec
@@ -98,17 +93,7 @@ def _judge_by_schema(rule: Rule, data: bytes, file: str) -> Report:
 
 def _describe(rule: Rule, data: bytes, file: str) -> Report:
     form = format_of(rule.options[_DESCRIPTION])
-    reading = read_hostfile(data, form, file=file, limit=None)
-    description = reading.hostfile
-    chosen = rule.options.get("include")
-    if chosen is None or description is None:
-        return reading.report
-    return read_text(
-        chosen,
-        lambda text: deepspeed_hostfile.include(text, description),
-        file="--include",
-        name="filter",
-    ).report
+    return read_hostfile(data, form, file=file, limit=None).report
 
 
 def _merge(rule: Rule, files: dict[str, bytes]) -> list[Report]:

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ranktable
-from ranktable.cluster import ArgumentError, convert_table, expand_hosts
-from ranktable.cluster.conversion import WRITTEN
+from ranktable.cluster import expand_hosts
 from ranktable.cluster.generate import make_table, parse_device_list
 from ranktable.cluster.hostfiles.launcher_formats import LAUNCHER_FORMATS
-from ranktable.schema.formats import names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
 
     Run = Callable[..., Outcome]
 
+READ = [form for form in LAUNCHER_FORMATS if form.read]
 HOSTS = b"n1 slots=2\nn2 slots=2\n"
 RANKS = b"rank 0=n1 slot=4\nrank 1=n1 slot=6\nrank 2=n2 slot=5\n"
 
@@ -46,31 +45,14 @@ def test_table_becomes_a_rank_file_and_the_same_table_again(run: Run) -> None:
     assert back.out.encode() == before
 
 
-@pytest.mark.parametrize("form", LAUNCHER_FORMATS, ids=lambda form: form.name)
+@pytest.mark.parametrize("form", READ, ids=lambda form: form.name)
 def test_every_kind_is_written_and_read_back(form: object, run: Run) -> None:
-    name, settings = form.name, form.options  # type: ignore[attr-defined]
-    image = ("--image", "i") if "image" in settings else ()
-    there = convert(run, table("[[0,1],[0,1]]"), "--to", name, *image)
+    name = form.name  # type: ignore[attr-defined]
+    there = convert(run, table("[[0,1],[0,1]]"), "--to", name)
     back = convert(run, there.out.encode(), "--from", name, "--to", "sccl-1.0")
 
     assert (there.status, back.status) == (0, 0)
     assert ranktable.loads(back.out).chip_map == [0, 1, 0, 1]
-
-
-def test_formats_that_are_offered_are_those_that_a_table_can_become() -> None:
-    table = make_table([[0, 1], [0, 1]], hosts=["10.0.0.1", "10.0.0.2"])
-    refused = {name for name in names() if _is_never_written(table, name)}
-
-    assert refused == set(names()) - set(WRITTEN)
-
-
-def _is_never_written(table: ranktable.RankTable, name: str) -> bool:
-    try:
-        convert_table(table, name)
-    except ArgumentError as error:  # most ask for an option
-        never = " cannot be written from a table of another format"
-        return str(error).endswith(never)
-    return False
 
 
 def test_defect_is_shown_with_its_line_and_the_status_is_1(run: Run) -> None:
@@ -162,7 +144,6 @@ def test_control_characters_do_not_reach_the_terminal(run: Run) -> None:
             "mpich-machinefile does not use --image",
         ),
         (["--to", "sccl-1.0", "--port", "1"], "sccl-1.0 does not use --port"),
-        (["--to", "mpich", "--include", "n1"], "are for deepspeed-hostfile"),
         (["--to", "mpich", "--hosts", "n[1-3]"], "3 hosts for 2 nodes"),
         (["--to", "mpich", "--hosts", "a,a"], "the host a is given twice"),
         (["--to", "mpich", "--hosts", "a["], "this bracket is not closed"),
@@ -177,7 +158,8 @@ def test_control_characters_do_not_reach_the_terminal(run: Run) -> None:
             "do not go together",
         ),
         (["--to", "jobset"], "a container needs an image"),
-        (["--to", "accelerate", "--node", "2"], "--node 2 is not among the 2 nodes"),
+        (["--to", "hccl-2.0"], "hccl-2.0 cannot be written from a table of"),
+        (["--to", "mpich", "--from", "torchrun"], "torchrun is written only"),
         ([], "--to"),
     ],
 )
@@ -201,13 +183,6 @@ def test_table_without_hosts_needs_names(run: Run) -> None:
     assert named.out == "a slots=2\nb slots=2\n"
 
 
-def test_uneven_table_has_no_accelerate_configuration(run: Run) -> None:
-    done = convert(run, table("[[0..7],[0..3]]"), "--to", "accelerate")
-
-    assert done.status == 2
-    assert "node 0 (n1) has 8, node 1 (n2) has 4" in done.err
-
-
 @pytest.mark.parametrize(
     ("options", "chips"),
     [
@@ -229,25 +204,32 @@ def test_host_file_becomes_a_table(
     assert ("--device-id names others" in done.err) == (options == [])
 
 
+@pytest.mark.parametrize(
+    "name", ["openmpi-hostfile", "mpich", "deepspeed", "slurm", "srun", "torchrun"]
+)
+def test_chips_and_sizes_that_a_file_does_not_hold_are_listed(
+    name: str, run: Run
+) -> None:
+    made = ("--device-id", "[[4,5]]", "--hosts=a", "--tp=2", "-o", "-")
+    given = run("ranktable", "gen", *made).out
+    done = convert(run, given.encode(), "--to", name)
+
+    assert done.status == 0
+    assert "cannot hold: layout of the table, the chip of 2 devices" in done.err
+
+
+def test_deepspeed_host_file_is_read_back_with_as_many_ranks(run: Run) -> None:
+    there = convert(run, table("[[4,5],[6,7]]"), "--to", "deepspeed")
+    back = convert(run, there.out.encode(), "--from=deepspeed", "--to", "sccl")
+
+    assert ranktable.loads(back.out).chip_map == [0, 1, 0, 1]
+
+
 def test_slots_of_a_rank_file_are_the_chips(run: Run) -> None:
     done = convert(run, RANKS, "--to", "sccl-1.0")
 
     assert ranktable.loads(done.out).chip_map == [4, 6, 5]
     assert done.err == ""
-
-
-def test_places_in_an_allocation_need_its_hosts(run: Run) -> None:
-    given = b"rank 2=+n1 slot=0-1,4\nrank 0=n1 slot=0\nrank 1=n1 slot=1\n"
-    refused = convert(run, given, "--to", "sccl-1.0")
-    named = convert(run, given, "--to", "sccl-1.0", "--hosts", "n[1-2]")
-
-    assert refused.status == 2
-    assert "+n1 is a place in an allocation" in refused.err
-    found = ranktable.loads(named.out)
-    assert [(node.host, len(node.devices)) for node in found.nodes] == [
-        ("n1", 2),
-        ("n2", 1),
-    ]
 
 
 def test_interleaved_ranks_make_no_table(run: Run) -> None:
@@ -259,41 +241,11 @@ def test_interleaved_ranks_make_no_table(run: Run) -> None:
 
 
 def test_unknown_size_of_a_host_is_asked_for(run: Run) -> None:
-    given = b"torchrun --nnodes 2 --nproc-per-node 8 --node-rank 1 --master-addr n1 t\n"
-    refused = convert(run, given, "--to", "slurm", "--hosts", "n[1-2]")
-    named = convert(
-        run, given, "--to", "slurm", "--hosts", "n[1-2]", "--chips-per-node", "8"
-    )
+    refused = convert(run, b"n[1-2]\n", "--to", "slurm")
+    named = convert(run, b"n[1-2]\n", "--to", "slurm", "--chips-per-node", "8")
 
     assert "the number of processes of node 0 (n1) is not known" in refused.err
     assert named.out == "n[1-2] 8(x2)\n"
-
-
-@pytest.mark.parametrize(
-    ("options", "out", "place"),
-    [
-        (["--include", "n2:1@n1"], "n1:2\nn2:1\n", None),
-        (["--exclude", "n1:0"], "n1:1\nn2:2\n", None),
-        (["--include", "n3"], "", "--include:1:1"),
-        (["--exclude", "n2:2"], "", "--exclude:1:4"),
-    ],
-)
-def test_filters_of_deepspeed(
-    options: list[str], out: str, place: str | None, run: Run
-) -> None:
-    done = convert(run, HOSTS, "--from", "deepspeed", "--to", "mpich", *options)
-
-    assert done.out == out
-    assert done.status == (1 if place else 0)
-    assert place is None or place in done.err
-
-
-def test_filters_exclude_each_other(run: Run) -> None:
-    options = ("--include", "n1", "--exclude", "n2")
-    done = convert(run, HOSTS, "--from", "deepspeed", "--to", "mpich", *options)
-
-    assert done.status == 2
-    assert "give either --include or --exclude, not both" in done.err
 
 
 @pytest.mark.parametrize(
@@ -335,15 +287,6 @@ def test_table_may_get_other_hosts_and_chips(run: Run) -> None:
     assert done.err == ""  # it has no addresses to lose
 
 
-def test_table_formats_are_converted_losing_nothing(run: Run) -> None:
-    before = table()
-    there = convert(run, before, "--to", "sccl-2024")
-    back = convert(run, there.out.encode(), "--from", "sccl-2024", "--to", "sccl")
-
-    assert json.loads(there.out)["server_count"] == 2
-    assert ranktable.loads(back.out).chip_map == ranktable.loads(before).chip_map
-
-
 def test_file_is_written_and_not_replaced_unasked(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "hosts"
     options = ("--to", "mpich", "--output", "hosts")
@@ -352,8 +295,8 @@ def test_file_is_written_and_not_replaced_unasked(run: Run, tmp_path: Path) -> N
     other = convert(run, table("[[0],[0]]"), *options)
     forced = convert(run, table("[[0],[0]]"), *options, "--force")
 
-    assert first.err == "wrote hosts: 2 hosts, 4 processes\n"
-    assert again.err == "unchanged hosts: 2 hosts, 4 processes\n"
+    assert first.err.endswith("wrote hosts: 2 hosts, 4 processes\n")
+    assert again.err.endswith("unchanged hosts: 2 hosts, 4 processes\n")
     assert (other.status, forced.status) == (2, 0)
     assert "hosts holds something else" in other.err
     assert path.read_text() == "n1:1\nn2:1\n"
@@ -379,17 +322,14 @@ def test_file_that_cannot_be_read_is_status_2(run: Run, tmp_path: Path) -> None:
 
 def test_pods_are_said_to_have_names_of_their_own(run: Run) -> None:
     options = ("--to", "kubernetes-job", "--image", "i", "--name", "job")
-    there = convert(run, table("[[0,1],[0,1]]"), *options)
-    back = convert(run, there.out.encode(), "--to", "sccl-1.0")
+    done = convert(run, table("[[0,1],[0,1]]"), *options)
 
-    assert there.err.startswith("note: the pods have names of their own")
-    assert [node.host for node in ranktable.loads(back.out).nodes] == [
-        "job-0.job",
-        "job-1.job",
-    ]
+    assert (
+        done.err == "note: the pods have names of their own, not those of the hosts\n"
+    )
 
 
-@pytest.mark.parametrize("code", ["RT130", "RT223", "RT229"])
+@pytest.mark.parametrize("code", ["RT130", "RT229"])
 def test_codes_are_explained(code: str, run: Run) -> None:
     done = run("ranktable", "explain", code)
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 VALID = CORPUS / "hccl" / "valid"
 PODS = "hccl12_2pods_4s_32p.json"
 UNEVEN = "hccl10_a2_uneven_8_6.json"
-VLLM = "vllm_pd_a3.json"
-GROUPS = "clusterd_global_a3.json"
 SCCL = json.dumps(
     {
         "version": "1.0",
@@ -75,12 +73,8 @@ def test_super_pods_are_lost_with_a_warning_and_can_be_given_again(run: Run) -> 
     [
         (UNEVEN, "hccl-1.2", (), "--super-device-id"),
         (UNEVEN, "hccl-1.2", ("--super-device-id", "0-13"), "--pods"),
-        (PODS, "mindie", (), "--container-ip"),
-        (UNEVEN, "vllm-pd", (), "--prefill"),
-        (UNEVEN, "hccl-2.0", (), "--skeleton"),
         (SCCL, "hccl-1.0", (), "--server-id"),
         (SCCL, "hccl-1.0", ("--server-id", "a,b"), "--device-ip"),
-        (GROUPS, "hccl-1.2", (), "--output"),
     ],
 )
 def test_what_is_missing_is_named_with_its_option(
@@ -95,21 +89,10 @@ def test_what_is_missing_is_named_with_its_option(
 @pytest.mark.parametrize(
     ("source", "to", "options", "reason"),
     [
-        (UNEVEN, "mindie", ("--container-ip", "10.0.0.[1-2]"), "6 and 8"),
-        ("hccl10_1s1p.json", "mindie", (), "two servers or more"),
-        ("hccl20_ipv4_2s4p.json", "hccl-1.0", (), "names no servers"),
-        (GROUPS, "mpich-machinefile", (), "does not give ranks to the processes"),
-        (UNEVEN, "hccl-1.0", ("--prefill", "1"), "hccl-1.0 does not use --prefill"),
+        ("hccl20_ipv4_2s4p.json", "hccl-1.0", (), "the server_id of every server"),
         (UNEVEN, "mpich", ("--pods", "1"), "mpich-machinefile does not use --pods"),
-        (
-            UNEVEN,
-            "mpich",
-            ("--prefill", "0"),
-            "mpich-machinefile does not use --prefill",
-        ),
         (UNEVEN, "hccl-1.2", ("--super-device-id", "0-3"), "4 values for 14 devices"),
         (UNEVEN, "hccl-1.2", ("--super-device-id", "x"), "'x' is not a number"),
-        (UNEVEN, "vllm-pd", ("--prefill", "15"), "beyond the 14 ranks"),
         (SCCL, "hccl-1.0", ("--server-id", "a,a"), "a is given twice"),
         (SCCL, "hccl-1.0", ("--server-id", "a"), "1 value for 2 servers"),
     ],
@@ -122,76 +105,6 @@ def test_what_cannot_be_expressed_ends_in_a_sentence(
     assert (done.status, done.out) == (2, "")
     assert reason in done.err
     assert "internal error" not in done.err
-
-
-def test_mindie_needs_only_the_addresses_of_containers(run: Run) -> None:
-    done = convert(run, PODS, "mindie", "--container-ip", "10.9.0.[1-4]")
-    report = ranktable.check(done.out.encode(), reader="mindie")
-
-    assert [s["container_ip"] for s in table_of(done)["server_list"]] == [
-        f"10.9.0.{n}" for n in range(1, 5)
-    ]
-    assert report.ok
-
-
-def test_vllm_is_grouped_by_server_and_comes_back(run: Run) -> None:
-    there = convert(run, VLLM, "hccl-1.2")
-    back = convert(run, there.out.encode(), "vllm-pd", "--prefill", "8")
-
-    assert there.err == (
-        "warning: hccl-1.2 cannot hold: which devices prefill and which decode\n"
-    )
-    assert [s["server_id"] for s in table_of(there)["server_list"]] == [
-        "10.30.7.11",
-        "10.30.7.12",
-    ]
-    assert (back.status, back.err) == (0, "")
-    assert json.loads(back.out) == json.loads((VALID / VLLM).read_text())
-
-
-def test_part_of_a_vllm_table_counts_the_servers_that_it_has(run: Run) -> None:
-    ranks = ("--ranks", "0-7")
-    part = run("ranktable", "subset", "-", *ranks, given=(VALID / VLLM).read_bytes())
-    report = ranktable.check(part.out.encode())
-
-    assert json.loads(part.out)["server_count"] == "1"
-    assert report.diagnostics == ()
-
-
-def test_a_server_may_prefill_and_decode(run: Run) -> None:
-    done = convert(run, UNEVEN, "vllm-pd", "--prefill", "9")
-    made = json.loads(done.out)
-
-    assert [d["cluster_id"] for d in made["prefill_device_list"]] == [
-        str(rank) for rank in range(1, 10)
-    ]
-    assert len(made["decode_device_list"]) == 5
-    assert made["server_count"] == "2"
-
-
-def test_skeleton_has_gaps_that_validate_refuses(run: Run) -> None:
-    done = convert(run, UNEVEN, "hccl-2.0", "--skeleton")
-    report = ranktable.check(done.out.encode())
-
-    assert done.err == (
-        "warning: hccl-2.0 cannot hold: device_ip of 14 devices\n"
-        "note: the EIDs and ports of 14 devices are gaps to fill in\n"
-    )
-    assert (report.ok, report.format) == (False, "hccl-2.0")
-
-
-def test_every_group_becomes_a_table_with_its_own_ranks(
-    run: Run, tmp_path: Path
-) -> None:
-    done = convert(run, GROUPS, "hccl-1.2", "-o", str(tmp_path))
-    files = sorted(tmp_path.iterdir())
-
-    assert done.status == 0, done.err
-    assert "servers without devices are left out, of the groups 0, 1" in done.err
-    assert [file.name for file in files] == ["group-2.json", "group-3.json"]
-    for file in files:
-        table = ranktable.load(file)
-        assert [d.rank for n in table.nodes for d in n.devices] == list(range(8))
 
 
 def test_sccl_takes_addresses_from_hccn_conf(run: Run, tmp_path: Path) -> None:
@@ -251,15 +164,6 @@ def test_files_in_a_folder_with_an_equals_sign_are_not_named(
     ]
 
 
-@pytest.mark.parametrize("wrong", ["x", "10.9.0.256"])
-def test_container_ip_is_an_address(run: Run, wrong: str) -> None:
-    given = f"10.9.0.[1-3],{wrong}"
-    done = convert(run, PODS, "mindie", "--container-ip", given)
-
-    assert (done.status, done.out) == (2, "")
-    assert f"--container-ip: {wrong!r} is not an IP address" in done.err
-
-
 def test_keys_of_operators_are_kept_between_versions_and_lost_beyond(run: Run) -> None:
     document = json.loads((VALID / PODS).read_text())
     document["server_list"][0]["device"][0]["tor_ip"] = "10.1.1.1"
@@ -272,31 +176,6 @@ def test_keys_of_operators_are_kept_between_versions_and_lost_beyond(run: Run) -
     assert "tor_ip" not in lost.out
 
 
-@pytest.mark.parametrize(
-    ("source", "to", "lost"),
-    [
-        (UNEVEN, "gaudi-hcl", "device_ip"),
-        (UNEVEN, "paddle-mapping", "device_ip"),
-        (PODS, "hccl-logical", "super_device_id"),
-    ],
-)
-def test_chips_hosts_and_ranks_go_to_other_vendors(
-    run: Run, source: str, to: str, lost: str
-) -> None:
-    done = convert(run, source, to)
-    before, after = ranktable.load(VALID / source), ranktable.loads(done.out)
-
-    assert f"{lost} of {before.world_size} devices" in done.err
-    assert (after.world_size, after.hosts) == (before.world_size, before.hosts)
-
-
-def test_addresses_go_to_a_logical_table(run: Run) -> None:
-    done = convert(run, PODS, "hccl-logical")
-    before, after = ranktable.load(VALID / PODS), ranktable.loads(done.out)
-
-    assert after.device_of(17).address == before.device_of(17).address
-
-
 def test_of_several_addresses_the_first_is_kept_and_the_others_are_named(
     run: Run,
 ) -> None:
@@ -307,34 +186,6 @@ def test_of_several_addresses_the_first_is_kept_and_the_others_are_named(
     assert done.status == 0
     assert f"further addresses of {before.world_size} devices" in done.err
     assert ranktable.loads(done.out).device_of(0).address == first
-
-
-def test_process_of_a_host_has_no_place_among_chips(run: Run) -> None:
-    done = convert(run, "hccl11_heterog.json", "hccl-1.0")
-
-    assert (done.status, done.out) == (2, "")
-    assert "on a host, not on a chip, and hccl-1.0 has ranks on chips only" in done.err
-
-
-def test_host_that_is_not_an_address_is_refused_for_gaudi(run: Run) -> None:
-    done = convert(run, PODS, "gaudi-hcl")
-
-    assert (done.status, done.out) == (2, "")
-    assert "names hosts by their addresses" in done.err
-    assert "--server-id" in done.err
-
-
-def test_table_of_the_lab_keeps_its_ranks_and_names_what_is_lost(run: Run) -> None:
-    source = VALID / "legacy_group_lab_2s16p.json"
-    done = run("ranktable", "convert", str(source), "--to", "hccl-1.0")
-
-    servers = json.loads(done.out)["server_list"]
-    assert [set(server) for server in servers] == [{"server_id", "device"}] * 2
-    assert ranktable.loads(done.out).chip_map == ranktable.load(source).chip_map
-    assert "board_id of the table" in done.err
-    assert "para_plane_nic_num of the table" in done.err
-    assert "group_name of 1 group" in done.err
-    assert "rank_id" not in done.err
 
 
 def test_table_of_the_cloud_gets_the_ranks_that_hccl_gives(run: Run) -> None:
@@ -359,7 +210,6 @@ def test_table_of_the_cloud_gets_the_ranks_that_hccl_gives(run: Run) -> None:
     ("to", "lost"),
     [
         ("sccl-1.0", "super_pod_id of 4 nodes, host_ip of 4 nodes, super_device_id"),
-        ("paddle-mapping", "device_ip of 32 devices"),
         ("openmpi-rankfile", "device_ip of 32 devices"),
         ("mpich-machinefile", "device_ip of 32 devices"),
     ],
@@ -399,11 +249,36 @@ def test_an_option_for_a_config_map_is_one_for_the_table_inside(run: Run) -> Non
     assert "cannot hold" not in done.err
 
 
+def test_a_config_map_that_kubernetes_refuses_is_not_written(run: Run) -> None:
+    chips = f"[{','.join(['[0..63]'] * 256)}]"
+    many = run("ranktable", "gen", "--device-id", chips, "-o-")
+    done = convert(run, many.out.encode(), "kubernetes")
+
+    assert (done.status, done.out) == (2, "")
+    assert "MiB, and Kubernetes takes 1 MiB at most" in done.err
+
+
+def test_sizes_of_a_job_stay_and_an_emulated_address_is_listed(run: Run) -> None:
+    given = (
+        "--hosts=a",
+        "--device-ip=[['10.0.0.1','10.0.1.1']]",
+        "--emulator",
+        "--tp=2",
+        "-o-",
+    )
+    before = run("ranktable", "gen", "--device-id=[[0,1]]", *given).out
+    there = convert(run, before.encode(), "hccl-1.0")
+    back = convert(run, there.out.encode(), "sccl-1.0")
+
+    assert there.err.endswith("cannot hold: device_ip_emulator of 2 devices\n")
+    assert ranktable.loads(back.out).extra["layout"].startswith("tp=2")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--to", "hccl-1.0", "--prefill", "0"], "hccl-1.0 does not use --prefill"),
-        (["--to", "hccl-lab"], "hccl-lab cannot be written from a table of another"),
+        (["--to", "hccl-1.0", "--pods", "0"], "hccl-1.0 does not use --pods"),
+        (["--to", "hccl-2.0"], "hccl-2.0 cannot be written from a table of another"),
         (["--to", "hccl-10"], "did you mean hccl-1.0?"),
     ],
 )
@@ -451,4 +326,4 @@ def test_every_refusal_in_python_is_one_of_our_errors() -> None:
     with pytest.raises(ArgumentError, match="--server-id"):
         convert_table(table, "hccl-1.0")
     with pytest.raises(ArgumentError, match="cannot be written from a table"):
-        convert_table(table, "hccl-roles")
+        convert_table(table, "hccl-2.0")

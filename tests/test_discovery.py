@@ -18,7 +18,6 @@ from ranktable.cluster.discovery.machine import (
     run_command,
 )
 from ranktable.cluster.discovery.node_probe import CHIP_FAMILIES, probe
-from tests.commands import run_python
 from tests.node_tree import SAMPLES, Tree, sophgo_node
 
 if TYPE_CHECKING:
@@ -100,26 +99,6 @@ def test_tool_that_counts_otherwise_gives_no_status(tmp_path: Path) -> None:
     assert reasons(found) == {
         "status": "tpu-smi lists 2 chips, there are 8 device nodes"
     }
-
-
-def test_old_sophgo_cards_are_read_from_the_proc_files(tmp_path: Path) -> None:
-    tree = Tree(tmp_path, "edge")
-    tree.put("/proc/bmsophon/driver_version", "0.5.1\n")
-    tree.put("/proc/bmsophon/card0/chipid", "0x1684x\n")
-    tree.put("/proc/bmsophon/card0/sn", "HQDZ1BABA01")
-    for chip, status in enumerate(("Active\n", "Fault\n")):
-        tree.put(f"/dev/bm-sophon{chip}")
-        tree.put(f"/proc/bmsophon/card0/bmsophon{chip}/dbdf", f"000:0{chip}:00.0\n")
-        tree.put(f"/proc/bmsophon/card0/bmsophon{chip}/status", status)
-    tree.put("/proc/bmsophon/card0/bmsophon2/status", "Active\n")
-    found = seen(tree)
-
-    assert (found.vendor, found.model, found.driver) == ("sophgo", "BM1684X", "0.5.1")
-    assert [(c.bus_address, c.status, c.serial) for c in found.chips] == [
-        ("0000:00:00.0", "Active", "HQDZ1BABA01"),
-        ("0000:01:00.0", "Fault", "HQDZ1BABA01"),
-    ]
-    assert list(reasons(found)) == ["/dev/bm-sophon2"]
 
 
 def test_ascend_node_has_physical_numbers_and_addresses(tmp_path: Path) -> None:
@@ -223,32 +202,10 @@ def test_nvidia_tool_without_a_driver_says_why(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "output", "vendor", "count"),
-    [
-        ("/opt/rocm/bin/amd-smi", "amd-smi-list.json", "amd", 4),
-        ("hl-smi", "hl-smi.csv", "gaudi", 4),
-        ("xpu-smi", "xpu-smi.json", "intel", 2),
-    ],
-)
-def test_other_vendors_are_seen_through_their_tools(
-    tool: str, output: str, vendor: str, count: int, tmp_path: Path
-) -> None:
-    tree = Tree(tmp_path, "x1")
-    tree.install_printing(tool, output)
-    found = seen(tree)
-
-    assert (found.vendor, len(found.chips)) == (vendor, count)
-    assert all(chip.bus_address and chip.uuid for chip in found.chips)
-
-
-@pytest.mark.parametrize(
     ("tool", "prints"),
     [
         ("nvidia-smi", ""),
         ("nvidia-smi", "No devices were found"),
-        ("amd-smi", "[]"),
-        ("hl-smi", ""),
-        ("xpu-smi", '{"device_list":[]}'),
     ],
 )
 def test_tool_that_lists_nothing_is_not_said_to_be_missing(
@@ -379,63 +336,6 @@ def test_tool_that_is_no_program_is_named(tmp_path: Path) -> None:
         run_command([str(tmp_path / "usr/bin/tool")], env={}, timeout_s=LIMIT_S)
     with pytest.raises(NotDetectedError, match="other is not installed"):
         Machine(root=str(tmp_path), runs_programs=True).run("other")
-
-
-# The library of NVIDIA, in a process of its own
-
-PYNVML = """
-class NVMLError(Exception):
-    pass
-class Pci:
-    busId = b"00000000:07:00.0"
-def nvmlInit():
-    if {broken!r}: raise NVMLError("Driver Not Loaded")
-def nvmlShutdown(): pass
-def nvmlDeviceGetCount(): return 2
-def nvmlDeviceGetHandleByIndex(index):
-    if index == 1: raise NVMLError("GPU is lost")
-    return index
-def nvmlDeviceGetUUID(handle): return "GPU-1"
-def nvmlDeviceGetPciInfo(handle): return Pci
-def nvmlDeviceGetName(handle): return b"NVIDIA A100"
-def nvmlDeviceGetSerial(handle): raise NVMLError("Not Supported")
-"""
-
-
-def run_nvml(folder: Path, *, broken: bool = False) -> Outcome:
-    (folder / "pynvml.py").write_text(PYNVML.format(broken=broken))
-    path = f"{folder}:{os.environ.get('PYTHONPATH', '')}"
-    env = {**os.environ, "PYTHONPATH": path}
-    return run_python("-m", "ranktable.cluster.discovery.nvml", env=env)
-
-
-def test_library_of_nvidia_prints_what_its_tool_prints(tmp_path: Path) -> None:
-    done = run_nvml(tmp_path)
-
-    assert done.out == (
-        "0, GPU-1, 00000000:07:00.0, [N/A], NVIDIA A100\nGPU 1: GPU is lost\n"
-    )
-
-
-def test_library_of_nvidia_without_a_driver_says_so(tmp_path: Path) -> None:
-    done = run_nvml(tmp_path, broken=True)
-
-    assert (done.status, done.out) == (1, "")
-    assert done.err == "nvidia-ml-py: Driver Not Loaded\n"
-
-
-def test_library_is_asked_before_the_tool(
-    tmp_path: Path, run: Callable[..., Outcome]
-) -> None:
-    (tmp_path / "pynvml.py").write_text(PYNVML.format(broken=False))
-    paths = (str(tmp_path), str(Path(ranktable.__file__).parent.parent))
-    done = run("ranktable", "probe", env={"PYTHONPATH": ":".join(paths)})
-    line = json.loads(done.out)
-
-    assert (done.status, line["vendor"], line["model"]) == (0, "nvidia", "NVIDIA A100")
-    assert {"what": "nvidia-smi", "why": "it says: GPU 1: GPU is lost"} in line[
-        "unseen"
-    ]
 
 
 # The command

@@ -9,16 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ranktable.cluster.discovery import (
-    amd,
     ascend,
-    intel,
     nvidia,
     sophgo,
 )
 from ranktable.cluster.discovery.ascend import MappedChip
 from ranktable.cluster.discovery.chip_family import bus_address_of, text_of
 from ranktable.cluster.discovery.machine import NotDetectedError
-from ranktable.cluster.discovery.sophgo import parse_chip_id
 from ranktable.cluster.probes.probe_line import ProbedChip
 from tests.node_tree import SAMPLES
 
@@ -36,9 +33,6 @@ if TYPE_CHECKING:
 #   hccn.conf           the keys of Huawei's file, as in corpus/hccl/valid/hccn.conf
 #   nvidia-smi.csv      nvidia-smi --help-query-gpu; rows as everyone prints them
 #   nvidia-smi-lost.csv a card that fell off the bus, as users report it
-#   amd-smi-list.json   ROCm 7 on one GPU, printed in public tests
-#   hl-smi.csv          docs.habana.ai, System Management Interface Tool, -Q
-#   xpu-smi.json        intel.github.io/xpumanager, user guide, discovery -j
 
 
 def sample(name: str) -> str:
@@ -58,16 +52,6 @@ def sample(name: str) -> str:
 )
 def test_tpu_smi_lists_a_status_for_every_chip(name: str, statuses: list[str]) -> None:
     assert sophgo.parse_tpu_smi(sample(name)) == statuses
-
-
-def test_chip_ids_of_the_proc_files_are_models() -> None:
-    assert [parse_chip_id(t) for t in ("0x1684x\n", "0x1684", "0x1686", "", "0x9")] == [
-        "BM1684X",
-        "BM1684",
-        "BM1684X",
-        None,
-        None,
-    ]
 
 
 # Ascend
@@ -125,49 +109,6 @@ def test_nvidia_smi_names_the_card_that_is_lost_and_lists_the_others() -> None:
 
 def test_nvidia_smi_without_cards_is_no_message() -> None:
     assert nvidia.parse_csv("No devices were found\n") == ([], [])
-
-
-def test_amd_smi_list_is_chips() -> None:
-    chips = amd.parse_list(sample("amd-smi-list.json"))
-
-    assert len(chips) == 4
-    assert chips[3] == ProbedChip(
-        device_id=3,
-        bus_address="0000:65:00.0",
-        uuid="3aff74a1-0000-1000-80a0-8c022586fed6",
-    )
-
-
-def test_hl_smi_rows_are_chips() -> None:
-    chips, messages = intel.parse_csv(sample("hl-smi.csv"))
-
-    assert messages == []
-    assert chips[1] == ProbedChip(
-        device_id=1,
-        bus_address="0000:b3:00.0",
-        uuid="01P0-HL2080A0-15-TF8A81-01-07-06",
-        serial="AM50016131",
-        model="HL-225",
-    )
-
-
-def test_xpu_smi_discovery_is_chips_of_either_release() -> None:
-    text = sample("xpu-smi.json")
-    chips = intel.parse_discovery(text)
-
-    assert chips[1] == ProbedChip(
-        device_id=1,
-        bus_address="0000:3a:00.0",
-        uuid="00000000-0000-0010-0000-002f0bd58086",
-        model="Intel(R) Data Center GPU Max 1550",
-    )
-    assert intel.parse_discovery(text.replace('"uuid"', '"soc_uuid"')) == chips
-
-
-def test_xpu_smi_leaves_out_what_is_no_whole_gpu() -> None:
-    text = sample("xpu-smi.json").replace('"physical"', '"virtual"', 1)
-
-    assert [chip.device_id for chip in intel.parse_discovery(text)] == [1]
 
 
 # What is wrong
@@ -268,31 +209,6 @@ BROKEN: list[tuple[Callable[[str], object], str, str]] = [
         "".join(f"{n}, u, 0000:07:00.0, s, n\n" for n in range(1025)),
         "it lists more than 1024 chips",
     ),
-    (amd.parse_list, '{"gpu": 0}', "amd-smi prints an object, not a list of GPUs"),
-    (amd.parse_list, "[1]", "1 of the list has no key gpu"),
-    (amd.parse_list, '[{"gpu":0}]', "the bdf of a GPU is null"),
-    (amd.parse_list, '[{"gpu":-1,"bdf":"0000:05:00.0"}]', "index of a chip is -1"),
-    (
-        amd.parse_list,
-        '[{"gpu":0,"bdf":"0000:05:00.0"},{"gpu":0,"bdf":"0000:06:00.0"}]',
-        "gpu 0 is listed twice",
-    ),
-    (amd.parse_list, "[" * 100_000, "nested"),
-    (intel.parse_csv, "0,u,0000:19:00.0\n", "has 3 columns, not 5"),
-    (intel.parse_csv, "0,u,19,s,n\n", 'the PCI address of a chip is "19"'),
-    (intel.parse_discovery, "[]", "xpu-smi prints a list, not an object"),
-    (
-        intel.parse_discovery,
-        '{"error":"XPUM Service Status Error","errno":3}',
-        'xpu-smi says "XPUM Service Status Error"',
-    ),
-    (intel.parse_discovery, '{"device_list":null}', "device_list is null"),
-    (intel.parse_discovery, '{"device_list":[{}]}', "an object of device_list has no"),
-    (
-        intel.parse_discovery,
-        '{"device_list":[{"device_id":0}]}',
-        "pci_bdf_address of a GPU is null",
-    ),
 ]
 
 
@@ -317,9 +233,6 @@ PARSERS: list[tuple[Callable[[str], object], str]] = [
     (ascend.parse_list, "npu-smi-l.txt"),
     (ascend.parse_hccn, "hccn.conf"),
     (nvidia.parse_csv, "nvidia-smi.csv"),
-    (amd.parse_list, "amd-smi-list.json"),
-    (intel.parse_csv, "hl-smi.csv"),
-    (intel.parse_discovery, "xpu-smi.json"),
 ]
 
 

@@ -30,7 +30,6 @@ FILES = {
     "cluster.json": ('{"nodes": 2, "chips": 8, "colour": 1}', "RT151"),
     "hostfile": ("n1 slots=4\nn1 slots=8\n", "RT220"),
     "ranks": ("rank 0=n1 slot=0\nrank 0=n1 slot=1\n", "RT224"),
-    "job.yaml": ("kind: Job\napiVersion: batch/v1\n", "RT133"),
     "topology.conf": ("SwitchName=s1 Nodes=n[1-\n", "RT130"),
     "links.txt": ("0 1 2\n1 2 3\n", "RT021"),
 }
@@ -100,7 +99,7 @@ def test_sound_files_of_every_kind_pass(run: Run, tmp_path: Path) -> None:
     )
     (tmp_path / "cluster.yaml").write_text("nodes: 2\nchips: 8\n")
     made = ["t.json", "cluster.yaml"]
-    for kind in ("openmpi-hostfile", "slurm-nodelist", "torchrun"):
+    for kind in ("openmpi-hostfile", "slurm-nodelist"):
         run("ranktable", "convert", "t.json", "--to", kind, "-o", kind)
         made.append(kind)
     done = run("ranktable", "validate", *made, "--strict")

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 TYPED = {
     "va": {"validate"},
     "convert t.json --to open": {"openmpi-hostfile", "openmpi-rankfile"},
-    "convert t.json --to hccl-": {
-        *("hccl-1.0", "hccl-1.1", "hccl-1.2", "hccl-2.0", "hccl-logical"),
-    },
+    "convert t.json --to hccl-": {"hccl-1.0", "hccl-1.2"},
     "convert t.json --to server": set(),
     "convert --from server": {"server-groups"},
     "convert --from hccl-1": {"hccl-1.0", "hccl-1.1", "hccl-1.2"},

@@ -41,7 +41,7 @@ def formats(incomplete: str) -> list[str]:
     """Return the formats that ``convert`` reads."""
     from ranktable.schema.formats import names
 
-    return _with_launchers(names(), incomplete)
+    return _with_launchers(names(), incomplete, only_read=True)
 
 
 def written_formats(incomplete: str) -> list[str]:
@@ -51,13 +51,15 @@ def written_formats(incomplete: str) -> list[str]:
     return _with_launchers(WRITTEN, incomplete)
 
 
-def _with_launchers(tables: Iterable[str], incomplete: str) -> list[str]:
+def _with_launchers(
+    tables: Iterable[str], incomplete: str, *, only_read: bool = False
+) -> list[str]:
     from ranktable.cluster.hostfiles.launcher_formats import (
         DEFAULT_TABLE,
         LAUNCHER_FORMATS,
     )
 
-    launchers = (each.name for each in LAUNCHER_FORMATS)
+    launchers = (one.name for one in LAUNCHER_FORMATS if one.read or not only_read)
     return _beginning((DEFAULT_TABLE, *tables, *launchers), incomplete)
 
 

@@ -202,7 +202,7 @@ def _unknown_report(start: bytes, name: str) -> Report | None:
         return None
     if any(mark in text for mark in CONFIG_MAP_MARKS) or "\ufffd" in text:
         return None
-    kinds = "a cluster spec (which has nodes and chips) or a manifest with hosts"
+    kinds = "a cluster spec (which has nodes and chips)"
     if not is_yaml:
         kinds = "a rank table, a cluster spec or a host file"
     finding = NOT_A_RANK_TABLE.finding(

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from ranktable.cli.output import about
-from ranktable.cli.parameters import flag, number, valued
+from ranktable.cli.parameters import number, valued
 from ranktable.cli.table_input import MIB, read_input
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.conversion import TableOptions
 from ranktable.cluster.discovery.ascend import parse_hccn
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.cluster.generate import parse_address_list, parse_numbers
-from ranktable.cluster.host_lists import expand_hosts
-from ranktable.schema.addresses import is_address
 from ranktable.schema.diagnostic import folded, printable
 
 if TYPE_CHECKING:
@@ -34,16 +32,7 @@ class WriterArguments:
     ] = None
     port: Annotated[
         int | None,
-        number(
-            "PORT",
-            "Port of the rendezvous, or the first port of endpoints.",
-            min=1,
-            max=65535,
-        ),
-    ] = None
-    node: Annotated[
-        int | None,
-        number("N", "Node whose file is written, for accelerate; by default 0.", min=0),
+        number("PORT", "Port of the rendezvous.", min=1, max=65535),
     ] = None
     name: Annotated[
         _Text, valued("NAME", "Name of a job and its pods; by default train.")
@@ -83,21 +72,6 @@ class TableArguments:
     pods: Annotated[
         _Text, valued("LIST", "Super pod of each server, 0,0,1,1, or one for all.")
     ] = None
-    container_ip: Annotated[
-        _Text, valued("LIST", "Address of the container on each server: 10.0.0.[1-2].")
-    ] = None
-    prefill: Annotated[
-        int | None, number("N", "The first N ranks prefill, the others decode.", min=0)
-    ] = None
-    collective_id: Annotated[
-        _Text, valued("NAME", "Name of the job, for hccl-1.1.")
-    ] = None
-    skeleton: Annotated[
-        bool,
-        flag(
-            "Write marked gaps for unknown values; validate refuses them.", "--skeleton"
-        ),
-    ] = False
 
     def options(self, table: RankTable) -> TableOptions:
         """Return the options for a table.
@@ -113,24 +87,12 @@ class TableArguments:
             addresses = parse_address_list(self.device_ip, sizes)
         elif self.hccn_conf:
             addresses = _addresses(self.hccn_conf, table)
-        supers, pods, containers = self.super_device_id, self.pods, self.container_ip
+        supers, pods = self.super_device_id, self.pods
         return TableOptions(
             device_ips=addresses,
             super_device_ids=None if supers is None else _numbers(supers),
             pods=None if pods is None else _names(pods),
-            container_ips=None if containers is None else _container_ips(containers),
-            prefill=self.prefill,
-            collective_id=self.collective_id,
-            is_skeleton=self.skeleton,
         )
-
-
-def _container_ips(text: str) -> list[str]:
-    found = expand_hosts(text)
-    for value in found:
-        if not is_address(value):
-            raise ArgumentError(f"--container-ip: {value!r} is not an IP address")
-    return found
 
 
 def _names(text: str) -> list[str]:

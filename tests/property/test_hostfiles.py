@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,10 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.hostfiles.command_line import commands_in
-from ranktable.cluster.hostfiles.deepspeed_hostfile import include
 from ranktable.cluster.hostfiles.hostfile import (
-    Host,
     Hostfile,
     WriterOptions,
     hostfile_from_table,
@@ -24,10 +20,7 @@ from ranktable.cluster.hostfiles.launcher_formats import (
     LAUNCHER_FORMATS,
     format_of,
     read_hostfile,
-    read_text,
 )
-from ranktable.cluster.hostfiles.torchrun import SYNTAX
-from ranktable.cluster.source_text import SourceText
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.writing import dumps
 from ranktable.schema.yaml_parser import parse_yaml
@@ -41,18 +34,15 @@ if TYPE_CHECKING:
 names = st.from_regex(r"[a-z][a-z0-9_-]{0,7}", fullmatch=True).filter(
     lambda name: name not in ("rank", "slot", "slots", "cpu", "count", "port")
 )
-IMAGE = WriterOptions(image="registry/image:tag")
 
 
 @st.composite
-def tables(draw: st.DrawFn, *, even: bool = False) -> RankTable:
+def tables(draw: st.DrawFn) -> RankTable:
     """Draw a table whose nodes have hosts, its ranks in any order over the nodes."""
     chips = draw(st.lists(chip_lists, min_size=1, max_size=5))
-    if even:
-        chips = [chips[0]] * len(chips)
     hosts = draw(st.lists(names, unique=True, min_size=len(chips), max_size=len(chips)))
     ranks = list(range(sum(map(len, chips))))
-    if not even and draw(st.booleans()):
+    if draw(st.booleans()):
         ranks = draw(st.permutations(ranks))
     nodes = []
     for host, own in zip(hosts, chips, strict=True):
@@ -64,13 +54,9 @@ def tables(draw: st.DrawFn, *, even: bool = False) -> RankTable:
     return RankTable(nodes=tuple(nodes))
 
 
-def through(
-    form: LauncherFormat, table: RankTable, settings: WriterOptions = IMAGE
-) -> Hostfile:
+def through(form: LauncherFormat, table: RankTable) -> Hostfile:
     """Return what is read after a table is written."""
-    description = hostfile_from_table(table)
-    taken = {name: getattr(settings, name) for name in form.options}
-    text = form.write(description, WriterOptions(**taken))
+    text = form.write(hostfile_from_table(table), WriterOptions())
     reading = read_hostfile(text.encode(), form, file="x")
     assert reading.report.diagnostics == ()
     assert reading.hostfile is not None
@@ -101,7 +87,7 @@ def is_consecutive(table: RankTable) -> bool:
 
 
 @law(100)
-@given(tables(), st.sampled_from(["srun-hostfile", "paddle-endpoints"]))
+@given(tables(), st.just("srun-hostfile"))
 def test_lists_of_ranks_keep_host_and_order_of_every_rank(
     table: RankTable, name: str
 ) -> None:
@@ -117,7 +103,10 @@ def test_lists_of_ranks_keep_host_and_order_of_every_rank(
 @given(
     tables(),
     st.sampled_from(
-        ["openmpi-hostfile", "mpich-machinefile", "slurm-nodelist", "torchrun"]
+        [
+            *("openmpi-hostfile", "mpich-machinefile", "slurm-nodelist"),
+            "deepspeed-hostfile",
+        ]
     ),
 )
 def test_lists_of_hosts_keep_names_and_sizes_or_refuse_the_order(
@@ -133,34 +122,6 @@ def test_lists_of_hosts_keep_names_and_sizes_or_refuse_the_order(
     found = through(format_of(name), table)
 
     assert [(host.name, host.slots) for host in found.hosts] == expected
-
-
-@law(100)
-@given(tables(even=True))
-def test_host_file_and_filter_of_deepspeed_say_all(table: RankTable) -> None:
-    form = format_of("deepspeed-hostfile")
-    text = form.write(hostfile_from_table(table), WriterOptions())
-    found = read_hostfile(text.encode(), form, file="x").hostfile
-    assert found is not None
-    if text.startswith("#"):
-        chosen = shlex.split(text.partition("\n")[0])[-1]
-        found = include(SourceText(chosen), found)
-
-    assert found is not None
-    assert table_from_hostfile(found) == table
-
-
-@law(100)
-@given(tables(even=True), st.sampled_from(LAUNCHER_FORMATS))
-def test_every_form_keeps_the_number_of_nodes_and_their_size(
-    table: RankTable, form: LauncherFormat
-) -> None:
-    found = through(form, table)
-
-    sizes = [len(node.devices) for node in table.nodes]
-    if form.name == "deepspeed-hostfile":  # the file has the highest chip
-        sizes = [max(d.device_id for d in n.devices) + 1 for n in table.nodes]
-    assert [host.slots for host in found.hosts] == sizes
 
 
 PIECES = st.sampled_from(
@@ -183,10 +144,7 @@ PIECES = st.sampled_from(
             "'",
             "\r",
         ),
-        *("torchrun", "--nnodes", "2", "2:4", "--node-rank", "$R", "--standalone"),
-        *("kind: Job\n", "spec:\n  ", "completions: 2\n", "- ", "&a", "*a", "!!int 1"),
-        *("num_machines: 2\n", "num_processes: 3\n", "{", "}", "[", "]", "\x00", "é"),
-        *("python -m paddle.distributed.launch", "--ips", "--devices", "99999999"),
+        *("{", "}", "[", "]", "\x00", "é", "- ", "&a", "*a", "99999999"),
     ]
 )
 texts = st.lists(PIECES, max_size=25).map("".join)
@@ -195,10 +153,10 @@ texts = st.lists(PIECES, max_size=25).map("".join)
 @law(300)
 @given(
     st.one_of(st.binary(max_size=60), texts.map(str.encode)),
-    st.sampled_from(LAUNCHER_FORMATS),
+    st.sampled_from([form for form in LAUNCHER_FORMATS if form.read]),
 )
 @example(b"", format_of("openmpi-hostfile"))
-@example(b"\xff\xfe", format_of("torchrun"))
+@example(b"\xff\xfe", format_of("deepspeed-hostfile"))
 def test_any_bytes_end_in_a_description_or_in_diagnostics(
     data: bytes, form: LauncherFormat
 ) -> None:
@@ -223,25 +181,6 @@ def check_description(description: Hostfile) -> None:
         assert host.slots is None or host.slots > 0
         assert host.device_ids is None or len(host.device_ids) == host.slots
         assert host.ranks is None or len(host.ranks) == host.slots
-
-
-@law(100)
-@given(texts, st.sampled_from(["n1", "n1@n2", "n1:0,1", "n1:", "@", "n2:9", "n1:1,1"]))
-def test_any_filter_ends_in_a_description_or_in_diagnostics(
-    text: str, near: str
-) -> None:
-    hosts = (
-        Host(name="n1", slots=2, device_ids=(0, 1)),
-        Host(name="n2", slots=1, device_ids=(0,)),
-    )
-    for chosen in (text, near):
-        reading = read_text(
-            chosen,
-            lambda source: include(source, Hostfile(hosts=hosts)),
-            file="--include",
-            name="filter",
-        )
-        assert (reading.hostfile is None) == (not reading.report.ok)
 
 
 json_values = st.recursive(
@@ -288,11 +227,3 @@ def test_any_text_is_yaml_or_diagnosed(text: str) -> None:
     assert documents or found or not text.strip() or text.strip().startswith("#")
     for finding in found:
         assert finding.span is None or finding.span.offsets is not None
-
-
-@law(100)
-@given(st.lists(st.text("ab $\"'\\;&|#\n\t", max_size=5), min_size=1, max_size=4))
-def test_words_that_a_shell_would_quote_are_read_back(words: list[str]) -> None:
-    (command,) = commands_in(SourceText(shlex.join(["a", *words])), SYNTAX)
-
-    assert [word.text for word in command.words] == ["a", *words]

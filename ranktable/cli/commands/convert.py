@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,27 +15,28 @@ from ranktable.cli.output import (
     Color,
     CommandError,
     FindingsFormat,
-    OutputFile,
     about,
-    is_standard_output,
-    put_files,
     put_text,
     show_findings,
     table_size,
 )
 from ranktable.cli.parameters import OutputOption, ReplaceFileOption, number, valued
 from ranktable.cli.table_arguments import TableArguments, WriterArguments
-from ranktable.cli.table_input import named_file, read_input, table_in
+from ranktable.cli.table_input import (
+    named_file,
+    read_input,
+    refuse_without_ranks,
+    table_in,
+)
 from ranktable.cluster.conversion import (
-    MINDIE,
     WRITTEN,
     convert_table,
+    losses_beside_hosts,
     unsound_in,
     with_servers,
 )
 from ranktable.cluster.generate import parse_device_list
 from ranktable.cluster.host_lists import expand_hosts
-from ranktable.cluster.hostfiles import deepspeed_hostfile
 from ranktable.cluster.hostfiles.hostfile import (
     WriterOptions,
     hostfile_from_table,
@@ -49,28 +50,22 @@ from ranktable.cluster.hostfiles.launcher_formats import (
     any_format_of,
     detect_formats,
     read_hostfile,
-    read_text,
 )
 from ranktable.cluster.hostfiles.launcher_formats import convert as cluster_convert
-from ranktable.cluster.losses import losses_beside_hosts
-from ranktable.cluster.tables_of_groups import written_tables_of
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.check import WRAPPED, check_bytes
+from ranktable.schema.check import check_bytes
 from ranktable.schema.diagnostic import Options, RankTableError, counted, printable
 from ranktable.schema.format import Format
-from ranktable.schema.formats import DEFAULT, by_name
-from ranktable.schema.rules.records import no_global_ranks
+from ranktable.schema.formats import DEFAULT
 
 if TYPE_CHECKING:
-    from ranktable.cluster.conversion import Conversion
+    from collections.abc import Sequence
+
     from ranktable.cluster.hostfiles.hostfile import Hostfile, LauncherFormat
     from ranktable.cluster.hostfiles.launcher_formats import HostfileReading
     from ranktable.schema.model import RankTable
 
 _JSON = ("{", "[")
-_GLOBAL_KEY = "global_ranktable.json"
-"""The key of the table in MindIE's ConfigMaps."""
-
 _LAUNCHERS = tuple(format_.name for format_ in LAUNCHER_FORMATS)
 
 
@@ -100,24 +95,19 @@ class HostOptions:
         int | None,
         number("N", "Every host has the chips 0 to N - 1.", min=1, max=1 << 20),
     ] = None
-    include: Annotated[
-        str | None, valued("FILTER", "DeepSpeed's: worker-0@worker-1:0,2.")
-    ] = None
-    exclude: Annotated[str | None, valued("FILTER", "DeepSpeed's: worker-1:7.")] = None
 
     @property
-    def are_of_hostfile(self) -> bool:
-        """Whether an option is given that needs the hosts of a launcher's file."""
-        chips = (self.device_id, self.chips_per_node, self.include, self.exclude)
-        return any(option is not None for option in chips)
+    def have_chips(self) -> bool:
+        """Whether chips are given, so that only the hosts of a table are used."""
+        return self.device_id is not None or self.chips_per_node is not None
 
-    def hostfile_of(self, source: _ReadInput, form: FindingsFormat) -> Hostfile:
+    def hostfile_of(self, source: _ReadInput) -> Hostfile:
         """Return the hosts of a file with the names and chips of the options.
 
         Raises:
             CommandError: An option is malformed, or does not match the hosts.
         """
-        hostfile = self._filtered(source, form)
+        hostfile = source.hosts()
         if self.device_id is not None and self.chips_per_node is not None:
             raise CommandError("--device-id and --chips-per-node do not go together")
         if self.hosts is not None:
@@ -133,38 +123,6 @@ class HostOptions:
                 chips = [[chip.device_id for chip in node] for node in nodes]
                 return with_chips(hostfile, chips)
         return hostfile
-
-    def _filtered(self, source: _ReadInput, form: FindingsFormat) -> Hostfile:
-        """Return the hosts that DeepSpeed's filters select.
-
-        Raises:
-            CommandError: A filter is wrong, or the file is not a hostfile of DeepSpeed.
-        """
-        hostfile = source.hostfile
-        if source.table is not None and source.table.has_global_ranks:
-            hostfile = hostfile_from_table(source.table)
-        if hostfile is None:
-            name = source.table.format if source.table else source.format.name
-            finding = no_global_ranks(name)
-            raise CommandError(
-                f"{source.name}: {finding.message}\nhelp: {finding.hint}"
-            )
-        if self.include is None and self.exclude is None:
-            return hostfile
-        if source.format.name != "deepspeed-hostfile":
-            raise CommandError("--include and --exclude are for deepspeed-hostfile")
-        if self.include is not None and self.exclude is not None:
-            raise CommandError("give either --include or --exclude, not both")
-        option, choose = "--include", deepspeed_hostfile.include
-        if self.exclude is not None:
-            option, choose = "--exclude", deepspeed_hostfile.exclude
-        reading = read_text(
-            self.include or self.exclude or "",
-            lambda text: choose(text, hostfile),
-            file=option,
-            name="filter",
-        )
-        return _sound(reading, form)
 
 
 @with_options(chosen=HostOptions, writer=WriterArguments, arguments=TableArguments)
@@ -216,129 +174,65 @@ def convert(
     _refuse_unused(writer, target, getattr(target, "options", ()))
     source = _read(file, from_, format)
     if isinstance(target, Format):
-        table, hosts = source.table, chosen.hosts
-        if table is None or chosen.are_of_hostfile:
-            hostfile = chosen.hostfile_of(source, format)
-            table, hosts = table_from_hostfile(hostfile), None
-            _note_losses(source, hostfile, target)
-        made = _converted(table, _table_name(to, target), hosts, arguments)
-        _put_tables(made, source, output, to, force=force)
-        return
-    _refuse_unused(arguments, target)
-    hostfile = chosen.hostfile_of(source, format)
-    text = cluster_convert(hostfile, target, WriterOptions(**asdict(writer)))
-    _note_losses(source, hostfile, target)
-    _note_left_out(source)
-    put_text(
-        output,
-        text.encode(),
-        _summary(hostfile),
-        force=force,
-        read={source.name: source.data},
-    )
+        data, size = _as_table(source, chosen, target, arguments)
+    else:
+        _refuse_unused(arguments, target)
+        hostfile = chosen.hostfile_of(source)
+        options = WriterOptions(**asdict(writer))
+        data = cluster_convert(hostfile, target, options).encode()
+        size = _size(hostfile)
+        _tell_losses(target.name, _lost_beside_hosts(source, hostfile, target))
+        if target.names_hosts and any(host.name for host in hostfile.hosts):
+            _note("the pods have names of their own, not those of the hosts")
+    if source.left_out:
+        _note(f"left out of what the file says: {', '.join(source.left_out)}")
+    put_text(output, data, size, force=force, read={source.name: source.data})
 
 
-def _table_name(to: str, target: Format) -> str:
-    return MINDIE if to == MINDIE else target.name
-
-
-def _converted(
-    table: RankTable, to: str, hosts: str | None, arguments: TableArguments
-) -> dict[str, Made]:
-    """Return the tables that are made from one, by name.
+def _as_table(
+    source: _ReadInput, chosen: HostOptions, target: Format, arguments: TableArguments
+) -> tuple[bytes, str]:
+    """Return the bytes of a rank table, and its size in words.
 
     Raises:
         CommandError: The format cannot express it; the message names the missing
             option.
     """
-    is_same = to in (table.format, WRAPPED) and hosts is None
-    parts = {"": table} if is_same else written_tables_of(table)
-    made = {}
-    try:
-        for name, part in parts.items():
-            named = part
-            if hosts is not None:
-                named = with_servers(part, expand_hosts(hosts))
-            done = convert_table(named, to, arguments.options(named))
-            made[name] = Made(named, done)
-    except RankTableError as error:
-        raise CommandError(unsound_in(to, error)) from None
-    return made
-
-
-class Made(NamedTuple):
-    """A table and its conversion."""
-
-    table: RankTable
-    done: Conversion
-
-
-def _put_tables(
-    made: dict[str, Made],
-    source: _ReadInput,
-    output: str | None,
-    to: str,
-    *,
-    force: bool,
-) -> None:
-    """Print a table or write it; several are written to a folder, one file each."""
-    if not made:
-        raise CommandError(f"{source.name} has no group with devices")
-    if len(made) == 1:
-        ((_, one),) = made.items()
-        _tell_losses(source, made, to)
-        put_text(
-            output,
-            one.done.data,
-            table_size(one.table),
-            force=force,
-            read={source.name: source.data},
-        )
-        return
-    if output == "":
-        raise CommandError("--output is empty; name a folder for the tables")
-    if output is None or is_standard_output(output):
-        names = ", ".join(made)
-        raise CommandError(
-            f"{source.name} becomes {len(made)} tables ({names}); name a folder for "
-            "them: --output DIR"
-        )
-    _tell_losses(source, made, to)
-    put_files(
-        [
-            OutputFile(
-                path=f"{output}/{name}.json",
-                data=one.done.data,
-                size=table_size(one.table),
-            )
-            for name, one in made.items()
-        ],
-        force=force,
-    )
-
-
-def _tell_losses(source: _ReadInput, made: dict[str, Made], to: str) -> None:
-    """Print what the new files lack, and what the user has to fill in."""
-    _note_left_out(source)
-    for name, one in made.items():
-        start = f"warning: {name}: " if name else "warning: "
-        if one.done.losses:
-            lost = ", ".join(one.done.losses)
-            sys.stderr.write(f"{start}{to} cannot hold: {lost}\n")
-        if one.done.num_gaps:
-            devices = counted(one.done.num_gaps, "device")
-            _note(f"the EIDs and ports of {devices} are gaps to fill in")
     table = source.table
-    if table is not None and not table.has_global_ranks and "" not in made:
-        empty = [str(node.group) for node in table.nodes if not node.devices]
-        if empty:
-            groups = ", ".join(map(printable, dict.fromkeys(empty)))
-            _note(f"servers without devices are left out, of the groups {groups}")
+    if table is None or chosen.have_chips:
+        hostfile = chosen.hostfile_of(source)
+        table = table_from_hostfile(hostfile)
+        _tell_losses(target.name, _lost_beside_hosts(source, hostfile, None))
+        if any(host.device_ids is None for host in hostfile.hosts):
+            _note("every host has the chips from 0 on; --device-id names others")
+    elif chosen.hosts is not None:
+        table = with_servers(table, expand_hosts(chosen.hosts))
+    try:
+        made = convert_table(table, target.name, arguments.options(table))
+    except RankTableError as error:
+        raise CommandError(unsound_in(target.name, error)) from None
+    _tell_losses(target.name, made.losses)
+    return made.data, table_size(table)
 
 
-def _note_left_out(source: _ReadInput) -> None:
-    if source.left_out:
-        _note(f"left out of what the file says: {', '.join(source.left_out)}")
+def _lost_beside_hosts(
+    source: _ReadInput, hostfile: Hostfile, target: LauncherFormat | None
+) -> list[str]:
+    """Return what is lost if hosts, ranks and maybe chips are written."""
+    lost = losses_beside_hosts(source.table) if source.table else []
+    if target is not None and not target.holds_chips:
+        moved = sum(
+            chip != local
+            for host in hostfile.hosts
+            for local, chip in enumerate(host.device_ids or ())
+        )
+        lost += [f"the chip of {counted(moved, 'device')}"] if moved else []
+    return lost
+
+
+def _tell_losses(to: str, lost: Sequence[str]) -> None:
+    if lost:
+        sys.stderr.write(f"warning: {to} cannot hold: {', '.join(lost)}\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -361,10 +255,20 @@ class _ReadInput:
     table: RankTable | None = None
     left_out: tuple[str, ...] = ()
 
+    def hosts(self) -> Hostfile:
+        """Return the hosts of the file.
+
+        Raises:
+            CommandError: It is a table whose ranks are not those of one job.
+        """
+        if self.table is None:
+            assert self.hostfile is not None
+            return self.hostfile
+        refuse_without_ranks(self.table, self.name)
+        return hostfile_from_table(self.table)
+
 
 def _format_of(option: str, name: str) -> LauncherFormat | Format:
-    if name == MINDIE and option == "--to":
-        return by_name("hccl-1.0")
     with about(option):
         return any_format_of(name)
 
@@ -400,17 +304,11 @@ def _detected(name: str, data: bytes) -> LauncherFormat | Format:
     shown = printable(name)
     if not formats:
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
-        is_config_map = "ConfigMap" in text and "hccl.json" in text
         is_text = text.strip() and "\ufffd" not in text
         # An empty file, or one that is not UTF-8, is refused with the code of a table.
-        if (
-            not is_text
-            or text.lstrip()[:1] in _JSON
-            or is_config_map
-            or _GLOBAL_KEY in text
-        ):
+        if not is_text or text.lstrip()[:1] in _JSON or "ConfigMap" in text:
             return DEFAULT
-        names = ", ".join(format_.name for format_ in LAUNCHER_FORMATS)
+        names = ", ".join(each.name for each in LAUNCHER_FORMATS if each.read)
         raise CommandError(
             f"the format of {shown} cannot be detected; name it with --from: {names}"
         )
@@ -449,26 +347,11 @@ def _refuse_unused(
             raise CommandError(f"{target.name} does not use --{option}")
 
 
-def _note_losses(
-    source: _ReadInput, hostfile: Hostfile, target: LauncherFormat | Format
-) -> None:
-    """Print what the output lacks, and what was assumed."""
-    hosts = hostfile.hosts
-    if isinstance(target, Format):
-        if any(host.device_ids is None for host in hosts):
-            _note("every host has the chips from 0 on; --device-id names others")
-    elif target.names_hosts and any(host.name for host in hosts):
-        _note("the pods have names of their own; convert the manifest to a table")
-    lost = losses_beside_hosts(source.table) if source.table else []
-    if lost:
-        sys.stderr.write(f"warning: {target.name} cannot hold: {', '.join(lost)}\n")
-
-
 def _note(text: str) -> None:
     sys.stderr.write(f"note: {text}\n")
 
 
-def _summary(hostfile: Hostfile) -> str:
+def _size(hostfile: Hostfile) -> str:
     """Return the size of what was written."""
     hosts = len(hostfile.hosts)
     processes = sum(host.slots or 0 for host in hostfile.hosts)

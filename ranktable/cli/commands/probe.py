@@ -37,7 +37,7 @@ def probe(
 ) -> None:
     """Print the chips of this node, and what could not be detected.
 
-    It looks for chips of SOPHGO, Ascend, NVIDIA, AMD, Gaudi and Intel, in this order.
+    It looks for chips of SOPHGO, Ascend and NVIDIA, in this order.
     Exit status: 0 there are chips, 1 there are none, 2 wrong usage.
 
     Example: ranktable probe --format text; echo "exit status $?"

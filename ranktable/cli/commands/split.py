@@ -85,7 +85,7 @@ def split(
             "--server-group"
         )
     name, table = read.name, read.table
-    folder = output or _default_folder(name, by)
+    folder = _default_folder(name, by) if output is None else output
     _refuse_folder(folder)
     with progress() as line:
         files = (
@@ -120,7 +120,7 @@ def _split_by_group(
     if not parts:
         refuse_without_ranks(table, name)
         raise CommandError(f"{name} is not a table of groups; --by node splits it")
-    folder = output or _default_folder(name, Unit.GROUP)
+    folder = _default_folder(name, Unit.GROUP) if output is None else output
     _refuse_folder(folder)
     create_folder(folder, ((f"{key}.json", dumps(one)) for key, one in parts.items()))
     sys.stderr.write(f"wrote {counted(len(parts), 'file')} to {printable(folder)}\n")
@@ -150,6 +150,8 @@ def _default_folder(name: str, by: Unit) -> str:
 def _refuse_folder(folder: str) -> None:
     """Raise CommandError unless a folder is new or empty."""
     path = Path(folder)
+    if not folder:
+        raise CommandError("--output is empty; name a folder")
     if is_standard_output(folder):
         raise CommandError("several files do not go to standard output; name a folder")
     parent = path.absolute().parent

@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ranktable.cluster.discovery import (
-    amd,
-    ascend,
-    intel,
-    nvidia,
-    sophgo,
-)
+from ranktable.cluster.discovery import ascend, nvidia, sophgo
 from ranktable.cluster.probes.probe_line import NodeProbe, NotDetected, ProbedChip
 from ranktable.schema.diagnostic import counted
 
@@ -26,15 +20,8 @@ CHIP_FAMILIES: tuple[ChipFamily, ...] = (
     sophgo.TPUV7,
     ascend.FAMILY,
     nvidia.FAMILY,
-    amd.FAMILY,
-    intel.GAUDI,
-    intel.INTEL,
-    sophgo.BM168X,
 )
-"""Every family, in the order in which they are tried; the first that is found is used.
-
-No communication library uses the last one; a host may have it besides other chips.
-"""
+"""Every family, in the order in which they are tried; the first found is used."""
 
 
 def probe(machine: Machine, host: str | None = None) -> NodeProbe:

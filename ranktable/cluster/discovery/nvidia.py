@@ -1,15 +1,13 @@
-"""NVIDIA GPUs: by nvidia-ml-py if it is installed, otherwise by nvidia-smi.
+"""NVIDIA GPUs, from nvidia-smi.
 
 The index follows the order of the PCI addresses. CUDA may use another order unless
 CUDA_DEVICE_ORDER=PCI_BUS_ID is set.
 
-Source: NVIDIA, ``nvidia-smi --help-query-gpu``; the reference of NVML.
+Source: NVIDIA, ``nvidia-smi --help-query-gpu``.
 """
 
 from __future__ import annotations
 
-import sys
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.discovery.chip_family import (
@@ -18,7 +16,7 @@ from ranktable.cluster.discovery.chip_family import (
     bus_address_of,
     chips_of_csv,
 )
-from ranktable.cluster.discovery.machine import NotDetectedError, run_command
+from ranktable.cluster.discovery.machine import NotDetectedError
 
 if TYPE_CHECKING:
     from ranktable.cluster.discovery.machine import Machine
@@ -38,7 +36,7 @@ def detect(machine: Machine) -> ProbeResult:
     """Return the chips of a node."""
     result = ProbeResult(driver=machine.first_line("/sys/module/nvidia/version"))
     try:
-        result.chips, messages = parse_csv(_output(machine, result))
+        result.chips, messages = parse_csv(machine.run(*TOOL))
     except NotDetectedError as error:
         if machine.numbers(*NODES) or machine.find(TOOL[0]):
             result.miss("nvidia-smi", error)
@@ -50,20 +48,6 @@ def detect(machine: Machine) -> ProbeResult:
         result.miss("status", "nvidia-smi has no word for it")
     result.miss_chips("nvidia-smi")
     return result
-
-
-def _output(machine: Machine, result: ProbeResult) -> str:
-    """Return the rows that the library or the tool prints."""
-    if machine.is_this_one and find_spec("pynvml") is not None:
-        # In another process, because a call into a hanging driver never returns.
-        command = [sys.executable, "-m", "ranktable.cluster.discovery.nvml"]
-        # A file in the working folder must not be imported as the library.
-        env = {**machine.env, "PYTHONSAFEPATH": "1"}
-        try:
-            return run_command(command, env=env, timeout_s=machine.timeout_s)
-        except NotDetectedError as error:
-            result.miss("nvidia-ml-py", error)
-    return machine.run(*TOOL)
 
 
 def _compare_with_kernel(machine: Machine, result: ProbeResult) -> None:

@@ -1,14 +1,11 @@
-"""SOPHGO's TPUv7 family (BM1690, SG2260), which SCCL drives, and BM1684 and BM1684X.
+"""SOPHGO's TPUv7 family (BM1690, SG2260), which SCCL drives.
 
 The driver ``sg-host-drv`` creates one ``/dev/sg-host-drv-N`` for each chip; N is the
 device_id. ``tpu-smi`` lists cards and their chips in the same order, with a status.
-SCCL does not support BM1684 and BM1684X, but they are found too. A SoC with such a chip
-has the device node, but no proc files.
 
 Sources: sophgo/torch-tpu (``torch_tpu/tpu/versions.py``), the README of
 sophgo/vllm-tpu, and ``tpu_demo_ops_matrix.py`` of tilelang-tpu for the shape of the
-JSON; sophgo/libsophon, ``driver/bm_proc.c`` (what each file holds) and the guide's
-chapter on the proc file system.
+JSON.
 """
 
 from __future__ import annotations
@@ -24,7 +21,6 @@ from ranktable.cluster.discovery.chip_family import (
     ProbeResult,
     bus_address_of,
     read_json,
-    text_of,
 )
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.cluster.probes.probe_line import ProbedChip
@@ -40,11 +36,11 @@ NODES = ("/dev", "sg-host-drv-")
 INSTALLED = "/opt/tpuv7/tpuv7-current"
 TOOL = ("tpu-smi", "--noloop", "--json_format")
 
-_TPUV7_MODELS = {("0x1f1c", "0x1690"): "BM1690"}
+_MODELS = {("0x1f1c", "0x1690"): "BM1690"}
 """Model by PCI vendor and device."""
 
 
-def detect_tpuv7(machine: Machine) -> ProbeResult:
+def detect(machine: Machine) -> ProbeResult:
     """Return the chips of a node."""
     result = ProbeResult(driver=machine.first_line("/proc/sgdrv/driver_date"))
     functions = [n for n in machine.names(DRIVER) if bus_address_of(n) is not None]
@@ -102,7 +98,7 @@ def _model(machine: Machine, function: str) -> str | None:
     )
     if vendor is None or device is None:
         return None
-    return _TPUV7_MODELS.get((vendor, device), f"{vendor}:{device}")
+    return _MODELS.get((vendor, device), f"{vendor}:{device}")
 
 
 def _add_status(machine: Machine, result: ProbeResult) -> None:
@@ -190,80 +186,5 @@ TPUV7 = ChipFamily(
     vendor="sophgo",
     looked_for="/dev/sg-host-drv-N",
     traces=(NODES,),
-    detect=detect_tpuv7,
-)
-
-
-PROC = "/proc/bmsophon"
-PCIE = ("/dev", "bm-sophon")
-SOC = ("/dev", "bm-tpu")
-
-_CHIP_ID = re.compile(r"(?:0x)?(168[0-9])(x?)", re.IGNORECASE)
-_BM168X_MODELS = {"1686": "BM1684X"}
-"""Model by chip id; for other ids, the id is the number of the model."""
-
-
-def detect_bm168x(machine: Machine) -> ProbeResult:
-    """Return the chips of a node."""
-    result = ProbeResult(driver=machine.first_line(f"{PROC}/driver_version"))
-    homes = _homes(machine)
-    device_ids = machine.numbers(*PCIE) or machine.numbers(*SOC)
-    result.chips = [
-        _chip(machine, device_id, homes.get(device_id)) for device_id in device_ids
-    ]
-    homeless = [str(i) for i in device_ids if i not in homes]
-    if homeless:
-        result.miss(
-            "bus_address, status and model",
-            f"{PROC} has nothing of chip {', '.join(homeless)}; a SoC has none",
-        )
-    for device_id in sorted(homes.keys() - set(device_ids)):
-        result.miss(
-            f"/dev/bm-sophon{device_id}",
-            "the driver has this chip, but there is no device node; a container needs "
-            "to be given it",
-        )
-    return result
-
-
-def _homes(machine: Machine) -> dict[int, tuple[str, str]]:
-    """Return the folders of the card and the chip, for every chip."""
-    return {
-        number: (f"{PROC}/card{card}", f"{PROC}/card{card}/bmsophon{number}")
-        for card in machine.numbers(PROC, "card")
-        for number in machine.numbers(f"{PROC}/card{card}", "bmsophon")
-    }
-
-
-def _chip(machine: Machine, device_id: int, home: tuple[str, str] | None) -> ProbedChip:
-    if home is None:
-        return ProbedChip(device_id=device_id)
-    card, chip = home
-    return ProbedChip(
-        device_id=device_id,
-        bus_address=bus_address_of(machine.first_line(f"{chip}/dbdf")),
-        serial=text_of(machine.first_line(f"{card}/sn")),
-        status=text_of(machine.first_line(f"{chip}/status")),
-        model=parse_chip_id(machine.first_line(f"{card}/chipid")),
-    )
-
-
-def parse_chip_id(text: str | None) -> str | None:
-    """Return the model in the file chipid of a card, None if there is none.
-
-    >>> parse_chip_id("0x1684x"), parse_chip_id("0x1686"), parse_chip_id("1684")
-    ('BM1684X', 'BM1684X', 'BM1684')
-    """
-    match = _CHIP_ID.fullmatch(text.strip()) if text else None
-    if match is None:
-        return None
-    return _BM168X_MODELS.get(match[1], f"BM{match[1]}{match[2].upper()}")
-
-
-BM168X = ChipFamily(
-    name="sophgo-bm168x",
-    vendor="sophgo",
-    looked_for="/dev/bm-sophonN, /dev/bm-tpuN",
-    traces=(PCIE, SOC),
-    detect=detect_bm168x,
+    detect=detect,
 )

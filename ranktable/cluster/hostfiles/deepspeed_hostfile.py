@@ -1,38 +1,29 @@
-"""Host files of DeepSpeed, ``worker-0 slots=4``, and its filters ``worker-1:0,2``.
+"""Host files of DeepSpeed: ``worker-0 slots=4``.
 
-The slots of a host are the chips 0 to slots - 1. Hosts keep the order of the host file.
-Included slots keep the order in which they are given, so a filter can put chips into
-any order.
+The slots of a host are the chips 0 to slots - 1.
 
-Source: microsoft/DeepSpeed, deepspeed/launcher/runner.py, _parse_hostfile and
-parse_resource_filter.
+Source: microsoft/DeepSpeed, deepspeed/launcher/runner.py, _parse_hostfile.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.cluster.hostfiles.hostfile import (
-    Host,
-    Hostfile,
     HostTable,
     LauncherFormat,
-    chips_of,
     names_of,
     refuse_interleaved,
+    sizes_of,
 )
-from ranktable.cluster.source_text import Token, words_of
-from ranktable.schema.diagnostic import printable, quoted
+from ranktable.cluster.source_text import words_of
+from ranktable.schema.diagnostic import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ranktable.cluster.hostfiles.hostfile import WriterOptions
-    from ranktable.cluster.source_text import SourceText
+    from ranktable.cluster.hostfiles.hostfile import Hostfile, WriterOptions
+    from ranktable.cluster.source_text import SourceText, Token
 
 TITLE = "a DeepSpeed host file"
 _SLOTS = "slots="
@@ -84,20 +75,10 @@ def _report_rest(source: SourceText, words: list[Token]) -> None:
 
 
 def write(hostfile: Hostfile, _options: WriterOptions) -> str:
-    """Return the text of a host file.
-
-    DeepSpeed uses the chips 0 to slots - 1 of a host. For other chips, a comment has
-    the option that selects them.
-    """
+    """Return the text of a host file; DeepSpeed uses the chips 0 to slots - 1."""
     refuse_interleaved(hostfile, TITLE)
-    names = names_of(hostfile, TITLE)
-    chips = chips_of(hostfile)
-    lines = [
-        f"{name} slots={max(own) + 1}\n" for name, own in zip(names, chips, strict=True)
-    ]
-    chosen = filter_of(names, chips)
-    head = [] if chosen is None else [f"# deepspeed --include {chosen}\n"]
-    return "".join(head + lines)
+    pairs = zip(names_of(hostfile, TITLE), sizes_of(hostfile), strict=True)
+    return "".join(f"{name} slots={size}\n" for name, size in pairs)
 
 
 DEEPSPEED_HOSTFILE = LauncherFormat(
@@ -107,151 +88,3 @@ DEEPSPEED_HOSTFILE = LauncherFormat(
     write=write,
     matches=_LINE.search,
 )
-
-
-_FILTER_EXAMPLE = "a filter is worker-0@worker-1:0,2"
-Chosen = dict[str, "list[int] | None"]
-"""Slots of each host in the filter, None for all of them."""
-
-
-def include(source: SourceText, hostfile: Hostfile) -> Hostfile | None:
-    """Return the hosts and chips that a filter includes, None if it is wrong."""
-    chosen: Chosen = {}
-    first: dict[str, Token] = {}
-    for name, slots in _items(source, hostfile):
-        if name.text in first:
-            source.report(
-                rules.SLOT_TWICE,
-                name,
-                f"{quoted(name.text)} is included twice; DeepSpeed keeps the last",
-                hint=f"write {printable(name.text)} once, with all of its slots",
-                first_use=first[name.text],
-            )
-        first[name.text] = name
-        chosen[name.text] = None if slots is None else _once(source, slots)
-    hosts = [host for host in hostfile.hosts if host.name in chosen]
-    return _described(source, [_with(host, chosen[str(host.name)]) for host in hosts])
-
-
-def exclude(source: SourceText, hostfile: Hostfile) -> Hostfile | None:
-    """Return the hosts and chips that a filter leaves, None if it is wrong."""
-    left = {host.name: dict.fromkeys(host.device_ids or ()) for host in hostfile.hosts}
-    for name, slots in _items(source, hostfile):
-        own = left[name.text]
-        for number, word in slots or [(number, name) for number in own]:
-            if number in own:
-                del own[number]
-            else:
-                source.report(
-                    rules.BAD_LINE,
-                    word,
-                    f"slot {number} of {quoted(name.text)} is excluded twice; "
-                    "DeepSpeed stops with list.remove(x): x not in list",
-                )
-    return _described(
-        source,
-        [
-            replace(host, slots=len(left[host.name]), device_ids=tuple(left[host.name]))
-            for host in hostfile.hosts
-            if left[host.name]
-        ],
-    )
-
-
-def _with(host: Host, slots: list[int] | None) -> Host:
-    """Return a host with only these slots, None for all of them."""
-    if slots is None:
-        return host
-    return replace(host, slots=len(slots), device_ids=tuple(slots))
-
-
-def _described(source: SourceText, hosts: list[Host]) -> Hostfile | None:
-    if source.is_sound and not hosts:
-        source.report(rules.NO_HOSTS, None, "the filter leaves no host")
-    return Hostfile(hosts=tuple(hosts)) if source.is_sound else None
-
-
-Slot = tuple[int, Token]
-
-
-def _items(
-    source: SourceText, hostfile: Hostfile
-) -> list[tuple[Token, list[Slot] | None]]:
-    """Return the hosts of a filter with their slots, None for all slots."""
-    hosts = {host.name: host for host in hostfile.hosts}
-    items = []
-    for word in Token(source.text, 0, len(source.text)).parts("@"):
-        name, *lists = word.parts(":")
-        host = hosts.get(name.text)
-        if host is None:
-            source.report(
-                rules.NOT_IN_THE_FILE,
-                name,
-                f"{quoted(name.text)} is not in the host file",
-                hint=None if name.text else _FILTER_EXAMPLE,
-            )
-        elif len(lists) > 1:
-            source.report(
-                rules.BAD_LINE,
-                lists[1],
-                f"{quoted(word.text)} has two colons; DeepSpeed stops",
-                hint=_FILTER_EXAMPLE,
-            )
-        else:
-            slots = _slots(source, host, lists[0]) if lists else None
-            items.append((name, slots))
-    return items
-
-
-def _slots(source: SourceText, host: Host, listed: Token) -> list[Slot]:
-    slots = []
-    for word in listed.parts(","):
-        number = source.number(word, "the number of a slot", hint=_FILTER_EXAMPLE)
-        if number is None:
-            continue
-        if number >= (host.slots or 0):
-            source.report(
-                rules.NOT_IN_THE_FILE,
-                word,
-                f"{quoted(host.name)} has no slot {number}",
-                hint=f"its slots are 0 to {(host.slots or 0) - 1}",
-            )
-        else:
-            slots.append((number, word))
-    return slots
-
-
-def _once(source: SourceText, slots: list[Slot]) -> list[int]:
-    """Return the numbers of slots without duplicates."""
-    first: dict[int, Token] = {}
-    for number, word in slots:
-        if number in first:
-            source.report(
-                rules.SLOT_TWICE,
-                word,
-                f"slot {number} is included twice; DeepSpeed drops the second",
-                first_use=first[number],
-            )
-        else:
-            first[number] = word
-    return list(first)
-
-
-def filter_of(names: Sequence[str], chips: Sequence[Sequence[int]]) -> str | None:
-    """Return the include filter that selects these chips, None if all are selected.
-
-    Raises:
-        ArgumentError: The name of a host cannot be in a filter.
-    """
-    if all(list(own) == list(range(len(own))) for own in chips):
-        return None
-    for name in names:
-        if ":" in name:
-            raise ArgumentError(
-                f"a DeepSpeed filter cannot name the host {name}: a colon begins slots",
-                hint="name the hosts: --hosts LIST",
-            )
-    return "@".join(
-        f"{name}:{','.join(map(str, own))}"
-        for name, own in zip(names, chips, strict=True)
-    )

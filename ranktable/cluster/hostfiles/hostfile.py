@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections import defaultdict
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from ranktable.schema.diagnostic import counted, folded, printable, quoted
 from ranktable.schema.model import Device, Node, RankTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from ranktable.cluster.source_text import SourceText, Token
 
@@ -52,8 +51,7 @@ class WriterOptions:
 
     Attributes:
         script: The script that is started on every node, with its arguments.
-        port: Port of the rendezvous, or the first port of a node.
-        node: Index of the node for which a file is written.
+        port: Port of the rendezvous.
         name: Name of a job.
         image: Image of a container.
         resource: Name of the chips as a resource of a cluster: ``nvidia.com/gpu``.
@@ -61,7 +59,6 @@ class WriterOptions:
 
     script: str | None = None
     port: int | None = None
-    node: int | None = None
     name: str | None = None
     image: str | None = None
     resource: str | None = None
@@ -74,24 +71,24 @@ class LauncherFormat:
     Attributes:
         name: Its name on the command line.
         title: A name for people, with an article.
-        read: Returns the hosts in a text, None after reporting errors.
         write: Returns the text for some hosts; raises ``ArgumentError`` with the reason
             if the format cannot express them.
+        read: Returns the hosts in a text, None after reporting errors; None for a
+            format that is written only.
         matches: Whether a text looks like this format.
         options: Names of the options that the writer uses.
+        holds_chips: Whether a file names the chip of every rank.
         names_hosts: Whether the hosts are named after the job, as pods are.
     """
 
     name: str
     title: str
-    read: Callable[[SourceText], Hostfile | None]
     write: Callable[[Hostfile, WriterOptions], str]
-    matches: Callable[[str], object]
+    read: Callable[[SourceText], Hostfile | None] | None = None
+    matches: Callable[[str], object] = bool
     options: tuple[str, ...] = ()
+    holds_chips: bool = False
     names_hosts: bool = False
-
-
-_PLACE = re.compile(r"\+n([0-9]{1,7})")
 
 
 def sizes_of(hostfile: Hostfile) -> list[int]:
@@ -172,16 +169,9 @@ def table_from_hostfile(hostfile: Hostfile) -> RankTable:
     """Return the table of some hosts: their chips, or 0 to slots - 1 of each host.
 
     Raises:
-        ArgumentError: The number of processes of a host is not known, a host is given
-            by its index in an allocation, or its ranks are not consecutive.
+        ArgumentError: The number of processes of a host is not known, or its ranks are
+            not consecutive.
     """
-    for host in hostfile.hosts:
-        if _place(host.name) is not None:
-            raise ArgumentError(
-                f"{host.name} is a place in an allocation, which the file does not "
-                "name",
-                hint="give the hosts of the allocation in their order: --hosts LIST",
-            )
     ranks, chips = ranks_of(hostfile), chips_of(hostfile)
     for node_rank, (host, own) in enumerate(zip(hostfile.hosts, ranks, strict=True)):
         if own[-1] - own[0] >= len(own):
@@ -226,73 +216,25 @@ def with_chips(hostfile: Hostfile, chips: Sequence[Sequence[int]]) -> Hostfile:
 
 
 def with_hosts(hostfile: Hostfile, names: Sequence[str]) -> Hostfile:
-    """Return the hosts with other names.
-
-    A host that is given as ``+n1`` gets the name with index 1; all others get the names
-    in their order.
+    """Return the hosts with other names, in their order.
 
     Raises:
         ArgumentError: There are too few or too many names, or one occurs twice.
     """
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise ArgumentError(f"the host {printable(name)} is given twice")
-        seen.add(name)
-    places = [_place(host.name) for host in hostfile.hosts]
-    if any(place is not None for place in places):
-        return _resolved(hostfile, places, names)
-    if len(names) != len(places):
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise ArgumentError(f"the host {printable(twice[0])} is given twice")
+    if len(names) != len(hostfile.hosts):
         raise ArgumentError(
-            f"{counted(len(names), 'host')} for {counted(len(places), 'node')}",
+            f"{counted(len(names), 'host')} for {counted(len(hostfile.hosts), 'node')}",
             hint="give one host a node, in the order of the nodes",
         )
     pairs = zip(hostfile.hosts, names, strict=True)
     return Hostfile(hosts=tuple(replace(host, name=name) for host, name in pairs))
 
 
-def _place(name: str | None) -> int | None:
-    """Return the N of ``+nN``, None for a name."""
-    match = _PLACE.fullmatch(name or "")
-    return int(match[1]) if match else None
-
-
-def _resolved(
-    hostfile: Hostfile, places: Iterable[int | None], names: Sequence[str]
-) -> Hostfile:
-    """Return the hosts with names for indices; a host may be given in both ways."""
-    found: dict[str, list[Host]] = defaultdict(list)
-    for host, place in zip(hostfile.hosts, places, strict=True):
-        if place is not None and place >= len(names):
-            raise ArgumentError(
-                f"{host.name} is not among the {counted(len(names), 'host')} given"
-            )
-        name = str(host.name) if place is None else names[place]
-        found[name].append(host)
-    hosts = [_joined(name, parts) for name, parts in found.items()]
-    return Hostfile(hosts=tuple(sorted(hosts, key=lambda host: host.ranks or ())))
-
-
-def _joined(name: str, parts: list[Host]) -> Host:
-    """Return one host with the ranks of all parts."""
-    has_chips = all(part.device_ids is not None for part in parts)
-    pairs = sorted(
-        (rank, chip)
-        for part in parts
-        for rank, chip in zip(
-            part.ranks or (), part.device_ids or part.ranks or (), strict=True
-        )
-    )
-    return Host(
-        name=name,
-        slots=len(pairs),
-        device_ids=tuple(chip for _, chip in pairs) if has_chips else None,
-        ranks=tuple(rank for rank, _ in pairs),
-    )
-
-
 DEFAULT_PORT = 29500
-"""The rendezvous port of torchrun and accelerate."""
+"""The rendezvous port of torchrun."""
 
 DEFAULT_SCRIPT = "train.py"
 

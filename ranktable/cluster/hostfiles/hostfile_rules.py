@@ -25,7 +25,6 @@ BAD_LINE = Rule(
         "Open MPI": "parse error in the hostfile, with a line and a token's number",
         "MPICH": "token ... not supported at this time",
         "DeepSpeed": "ValueError: Hostfile contains a bad entry: {line}",
-        "torchrun": "error: unrecognized arguments",
     },
     seen_as=(
         "Open RTE detected a parse error in the hostfile",
@@ -116,8 +115,8 @@ NOT_EVERYWHERE = Rule(
     summary="a spelling that some versions of the launcher refuse",
     why=(
         "Open MPI needs a newline after a comment, so a comment at the very end is a "
-        "parse error. Open MPI 4 refuses to exclude a host with ^. Recent versions of "
-        "MPICH accept # for a comment only at the beginning of a line."
+        "parse error. Recent versions of MPICH accept # for a comment only at the "
+        "beginning of a line."
     ),
     fix="Write it in a way that every version reads.",
     readers={
@@ -193,31 +192,14 @@ NO_SLOTS = Rule(
     good=b"n1 slots=8\nn2 slots=8\n",
     **_read_as("openmpi-hostfile"),
 )
-NOT_IN_THE_FILE = Rule(
-    code="RT223",
-    name="not-in-the-file",
-    summary="a filter names a host or a slot that the host file does not have",
-    why="--include and --exclude choose among the slots 0 to slots - 1 of each host.",
-    fix="Correct the name, or add the host to the file.",
-    readers={
-        "DeepSpeed": "ValueError: Hostname 'n2' not found in hostfile, "
-        "or No slot '8' specified on host 'n1'"
-    },
-    seen_as=("not found in hostfile", "specified on host"),
-    bad=b"n1 slots=8\n",
-    good=b"n1 slots=8\nn2 slots=8\n",
-    **_read_as("deepspeed-hostfile", include="n2:0,1"),
-)
 RANK_TWICE = Rule(
     code="RT224",
     name="rank-placed-twice",
     summary="a rank is listed twice",
-    why="A rank is one process. In a list of commands, the same holds for the index of "
-    "a node.",
+    why="A rank is one process.",
     fix="Give one of the two the rank that is missing.",
     readers={
         "Open MPI": "Error, rank 0 is already assigned to ...",
-        "torchrun": "the second node waits for a place until the time-out",
     },
     seen_as=("is already assigned to",),
     bad=b"rank 0=n1 slot=0\nrank 0=n1 slot=1\n",
@@ -236,55 +218,15 @@ RANK_MISSING = Rule(
     good=b"rank 0=n1 slot=0\nrank 1=n1 slot=1\n",
     **_read_as("openmpi-rankfile"),
 )
-UNEVEN = Rule(
-    code="RT226",
-    name="uneven-nodes",
-    summary="the processes cannot be divided evenly among the machines",
-    why=(
-        "accelerate's num_processes is the total. Every machine starts the same "
-        "number, so nodes of different sizes cannot be described."
-    ),
-    fix="Make num_processes a multiple of num_machines.",
-    readers={"accelerate": "divides, drops the remainder, and the job lacks ranks"},
-    bad=(
-        b"num_machines: 2\nnum_processes: 13\ndistributed_type: MULTI_GPU\n"
-        b"main_process_ip: n1\n"
-    ),
-    good=(
-        b"num_machines: 2\nnum_processes: 12\ndistributed_type: MULTI_GPU\n"
-        b"main_process_ip: n1\n"
-    ),
-    **_read_as("accelerate"),
-)
 COUNTS_DISAGREE = Rule(
     code="RT227",
     name="counts-disagree",
-    summary="two numbers or names in a description contradict each other",
-    why="Such values are a count beside a list, the index of a node, or the names in a "
-    "Service and its Job.",
+    summary="two numbers or names of a file contradict each other",
+    why="For example, the number of counts and that of the hosts beside them.",
     fix="Correct the wrong one.",
-    readers={
-        "torchrun": "waits for the missing node until the time-out",
-        "Kubernetes": "starts fewer pods at a time than the job needs; it hangs",
-    },
     bad=b"n[1-2] 8(x3)\n",
     good=b"n[1-3] 8(x3)\n",
     **_read_as("slurm-nodelist"),
-)
-NOT_FIXED = Rule(
-    code="RT228",
-    name="not-fixed",
-    summary="the file does not fix which nodes the job has",
-    why=(
-        "A rank table says which chip each rank has. The nodes of an elastic job, or a "
-        "host that is given by its position in an allocation, are known only at run "
-        "time."
-    ),
-    fix="Write a fixed number of nodes, and hosts by their names.",
-    readers={"torchrun": "starts with any number in the range, and numbers ranks anew"},
-    bad=b"torchrun --nnodes 2:4 --nproc-per-node 8 --rdzv-backend c10d train.py\n",
-    good=b"torchrun --nnodes 4 --nproc-per-node 8 --rdzv-backend c10d train.py\n",
-    **_read_as("torchrun"),
 )
 SLOT_TWICE = Rule(
     code="RT229",
@@ -299,7 +241,6 @@ SLOT_TWICE = Rule(
     readers={
         "Open MPI": "version 4 binds both processes to the same CPU",
         "PRRTE": "refuses it unless binding may overload",
-        "DeepSpeed": "drops a repetition in --include",
     },
     bad=b"rank 0=n1 slot=0\nrank 1=n1 slot=0\n",
     good=b"rank 0=n1 slot=0\nrank 1=n1 slot=1\n",
@@ -311,17 +252,13 @@ RULES = (
     BAD_HOST,
     BAD_COUNT,
     NO_HOSTS,
-    WRONG_FIELD,
     NOT_EVERYWHERE,
     IGNORED_TEXT,
     HOST_TWICE,
     ABOVE_MAXIMUM,
     NO_SLOTS,
-    NOT_IN_THE_FILE,
     RANK_TWICE,
     RANK_MISSING,
-    UNEVEN,
     COUNTS_DISAGREE,
-    NOT_FIXED,
     SLOT_TWICE,
 )

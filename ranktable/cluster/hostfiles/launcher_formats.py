@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.hostfiles.accelerate import ACCELERATE
 from ranktable.cluster.hostfiles.deepspeed_hostfile import DEEPSPEED_HOSTFILE
 from ranktable.cluster.hostfiles.hostfile import WriterOptions, table_from_hostfile
-from ranktable.cluster.hostfiles.kubeflow import PYTORCHJOB, TRAINJOB
-from ranktable.cluster.hostfiles.kubernetes_jobs import JOBSET, KUBERNETES_JOB
+from ranktable.cluster.hostfiles.job_manifests import JOB_MANIFESTS
 from ranktable.cluster.hostfiles.mpich_machinefile import MPICH_MACHINEFILE
 from ranktable.cluster.hostfiles.openmpi import OPENMPI_HOSTFILE, OPENMPI_RANKFILE
-from ranktable.cluster.hostfiles.paddle import PADDLE, PADDLE_ENDPOINTS
 from ranktable.cluster.hostfiles.slurm import SLURM_NODELIST, SRUN_HOSTFILE
 from ranktable.cluster.hostfiles.torchrun import TORCHRUN
-from ranktable.cluster.source_text import SourceText, read_source
+from ranktable.cluster.source_text import read_source
 from ranktable.schema.diagnostic import quoted
 from ranktable.schema.files import refuse_other_types
 from ranktable.schema.format import Format
@@ -26,13 +22,8 @@ from ranktable.schema.formats import DEFAULT, by_name, names
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ranktable.cluster.hostfiles.hostfile import Hostfile, LauncherFormat
     from ranktable.schema.diagnostic import Report
-
-_TABLE_KEY = re.compile(r"""\b(hccl|jobstart_hccl|global_ranktable)\.json["']?\s*:""")
-"""The same keys as in ``config_map.KEYS``."""
 
 LAUNCHER_FORMATS: tuple[LauncherFormat, ...] = (
     OPENMPI_HOSTFILE,
@@ -42,13 +33,7 @@ LAUNCHER_FORMATS: tuple[LauncherFormat, ...] = (
     SLURM_NODELIST,
     SRUN_HOSTFILE,
     TORCHRUN,
-    ACCELERATE,
-    PADDLE,
-    PADDLE_ENDPOINTS,
-    KUBERNETES_JOB,
-    JOBSET,
-    PYTORCHJOB,
-    TRAINJOB,
+    *JOB_MANIFESTS,
 )
 _BY_NAME = {format_.name: format_ for format_ in LAUNCHER_FORMATS}
 
@@ -103,9 +88,7 @@ DETECTED_CHARACTERS = 1 << 20
 def formats_like(text: str) -> list[LauncherFormat]:
     """Return the formats that the beginning of a text looks like."""
     start = text[:DETECTED_CHARACTERS]
-    if "ConfigMap" in start and _TABLE_KEY.search(start):
-        return []  # Ascend's operators have the table and the job in one file
-    return [format_ for format_ in LAUNCHER_FORMATS if format_.matches(start)]
+    return [one for one in LAUNCHER_FORMATS if one.read and one.matches(start)]
 
 
 def detect_formats(data: bytes | str) -> list[LauncherFormat]:
@@ -197,32 +180,17 @@ def read_hostfile(
         source = formats[0]
     else:
         source = format_of(format) if isinstance(format, str) else format
-    return read_text(data, source.read, file=file, name=source.name, limit=limit)
-
-
-def read_text(
-    data: bytes | str,
-    read: Callable[[SourceText], Hostfile | None],
-    *,
-    file: str,
-    name: str,
-    limit: int | None = DEFAULT_LIMIT,
-) -> HostfileReading:
-    """Read a file, or the value of an option, with a reader.
-
-    Args:
-        data: The file.
-        read: The reader; it returns None after reporting errors.
-        file: Name to report.
-        name: Name of the format.
-        limit: Most findings of each code to locate; the report counts all.
-    """
+    if source.read is None:
+        readable = ", ".join(one.name for one in LAUNCHER_FORMATS if one.read)
+        raise ArgumentError(
+            f"{source.name} is written only, not read", hint=f"read are {readable}"
+        )
     return HostfileReading(
         *read_source(
             data,
-            read,
+            source.read,
             file=file,
-            name=name,
+            name=source.name,
             limit=limit,
             max_size_bytes=MAX_SIZE_BYTES,
         )

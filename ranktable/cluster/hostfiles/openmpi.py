@@ -231,7 +231,7 @@ _TWICE = (
     "is given too"
 )
 _HOST_LINE = re.compile(
-    r"^[ \t]*\^?\S+[ \t]+(?:slots|cpu|count|max)[\w-]*[ \t]*=", re.MULTILINE
+    r"^[ \t]*\S+[ \t]+(?:slots|cpu|count|max)[\w-]*[ \t]*=", re.MULTILINE
 )
 
 
@@ -268,23 +268,12 @@ class _ListedHost:
 class _HostfileReader:
     source: SourceText
     hosts: dict[str, _ListedHost] = field(default_factory=dict)
-    excluded: list[Token] = field(default_factory=list)
     placed: set[str] = field(default_factory=set)
 
     def line(self, words: list[Token]) -> None:
         first = words[0]
         if first.text == "rank" and len(words) > 1 and words[1].text != EQUALS:
             self.rank(words)
-        elif first.text.startswith("+"):
-            self.source.report(
-                rules.NOT_FIXED,
-                first,
-                f"{quoted(first.text)} is a place in an allocation, which the file "
-                "does not have",
-                hint="write the name of the host",
-            )
-        elif first.text.startswith("^"):
-            self.exclusion(words)
         else:
             self.host(words)
 
@@ -307,22 +296,6 @@ class _HostfileReader:
             entry.lines += 1
             if entry.is_given:
                 self.twice(host, entry)
-
-    def exclusion(self, words: list[Token]) -> None:
-        source = self.source
-        host = host_word(source, words[0].part(1))
-        for word in words[1:2]:
-            source.report(
-                rules.BAD_LINE, word, "nothing follows a host that is excluded"
-            )
-        source.report(
-            rules.NOT_EVERYWHERE,
-            words[0],
-            "Open MPI 4 does not know ^ and stops; PRRTE leaves the host out",
-            hint="remove the lines of the host instead",
-        )
-        if host is not None:
-            self.excluded.append(host)
 
     def host(self, words: list[Token]) -> None:
         if len(words) > 1 and words[1].text == EQUALS:
@@ -374,8 +347,6 @@ def read_hostfile(source: SourceText) -> Hostfile | None:
     reader = _HostfileReader(source)
     for words in read_lines(source):
         reader.line(words)
-    for word in reader.excluded:
-        reader.hosts.pop(compared_name(word.text), None)
     table = HostTable(source)
     for name, host in reader.hosts.items():
         # A line of a rank file adds one slot, even if the host has fewer.
@@ -407,7 +378,6 @@ OPENMPI_HOSTFILE = LauncherFormat(
 RANKFILE_TITLE = "an Open MPI rank file"
 _EXAMPLE = "write, for example, rank 0=node01 slot=0"
 _SHAPE = (("rank",), None, (EQUALS,), None, ("slot", "slots"), (EQUALS,), None)
-_RELATIVE = re.compile(r"\+[nN][0-9]{1,7}")
 # [package:]cores, with more of them after semicolons.
 _CORES = r"(?:\*|[0-9]{1,9}(?:-[0-9]{1,9})?(?:,[0-9]{1,9}(?:-[0-9]{1,9})?)*)"
 _SLOTS = re.compile(rf"(?:[0-9]{{1,9}}:)?{_CORES}(?:;(?:[0-9]{{1,9}}:)?{_CORES})*")
@@ -439,13 +409,12 @@ def _read_line(
             hint="give every rank a line of its own",
         )
     rank = source.number(words[1], "a rank", hint=_EXAMPLE)
-    host = _placed_host(source, words[3])
+    host = host_word(source, words[3])
     slot = _slot(source, words[6])
     if rank is not None and rank >= MAX_SLOTS:
         source.too_many(words[1], "ranks")
     elif rank is not None and host is not None:
-        name = host.text if host.text.startswith("+") else compared_name(host.text)
-        assignment.add(name, host, rank, words[1], slot)
+        assignment.add(compared_name(host.text), host, rank, words[1], slot)
 
 
 def _report_shape(source: SourceText, words: list[Token], place: int) -> None:
@@ -459,20 +428,6 @@ def _report_shape(source: SourceText, words: list[Token], place: int) -> None:
         if place >= len(_SHAPE) - 3:
             message += "; a rank needs a slot"
     source.report(rules.BAD_LINE, word, message, hint=_EXAMPLE)
-
-
-def _placed_host(source: SourceText, word: Token) -> Token | None:
-    if word.text.startswith("+"):
-        if _RELATIVE.fullmatch(word.text):
-            return Token(f"+n{int(word.text[2:])}", word.start, word.end)
-        source.report(
-            rules.BAD_HOST,
-            word,
-            f"{quoted(word.text)} is not a place of a host",
-            hint="+n0 is the first host of the allocation",
-        )
-        return None
-    return host_word(source, word)
 
 
 def _slot(source: SourceText, word: Token) -> tuple[int | None, Token]:
@@ -511,4 +466,5 @@ OPENMPI_RANKFILE = LauncherFormat(
     read=read_rankfile,
     write=write_rankfile,
     matches=_RANK_LINE.search,
+    holds_chips=True,
 )

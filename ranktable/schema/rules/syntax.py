@@ -269,13 +269,12 @@ NOT_YAML = Rule(
     fix="Mend the place shown.",
     readers={
         "Kubernetes": "error converting YAML to JSON: yaml: line ...",
-        "accelerate": "yaml.scanner.ScannerError or ParserError",
+        "PyYAML": "yaml.scanner.ScannerError or ParserError",
     },
     seen_as=("error converting YAML to JSON", "yaml.scanner.ScannerError"),
-    bad=b"num_machines: 1\nnum_processes: [8\ndistributed_type: MULTI_GPU\n",
-    good=b"num_machines: 1\nnum_processes: 8\ndistributed_type: MULTI_GPU\n",
-    command="convert",
-    options={"from": "accelerate"},
+    bad=b"nodes: n[1-4]\nchips: [0\nspares: n4\n",
+    good=b"nodes: n[1-4]\nchips: [0]\nspares: n4\n",
+    options={"spec": "yaml"},
 )
 REFUSED_YAML = Rule(
     code="RT136",
@@ -286,16 +285,9 @@ REFUSED_YAML = Rule(
         "chooses types. Manifests and cluster specs need neither of them."
     ),
     fix="Write the value out where it is used.",
-    bad=(
-        b"num_machines: &n 2\nnum_processes: *n\ndistributed_type: MULTI_GPU\n"
-        b"main_process_ip: n1\n"
-    ),
-    good=(
-        b"num_machines: 2\nnum_processes: 2\ndistributed_type: MULTI_GPU\n"
-        b"main_process_ip: n1\n"
-    ),
-    command="convert",
-    options={"from": "accelerate"},
+    bad=b"nodes: &n 4\nchips: *n\n",
+    good=b"nodes: 4\nchips: 4\n",
+    options={"spec": "yaml"},
 )
 
 RULES = (
