@@ -109,7 +109,7 @@ def test_what_has_no_place_in_the_result_is_named(
 
 
 def test_no_warning_if_nothing_is_left_out(run: Run) -> None:
-    text = b"n1 slots=2\nn2 max_slots=2\n"
+    text = b"n1 slots=2\nn2\nn2\n"
     done = convert(run, text, "--from", "openmpi-hostfile", "--to", "slurm-nodelist")
 
     assert (done.status, done.out, done.err) == (0, "n[1-2] 2(x2)\n", "")
@@ -120,8 +120,7 @@ def test_findings_have_a_concise_form(run: Run) -> None:
     done = convert(run, b"n1:x\n", *options)
 
     assert done.err.splitlines()[0] == (
-        '<stdin>:1:4: error[RT132] "x" is not a number of processes; '
-        "MPICH takes it as 0"
+        '<stdin>:1:4: error[RT132] "x" is not a number of processes'
     )
 
 
@@ -327,15 +326,6 @@ def test_pods_are_said_to_have_names_of_their_own(run: Run) -> None:
     assert (
         done.err == "note: the pods have names of their own, not those of the hosts\n"
     )
-
-
-@pytest.mark.parametrize("code", ["RT130", "RT229"])
-def test_codes_are_explained(code: str, run: Run) -> None:
-    done = run("ranktable", "explain", code)
-
-    assert done.status == 0
-    assert "Bad: ranktable convert --to sccl-1.0 --from" in done.out
-    assert f"[{code}]" in done.out
 
 
 def test_message_of_a_launcher_finds_the_page(run: Run) -> None:

@@ -139,8 +139,6 @@ def test_what_cannot_be_expressed_is_refused_with_the_reason(
 @pytest.mark.parametrize(
     ("name", "host"),
     [
-        ("openmpi-hostfile", "slots"),
-        ("openmpi-rankfile", "007"),
         ("openmpi-hostfile", "a b"),
         ("mpich-machinefile", "fd00::1"),
         ("deepspeed-hostfile", "a\nb"),
@@ -159,7 +157,7 @@ def test_host_that_no_file_can_hold_is_refused(name: str, host: str | None) -> N
 def test_two_hosts_that_are_one_to_open_mpi_are_refused() -> None:
     hosts = (Host(name="a.x", slots=1), Host(name="a.y", slots=1))
 
-    with pytest.raises(ArgumentError, match="cuts names at the first dot"):
+    with pytest.raises(ArgumentError, match="names are cut at the first dot"):
         format_of("openmpi-hostfile").write(Hostfile(hosts=hosts), WriterOptions())
 
 

@@ -108,16 +108,13 @@ class SourceText:
             yield Token(text, at, at + len(text))
             at += len(text) + 1
 
-    def number(
-        self, word: Token, what: str, *, hint: str | None = None, lax: str = ""
-    ) -> int | None:
+    def number(self, word: Token, what: str, *, hint: str | None = None) -> int | None:
         """Return the number in a word, None after reporting that it is not a number.
 
         Args:
             word: The word.
             what: What the number means, with an article.
             hint: What to write.
-            lax: What the launcher reads instead.
         """
         if _DIGITS.fullmatch(word.text):
             if len(word.text) <= _MAX_DIGITS:
@@ -127,8 +124,7 @@ class SourceText:
             message = f"{quoted(word.text)} is not {what}"
         else:
             message = f"{what} is missing here"
-        ending = f"; {lax}" if lax else ""
-        self.report(rules.BAD_COUNT, word, message + ending, hint=hint)
+        self.report(rules.BAD_COUNT, word, message, hint=hint)
         return None
 
     def count(
@@ -137,10 +133,9 @@ class SourceText:
         what: str = "a number of slots",
         *,
         hint: str | None = None,
-        lax: str = "",
     ) -> int | None:
         """Return the number of processes in a word, if it is within the limit."""
-        number = self.number(word, what, hint=hint, lax=lax)
+        number = self.number(word, what, hint=hint)
         if number is not None and number > MAX_SLOTS:
             self.too_many(word, "processes")
             return None
@@ -190,54 +185,6 @@ def words_of(line: Token) -> list[Token]:
     return [
         line.part(match.start(), match.end()) for match in _WORD.finditer(line.text)
     ]
-
-
-MAX_PORT = 65535
-_BRACKETS = re.compile(r"\[([^\]]*)\](?::(.*))?")
-_PLAIN = re.compile(r"([^:\[\]]*)(?::([^:]*))?")
-
-
-def endpoint_parts(
-    source: SourceText, word: Token
-) -> tuple[Token, Token | None] | None:
-    """Return the host and the port of an endpoint, None after reporting an error."""
-    match = _BRACKETS.fullmatch(word.text) or _PLAIN.fullmatch(word.text)
-    if match is None:
-        source.report(
-            rules.BAD_HOST,
-            word,
-            f"{quoted(word.text)} is not host:port",
-            hint="an IPv6 address stands in brackets: [fd00::1]:29400",
-        )
-        return None
-    port = None if match[2] is None else word.part(match.start(2), match.end(2))
-    return word.part(match.start(1), match.end(1)), port
-
-
-def endpoint_host(source: SourceText, word: Token) -> Token | None:
-    """Return the host of an endpoint; the port may be missing."""
-    parts = endpoint_parts(source, word)
-    if parts is None:
-        return None
-    if parts[1] is not None:
-        port_number(source, parts[1])
-    return parts[0]
-
-
-def port_number(source: SourceText, word: Token) -> int | None:
-    """Return a port, None after reporting that it is not one."""
-    port = source.number(word, "a port")
-    if port is not None and not 0 < port <= MAX_PORT:
-        source.report(
-            rules.BAD_COUNT, word, f"{port} is not a port; ports end at {MAX_PORT}"
-        )
-        return None
-    return port
-
-
-def endpoint(host: str, port: int) -> str:
-    """Return an endpoint as text."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def read_source(

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.host_lists import MAX_HOSTS
-from ranktable.cluster.hostfiles import hostfile_rules as rules
-from ranktable.cluster.source_text import MAX_SLOTS, is_host
-from ranktable.schema.diagnostic import counted, folded, printable, quoted
+from ranktable.cluster.source_text import is_host
+from ranktable.schema.diagnostic import counted, printable
 from ranktable.schema.model import Device, Node, RankTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ranktable.cluster.source_text import SourceText, Token
+    from ranktable.cluster.source_text import SourceText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,16 +132,6 @@ def ranks_of(hostfile: Hostfile) -> list[tuple[int, ...]]:
         ranks.append(own)
         first += size
     return ranks
-
-
-def hosts_of_ranks(hostfile: Hostfile) -> list[int]:
-    """Return the node of every rank."""
-    pairs = [
-        (rank, node_rank)
-        for node_rank, ranks in enumerate(ranks_of(hostfile))
-        for rank in ranks
-    ]
-    return [node_rank for _, node_rank in sorted(pairs)]
 
 
 def hostfile_from_table(table: RankTable) -> Hostfile:
@@ -318,194 +306,3 @@ def script_words(script: str | None) -> list[str]:
 def _shown(numbers: tuple[int, ...]) -> str:
     first = ",".join(map(str, numbers[:4]))
     return first + (",..." if len(numbers) > 4 else "")
-
-
-@dataclass(slots=True)
-class Entry:
-    """A host, and its slots as far as the file has been read.
-
-    Attributes:
-        word: Its name where it first occurs.
-        slots: Number of processes, None if it is not known yet.
-    """
-
-    word: Token
-    slots: int | None
-
-
-class HostTable:
-    """The hosts of a file, in its order.
-
-    Attributes:
-        entries: The hosts by name.
-    """
-
-    def __init__(self, source: SourceText) -> None:
-        """Start without hosts."""
-        self.source = source
-        self.entries: dict[str, Entry] = {}
-        self.total = 0
-
-    def add(self, word: Token, slots: int | None, twice: str) -> None:
-        """Add a host; report one that has been added before.
-
-        Args:
-            word: The name.
-            slots: Number of processes, None if it is not known.
-            twice: What the launcher does with a host that occurs twice.
-        """
-        first = self.entries.get(word.text)
-        if first is not None:
-            self.report_twice(word, first.word, twice)
-            return
-        if len(self.entries) == MAX_HOSTS:
-            self.source.too_many(word, "hosts")
-        self.entries[word.text] = Entry(word, slots)
-        self.grow(word, slots)
-
-    def grow(self, word: Token, slots: int | None) -> None:
-        """Add slots to a host; report a host without slots, and too many in total."""
-        if slots == 0:
-            self.source.report(
-                rules.NO_SLOTS,
-                word,
-                f"{quoted(word.text)} has no slots",
-                hint="remove the host, or give it slots",
-            )
-        before = self.total
-        self.total += slots or 0
-        if before <= MAX_SLOTS < self.total:
-            self.source.too_many(word, "processes")
-
-    def report_twice(self, word: Token, first: Token, twice: str) -> None:
-        """Report a host that occurs twice."""
-        self.source.report(
-            rules.HOST_TWICE,
-            word,
-            f"{quoted(word.text)} is described twice; {twice}",
-            hint="give the host one line with all of its slots",
-            first_use=first,
-        )
-
-    def hostfile(self, *, are_chips: bool = False) -> Hostfile | None:
-        """Return the hosts, None if there were errors.
-
-        Args:
-            are_chips: Whether the slots of a host are its chips 0 to slots - 1.
-        """
-        self.source.refuse_nothing(self.entries)
-        if not self.source.is_sound:
-            return None
-        return Hostfile(
-            hosts=tuple(
-                Host(
-                    name=entry.word.text,
-                    slots=entry.slots,
-                    device_ids=tuple(range(entry.slots))
-                    if are_chips and entry.slots is not None
-                    else None,
-                )
-                for entry in self.entries.values()
-            )
-        )
-
-
-@dataclass(slots=True)
-class _AssignedHost:
-    """The ranks of one host: rank and slot, None for a slot that is not one number."""
-
-    word: Token
-    ranks: list[tuple[int, int | None]] = field(default_factory=list)
-    slots: dict[int, Token] = field(default_factory=dict)
-    has_own_slots: bool = True
-
-
-class RankAssignment:
-    """The ranks of a file, as far as it has been read."""
-
-    def __init__(self, source: SourceText) -> None:
-        """Start without ranks."""
-        self.source = source
-        self.hosts: dict[str, _AssignedHost] = {}
-        self.ranks: dict[int, Token] = {}
-
-    def add(
-        self,
-        name: str,
-        host: Token,
-        rank: int,
-        place: Token,
-        slot: tuple[int | None, Token] | None = None,
-    ) -> None:
-        """Add a rank.
-
-        Args:
-            name: The name by which hosts are distinguished.
-            host: The host.
-            rank: The rank.
-            place: The place of the rank.
-            slot: Its slot, and the place of the slot.
-        """
-        if rank in self.ranks:
-            self.source.report(
-                rules.RANK_TWICE,
-                place,
-                f"rank {rank} is listed twice",
-                first_use=self.ranks[rank],
-            )
-            return
-        self.ranks[rank] = place
-        placed = self.hosts.setdefault(name, _AssignedHost(host))
-        number, word = slot or (None, host)
-        placed.ranks.append((rank, number))
-        if number is None:
-            placed.has_own_slots = False
-        elif number in placed.slots:
-            placed.has_own_slots = False
-            self.source.report(
-                rules.SLOT_TWICE,
-                word,
-                f"slot {number} of {quoted(placed.word.text)} is given to two ranks",
-                hint="the slots then say nothing about chips",
-                first_use=placed.slots[number],
-            )
-        else:
-            placed.slots[number] = word
-
-    def hostfile(self) -> Hostfile | None:
-        """Return the hosts by their lowest ranks, None if there are errors."""
-        self.source.refuse_nothing(self.hosts)
-        self._refuse_gaps()
-        if not self.source.is_sound:
-            return None
-        hosts = [self._host(placed) for placed in self.hosts.values()]
-        return Hostfile(hosts=tuple(sorted(hosts, key=_first_rank)))
-
-    def _refuse_gaps(self) -> None:
-        if not self.ranks or max(self.ranks) == len(self.ranks) - 1:
-            return
-        missing = [rank for rank in range(max(self.ranks)) if rank not in self.ranks]
-        after = min(rank for rank in self.ranks if rank > missing[0])
-        what = "rank" if len(missing) == 1 else "ranks"
-        verb = "is" if len(missing) == 1 else "are"
-        self.source.report(
-            rules.RANK_MISSING,
-            self.ranks[after],
-            f"{what} {folded(missing)} {verb} missing",
-            hint="ranks count from 0 without a gap",
-        )
-
-    def _host(self, placed: _AssignedHost) -> Host:
-        pairs = sorted(placed.ranks, key=lambda pair: pair[0])
-        chips = tuple(slot for _, slot in pairs if slot is not None)
-        return Host(
-            name=placed.word.text,
-            slots=len(pairs),
-            device_ids=chips if placed.has_own_slots else None,
-            ranks=tuple(rank for rank, _ in pairs),
-        )
-
-
-def _first_rank(host: Host) -> int:
-    assert host.ranks is not None
-    return host.ranks[0]

@@ -108,25 +108,6 @@ WRONG_FIELD = Rule(
     good=b"num_machines: 1\nnum_processes: 8\ndistributed_type: MULTI_GPU\n",
     **_read_as("accelerate"),
 )
-NOT_EVERYWHERE = Rule(
-    code="RT138",
-    name="not-everywhere",
-    severity=Severity.WARNING,
-    summary="a spelling that some versions of the launcher refuse",
-    why=(
-        "Open MPI needs a newline after a comment, so a comment at the very end is a "
-        "parse error. Recent versions of MPICH accept # for a comment only at the "
-        "beginning of a line."
-    ),
-    fix="Write it in a way that every version reads.",
-    readers={
-        "Open MPI": "parse error in the hostfile",
-        "MPICH": "token # not supported at this time",
-    },
-    bad=b"n1 slots=8\nn2 slots=8 # the last line has no newline",
-    good=b"n1 slots=8\nn2 slots=8 # the last line has one\n",
-    **_read_as("openmpi-hostfile"),
-)
 IGNORED_TEXT = Rule(
     code="RT139",
     name="ignored-text",
@@ -162,20 +143,6 @@ HOST_TWICE = Rule(
     bad=b"n1 slots=4\nn2 slots=8\nn1 slots=4\n",
     good=b"n1 slots=8\nn2 slots=8\n",
     **_read_as("deepspeed-hostfile"),
-)
-ABOVE_MAXIMUM = Rule(
-    code="RT221",
-    name="slots-above-maximum",
-    summary="a host has more slots than its maximum",
-    why="max_slots is a limit that even oversubscription must not exceed.",
-    fix="Raise max_slots, or lower slots.",
-    readers={
-        "Open MPI": "refuses it, or raises max_slots silently where that stands first"
-    },
-    seen_as=("The max_slots parameter is less than the slots parameter",),
-    bad=b"n1 slots=8 max_slots=4\n",
-    good=b"n1 slots=4 max_slots=8\n",
-    **_read_as("openmpi-hostfile"),
 )
 NO_SLOTS = Rule(
     code="RT222",
@@ -252,10 +219,8 @@ RULES = (
     BAD_HOST,
     BAD_COUNT,
     NO_HOSTS,
-    NOT_EVERYWHERE,
     IGNORED_TEXT,
     HOST_TWICE,
-    ABOVE_MAXIMUM,
     NO_SLOTS,
     RANK_TWICE,
     RANK_MISSING,

@@ -7,12 +7,10 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.hostfiles.deepspeed_hostfile import DEEPSPEED_HOSTFILE
 from ranktable.cluster.hostfiles.hostfile import WriterOptions, table_from_hostfile
 from ranktable.cluster.hostfiles.job_manifests import JOB_MANIFESTS
-from ranktable.cluster.hostfiles.mpich_machinefile import MPICH_MACHINEFILE
-from ranktable.cluster.hostfiles.openmpi import OPENMPI_HOSTFILE, OPENMPI_RANKFILE
-from ranktable.cluster.hostfiles.slurm import SLURM_NODELIST, SRUN_HOSTFILE
+from ranktable.cluster.hostfiles.line_formats import LINE_LAUNCHERS
+from ranktable.cluster.hostfiles.slurm import SLURM_NODELIST
 from ranktable.cluster.hostfiles.torchrun import TORCHRUN
 from ranktable.cluster.source_text import read_source
 from ranktable.schema.diagnostic import quoted
@@ -26,12 +24,8 @@ if TYPE_CHECKING:
     from ranktable.schema.diagnostic import Report
 
 LAUNCHER_FORMATS: tuple[LauncherFormat, ...] = (
-    OPENMPI_HOSTFILE,
-    OPENMPI_RANKFILE,
-    MPICH_MACHINEFILE,
-    DEEPSPEED_HOSTFILE,
+    *LINE_LAUNCHERS,
     SLURM_NODELIST,
-    SRUN_HOSTFILE,
     TORCHRUN,
     *JOB_MANIFESTS,
 )

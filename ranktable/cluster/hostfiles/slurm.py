@@ -1,29 +1,26 @@
-"""Slurm's node lists with tasks, ``n[01-02] 8(x2)``, and the host files of srun.
+"""Slurm's node lists with the tasks of each node: ``n[01-02] 8(x2)``.
 
-A node list and the number of tasks of each node are next to each other or on two lines,
-as in ``SLURM_JOB_NODELIST`` and ``SLURM_TASKS_PER_NODE``; lines with these variables
-are read too. A host file of srun, which ``SLURM_HOSTFILE`` names, has one host for each
-task. With ``srun --distribution=arbitrary`` a task runs on the host of its line; this
-is the only way to give Slurm ranks in another order than its own.
+Both are next to each other or on two lines, as in ``SLURM_JOB_NODELIST`` and
+``SLURM_TASKS_PER_NODE``; lines with these variables are read too.
 
-Sources: SchedMD/slurm, src/common/hostlist.c, uint32_compressed_to_str in
-src/common/slurm_protocol_api.c, and slurm_read_hostfile in src/api/allocate.c.
+Sources: SchedMD/slurm, src/common/hostlist.c, and uint32_compressed_to_str in
+src/common/slurm_protocol_api.c.
 """
 
 from __future__ import annotations
 
 import re
-from itertools import groupby
+from collections import Counter
+from itertools import groupby, repeat
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.host_lists import MAX_HOSTS, expand_hosts, fold_hosts
 from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.cluster.hostfiles.hostfile import (
-    HostTable,
+    Host,
+    Hostfile,
     LauncherFormat,
-    RankAssignment,
-    hosts_of_ranks,
     names_of,
     refuse_interleaved,
     sizes_of,
@@ -34,7 +31,7 @@ from ranktable.schema.diagnostic import counted, quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.cluster.hostfiles.hostfile import Hostfile, WriterOptions
+    from ranktable.cluster.hostfiles.hostfile import WriterOptions
     from ranktable.cluster.source_text import SourceText
 
 NODELIST_TITLE = "a Slurm node list"
@@ -58,16 +55,17 @@ def read_nodelist(source: SourceText) -> Hostfile | None:
     names = expand_token(source, nodes)
     source.refuse_nothing(names)
     sizes = None if counts is None else _sizes(source, counts, len(names))
+    if sum(sizes or ()) > MAX_SLOTS:
+        source.too_many(nodes, "processes")
+    # A name inside brackets has no place of its own, so the list is shown.
+    for name, times in Counter(names).items():
+        if times > 1:
+            message = f"{quoted(name)} is described twice; Slurm has every node once"
+            source.report(rules.HOST_TWICE, nodes, message)
     if not source.is_sound:
         return None
-    table = HostTable(source)
-    for place, name in enumerate(names):
-        size = None if sizes is None else sizes[place]
-        # A name inside brackets has no place of its own, so the list is shown.
-        table.add(
-            Token(name, nodes.start, nodes.end), size, "Slurm has every node once"
-        )
-    return table.hostfile()
+    pairs = zip(names, sizes or repeat(None), strict=False)
+    return Hostfile(hosts=tuple(Host(name=name, slots=size) for name, size in pairs))
 
 
 def _words(source: SourceText) -> tuple[Token | None, Token | None]:
@@ -166,64 +164,4 @@ SLURM_NODELIST = LauncherFormat(
     read=read_nodelist,
     write=write_nodelist,
     matches=_NODELIST_KNOWN.match,
-)
-
-
-SRUN_TITLE = "an srun host file"
-_SRUN_EXAMPLE = "write one host a line; n1*4 stands for four lines"
-_TIMES = re.compile(r"(.*)\*([0-9]{1,9})")
-_SRUN_KNOWN = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*[A-Za-z0-9][^\s:=\[]*\*[0-9]+\s")
-
-
-def read_srun(source: SourceText) -> Hostfile | None:
-    """Return the hosts of a host file, with one rank for each line."""
-    assignment = RankAssignment(source)
-    for line in source.lines():
-        words = words_of(line.part(0, len(line.text.partition("#")[0])))
-        for word in words[1:2]:
-            message = (
-                f"{quoted(word.text)} follows the host; Slurm takes it into the name"
-            )
-            source.report(rules.BAD_LINE, word, message, hint=_SRUN_EXAMPLE)
-        for item in words[0].parts(",") if words else ():
-            _read_item(source, item, assignment)
-    return assignment.hostfile()
-
-
-def _read_item(source: SourceText, item: Token, assignment: RankAssignment) -> None:
-    match = _TIMES.fullmatch(item.text)
-    word = item if match is None else item.part(0, match.end(1))
-    repeated = 1 if match is None else int(match[2])
-    if repeated == 0:
-        source.report(
-            rules.BAD_COUNT, item, "a host is repeated 0 times", hint=_SRUN_EXAMPLE
-        )
-    hosts = _hosts(source, word)
-    if len(assignment.ranks) + len(hosts) * repeated > MAX_SLOTS:
-        source.too_many(item, "processes")
-        return
-    for name in hosts * repeated:
-        place = word._replace(text=name)
-        assignment.add(name, place, len(assignment.ranks), place)
-
-
-def _hosts(source: SourceText, word: Token) -> list[str]:
-    if "[" in word.text:
-        return expand_token(source, word)
-    name = source.host(word)
-    return [] if name is None else [name]
-
-
-def write_srun(hostfile: Hostfile, _options: WriterOptions) -> str:
-    """Return the text of a host file: the host of every rank, one on each line."""
-    names = names_of(hostfile, SRUN_TITLE)
-    return "".join(f"{names[node]}\n" for node in hosts_of_ranks(hostfile))
-
-
-SRUN_HOSTFILE = LauncherFormat(
-    name="srun-hostfile",
-    title=SRUN_TITLE,
-    read=read_srun,
-    write=write_srun,
-    matches=_SRUN_KNOWN.match,
 )

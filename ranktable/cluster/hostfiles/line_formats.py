@@ -1,0 +1,465 @@
+"""Host files with one host or one rank a line: five formats, one reader, one writer.
+
+A line is a head, such as ``node01:8`` or ``rank 0=node01``, and keys, ``slots=8``. Keys
+that only say how a host is reached are left out of what is read.
+
+Sources: openpmix/prrte, src/util/hostfile/hostfile.c and
+src/mca/rmaps/rank_file/rmaps_rank_file.c; pmodels/mpich,
+src/pm/hydra/lib/utils/args.c; microsoft/DeepSpeed, deepspeed/launcher/runner.py,
+_parse_hostfile; SchedMD/slurm, slurm_read_hostfile in src/api/allocate.c; tried with
+Open MPI 4.1.4, MPICH 4.0.2 and Slurm 22.05.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.host_lists import MAX_HOSTS
+from ranktable.cluster.hostfiles import hostfile_rules as rules
+from ranktable.cluster.hostfiles.hostfile import (
+    Host,
+    Hostfile,
+    LauncherFormat,
+    chips_of,
+    names_of,
+    ranks_of,
+    refuse_interleaved,
+)
+from ranktable.cluster.hostfiles.slurm import expand_token
+from ranktable.cluster.source_text import MAX_SLOTS, Token
+from ranktable.schema.addresses import is_address
+from ranktable.schema.diagnostic import named_ranks, printable, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ranktable.cluster.hostfiles.hostfile import WriterOptions
+    from ranktable.cluster.source_text import SourceText
+
+_END = r"(?=[ \t\r]|$)"
+_SLOT_LIST = re.compile(r"[0-9*][0-9:;,*-]*(?<![-:;,])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineFormat:
+    """One format with one host or one rank a line.
+
+    Attributes:
+        name: Its name on the command line.
+        title: A name for people, with an article.
+        head: The beginning of a line; its groups are host, and slots, rank or times.
+        keys: What the value of each key is: ``slots``, ``slot``, or what is left out.
+        needed: The value that every line needs.
+        equals: The pattern between a key and its value.
+        comment: The pattern of comments.
+        blanks: Characters that may end a line.
+        ignored: What the launcher does with other words after the keys; if it is empty,
+            they are refused.
+        slots: Processes of a host without a number, None if only the host knows it.
+        repeats: Which lines of one host are added up: those without a number, or those
+            that follow each other; other repetitions are refused.
+        twice: What the launcher does with these.
+        is_short: Whether names are compared up to their first dot.
+        by_rank: Whether a line is a rank.
+        written: The template of a line that is written.
+        like: What a text of this format contains.
+    """
+
+    name: str
+    title: str
+    head: re.Pattern[str]
+    keys: Mapping[str, str] = field(default_factory=dict)
+    needed: str = ""
+    equals: str = "="
+    comment: re.Pattern[str] = re.compile(r"#[^\n]*")
+    blanks: str = " \t\r"
+    ignored: str = ""
+    slots: int | None = None
+    repeats: Literal["", "bare", "next"] = ""
+    twice: str = "it stops"
+    is_short: bool = False
+    by_rank: bool = False
+    written: str
+    like: re.Pattern[str]
+
+    def read(self, source: SourceText) -> Hostfile | None:
+        """Return the hosts of a text, None after reporting errors."""
+        reader = _Reader(source, self)
+        text = self.comment.sub(_blanked, source.text)
+        at = 0
+        for line in text.split("\n"):
+            if line.strip(self.blanks):
+                reader.line(Token(line, at, at + len(line)))
+            at += len(line) + 1
+        return reader.hostfile()
+
+    def write(self, hostfile: Hostfile, _options: WriterOptions) -> str:
+        """Return the text for some hosts.
+
+        Raises:
+            ArgumentError: The format cannot express them.
+        """
+        if not self.by_rank:
+            refuse_interleaved(hostfile, self.title)
+        names = names_of(hostfile, self.title)
+        ranks, chips = ranks_of(hostfile), chips_of(hostfile)
+        first: dict[str, str] = {}
+        lines: list[tuple[int, str]] = []
+        for name, own, slots in zip(names, ranks, chips, strict=True):
+            line = partial(self.written.format, host=name, slots=len(own))
+            self._refuse_name(name, line(rank=0, slot=0), first)
+            pairs = list(zip(own, slots, strict=True))
+            lines += [
+                (rank, line(rank=rank, slot=slot))
+                for rank, slot in (pairs if self.by_rank else pairs[:1])
+            ]
+        return "".join(f"{line}\n" for _, line in sorted(lines))
+
+    def _refuse_name(self, name: str, line: str, first: dict[str, str]) -> None:
+        """Raise ArgumentError for a name that would not be read back."""
+        match = self.head.match(line)
+        if match is None or match["host"] != name:
+            raise ArgumentError(
+                f"{self.title} cannot name the host {printable(name)}",
+                hint="name the hosts: --hosts LIST",
+            )
+        other = first.setdefault(self.compared(name), name)
+        if other != name:
+            raise ArgumentError(
+                f"{self.title} cannot hold both {printable(other)} and "
+                f"{printable(name)}: names are cut at the first dot",
+                hint="name the hosts without their domains: --hosts LIST",
+            )
+
+    @property
+    def example(self) -> str:
+        """A line, for hints."""
+        return self.written.format(host="node01", slots=8, rank=0, slot=0)
+
+    def compared(self, name: str) -> str:
+        """Return the name by which hosts are distinguished."""
+        is_cut = self.is_short and not is_address(name)
+        return name.partition(".")[0] if is_cut else name
+
+
+def _blanked(comment: re.Match[str]) -> str:
+    """Return blanks in place of a comment; one of several lines ends its line."""
+    end = "\n" if comment[0].startswith("/*") else " "
+    return end + re.sub(r"[^\n]", " ", comment[0][1:])
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A host, as far as the text has been read.
+
+    Attributes:
+        word: Its name where it first occurs.
+        slots: Number of its processes, None if it is not known.
+        bare: Number of its lines without a number.
+        ranks: Its ranks with their slots, None for a slot that is not one number.
+    """
+
+    word: Token
+    slots: int | None = None
+    bare: int = 0
+    ranks: list[tuple[int, int | None]] = field(default_factory=list)
+
+
+class _Reader:
+    """Reads the lines of one text."""
+
+    def __init__(self, source: SourceText, form: LineFormat) -> None:
+        self.source = source
+        self.form = form
+        self.pair = re.compile(rf"[ \t]+([^\s=]+){form.equals}([^\s=]+){_END}")
+        self.entries: dict[str, _Entry] = {}
+        self.ranks: dict[int, Token] = {}
+        self.taken: dict[tuple[str, int], Token] = {}
+        self.last: _Entry | None = None
+        self.total = 0
+
+    def line(self, line: Token) -> None:
+        """Read one line."""
+        head = self.form.head.match(line.text)
+        if head is None:
+            self.refuse(line, 0)
+            return
+        parts = {
+            name: line.part(*head.span(name))
+            for name in self.form.head.groupindex
+            if head[name] is not None
+        }
+        at = self._keys(line, head.end(), parts)
+        is_rest = bool(line.text[at:].strip(self.form.blanks))
+        if self.form.needed and self.form.needed not in parts:
+            self.refuse(line, at if is_rest else head.start("host"))
+        elif is_rest and not self.form.ignored:
+            self.refuse(line, at)
+        else:
+            if is_rest:
+                self._ignore(line, at)
+            if "user" in parts:
+                self.source.left_out.add("user names")
+            self._add(parts)
+
+    def _keys(self, line: Token, at: int, parts: dict[str, Token]) -> int:
+        """Add the values of the keys to the parts; return where they end."""
+        while match := self.pair.match(line.text, at):
+            meaning = self.form.keys.get(match[1])
+            if meaning is None:
+                break
+            if meaning in parts:
+                word, message = line.part(*match.span(1)), f"{match[1]} is given twice"
+                self.source.report(rules.BAD_LINE, word, message)
+            parts[meaning] = line.part(*match.span(2))
+            if meaning not in ("slots", "slot"):
+                self.source.left_out.add(meaning)
+            at = match.end()
+        return at
+
+    def refuse(self, line: Token, at: int) -> None:
+        """Report the first word from an offset on."""
+        match = re.compile(r"[ \t]*([^ \t]+)").match(line.text, at)
+        word = line.part(*match.span(1)) if match else line
+        message = f"{quoted(word.text)} does not belong here"
+        hint = f"a line is, for example, {self.form.example}"
+        if word.text.endswith("\r"):
+            hint = "a carriage return ends the line: sed -i 's/\\r$//' FILE"
+        self.source.report(rules.BAD_LINE, word, message, hint=hint)
+
+    def _ignore(self, line: Token, at: int) -> None:
+        rest = line.text[at:].strip(self.form.blanks)
+        start = line.text.index(rest, at)
+        word = line.part(start, start + len(rest))
+        message = f"{self.form.ignored} {quoted(word.text)}"
+        self.source.report(rules.IGNORED_TEXT, word, message)
+
+    def _add(self, parts: dict[str, Token]) -> None:
+        """Add the host or the ranks of a line."""
+        source, host = self.source, parts["host"]
+        numbers = {
+            name: source.count(parts[name], what, hint=self.form.example)
+            for name, what in _NUMBERS.items()
+            if name in parts
+        }
+        if self.form.by_rank and "rank" not in parts:
+            names = expand_token(source, host)
+        else:
+            names = [host.text] if source.host(host) is not None else []
+        if not names or None in numbers.values():
+            return
+        times = numbers.get("times", 1) or 0
+        if len(names) * times + self.total > MAX_SLOTS:
+            source.too_many(host, "processes")
+            return
+        for name in names * times:
+            if self.form.by_rank:
+                rank = numbers.get("rank", len(self.ranks))
+                self._add_rank(host._replace(text=name), rank or 0, parts)
+            else:
+                self._add_host(host, numbers.get("slots"))
+        if times == 0 or numbers.get("slots") == 0:
+            message = f"{quoted(host.text)} has no slots"
+            source.report(rules.NO_SLOTS, host, message, hint="remove the host")
+
+    def _entry(self, host: Token) -> _Entry:
+        if len(self.entries) == MAX_HOSTS:
+            self.source.too_many(host, "hosts")
+        return self.entries.setdefault(self.form.compared(host.text), _Entry(host))
+
+    def _add_host(self, host: Token, slots: int | None) -> None:
+        form = self.form
+        is_new = form.compared(host.text) not in self.entries
+        entry = self._entry(host)
+        number = form.slots if slots is None else slots
+        if is_new:
+            entry.slots = number
+        elif form.repeats == "next" and entry is self.last:
+            entry.slots = (entry.slots or 0) + (number or 0)
+        elif form.repeats == "bare" and slots is None and entry.bare:
+            entry.slots = entry.bare + 1
+        else:
+            self.source.report(
+                rules.HOST_TWICE,
+                host,
+                f"{quoted(host.text)} is described twice; {form.twice}",
+                hint="give the host one line with all of its slots",
+                first_use=entry.word,
+            )
+        entry.bare += slots is None
+        self.last = entry
+        self._count(host, number or 0)
+
+    def _add_rank(self, host: Token, rank: int, parts: dict[str, Token]) -> None:
+        place = parts.get("rank", host)
+        if rank in self.ranks:
+            message = f"rank {rank} is listed twice"
+            first = self.ranks[rank]
+            self.source.report(rules.RANK_TWICE, place, message, first_use=first)
+            return
+        self.ranks[rank] = place
+        self._entry(host).ranks.append((rank, self._slot(host, parts.get("slot"))))
+        self._count(host, 1)
+
+    def _slot(self, host: Token, word: Token | None) -> int | None:
+        """Return the chip that a slot means, None if it is not one number."""
+        if word is None:
+            return None
+        if not _SLOT_LIST.fullmatch(word.text):
+            message = f"{quoted(word.text)} is not a list of slots"
+            self.source.report(rules.BAD_COUNT, word, message, hint="write 3 or 0-1,4")
+            return None
+        if not word.text.isdigit():
+            return None
+        number = self.source.count(word)
+        if number is None:
+            return None
+        first = self.taken.setdefault((self.form.compared(host.text), number), word)
+        if first is not word:
+            self.source.report(
+                rules.SLOT_TWICE,
+                word,
+                f"slot {number} of {quoted(host.text)} is given to two ranks",
+                hint="the slots then say nothing about chips",
+                first_use=first,
+            )
+            return None
+        return number
+
+    def _count(self, word: Token, processes: int) -> None:
+        before = self.total
+        self.total += processes
+        if before <= MAX_SLOTS < self.total:
+            self.source.too_many(word, "processes")
+
+    def hostfile(self) -> Hostfile | None:
+        """Return the hosts by their lowest ranks, None if there are errors."""
+        self.source.refuse_nothing(self.entries)
+        missing = [r for r in range(max(self.ranks, default=0)) if r not in self.ranks]
+        if missing:
+            after = min(rank for rank in self.ranks if rank > missing[0])
+            verb = "is" if len(missing) == 1 else "are"
+            message = f"{named_ranks(missing)} {verb} missing"
+            self.source.report(rules.RANK_MISSING, self.ranks[after], message)
+        if not self.source.is_sound:
+            return None
+        hosts = [_host(entry) for entry in self.entries.values()]
+        if self.form.by_rank:
+            hosts.sort(key=lambda host: host.ranks or ())
+        return Hostfile(hosts=tuple(hosts))
+
+
+_NUMBERS = {
+    "slots": "a number of processes",
+    "rank": "a rank",
+    "times": "a number of repetitions",
+}
+
+
+def _host(entry: _Entry) -> Host:
+    if not entry.ranks:
+        return Host(name=entry.word.text, slots=entry.slots)
+    pairs = sorted(entry.ranks, key=lambda pair: pair[0])
+    chips = tuple(slot for _, slot in pairs if slot is not None)
+    return Host(
+        name=entry.word.text,
+        slots=len(pairs),
+        device_ids=chips if len(chips) == len(pairs) else None,
+        ranks=tuple(rank for rank, _ in pairs),
+    )
+
+
+_OPENMPI_COMMENT = re.compile(r"#[^\n]*|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LEFT_OUT = {
+    **{
+        key: "maximums of slots"
+        for name in ("slots", "cpu", "count")
+        for joint in "-_"
+        for key in (f"{name}{joint}max", f"max{joint}{name}")
+    },
+    **dict.fromkeys(("username", "user-name", "user_name"), "user names"),
+    "port": "ports",
+}
+_SHARED = r"[ \t]*(?:(?P<user>[^\s@=]+)@)?(?P<host>[^\s@=]+)"
+
+LINE_FORMATS = (
+    LineFormat(
+        name="openmpi-hostfile",
+        title="an Open MPI host file",
+        head=re.compile(_SHARED + _END),
+        keys={**dict.fromkeys(("slots", "cpu", "count"), "slots"), **_LEFT_OUT},
+        equals=r"[ \t]*=[ \t]*",
+        comment=_OPENMPI_COMMENT,
+        blanks=" \t",
+        repeats="bare",
+        twice="Open MPI stops or adds up",
+        is_short=True,
+        written="{host} slots={slots}",
+        like=re.compile(
+            r"^[ \t]*\S+[ \t]+(?:slots|cpu|count|max)[\w-]*[ \t]*=", re.MULTILINE
+        ),
+    ),
+    LineFormat(
+        name="openmpi-rankfile",
+        title="an Open MPI rank file",
+        head=re.compile(r"[ \t]*rank[ \t]+(?P<rank>[^\s=]+)[ \t]*=" + _SHARED + _END),
+        keys={"slot": "slot", "slots": "slot"},
+        needed="slot",
+        equals=r"[ \t]*=[ \t]*",
+        comment=_OPENMPI_COMMENT,
+        blanks=" \t",
+        is_short=True,
+        by_rank=True,
+        written="rank {rank}={host} slot={slot}",
+        like=re.compile(r"^[ \t]*rank[ \t]+\S+[ \t]*=", re.MULTILINE),
+    ),
+    LineFormat(
+        name="mpich-machinefile",
+        title="an MPICH machine file",
+        head=re.compile(r"[ \t]*(?P<host>[^\s:]*)(?::(?P<slots>[^\s:]*))?" + _END),
+        keys={"user": "user names", "binding": "bindings"},
+        # Recent sources of MPICH read a comment only at the beginning of a line.
+        comment=re.compile(r"^[ \t]*#[^\n]*", re.MULTILINE),
+        slots=1,
+        repeats="next",
+        twice="MPICH starts a second group of processes there, whose local ranks "
+        "begin at 0 again",
+        written="{host}:{slots}",
+        like=re.compile(r"^[ \t]*[A-Za-z0-9_.-]+:[0-9]+(?:[ \t].*)?$", re.MULTILINE),
+    ),
+    LineFormat(
+        name="deepspeed-hostfile",
+        title="a DeepSpeed host file",
+        head=re.compile(r"[ \t]*(?P<host>[^\s=]+)" + _END),
+        keys={"slots": "slots"},
+        needed="slots",
+        ignored="DeepSpeed ignores",
+        twice="DeepSpeed stops",
+        written="{host} slots={slots}",
+        like=re.compile(r"^[ \t]*[^#\s]\S*[ \t]+slots=[0-9]", re.MULTILINE),
+    ),
+    LineFormat(
+        name="srun-hostfile",
+        title="an srun host file",
+        head=re.compile(r"[ \t]*(?P<host>[^\s*]+)(?:\*(?P<times>[^\s]*))?" + _END),
+        by_rank=True,
+        written="{host}",
+        like=re.compile(r"\A(?:[ \t]*(?:#[^\n]*)?\n)*[A-Za-z0-9][^\s:=\[]*\*[0-9]+\s"),
+    ),
+)
+
+LINE_LAUNCHERS = tuple(
+    LauncherFormat(
+        name=form.name,
+        title=form.title,
+        read=form.read,
+        write=form.write,
+        matches=form.like.search,
+        holds_chips=form.needed == "slot",
+    )
+    for form in LINE_FORMATS
+)
