@@ -136,9 +136,10 @@ class LineFormat:
             )
 
     @property
-    def example(self) -> str:
-        """A line, for hints."""
-        return self.written.format(host="node01", slots=8, rank=0, slot=0)
+    def hint(self) -> str:
+        """How a line is written."""
+        example = self.written.format(host="node01", slots=8, rank=0, slot=0)
+        return f"a line is, for example, {example}"
 
     def compared(self, name: str) -> str:
         """Return the name by which hosts are distinguished."""
@@ -180,10 +181,12 @@ class _Reader:
         self.ranks: dict[int, Token] = {}
         self.taken: dict[tuple[str, int], Token] = {}
         self.last: _Entry | None = None
+        self.before: _Entry | None = None
         self.total = 0
 
     def line(self, line: Token) -> None:
         """Read one line."""
+        self.before, self.last = self.last, None
         head = self.form.head.match(line.text)
         if head is None:
             self.refuse(line, 0)
@@ -226,7 +229,7 @@ class _Reader:
         match = re.compile(r"[ \t]*([^ \t]+)").match(line.text, at)
         word = line.part(*match.span(1)) if match else line
         message = f"{quoted(word.text)} does not belong here"
-        hint = f"a line is, for example, {self.form.example}"
+        hint = self.form.hint
         if word.text.endswith("\r"):
             hint = "a carriage return ends the line: sed -i 's/\\r$//' FILE"
         self.source.report(rules.BAD_LINE, word, message, hint=hint)
@@ -242,7 +245,7 @@ class _Reader:
         """Add the host or the ranks of a line."""
         source, host = self.source, parts["host"]
         numbers = {
-            name: source.count(parts[name], what, hint=self.form.example)
+            name: source.count(parts[name], what, hint=self.form.hint)
             for name, what in _NUMBERS.items()
             if name in parts
         }
@@ -278,7 +281,7 @@ class _Reader:
         number = form.slots if slots is None else slots
         if is_new:
             entry.slots = number
-        elif form.repeats == "next" and entry is self.last:
+        elif form.repeats == "next" and entry is self.before:
             entry.slots = (entry.slots or 0) + (number or 0)
         elif form.repeats == "bare" and slots is None and entry.bare:
             entry.slots = entry.bare + 1
