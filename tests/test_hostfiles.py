@@ -243,6 +243,12 @@ def test_what_is_written_is_recognised(form: object) -> None:
     assert len(like) <= 2
 
 
+def test_a_list_of_addresses_is_a_host_file_of_srun() -> None:
+    like = [form.name for form in formats_like("# one\n10.0.0.1\n10.0.0.1\n10.0.0.2")]
+
+    assert like == ["srun-hostfile"]
+
+
 def test_names_may_be_cut_where_no_other_begins_alike() -> None:
     assert format_of("mpich").name == "mpich-machinefile"
     with pytest.raises(ArgumentError, match="openmpi-hostfile and openmpi-rankfile"):

@@ -389,6 +389,8 @@ _LEFT_OUT = {
 }
 _SHARED = r"[ \t]*(?:(?P<user>[^\s@=]+)@)?(?P<host>[^\s@=]+)"
 
+_COMMENT = r"[ \t]*(?:#[^\n]*)?\r?"
+_ADDRESS = r"[ \t]*(?:[0-9]{1,3}\.){3}[0-9]{1,3}"
 LINE_FORMATS = (
     LineFormat(
         name="openmpi-hostfile",
@@ -451,7 +453,11 @@ LINE_FORMATS = (
         head=re.compile(r"[ \t]*(?P<host>[^\s*]+)(?:\*(?P<times>[^\s]*))?" + _END),
         by_rank=True,
         written="{host}",
-        like=re.compile(r"\A(?:[ \t]*(?:#[^\n]*)?\n)*[A-Za-z0-9][^\s:=\[]*\*[0-9]+\s"),
+        # A host with a number of repetitions, or nothing but IPv4 addresses.
+        like=re.compile(
+            rf"\A(?:{_COMMENT}\n)*(?:[A-Za-z0-9][^\s:=\[]*\*[0-9]+\s"
+            rf"|{_ADDRESS}{_COMMENT}(?:\n(?:{_ADDRESS})?{_COMMENT})*\Z)"
+        ),
     ),
 )
 
