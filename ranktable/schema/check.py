@@ -23,6 +23,7 @@ from ranktable.schema.json_parser import (
     unreadable,
 )
 from ranktable.schema.report import Options, Report, make_report
+from ranktable.schema.rules import judge as judge_rules
 from ranktable.schema.rules.placement import MAX_SCCL_CHIPS
 from ranktable.schema.rules.shape import UNREAD_FORMAT
 from ranktable.schema.rules.syntax import DUPLICATE_KEY, TOO_LARGE
@@ -260,18 +261,7 @@ def _check_wrapped(
 
 def judge(columns: Columns, options: Options, found: Findings) -> None:
     """Add what the rules and the reader find wrong with the meaning of a table."""
-    is_sound = not options.describe_hosts and not found.counts
-    is_sound = is_sound and columns.is_surely_sound()
-    for rule in columns.format.rules:
-        is_error = rule.severity is Severity.ERROR
-        if rule.find is None or (is_sound if is_error else options.is_table_wanted):
-            continue
-        for place in rule.find(columns, options):
-            if rule.tell is None:
-                found.add(place)
-                continue
-            severity = rule.severity_of and rule.severity_of(columns, place)
-            found.tell(rule, rule.tell, columns, place, severity=severity)
+    judge_rules(columns, options, found)
     reader, name = options.reader, columns.format.name
     if reader is not None and name not in reader.formats:
         said = reader.refusal_of(name, columns.document.data)

@@ -9,33 +9,24 @@ reason is already reported then, so the rules only look at the other entries.
 from __future__ import annotations
 
 import operator
-import struct
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeVar
 
-import msgspec
-
-from ranktable.schema.addresses import is_address, is_device_address
 from ranktable.schema.document import Document, SourceSpan, parse_sound
-from ranktable.schema.format import Kind, Role, plain_number
-from ranktable.schema.report import Options
+from ranktable.schema.format import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from ranktable.schema.config_map import Wrapper
     from ranktable.schema.document import Path
-    from ranktable.schema.format import Field, Format
+    from ranktable.schema.format import Format
 
 
-_MANY = 1_000
-_PIECE = 2048
-_INTEGERS = msgspec.json.Decoder(list[int])
-_TO_COMMAS = bytes.maketrans(b". ", b",,")
+T = TypeVar("T")
 
 
 def place_name(path: Path) -> str:
@@ -74,62 +65,6 @@ class ListPaths(Sequence["Path"]):
         return len(self.indices)
 
 
-class _Addresses(NamedTuple):
-    """What is known of the addresses of all devices.
-
-    Attributes:
-        num_without: Number of devices without an address.
-        is_joined: Whether a device has several addresses in one text.
-        each: The addresses; a text with several is split.
-        numbers: The distinct addresses as numbers, None if one is not an IPv4 address.
-    """
-
-    num_without: int
-    is_joined: bool
-    each: list[str]
-    numbers: set[int] | None
-
-
-def are_addresses(texts: Collection[str]) -> bool:
-    """Whether all texts are numeric IP addresses."""
-    if len(texts) > _MANY and ipv4_numbers(list(texts)) is not None:
-        return True
-    return all(map(is_address, set(texts)))
-
-
-def each_address(texts: Collection[str]) -> list[str]:
-    """Return the addresses in texts; a text may have several, separated by commas.
-
-    >>> each_address(["10.0.0.1,10.0.1.1", "10.0.0.2"])
-    ['10.0.0.1', '10.0.1.1', '10.0.0.2']
-    """
-    return ",".join(texts).split(",") if texts else []
-
-
-def ipv4_numbers(texts: list[str]) -> set[int] | None:
-    """Return each numeric IPv4 address as a number, None if one is not IPv4."""
-    numbers: set[int] = set()
-    try:
-        for start in range(0, len(texts), _PIECE):  # pieces that fit into the cache
-            piece = texts[start : start + _PIECE]
-            data = " ".join(piece).encode()
-            if data.translate(None, b"0123456789") != (b"... " * len(piece))[:-1]:
-                return None
-            # JSON does not allow leading zeros either, and one call decodes all octets.
-            octets = bytes(_INTEGERS.decode(b"[%b]" % data.translate(_TO_COMMAS)))
-            # The last octet is the lowest byte, so similar addresses are close in the
-            # set.
-            numbers.update(struct.unpack(f">{len(piece)}I", octets))
-    except (msgspec.DecodeError, TypeError, ValueError):
-        return None  # not text, not digits, or an octet above 255
-    return numbers
-
-
-def _are_addresses(field: Field, column: list[Any]) -> bool:
-    there = [text for text in column if text is not None]
-    return are_addresses(each_address(there) if field.kind is Kind.ADDRESSES else there)
-
-
 @dataclass(slots=True, kw_only=True)
 class Columns:
     """The values of a table.
@@ -155,7 +90,7 @@ class Columns:
         rank_paths: Path of the rank of each device, if it is not in the device.
         device_paths: Path of each device, if devices are not in the list of their node.
         wrapper: The ConfigMap around the table, None if there is none.
-        worked_out: Results of one rule that other rules use too.
+        worked_out: What ``once`` has worked out.
     """
 
     format: Format
@@ -178,7 +113,7 @@ class Columns:
     device_paths: Sequence[Path] | None = None
     rank_paths: list[Path] | None = None
     wrapper: Wrapper | None = None
-    worked_out: dict[str, object] = field(default_factory=dict, compare=False)
+    worked_out: dict[object, object] = field(default_factory=dict, compare=False)
 
     @property
     def document(self) -> Document:
@@ -271,111 +206,16 @@ class Columns:
             self.worked_out["are_ranks_in_file_order"] = found
         return found
 
-    def is_surely_sound(self) -> bool:
-        """Whether the table is certainly sound, judged by comparing whole lists.
+    def once(self, work: Callable[[Columns], T]) -> T:
+        """Return what a function makes of this table, for all rules that need it."""
+        if work not in self.worked_out:
+            self.worked_out[work] = work(self)
+        return self.worked_out[work]  # type: ignore[return-value]
 
-        The ranks and local ranks count up in file order, chips and hosts are unique,
-        addresses are valid and the count is right. False for a table that was not
-        decoded fast, and for some other tables that may be sound.
-        """
-        hosts = [host for host in self.hosts if host is not None]
-        count = plain_number(self.top.get(self.format.count_key or ""))
-        counts_ranks = self.format.counts_ranks
-        has_counted = self.num_devices if counts_ranks else self.num_nodes
-        return (
-            isinstance(self.source, bytes)
-            and self.are_ranks_in_file_order()
-            and self._are_local_ranks_right()
-            and self._are_chips_distinct()
-            and len(set(hosts)) == len(hosts)
-            and not self.more_addresses
-            and self.are_addresses_sound()
-            and count in (None, has_counted)
-            and all(
-                _are_addresses(field, self.optional.get(field.key, []))
-                for field, _ in self.format.other_addresses
-            )
-            and not self._breaks_a_fast_rule()
-        )
-
-    def _are_local_ranks_right(self) -> bool:
-        found = self.local_ranks
-        if found[0] is None:
-            return found.count(None) == len(found)
-        sizes = list(map(operator.sub, self.starts[1:], self.starts))
-        if len(set(sizes)) == 1:
-            return found == [*range(sizes[0])] * len(sizes)
-        return found == list(chain.from_iterable(map(range, sizes)))
-
-    def _are_chips_distinct(self) -> bool:
-        found: Any = self.device_ids
-        try:
-            found = bytes(found)  # bytes are fast to slice
-        except ValueError:  # one is below 0 or above 255
-            found = tuple(found)
-        size = self.starts[1]
-        is_equal = size > 0 and self.starts == [*range(0, len(found) + 1, size)]
-        if is_equal and found == found[:size] * self.num_nodes:
-            nodes = {found[:size]}
-        else:
-            nodes = {found[start:end] for start, end in pairwise(self.starts)}
-        most = self.format.most_chips
-        return all(
-            len(set(chips)) == len(chips)
-            and min(chips) >= 0
-            and (most is None or max(chips) < most)
-            for chips in nodes
-        )
-
-    def _breaks_a_fast_rule(self) -> bool:
-        checks = [rule.find for rule in self.format.fast_rules if rule.find]
-        return any(True for check in checks for _ in check(self, Options()))
-
-    def num_without_address(self) -> int:
-        """Return the number of devices that have no address."""
-        return self._addresses().num_without
-
-    def has_repeated_address(self) -> bool:
-        """Whether an address is there twice."""
-        found = self._addresses()
-        # Numbers are compared several times faster than texts.
-        numbers = set(found.each) if found.numbers is None else found.numbers
-        return len(numbers) < len(found.each)
-
-    def has_joined_addresses(self) -> bool:
-        """Whether a device has several addresses."""
-        return self._addresses().is_joined
-
-    def has_ipv6(self) -> bool:
-        """Whether an address looks like IPv6."""
-        found = self._addresses()
-        return found.numbers is None and ":" in " ".join(found.each)
-
-    def are_addresses_sound(self) -> bool:
-        """Whether every address is a numeric IP address that a device can have."""
-        found = self._addresses()
-        if not self.format.joins_addresses:
-            return found.numbers is not None or all(map(is_address, set(found.each)))
-        if found.numbers is not None:
-            return 0 not in found.numbers
-        return all(map(is_device_address, set(found.each)))
-
-    def _addresses(self) -> _Addresses:
-        found = self.worked_out.get("addresses")
-        if not isinstance(found, _Addresses):
-            each: Any = self.addresses
-            there, numbers = len(each), ipv4_numbers(each)
-            if numbers is None:
-                each = [address for address in each if address is not None]
-                there = len(each)
-                if self.format.joins_addresses:
-                    each = each_address(each)
-                numbers = ipv4_numbers(each)
-            found = _Addresses(
-                self.num_devices - there, len(each) > there, each, numbers
-            )
-            self.worked_out["addresses"] = found
-        return found
+    @property
+    def sizes(self) -> list[int]:
+        """Number of devices of each node."""
+        return list(map(operator.sub, self.starts[1:], self.starts))
 
     def chip_map(self) -> list[int]:
         """Return the chip of every rank of a sound table; length world_size."""

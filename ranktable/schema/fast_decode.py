@@ -29,6 +29,7 @@ from ranktable.schema.format import (
 )
 from ranktable.schema.formats import FORMATS, decode_large
 from ranktable.schema.node_template import decode_alike
+from ranktable.schema.rules import is_sound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -117,12 +118,12 @@ def read_sound(data: bytes) -> Columns | None:
     for format_ in FORMATS:
         columns = format_.decode(data)
         if columns is not None:
-            return columns if columns.is_surely_sound() else None
+            return columns if is_sound(columns) else None
     found = Findings(limit=0)
     columns = decode_large(data, found)
     if columns is None or found.counts:
         return None
-    return columns if columns.is_surely_sound() else None
+    return columns if is_sound(columns) else None
 
 
 def _key(field: Field) -> bytes:

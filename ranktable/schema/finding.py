@@ -173,7 +173,6 @@ class Rule:
         tell: Returns the finding of one place, given ``Columns`` and the place; None if
             ``find`` yields the findings themselves, because there are few.
         severity_of: Returns the severity of one place, if they differ.
-        is_fast: Whether every process of a job runs it.
     """
 
     code: str
@@ -192,7 +191,6 @@ class Rule:
     find: Callable[[Any, Any], Iterable[Any]] | None = None
     tell: Callable[[Any, Any], Finding] | None = None
     severity_of: Callable[[Any, Any], Severity] | None = None
-    is_fast: bool = False
 
     def __repr__(self) -> str:
         """Return the code and the name."""

@@ -247,11 +247,6 @@ class Format:
         return fields[0].key if fields else None
 
     @cached_property
-    def fast_rules(self) -> tuple[Rule, ...]:
-        """The rules that every process of a job checks."""
-        return tuple(rule for rule in self.rules if rule.is_fast)
-
-    @cached_property
     def versions(self) -> tuple[str, ...]:
         """Values of ``version``."""
         return next(f.values for f in self.table_fields if f.role is Role.VERSION)

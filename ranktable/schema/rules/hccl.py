@@ -10,7 +10,7 @@ from ranktable.schema.addresses import UNSET_ADDRESS, is_device_address
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Refusal, Rule, Severity
 from ranktable.schema.rules.examples import hccl_server, hccl_table, pods_table
-from ranktable.schema.rules.nodes import REACHABLE
+from ranktable.schema.rules.nodes import REACHABLE, addresses_of
 from ranktable.schema.rules.ranks import is_permutation
 from ranktable.schema.super_pods import PODS
 from ranktable.schema.text import counted, folded, quoted
@@ -29,6 +29,7 @@ OF_SUPER_PODS = ("hccl-1.2", "cce")
 """Formats with a list of super pods and their servers."""
 
 _MAX_PORT = 65535
+_BACKUP = "backup_device_ip"
 _MANUAL_LENGTH, _MAX_LENGTH = 64, 127
 _PORTS = ("device_port", "device_vnic_port", "host_port", "backup_device_port")
 
@@ -43,23 +44,24 @@ def _not_completed(columns: Columns, _: Options) -> Iterator[Finding]:
         )
 
 
-def _duplicate_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
-    if not columns.has_repeated_address():
+def _duplicate_addresses(
+    columns: Columns, _: Options
+) -> Iterable[tuple[int, int, str]]:
+    """Yield each device that has the address of another one, that one, the address."""
+    if not columns.once(addresses_of).are_repeated:
         return
     first_use: dict[str, int] = {}
     for index, text in enumerate(columns.addresses):
         parts = text.split(",") if text is not None else []
         for address in filter(is_device_address, parts):  # others are RT211
             first = first_use.setdefault(address, index)
-            if first == index and parts.count(address) == 1:
-                continue
-            yield _duplicate_address(columns, index, first, address)
-            break
+            if first != index or parts.count(address) > 1:
+                yield index, first, address
+                break
 
 
-def _duplicate_address(
-    columns: Columns, index: int, first: int, address: str
-) -> Finding:
+def _duplicate_address(columns: Columns, place: tuple[int, int, str]) -> Finding:
+    index, first, address = place
     keys = columns.format.address_keys
     return DUPLICATE_ADDRESS.finding(
         columns.span(index, keys),
@@ -70,9 +72,9 @@ def _duplicate_address(
     )
 
 
-def _interleaved(columns: Columns, _: Options) -> Iterator[Finding]:
+def _interleaved(columns: Columns, _: Options) -> Iterable[tuple[int, int, list[int]]]:
     if not is_permutation(columns.ranks):
-        return  # missing and repeated ranks have rules of their own
+        return ()  # missing and repeated ranks have rules of their own
     servers: list[list[int]] = []
     if not columns.are_ranks_in_file_order():
         servers = [[node] for node, _, _ in columns.nodes()]
@@ -80,14 +82,17 @@ def _interleaved(columns: Columns, _: Options) -> Iterator[Finding]:
     pods = pod_of_servers(columns)
     for node, host in enumerate(columns.hosts if pods else ()):
         of_pods.setdefault(pods.get(host or "", f"no pod {node}"), []).append(node)
-    found = list(_mixed(columns, servers)) or _mixed(columns, of_pods.values())
-    for first, second, nodes in found:
-        yield INTERLEAVED.finding(
-            columns.devices_span(first),
-            f"the ranks of nodes {folded(nodes)} are mixed",
-            hint="number the devices server by server, and pod by pod",
-            related=(columns.devices_span(second),),
-        )
+    return list(_mixed(columns, servers)) or _mixed(columns, of_pods.values())
+
+
+def _interleaving(columns: Columns, place: tuple[int, int, list[int]]) -> Finding:
+    first, second, nodes = place
+    return INTERLEAVED.finding(
+        columns.devices_span(first),
+        f"the ranks of nodes {folded(nodes)} are mixed",
+        hint="number the devices server by server, and pod by pod",
+        related=(columns.devices_span(second),),
+    )
 
 
 def _mixed(
@@ -154,23 +159,25 @@ def num_pods(columns: Columns) -> int:
     return len(pods) if isinstance(pods, list) else 0
 
 
-def _missing_addresses(columns: Columns, options: Options) -> Iterator[Finding]:
-    if not _is_of_a3(columns, options):
-        yield from _unreachable(columns, options, MISSING_ADDRESS)
+Lacking = int | list[int]
+"""A device without an address, or nodes none of whose devices has one."""
 
 
-def _missing_addresses_of_pods(columns: Columns, options: Options) -> Iterator[Finding]:
-    if _is_of_a3(columns, options):
-        yield from _unreachable(columns, options, MISSING_POD_ADDRESS)
+def _missing_addresses(columns: Columns, options: Options) -> Iterable[Lacking]:
+    return () if _is_of_a3(columns, options) else _unreachable(columns, options)
+
+
+def _missing_addresses_of_pods(columns: Columns, options: Options) -> Iterable[Lacking]:
+    return _unreachable(columns, options) if _is_of_a3(columns, options) else ()
 
 
 def _is_of_a3(columns: Columns, options: Options) -> bool:
     return columns.format.name in OF_SUPER_PODS or options.npu == "A3"
 
 
-def _unreachable(columns: Columns, options: Options, rule: Rule) -> Iterator[Finding]:
-    """Yield a finding for each server whose devices other servers cannot reach."""
-    if columns.num_nodes == 1 or not columns.num_without_address():
+def _unreachable(columns: Columns, options: Options) -> Iterable[Lacking]:
+    """Yield the devices that other servers cannot reach, whole servers together."""
+    if columns.num_nodes == 1 or not columns.once(addresses_of).num_without:
         return
     pods = num_pods(columns) if columns.format.name in OF_SUPER_PODS else 0
     if pods == 1:
@@ -190,18 +197,27 @@ def _unreachable(columns: Columns, options: Options, rule: Rule) -> Iterator[Fin
         if len(lacking) == end - start:
             without.append(node)
         elif lacking:
-            span = SourceSpan(columns.device_path(lacking[0]))
-            who = f"{columns.name(lacking[0])} has"
-            yield _missing_address(columns, rule, span, who)
+            yield lacking[0]
     if without:
-        unit = "node" if len(without) == 1 else "the nodes"
-        who = f"the devices of {unit} {folded(without)} have"
-        yield _missing_address(columns, rule, columns.devices_span(without[0]), who)
+        yield without
 
 
-def _missing_address(
-    columns: Columns, rule: Rule, span: SourceSpan, who: str
-) -> Finding:
+def _missing_address(columns: Columns, lacking: Lacking) -> Finding:
+    return _of_missing(MISSING_ADDRESS, columns, lacking)
+
+
+def _missing_address_of_pod(columns: Columns, lacking: Lacking) -> Finding:
+    return _of_missing(MISSING_POD_ADDRESS, columns, lacking)
+
+
+def _of_missing(rule: Rule, columns: Columns, lacking: Lacking) -> Finding:
+    if isinstance(lacking, int):
+        span = SourceSpan(columns.device_path(lacking))
+        who = f"{columns.name(lacking)} has"
+    else:
+        span = columns.devices_span(lacking[0])
+        unit = "node" if len(lacking) == 1 else "the nodes"
+        who = f"the devices of {unit} {folded(lacking)} have"
     return rule.finding(
         span,
         f"{who} no device_ip, and there are {columns.num_nodes} servers",
@@ -209,111 +225,133 @@ def _missing_address(
     )
 
 
-def _unequal_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
-    """Yield RT272 for devices whose number of addresses is not the usual one."""
-    written = columns.addresses
-    nothing = columns.num_without_address()
-    is_joined = columns.has_joined_addresses()
-    if not is_joined and (nothing in (0, len(written)) or columns.num_nodes > 1):
+def _unequal_addresses(columns: Columns, _: Options) -> Iterable[tuple[int, int, int]]:
+    """Yield each device with an unusual number of addresses, this and the usual one."""
+    known, num_devices = columns.once(addresses_of), columns.num_devices
+    are_alike = known.num_without in (0, num_devices) or columns.num_nodes > 1
+    if not known.is_joined and are_alike:
         return  # a missing address on one of several servers is RT271
     # An empty part is a bad address, RT211, and does not count.
     counts = [
-        0 if text is None else len(text.strip(",").split(",")) for text in written
+        0 if text is None else len(text.strip(",").split(","))
+        for text in columns.addresses
     ]
     usual = max(sorted(set(counts) - {0}), key=counts.count)
     for index, count in enumerate(counts):
-        if count == usual or (count == 0 and columns.num_nodes > 1):
-            continue
-        yield UNEQUAL_ADDRESSES.finding(
-            columns.span(index, columns.format.address_keys),
-            f"{columns.name(index)} has {counted(count, 'address', 'addresses')}; "
-            f"others have {usual}",
-            hint="give every device the same number of addresses",
-        )
+        if count != usual and (count or columns.num_nodes == 1):
+            yield index, count, usual
 
 
-def _mixed_families(columns: Columns, _: Options) -> Iterator[Finding]:
-    written = columns.addresses
-    if not columns.has_ipv6():
-        return
-    families = [None if text is None else ":" in text for text in written]
-    if len({*families} - {None}) < 2:
-        return
-    first = next(family for family in families if family is not None)
-    index = families.index(not first)
-    # HCCL compares them if there are several servers.
-    weight = Severity.WARNING if columns.num_nodes == 1 else None
-    keys = columns.format.address_keys
-    yield MIXED_FAMILIES.finding(
-        columns.span(index, keys),
-        f"{columns.name(index)} has an {_family(family=not first)} address, and "
-        f"{columns.name(families.index(first))} an {_family(family=first)} one",
-        related=(columns.span(families.index(first), keys, label="the other"),),
-        severity=weight,
+def _unequal_address(columns: Columns, place: tuple[int, int, int]) -> Finding:
+    index, count, usual = place
+    return UNEQUAL_ADDRESSES.finding(
+        columns.span(index, columns.format.address_keys),
+        f"{columns.name(index)} has {counted(count, 'address', 'addresses')}; others "
+        f"have {usual}",
+        hint="give every device the same number of addresses",
     )
 
 
-def _family(*, family: bool) -> str:
-    return "IPv6" if family else "IPv4"
+def _mixed_families(columns: Columns, _: Options) -> Iterable[tuple[int, int]]:
+    """Yield the first device with an address, and the first one of another family."""
+    if not columns.once(addresses_of).have_ipv6:
+        return
+    families = [None if text is None else ":" in text for text in columns.addresses]
+    if {True, False} <= {*families}:
+        yield tuple(sorted((families.index(True), families.index(False))))  # type: ignore[misc]
 
 
-def _bad_ports(columns: Columns, _: Options) -> Iterator[Finding]:
+def _mixed_family(columns: Columns, place: tuple[int, int]) -> Finding:
+    first, other = place
+    keys = columns.format.address_keys
+    is_ipv6 = ":" in (columns.addresses[other] or "")
+    own, usual = ("IPv6", "IPv4") if is_ipv6 else ("IPv4", "IPv6")
+    return MIXED_FAMILIES.finding(
+        columns.span(other, keys),
+        f"{columns.name(other)} has an {own} address, and {columns.name(first)} an "
+        f"{usual} one",
+        related=(columns.span(first, keys, label="the other"),),
+    )
+
+
+def _weight_of_families(columns: Columns, _: tuple[int, int]) -> Severity:
+    # HCCL compares them if there are several servers.
+    return Severity.WARNING if columns.num_nodes == 1 else Severity.ERROR
+
+
+def _bad_ports(columns: Columns, _: Options) -> Iterable[tuple[int, str]]:
     for key in _PORTS:
         for index, port in enumerate(columns.optional.get(key, ())):
-            if not isinstance(port, int) or 0 < port <= _MAX_PORT:
-                continue
-            yield BAD_PORT.finding(
-                SourceSpan((*columns.device_path(index), key)),
-                f"{key} of {columns.name(index)} is {port}, which is not a port",
-                hint=f"ports are 1 to {_MAX_PORT}",
-            )
+            if isinstance(port, int) and not 0 < port <= _MAX_PORT:
+                yield index, key
 
 
-def _long_names(columns: Columns, _: Options) -> Iterator[Finding]:
+def _bad_port(columns: Columns, place: tuple[int, str]) -> Finding:
+    index, key = place
+    port = columns.optional[key][index]
+    return BAD_PORT.finding(
+        SourceSpan((*columns.device_path(index), key)),
+        f"{key} of {columns.name(index)} is {port}, which is not a port",
+        hint=f"ports are 1 to {_MAX_PORT}",
+    )
+
+
+def _long_names(columns: Columns, _: Options) -> Iterable[tuple[int, int]]:
+    """Yield each node with a long name, and how many bytes it has."""
     longest = max(map(len, filter(None, columns.hosts)), default=0)
     if 4 * longest <= _MANUAL_LENGTH:  # no character has more than 4 bytes in UTF-8
         return
     for node, host in enumerate(columns.hosts):
         length = len(host.encode()) if host is not None else 0
         if length > _MANUAL_LENGTH:
-            is_refused = length > _MAX_LENGTH
-            yield LONG_NAME.finding(
-                SourceSpan((*columns.node_path(node), columns.format.host_key)),
-                f"the server_id of node {node} has {length} bytes; "
-                + (
-                    f"HCCL takes {_MAX_LENGTH} at most"
-                    if is_refused
-                    else f"the manual allows {_MANUAL_LENGTH}"
-                ),
-                severity=None if is_refused else Severity.WARNING,
-            )
+            yield node, length
 
 
-def _loopback(columns: Columns, _: Options) -> Iterator[Finding]:
-    if " 127." not in " ".join(["", *filter(None, columns.hosts)]):
-        return
-    for node, host in enumerate(columns.hosts):
-        if host is None or not host.startswith("127.") or host == "127.0.0.1":
-            continue
-        if columns.hosts.count(host) > 1:
-            continue  # RT212
-        yield LOOPBACK.finding(
-            SourceSpan((*columns.node_path(node), columns.format.host_key)),
-            f"node {node} is {quoted(host)}, an address that every host has",
-            hint=REACHABLE,
-        )
+def _long_name(columns: Columns, place: tuple[int, int]) -> Finding:
+    node, length = place
+    limit = f"the manual allows {_MANUAL_LENGTH}"
+    if length > _MAX_LENGTH:
+        limit = f"HCCL takes {_MAX_LENGTH} at most"
+    return LONG_NAME.finding(
+        SourceSpan((*columns.node_path(node), columns.format.host_key)),
+        f"the server_id of node {node} has {length} bytes; {limit}",
+    )
 
 
-def _backup_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
-    """Yield RT277 for a backup that equals the address or port of its device."""
-    backups = columns.optional.get("backup_device_ip", ())
-    for index, backup in enumerate(backups):
+def _weight_of_name(_: Columns, place: tuple[int, int]) -> Severity:
+    return Severity.ERROR if place[1] > _MAX_LENGTH else Severity.WARNING
+
+
+def _loopbacks(columns: Columns, _: Options) -> Iterable[int]:
+    hosts = columns.hosts
+    for node, host in enumerate(hosts):
+        if host is None or not host.startswith("127.") or hosts.count(host) > 1:
+            continue  # RT212 reports an address that is there twice
+        if host != "127.0.0.1" or len(hosts) > 1:
+            yield node
+
+
+def _loopback(columns: Columns, node: int) -> Finding:
+    return LOOPBACK.finding(
+        SourceSpan((*columns.node_path(node), columns.format.host_key)),
+        f"node {node} is {quoted(columns.hosts[node])}, an address that every host has",
+        hint=REACHABLE,
+    )
+
+
+def _backups(columns: Columns, _: Options) -> Iterable[int]:
+    """Yield each device whose backup is its own address."""
+    for index, backup in enumerate(columns.optional.get(_BACKUP, ())):
         if backup and backup in (columns.addresses[index] or "").split(","):
-            yield BACKUP_IS_SELF.finding(
-                SourceSpan((*columns.device_path(index), "backup_device_ip")),
-                f"backup_device_ip of {columns.name(index)} is its own address",
-                hint="write the address of the other die of the same NPU",
-            )
+            yield index
+
+
+def _backup(columns: Columns, index: int) -> Finding:
+    return BACKUP_IS_SELF.finding(
+        SourceSpan((*columns.device_path(index), _BACKUP)),
+        f"backup_device_ip of {columns.name(index)} is its own address",
+        hint="write the address of the other die of the same NPU",
+    )
 
 
 NOT_COMPLETED = Rule(
@@ -332,7 +370,6 @@ NOT_COMPLETED = Rule(
     bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1")), status="initializing"),
     good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
     find=_not_completed,
-    is_fast=True,
 )
 DUPLICATE_ADDRESS = Rule(
     code="RT214",
@@ -345,7 +382,7 @@ DUPLICATE_ADDRESS = Rule(
     bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.1"))),
     good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2"))),
     find=_duplicate_addresses,
-    is_fast=True,
+    tell=_duplicate_address,
 )
 INTERLEAVED = Rule(
     code="RT215",
@@ -367,6 +404,7 @@ INTERLEAVED = Rule(
         hccl_server("n2", (0, 2, "10.0.0.3"), (1, 3, "10.0.0.4")),
     ),
     find=_interleaved,
+    tell=_interleaving,
 )
 MISSING_ADDRESS = Rule(
     code="RT271",
@@ -388,7 +426,7 @@ MISSING_ADDRESS = Rule(
         hccl_server("n1", (0, 0, "10.0.0.1")), hccl_server("n2", (0, 1, "10.0.0.2"))
     ),
     find=_missing_addresses,
-    is_fast=True,
+    tell=_missing_address,
 )
 MISSING_POD_ADDRESS = Rule(
     code="RT278",
@@ -409,6 +447,7 @@ MISSING_POD_ADDRESS = Rule(
     bad=pods_table((None, None)),
     good=pods_table(("10.0.0.1", "10.0.0.2")),
     find=_missing_addresses_of_pods,
+    tell=_missing_address_of_pod,
 )
 UNEQUAL_ADDRESSES = Rule(
     code="RT272",
@@ -423,7 +462,7 @@ UNEQUAL_ADDRESSES = Rule(
     ),
     good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2"))),
     find=_unequal_addresses,
-    is_fast=True,
+    tell=_unequal_address,
 )
 MIXED_FAMILIES = Rule(
     code="RT273",
@@ -439,7 +478,8 @@ MIXED_FAMILIES = Rule(
         hccl_server("n1", (0, 0, "10.0.0.1")), hccl_server("n2", (0, 1, "10.0.0.2"))
     ),
     find=_mixed_families,
-    is_fast=True,
+    tell=_mixed_family,
+    severity_of=_weight_of_families,
 )
 BAD_PORT = Rule(
     code="RT274",
@@ -451,7 +491,7 @@ BAD_PORT = Rule(
     bad=hccl_table(hccl_server("n1", (0, '0","device_port":"70000', "10.0.0.1"))),
     good=hccl_table(hccl_server("n1", (0, '0","device_port":"7000', "10.0.0.1"))),
     find=_bad_ports,
-    is_fast=True,
+    tell=_bad_port,
 )
 LONG_NAME = Rule(
     code="RT275",
@@ -466,7 +506,8 @@ LONG_NAME = Rule(
     bad=hccl_table(hccl_server("n" * 128, (0, 0, "10.0.0.1"))),
     good=hccl_table(hccl_server("n" * 64, (0, 0, "10.0.0.1"))),
     find=_long_names,
-    is_fast=True,
+    tell=_long_name,
+    severity_of=_weight_of_name,
 )
 LOOPBACK = Rule(
     code="RT276",
@@ -483,7 +524,8 @@ LOOPBACK = Rule(
     seen_as=("127.0.1.1",),
     bad=hccl_table(hccl_server("127.0.1.1", (0, 0, "10.0.0.1"))),
     good=hccl_table(hccl_server("10.1.0.1", (0, 0, "10.0.0.1"))),
-    find=_loopback,
+    find=_loopbacks,
+    tell=_loopback,
 )
 BACKUP_IS_SELF = Rule(
     code="RT277",
@@ -505,7 +547,8 @@ BACKUP_IS_SELF = Rule(
         hccl_server("n1", (0, '0","backup_device_ip":"10.0.0.2', "10.0.0.1")),
         version="1.2",
     ),
-    find=_backup_addresses,
+    find=_backups,
+    tell=_backup,
 )
 
 RULES = (

@@ -11,66 +11,72 @@ from ranktable.schema.rules.examples import hccl_server, hccl_table
 from ranktable.schema.text import counted, folded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.finding import Finding, Severity
+    from ranktable.schema.finding import Finding
     from ranktable.schema.report import Options
 
 EQUAL_SERVERS = ("910", "310P")
-LEGAL_FOURS = frozenset(
+LEGAL_FOURS = [
     frozenset(map(int, chips))
-    for chips in ("0145", "0246", "0347", "1256", "1357", "2367", "0123", "4567")
-)
+    for chips in ("0123", "4567", "0145", "0246", "0347", "1256", "1357", "2367")
+]
 """Sets of four chips of a server of the first 910 that are linked."""
 
-_POWERS = (1, 2, 4, 8)
-_FOUR = 4
 _CHIPS = 8
 
 
-def _unequal_servers(columns: Columns, options: Options) -> Iterator[Finding]:
-    if options.npu in EQUAL_SERVERS:
-        needs = f"servers of {options.npu} must have the same number"
-        yield from unequal_nodes(columns, UNEQUAL_SERVERS, needs)
+def _unequal_servers(columns: Columns, options: Options) -> Iterable[int]:
+    return unequal_nodes(columns) if options.npu in EQUAL_SERVERS else ()
 
 
-def unequal_nodes(
-    columns: Columns, rule: Rule, needs: str, weight: Severity | None = None
-) -> Iterator[Finding]:
-    """Yield the nodes that have another number of devices than the first one."""
-    sizes = [end - start for _, start, end in columns.nodes()]
-    for node, size in enumerate(sizes):
-        if size == sizes[0]:
-            continue
-        yield rule.finding(
-            columns.devices_span(node),
-            f"node {node} has {counted(size, 'device')} and node 0 has {sizes[0]}; "
-            f"{needs}",
-            related=(columns.devices_span(0),),
-            severity=weight,
-        )
+def unequal_nodes(columns: Columns) -> list[int]:
+    """Return the nodes that have another number of devices than the first one."""
+    sizes = columns.sizes
+    return [node for node, size in enumerate(sizes) if size != sizes[0]]
 
 
-def _illegal_sets(columns: Columns, options: Options) -> Iterator[Finding]:
-    if options.npu != "910":
-        return
-    for node, start, end in columns.nodes():
-        chips = columns.device_ids[start:end]
-        count = len(chips)
-        if count != _FOUR and count in _POWERS:
-            continue
-        if any(chip is not None and chip >= _CHIPS for chip in chips):
-            continue  # RT208 reports those
-        if count == _FOUR and (None in chips or frozenset(chips) in LEGAL_FOURS):
-            continue
-        listed = folded(sorted(chip for chip in chips if chip is not None))
-        yield ILLEGAL_CHIP_SET.finding(
-            columns.devices_span(node),
-            f"node {node} has the chips {listed}; on 910 they are 1, 2, 8, or 4 "
-            "that are linked",
-            hint="four that are linked are 0-3 or 4-7",
-        )
+def _unequal_server(columns: Columns, node: int) -> Finding:
+    needs = f"servers of {' and '.join(EQUAL_SERVERS)} must have the same number"
+    return unequal_node(UNEQUAL_SERVERS, columns, node, needs)
+
+
+def unequal_node(rule: Rule, columns: Columns, node: int, needs: str) -> Finding:
+    """Return the finding of a node with another number of devices than node 0."""
+    sizes = columns.sizes
+    return rule.finding(
+        columns.devices_span(node),
+        f"node {node} has {counted(sizes[node], 'device')} and node 0 has {sizes[0]}; "
+        f"{needs}",
+        related=(columns.devices_span(0),),
+    )
+
+
+def _illegal_sets(columns: Columns, options: Options) -> Iterable[int]:
+    """Yield the nodes whose chips HCCL does not use together.
+
+    Chips that do not exist are RT208. A node without readable chips is left to the
+    finding that says why.
+    """
+    for node, start, end in columns.nodes() if options.npu == "910" else ():
+        listed = columns.device_ids[start:end]
+        chips = {chip for chip in listed if chip is not None and chip < _CHIPS}
+        is_legal = len(chips) in (1, 2, _CHIPS) or chips in LEGAL_FOURS
+        if not is_legal and chips.issuperset(listed) and chips:
+            yield node
+
+
+def _illegal_set(columns: Columns, node: int) -> Finding:
+    start, end = columns.starts[node : node + 2]
+    chips = sorted(chip for chip in columns.device_ids[start:end] if chip is not None)
+    linked = ", ".join("".join(map(str, sorted(four))) for four in LEGAL_FOURS)
+    return ILLEGAL_CHIP_SET.finding(
+        columns.devices_span(node),
+        f"node {node} has the chips {folded(chips)}; on 910 they are 1, 2, 8, or 4 "
+        "that are linked",
+        hint=f"four that are linked are {linked}",
+    )
 
 
 def _wrong_generation(columns: Columns, options: Options) -> Iterator[Finding]:
@@ -107,6 +113,7 @@ UNEQUAL_SERVERS = Rule(
     ),
     options={"chip": "910"},
     find=_unequal_servers,
+    tell=_unequal_server,
 )
 ILLEGAL_CHIP_SET = Rule(
     code="RT286",
@@ -128,6 +135,7 @@ ILLEGAL_CHIP_SET = Rule(
     ),
     options={"chip": "910"},
     find=_illegal_sets,
+    tell=_illegal_set,
 )
 WRONG_GENERATION = Rule(
     code="RT287",

@@ -13,7 +13,7 @@ from ranktable.schema.super_pods import PODS
 from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.document import Path
@@ -25,45 +25,55 @@ _LOG = Refusal("a line in the device log only")
 _UINT32_DIGITS = 10
 
 
-def _unknown_servers(columns: Columns, _: Options) -> Iterator[Finding]:
+def _unknown_servers(columns: Columns, _: Options) -> Iterable[tuple[str, str, Path]]:
     hosts = set(columns.hosts)
     for pod, _path, servers in pods_of(columns):
         for server, path in servers:
-            if server in hosts:
-                continue
-            yield UNKNOWN_POD_SERVER.finding(
-                SourceSpan(path),
-                f"super pod {quoted(pod)} names the server {quoted(server)}, which "
-                "server_list lacks",
-                hint="write the server_id of an entry of server_list",
-            )
+            if server not in hosts:
+                yield pod, server, path
 
 
-def _podless_servers(columns: Columns, _: Options) -> Iterator[Finding]:
+def _unknown_server(_: Columns, place: tuple[str, str, Path]) -> Finding:
+    pod, server, path = place
+    return UNKNOWN_POD_SERVER.finding(
+        SourceSpan(path),
+        f"super pod {quoted(pod)} names the server {quoted(server)}, which server_list "
+        "lacks",
+        hint="write the server_id of an entry of server_list",
+    )
+
+
+def _podless_servers(columns: Columns, _: Options) -> Iterable[int | None]:
+    """Yield the nodes that are in no super pod; None if there are no super pods."""
     if PODS not in columns.top or None in columns.hosts:
         return
     if not columns.top[PODS]:
-        message = f"{PODS} is empty: no server is in a super pod"
-        hint = "list the super pods, or remove the key"
-        yield SERVER_WITHOUT_POD.finding(SourceSpan((PODS,)), message, hint=hint)
+        yield None
         return
-    of_servers = pod_of_servers(columns)
+    of_servers = columns.once(pod_of_servers)
     lacking = [
         node for node, host in enumerate(columns.hosts) if host not in of_servers
     ]
-    unknown = len(set(of_servers) - set(columns.hosts))
-    if len(lacking) <= unknown:
-        return  # the unknown names are probably these servers, misspelt
-    for node in lacking:
-        key = columns.format.host_key
-        yield SERVER_WITHOUT_POD.finding(
-            SourceSpan((*columns.node_path(node), key)),
-            f"node {node}, {quoted(columns.hosts[node])}, is not in a super pod",
-            hint=f"add it to the server_list of a pod in {PODS}",
-        )
+    unknown = len(set(of_servers) - set(columns.hosts)) if lacking else 0
+    if len(lacking) > unknown:  # else the unknown names are these servers, misspelt
+        yield from lacking
 
 
-def _duplicate_pods(columns: Columns, _: Options) -> Iterator[Finding]:
+def _podless_server(columns: Columns, node: int | None) -> Finding:
+    if node is None:
+        message = f"{PODS} is empty: no server is in a super pod"
+        hint = "list the super pods, or remove the key"
+        return SERVER_WITHOUT_POD.finding(SourceSpan((PODS,)), message, hint=hint)
+    return SERVER_WITHOUT_POD.finding(
+        SourceSpan((*columns.node_path(node), columns.format.host_key)),
+        f"node {node}, {quoted(columns.hosts[node])}, is not in a super pod",
+        hint=f"add it to the server_list of a pod in {PODS}",
+    )
+
+
+def _duplicate_pods(
+    columns: Columns, _: Options
+) -> Iterable[tuple[str, str, Path, Path]]:
     first_pods: dict[str, Path] = {}
     first_servers: dict[str, Path] = {}
     for pod, pod_path, servers in pods_of(columns):
@@ -71,83 +81,90 @@ def _duplicate_pods(columns: Columns, _: Options) -> Iterator[Finding]:
         named += [("server", name, path, first_servers) for name, path in servers]
         for what, name, path, first_use in named:
             first = first_use.setdefault(name, path)
-            if first == path:
-                continue
-            yield DUPLICATE_POD.finding(
-                SourceSpan(path),
-                f"the {what} {quoted(name)} is listed twice in {PODS}",
-                related=(SourceSpan(first, label="first use"),),
-            )
+            if first != path:
+                yield what, name, path, first
 
 
-def _missing_super_ids(columns: Columns, _: Options) -> Iterator[Finding]:
-    """Yield RT282 for devices without an SDID, or with a wrong one."""
+def _duplicate_pod(_: Columns, place: tuple[str, str, Path, Path]) -> Finding:
+    what, name, path, first = place
+    return DUPLICATE_POD.finding(
+        SourceSpan(path),
+        f"the {what} {quoted(name)} is listed twice in {PODS}",
+        related=(SourceSpan(first, label="first use"),),
+    )
+
+
+def _missing_super_ids(columns: Columns, _: Options) -> Iterable[int | None]:
+    """Yield the devices without an SDID or with a wrong one; None if none has one."""
     ids = columns.optional.get(SUPER_ID)
     is_needed = bool(columns.top.get(PODS))
     if ids is None:
         if is_needed and columns.num_devices:
-            yield MISSING_SUPER_ID.finding(
-                SourceSpan((PODS,), "key"),
-                f"there is {PODS}, but no device has {SUPER_ID}",
-                hint="npu-smi info -t spod-info -i N -c C prints the SDID",
-            )
+            yield None
         return
-    if None not in ids and "".join(ids).isdecimal() and "" not in ids:  # type: ignore[arg-type]
+    if None not in ids and "" not in ids and "".join(ids).isdecimal():  # type: ignore[arg-type]
         return
     for index, text in enumerate(ids):
-        is_number = isinstance(text, str) and leading_digits(text[-9:]) is not None
-        if (text is None and not is_needed) or (is_number and _is_uint32(str(text))):
-            continue
-        if text is None and columns.is_given(index, SUPER_ID):
-            continue  # reported as a wrong type
-        said = "no" if text is None else quoted(text) + " as"
-        yield MISSING_SUPER_ID.finding(
-            columns.span(index, (SUPER_ID,)),
-            f"{columns.name(index)} has {said} {SUPER_ID}"
-            + ("" if text is None else ", which is not a number"),
-            hint="npu-smi info -t spod-info -i N -c C prints the SDID",
-        )
+        if text is None:
+            # A value of the wrong type is reported already.
+            is_wrong = is_needed and not columns.is_given(index, SUPER_ID)
+        else:
+            is_number = leading_digits(str(text)[-9:]) is not None
+            is_wrong = not (is_number and _is_uint32(str(text)))
+        if is_wrong:
+            yield index
+
+
+def _missing_super_id(columns: Columns, index: int | None) -> Finding:
+    hint = "npu-smi info -t spod-info -i N -c C prints the SDID"
+    if index is None:
+        message = f"there is {PODS}, but no device has {SUPER_ID}"
+        return MISSING_SUPER_ID.finding(SourceSpan((PODS,), "key"), message, hint=hint)
+    text, name = columns.optional[SUPER_ID][index], columns.name(index)
+    message = f"{name} has {quoted(text)} as {SUPER_ID}, which is not a number"
+    if text is None:
+        message = f"{name} has no {SUPER_ID}"
+    span = columns.span(index, (SUPER_ID,))
+    return MISSING_SUPER_ID.finding(span, message, hint=hint)
 
 
 def _is_uint32(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= _UINT32_DIGITS
 
 
-def _duplicate_super_ids(columns: Columns, _: Options) -> Iterator[Finding]:
+def _duplicate_super_ids(columns: Columns, _: Options) -> Iterable[tuple[int, int]]:
+    """Yield each device whose SDID an earlier one of its pod has, and that one."""
     ids = columns.optional.get(SUPER_ID)
     if ids is None or len(set(ids)) == len(ids):
         return
-    of_servers = pod_of_servers(columns)
+    of_servers = columns.once(pod_of_servers)
     first_use: dict[tuple[str, object], int] = {}
     for node, start, end in columns.nodes():
         host = str(columns.hosts[node])
         pod = of_servers.get(host) if of_servers else host
-        if pod is None:
-            continue
         for index in range(start, end):
-            super_id = ids[index]
-            if super_id is None:
+            if pod is None or ids[index] is None:
                 continue
-            first = first_use.setdefault((pod, super_id), index)
+            first = first_use.setdefault((pod, ids[index]), index)
             if first != index:
-                yield _duplicate_super_id(
-                    columns, first, index, is_pod=bool(of_servers)
-                )
+                yield index, first
 
 
-def _duplicate_super_id(
-    columns: Columns, first: int, index: int, *, is_pod: bool
-) -> Finding:
-    super_id = (columns.optional[SUPER_ID])[index]
+def _duplicate_super_id(columns: Columns, place: tuple[int, int]) -> Finding:
+    index, first = place
     return DUPLICATE_SUPER_ID.finding(
         columns.span(index, (SUPER_ID,)),
-        f"{SUPER_ID} {quoted(super_id)} is that of {columns.name(first)} and of "
-        f"{columns.name(index)}" + (" of one super pod" if is_pod else ""),
+        f"{SUPER_ID} {quoted(columns.optional[SUPER_ID][index])} is that of "
+        f"{columns.name(first)} and of {columns.name(index)}"
+        + (" of one super pod" if columns.once(pod_of_servers) else ""),
         hint="npu-smi info -t spod-info -i N -c C prints the SDID",
         related=(columns.span(first, (SUPER_ID,), label="first use"),),
-        # Without super pods, no reader uses the number.
-        severity=None if is_pod else Severity.WARNING,
     )
+
+
+def _weight_of_super_id(columns: Columns, _: tuple[int, int]) -> Severity:
+    # Without super pods, no reader uses the number.
+    return Severity.ERROR if columns.once(pod_of_servers) else Severity.WARNING
 
 
 def _pods_in_1_0(columns: Columns, _: Options) -> Iterator[Finding]:
@@ -178,7 +195,7 @@ UNKNOWN_POD_SERVER = Rule(
     bad=pods_table(pods=(("0", "n1"), ("1", "n3"))),
     good=pods_table(),
     find=_unknown_servers,
-    is_fast=True,
+    tell=_unknown_server,
 )
 SERVER_WITHOUT_POD = Rule(
     code="RT280",
@@ -190,7 +207,7 @@ SERVER_WITHOUT_POD = Rule(
     bad=pods_table(pods=(("0", "n1"),)),
     good=pods_table(),
     find=_podless_servers,
-    is_fast=True,
+    tell=_podless_server,
 )
 DUPLICATE_POD = Rule(
     code="RT281",
@@ -203,7 +220,7 @@ DUPLICATE_POD = Rule(
     bad=pods_table(pods=(("0", "n1"), ("1", "n2"), ("1", "n1"))),
     good=pods_table(),
     find=_duplicate_pods,
-    is_fast=True,
+    tell=_duplicate_pod,
 )
 MISSING_SUPER_ID = Rule(
     code="RT282",
@@ -219,7 +236,7 @@ MISSING_SUPER_ID = Rule(
     bad=pods_table(ids=("1", None)),
     good=pods_table(),
     find=_missing_super_ids,
-    is_fast=True,
+    tell=_missing_super_id,
 )
 DUPLICATE_SUPER_ID = Rule(
     code="RT283",
@@ -233,7 +250,8 @@ DUPLICATE_SUPER_ID = Rule(
     bad=pods_table(ids=("1", "1"), pods=(("0", "n1"), ("0", "n2"))),
     good=pods_table(ids=("1", "1")),
     find=_duplicate_super_ids,
-    is_fast=True,
+    tell=_duplicate_super_id,
+    severity_of=_weight_of_super_id,
 )
 PODS_IN_1_0 = Rule(
     code="RT284",

@@ -7,85 +7,86 @@ from typing import TYPE_CHECKING
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Refusal, Rule, Severity
 from ranktable.schema.rules.examples import hccl_server, hccl_table
-from ranktable.schema.rules.hccl_chips import unequal_nodes
+from ranktable.schema.rules.hccl_chips import unequal_node, unequal_nodes
 from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.finding import Finding
     from ranktable.schema.report import Options
 
-FORMAT = "mindie"
+READER = "mindie"
 CONTAINER = "container_ip"
 MIN_SERVERS, MAX_SERVERS = 2, 60
-MAX_DEVICES, MAX_DEVICE_ID, MAX_RANK = 32, 63, 511
+MAX_DEVICES = 32
+_LIMITS = {"chip": 63, "rank": 511}
 
 
 def _is_for_mindie(columns: Columns, options: Options) -> bool:
-    is_named = options.reader is not None and options.reader.name == FORMAT
-    is_named = is_named or columns.format.name == FORMAT
+    is_named = options.reader is not None and options.reader.name == READER
     return is_named or any(columns.optional.get(CONTAINER, ()))
 
 
-def _weight(columns: Columns) -> Severity | None:
-    """Return error for a table that only MindIE reads, otherwise None."""
-    return Severity.ERROR if columns.format.name == FORMAT else None
-
-
-def _without_container(columns: Columns, options: Options) -> Iterator[Finding]:
-    if not _is_for_mindie(columns, options):
-        return
-    written = columns.optional.get(CONTAINER, [None] * columns.num_nodes)
-    for node, address in enumerate(written):
-        if address:
-            continue
-        yield NO_CONTAINER_ADDRESS.finding(
-            SourceSpan(columns.node_path(node)),
-            f"node {node} has no {CONTAINER}, by which MindIE finds its own server",
-            hint="write the address of the pod that runs on the server",
-            severity=_weight(columns),
-        )
-
-
-def _unequal(columns: Columns, options: Options) -> Iterator[Finding]:
+def _without_container(columns: Columns, options: Options) -> Iterable[int]:
     if _is_for_mindie(columns, options):
-        needs = "MindIE needs the same number on every server"
-        yield from unequal_nodes(columns, MINDIE_UNEQUAL, needs, _weight(columns))
+        written = columns.optional.get(CONTAINER, [None] * columns.num_nodes)
+        yield from (node for node, address in enumerate(written) if not address)
 
 
-def _out_of_range(columns: Columns, options: Options) -> Iterator[Finding]:
+def _no_container(columns: Columns, node: int) -> Finding:
+    return NO_CONTAINER_ADDRESS.finding(
+        SourceSpan(columns.node_path(node)),
+        f"node {node} has no {CONTAINER}, by which MindIE finds its own server",
+        hint="write the address of the pod that runs on the server",
+    )
+
+
+def _unequal(columns: Columns, options: Options) -> Iterable[int]:
+    return unequal_nodes(columns) if _is_for_mindie(columns, options) else ()
+
+
+def _unequal_server(columns: Columns, node: int) -> Finding:
+    needs = "MindIE needs the same number on every server"
+    return unequal_node(MINDIE_UNEQUAL, columns, node, needs)
+
+
+def _out_of_range(columns: Columns, options: Options) -> Iterable[tuple[str, int]]:
+    """Yield what is out of range, and the index of its node or its device."""
     if not _is_for_mindie(columns, options):
         return
-    count = columns.num_nodes
-    if not MIN_SERVERS <= count <= MAX_SERVERS:
-        yield MINDIE_RANGE.finding(
-            SourceSpan((columns.format.nodes_key,)),
-            f"there {'is' if count == 1 else 'are'} {counted(count, 'server')}; MindIE "
-            f"reads tables of {MIN_SERVERS} to {MAX_SERVERS}",
-            hint="start MindIE without a table on one server" if count == 1 else None,
-            severity=_weight(columns),
-        )
-    for node, start, end in columns.nodes():
-        if end - start > MAX_DEVICES:
-            yield MINDIE_RANGE.finding(
-                columns.devices_span(node),
-                f"node {node} has {end - start} devices; MindIE takes {MAX_DEVICES}",
-                severity=_weight(columns),
-            )
-    for values, limit, span in (
-        (columns.device_ids, MAX_DEVICE_ID, columns.device_id_span),
-        (columns.ranks, MAX_RANK, columns.rank_span),
-    ):
+    if not MIN_SERVERS <= columns.num_nodes <= MAX_SERVERS:
+        yield "servers", 0
+    for node, size in enumerate(columns.sizes):
+        if size > MAX_DEVICES:
+            yield "devices", node
+    for what, values in (("chip", columns.device_ids), ("rank", columns.ranks)):
         for index, value in enumerate(values):
-            if value is None or value <= limit:
-                continue
-            yield MINDIE_RANGE.finding(
-                span(index),
-                f"MindIE takes numbers up to {limit} here, not {value}",
-                severity=_weight(columns),
-            )
+            if value is not None and value > _LIMITS[what]:
+                yield what, index
+
+
+def _range(columns: Columns, place: tuple[str, int]) -> Finding:
+    what, index = place
+    hint = None
+    if what == "servers":
+        span, count = SourceSpan((columns.format.nodes_key,)), columns.num_nodes
+        message = (
+            f"there {'is' if count == 1 else 'are'} {counted(count, 'server')}; MindIE "
+            f"reads tables of {MIN_SERVERS} to {MAX_SERVERS}"
+        )
+        hint = "start MindIE without a table on one server" if count == 1 else None
+    elif what == "devices":
+        span, size = columns.devices_span(index), columns.sizes[index]
+        message = f"node {index} has {size} devices; MindIE takes {MAX_DEVICES}"
+    else:
+        value = columns.ranks[index]
+        span = columns.rank_span(index)
+        if what == "chip":
+            span, value = columns.device_id_span(index), columns.device_ids[index]
+        message = f"MindIE takes numbers up to {_LIMITS[what]} here, not {value}"
+    return MINDIE_RANGE.finding(span, message, hint=hint)
 
 
 def _servers(*sizes: int) -> bytes:
@@ -114,6 +115,7 @@ NO_CONTAINER_ADDRESS = Rule(
     bad=_servers(1, 1).replace(b'"container_ip":"10.1.0.1",', b""),
     good=_servers(1, 1),
     find=_without_container,
+    tell=_no_container,
 )
 MINDIE_UNEQUAL = Rule(
     code="RT289",
@@ -126,6 +128,7 @@ MINDIE_UNEQUAL = Rule(
     bad=_servers(2, 1),
     good=_servers(2, 2),
     find=_unequal,
+    tell=_unequal_server,
 )
 MINDIE_RANGE = Rule(
     code="RT290",
@@ -141,6 +144,7 @@ MINDIE_RANGE = Rule(
     bad=_servers(1),
     good=_servers(1, 1),
     find=_out_of_range,
+    tell=_range,
 )
 
 RULES = (NO_CONTAINER_ADDRESS, MINDIE_UNEQUAL, MINDIE_RANGE)

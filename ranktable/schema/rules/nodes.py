@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import struct
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from ranktable.schema.addresses import UNSET_ADDRESS, is_address, is_device_address
 from ranktable.schema.document import SourceSpan
@@ -12,78 +16,99 @@ from ranktable.schema.rules.examples import PAIR, device, one_node
 from ranktable.schema.text import counted, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
+    from typing import Any
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.document import Path
     from ranktable.schema.finding import Finding
+    from ranktable.schema.format import Field
     from ranktable.schema.report import Options
 
     Chips = tuple[int | None, ...]
 
+_PIECE = 2048
+_INTEGERS = msgspec.json.Decoder(list[int])
+_TO_COMMAS = bytes.maketrans(b". ", b",,")
 
-def _duplicate_chips(columns: Columns, _: Options) -> Iterator[Finding]:
-    for node, start, chips_of_node in _odd_nodes(columns, _are_distinct):
+
+def _duplicate_chips(columns: Columns, _: Options) -> Iterable[tuple[int, int]]:
+    """Yield each device whose chip an earlier one of its node has, and that one."""
+    for start, chips in _odd_nodes(columns, _are_distinct):
         first_use: dict[int, int] = {}
-        for index, chip in enumerate(chips_of_node, start):
-            if chip is None or first_use.setdefault(chip, index) == index:
-                continue
-            first = first_use[chip]
-            yield DUPLICATE_CHIP.finding(
-                columns.device_id_span(index),
-                f"chip {chip} of node {node} is assigned to {columns.name(first)} "
-                f"and to {columns.name(index)}",
-                hint="every process needs a chip of its own",
-                related=(columns.device_id_span(first, label="first use"),),
-            )
+        for index, chip in enumerate(chips, start):
+            if chip is not None and first_use.setdefault(chip, index) != index:
+                yield index, first_use[chip]
 
 
-def _absent_chips(columns: Columns, options: Options) -> Iterator[Finding]:
+def _duplicate_chip(columns: Columns, place: tuple[int, int]) -> Finding:
+    index, first = place
+    chip, node = columns.device_ids[index], columns.node_of(index)[0]
+    return DUPLICATE_CHIP.finding(
+        columns.device_id_span(index),
+        f"chip {chip} of node {node} is assigned to {columns.name(first)} and to "
+        f"{columns.name(index)}",
+        hint="every process needs a chip of its own",
+        related=(columns.device_id_span(first, label="first use"),),
+    )
+
+
+def _absent_chips(
+    columns: Columns, options: Options
+) -> Iterable[tuple[int, int | None]]:
+    """Yield each device without a chip, and how many chips its host has."""
     count = options.chips_per_node
     if count is None and options.topology is not None:
         count = options.topology.num_chips
     if count is None:
         count = columns.format.most_chips
 
-    def exists(chip: int | None) -> bool:
-        return chip is None or (chip >= 0 and (count is None or chip < count))
+    def is_absent(chip: int | None) -> bool:
+        return chip is not None and (chip < 0 or (count is not None and chip >= count))
 
-    for _, start, found in _odd_nodes(columns, lambda found: all(map(exists, found))):
-        for index, chip in enumerate(found, start):
-            if chip is not None and not exists(chip):
-                yield _no_such_chip(columns, index, chip, count)
+    def is_sound(chips: Chips) -> bool:
+        return not any(map(is_absent, chips))
+
+    for start, chips in _odd_nodes(columns, is_sound):
+        for index, chip in enumerate(chips, start):
+            if is_absent(chip):
+                yield index, count
 
 
-def _are_distinct(found: Chips) -> bool:
-    return len(set(found)) == len(found) - max(0, found.count(None) - 1)
+def _are_distinct(chips: Chips) -> bool:
+    return len(set(chips)) == len(chips) - max(0, chips.count(None) - 1)
 
 
 def _odd_nodes(
     columns: Columns, is_sound: Callable[[Chips], bool]
-) -> Iterator[tuple[int, int, Chips]]:
-    """Yield each node with wrong chips, its first device and its chips."""
-    sound: set[Chips] = set()
-    for node, start, end in columns.nodes():
-        found = tuple(columns.device_ids[start:end])
-        if found in sound:
-            continue  # most nodes of a cluster use the same chips
-        if is_sound(found):
-            sound.add(found)
-        else:
-            yield node, start, found
+) -> Iterable[tuple[int, Chips]]:
+    """Yield the first device of each node with wrong chips, and the chips."""
+    odd = {chips for chips in columns.once(_sets_of_chips) if not is_sound(chips)}
+    if odd:
+        for _, start, end in columns.nodes():
+            chips = tuple(columns.device_ids[start:end])
+            if chips in odd:
+                yield start, chips
 
 
-def _no_such_chip(
-    columns: Columns, index: int, chip: int, chips_per_node: int | None
-) -> Finding:
+def _sets_of_chips(columns: Columns) -> set[Chips]:
+    """Return the chips of the nodes; most nodes of a cluster use the same ones."""
+    chips, starts = tuple(columns.device_ids), columns.starts
+    size = starts[1] if columns.num_nodes else 0
+    are_equal = size > 0 and starts == [*range(0, len(chips) + 1, size)]
+    if are_equal and chips == chips[:size] * columns.num_nodes:
+        return {chips[:size]}
+    return {chips[start:end] for start, end in pairwise(starts)}
+
+
+def _absent_chip(columns: Columns, place: tuple[int, int | None]) -> Finding:
+    index, chips_per_node = place
+    message = f"chip {columns.device_ids[index]} of {columns.name(index)}"
+    hint = None
     if chips_per_node is None:
-        message = f"chip {chip} of {columns.name(index)} is negative"
-        hint = None
+        message += " is negative"
     else:
-        message = (
-            f"chip {chip} of {columns.name(index)} does not exist: the host has "
-            f"{counted(chips_per_node, 'chip')}"
-        )
+        message += f" does not exist: the host has {counted(chips_per_node, 'chip')}"
         hint = f"chips are numbered 0 to {chips_per_node - 1}"
     return NO_SUCH_CHIP.finding(columns.device_id_span(index), message, hint=hint)
 
@@ -126,46 +151,137 @@ def wrong_count(path: Path, written: int, listed: str, count: int) -> Finding:
     )
 
 
-def _bad_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
-    if not columns.are_addresses_sound():
+class Addresses(NamedTuple):
+    """What is known of the addresses of all devices.
+
+    Attributes:
+        num_without: Number of devices without an address.
+        is_joined: Whether a device has several addresses in one text.
+        each: The addresses; a text with several is split.
+        numbers: The distinct addresses as numbers, None if one is not an IPv4 address.
+    """
+
+    num_without: int
+    is_joined: bool
+    each: list[str]
+    numbers: set[int] | None
+
+    @property
+    def are_ipv4(self) -> bool:
+        """Whether all of them are numeric IPv4 addresses."""
+        return self.numbers is not None
+
+    @property
+    def have_placeholder(self) -> bool:
+        """Whether 0.0.0.0 is among IPv4 addresses."""
+        return self.numbers is not None and 0 in self.numbers
+
+    @property
+    def are_repeated(self) -> bool:
+        """Whether an address is there twice."""
+        # Numbers are compared several times faster than texts.
+        numbers = set(self.each) if self.numbers is None else self.numbers
+        return len(numbers) < len(self.each)
+
+    @property
+    def have_ipv6(self) -> bool:
+        """Whether an address looks like IPv6."""
+        return self.numbers is None and ":" in " ".join(self.each)
+
+
+def addresses_of(columns: Columns) -> Addresses:
+    """Return what is known of the addresses of all devices."""
+    each: Any = columns.addresses
+    there, numbers = len(each), ipv4_numbers(each)
+    if numbers is None:
+        each = [address for address in each if address is not None]
+        there = len(each)
+        if columns.format.joins_addresses:
+            each = each_address(each)
+        numbers = ipv4_numbers(each)
+    return Addresses(columns.num_devices - there, len(each) > there, each, numbers)
+
+
+def each_address(texts: Collection[str]) -> list[str]:
+    """Return the addresses in texts; a text may have several, separated by commas.
+
+    >>> each_address(["10.0.0.1,10.0.1.1", "10.0.0.2"])
+    ['10.0.0.1', '10.0.1.1', '10.0.0.2']
+    """
+    return ",".join(texts).split(",") if texts else []
+
+
+def ipv4_numbers(texts: list[str]) -> set[int] | None:
+    """Return each numeric IPv4 address as a number, None if one is not IPv4."""
+    numbers: set[int] = set()
+    try:
+        for start in range(0, len(texts), _PIECE):  # pieces that fit into the cache
+            piece = texts[start : start + _PIECE]
+            data = " ".join(piece).encode()
+            if data.translate(None, b"0123456789") != (b"... " * len(piece))[:-1]:
+                return None
+            # JSON does not allow leading zeros either, and one call decodes all octets.
+            octets = bytes(_INTEGERS.decode(b"[%b]" % data.translate(_TO_COMMAS)))
+            # The last octet is the lowest byte, so similar addresses are close in the
+            # set.
+            numbers.update(struct.unpack(f">{len(piece)}I", octets))
+    except (msgspec.DecodeError, TypeError, ValueError):
+        return None  # not text, not digits, or an octet above 255
+    return numbers
+
+
+def _bad_addresses(columns: Columns, _: Options) -> Iterable[_BadAddress]:
+    known, format_ = columns.once(addresses_of), columns.format
+    is_usable = is_device_address if format_.joins_addresses else is_address
+    are_wrong = not known.are_ipv4 and not all(map(is_usable, set(known.each)))
+    if are_wrong or (format_.joins_addresses and known.have_placeholder):
         # If both keys are present, the address is the emulator's, which SCCL reads.
-        keys = columns.format.address_keys[::-1]
-        written = {address for address in columns.addresses if address is not None}
-        bad = {address for address in written if not _is_address(columns, address)}
+        keys = format_.address_keys[::-1]
         for index, address in enumerate(columns.addresses):
-            if address in bad:
-                yield _bad_address(columns.span(index, keys), address)
-    yield from _bad_other_addresses(columns, _)
+            parts = [] if address is None else [address]
+            if address is not None and format_.joins_addresses:
+                parts = address.split(",")
+            if not all(map(is_usable, parts)):
+                yield _BadAddress(index, keys, address)
+    for field, of_node in format_.other_addresses:
+        yield from _bad_other_addresses(columns, field, of_node=of_node)
     for index, key, address in columns.more_addresses:
         if not is_address(address):
-            yield _bad_address(columns.span(index, (key,)), address)
+            yield _BadAddress(index, (key,), address)
 
 
-def _bad_other_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
-    """Yield RT211 for wrong addresses under other keys, such as ``host_ip``."""
-    has_blank = columns.format.has_blank_addresses
-    for field, of_node in columns.format.other_addresses:
-        for index, address in enumerate(columns.optional.get(field.key, ())):
-            # HCCL refuses an empty host_ip; the address of a device may be empty.
-            is_needed = bool(address) or of_node or not has_blank
-            if not isinstance(address, str) or not is_needed:
-                continue
-            parts = address.split(",") if field.kind is Kind.ADDRESSES else [address]
-            if all(map(is_address, parts)):
-                continue
-            path = columns.node_path if of_node else columns.device_path
-            span = SourceSpan((*path(index), field.key))
-            yield _bad_address(span, address)
+def _bad_other_addresses(
+    columns: Columns, field: Field, *, of_node: bool
+) -> Iterable[_BadAddress]:
+    """Yield the wrong addresses under another key, such as ``host_ip``."""
+    column: Any = columns.optional.get(field.key, ())
+    is_joined = field.kind is Kind.ADDRESSES
+    texts = [text for text in column if text is not None]
+    if ipv4_numbers(each_address(texts) if is_joined else texts) is not None:
+        return
+    for index, address in enumerate(column):
+        # HCCL refuses an empty host_ip; the address of a device may be empty.
+        is_needed = bool(address) or of_node or not columns.format.has_blank_addresses
+        if not isinstance(address, str) or not is_needed:
+            continue
+        if not all(map(is_address, address.split(",") if is_joined else [address])):
+            yield _BadAddress(index, (field.key,), address, of_node)
 
 
-def _is_address(columns: Columns, text: str) -> bool:
-    if columns.format.joins_addresses:
-        return all(map(is_device_address, text.split(",")))
-    return is_address(text)
+class _BadAddress(NamedTuple):
+    """The index of a device or a node, and the address that it has under a key."""
+
+    place: int
+    keys: tuple[str, ...]
+    address: str | None
+    of_node: bool = False
 
 
-def _bad_address(span: SourceSpan, address: str | None) -> Finding:
-    key, hint = span.path[-1], None
+def _bad_address(columns: Columns, bad: _BadAddress) -> Finding:
+    span = columns.span(bad.place, bad.keys)
+    if bad.of_node:
+        span = SourceSpan((*columns.node_path(bad.place), *bad.keys))
+    address, key, hint = bad.address, span.path[-1], None
     message = f"{key} {quoted(address)} is not an IP address"
     if address == UNSET_ADDRESS:
         message = f"{key} {quoted(address)} is a placeholder, not an address"
@@ -180,19 +296,26 @@ def _bad_address(span: SourceSpan, address: str | None) -> Finding:
 REACHABLE = "write the address that the other hosts reach it by"
 
 
-def _duplicate_hosts(columns: Columns, _: Options) -> Iterator[Finding]:
+def _duplicate_hosts(columns: Columns, _: Options) -> Iterable[tuple[int, int]]:
+    """Yield each node whose host an earlier one has, and that one."""
+    hosts = columns.hosts
+    if len(set(hosts)) == len(hosts):
+        return
     first_use: dict[str, int] = {}
-    key = columns.format.host_key
-    for node, host in enumerate(columns.hosts):
-        if host is None or first_use.setdefault(host, node) == node:
-            continue
-        first = first_use[host]
-        yield DUPLICATE_HOST.finding(
-            SourceSpan((*columns.node_path(node), key)),
-            f"node {node} has the host {quoted(host)} of node {first}",
-            hint=REACHABLE if host.startswith("127.") else None,
-            related=(SourceSpan((*columns.node_path(first), key), label="first use"),),
-        )
+    for node, host in enumerate(hosts):
+        if host is not None and first_use.setdefault(host, node) != node:
+            yield node, first_use[host]
+
+
+def _duplicate_host(columns: Columns, place: tuple[int, int]) -> Finding:
+    node, first = place
+    key, host = columns.format.host_key, columns.hosts[node] or ""
+    return DUPLICATE_HOST.finding(
+        SourceSpan((*columns.node_path(node), key)),
+        f"node {node} has the host {quoted(host)} of node {first}",
+        hint=REACHABLE if host.startswith("127.") else None,
+        related=(SourceSpan((*columns.node_path(first), key), label="first use"),),
+    )
 
 
 DUPLICATE_CHIP = Rule(
@@ -213,6 +336,7 @@ DUPLICATE_CHIP = Rule(
     bad=one_node(device(0, 0), device(0, 1)),
     good=PAIR,
     find=_duplicate_chips,
+    tell=_duplicate_chip,
 )
 NO_SUCH_CHIP = Rule(
     code="RT208",
@@ -234,6 +358,7 @@ NO_SUCH_CHIP = Rule(
     bad=one_node(device(0, 0), device(-1, 1)),
     good=PAIR,
     find=_absent_chips,
+    tell=_absent_chip,
 )
 WRONG_COUNT = Rule(
     code="RT210",
@@ -268,6 +393,7 @@ BAD_ADDRESS = Rule(
     bad=one_node('{"device_id":"0","device_ip":"10.20.0.555","rank":"0"}'),
     good=one_node('{"device_id":"0","device_ip":"10.20.0.55","rank":"0"}'),
     find=_bad_addresses,
+    tell=_bad_address,
 )
 DUPLICATE_HOST = Rule(
     code="RT212",
@@ -287,6 +413,7 @@ DUPLICATE_HOST = Rule(
     bad=_hosts("n1"),
     good=_hosts("n2"),
     find=_duplicate_hosts,
+    tell=_duplicate_host,
 )
 
 CHIP_RULES = (DUPLICATE_CHIP, NO_SUCH_CHIP)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ranktable.schema.document import SourceSpan
@@ -14,10 +15,10 @@ from ranktable.schema.rules.examples import (
     nodes,
     one_node,
 )
-from ranktable.schema.text import counted, folded
+from ranktable.schema.text import counted, folded, named_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.finding import Finding
@@ -37,26 +38,19 @@ class _Census:
         lowest: The lowest rank, if the ranks have no gaps but do not begin at 0.
     """
 
-    first_use: dict[int, int]
-    repeated: list[int]
-    negative: list[int]
-    free: list[int]
-    offered: dict[int, int]
-    lowest: int | None
+    first_use: dict[int, int] = field(default_factory=dict)
+    repeated: list[int] = field(default_factory=list)
+    negative: list[int] = field(default_factory=list)
+    free: list[int] = field(default_factory=list)
+    offered: dict[int, int] = field(default_factory=dict)
+    lowest: int | None = None
 
 
-def _census(columns: Columns) -> _Census | None:
-    """Return the census of a table, None if every rank occurs once."""
-    if "ranks" not in columns.worked_out:
-        columns.worked_out["ranks"] = _count(columns)
-    found = columns.worked_out["ranks"]
-    return found if isinstance(found, _Census) else None
-
-
-def _count(columns: Columns) -> _Census | None:
+def _census(columns: Columns) -> _Census:
+    """Return the census of a table, an empty one if every rank occurs once."""
     world_size = columns.num_devices
     if is_permutation(columns.ranks):
-        return None
+        return _Census()
     first_use: dict[int, int] = {}
     repeated: list[int] = []
     negative: list[int] = []
@@ -92,126 +86,161 @@ def is_permutation(ranks: list[int | None]) -> bool:
     return ranks == expected or (None not in ranks and sorted(ranks) == expected)  # type: ignore[type-var]
 
 
-def _hint(columns: Columns, census: _Census, index: int) -> str | None:
-    if index not in census.offered:
+def _hint(columns: Columns, index: int) -> str | None:
+    offered = columns.once(_census).offered
+    if index not in offered:
         return None
-    return f"give {columns.name(index)} rank {census.offered[index]}, which is free"
+    return f"give {columns.name(index)} rank {offered[index]}, which is free"
 
 
-def _duplicates(columns: Columns, _: Options) -> Iterator[Finding]:
-    census = _census(columns)
-    for index in census.repeated if census else ():
-        rank = columns.ranks[index]
-        assert census is not None
-        assert rank is not None
-        first = census.first_use[rank]
-        yield DUPLICATE_RANK.finding(
-            columns.rank_span(index),
-            f'rank "{rank}" is assigned to {columns.name(first)} and to '
-            f"{columns.name(index)}",
-            hint=_hint(columns, census, index),
-            related=(columns.rank_span(first, label="first use"),),
-        )
+def _duplicates(columns: Columns, _: Options) -> Iterable[int]:
+    return columns.once(_census).repeated
 
 
-def _negatives(columns: Columns, _: Options) -> Iterator[Finding]:
-    census = _census(columns)
-    for index in census.negative if census else ():
-        assert census is not None
-        yield NEGATIVE_RANK.finding(
-            columns.rank_span(index),
-            f"rank {columns.ranks[index]} of {columns.name(index)} is negative",
-            hint=_hint(columns, census, index),
-        )
+def _duplicate(columns: Columns, index: int) -> Finding:
+    rank = columns.ranks[index]
+    assert rank is not None
+    first = columns.once(_census).first_use[rank]
+    return DUPLICATE_RANK.finding(
+        columns.rank_span(index),
+        f'rank "{rank}" is assigned to {columns.name(first)} and to '
+        f"{columns.name(index)}",
+        hint=_hint(columns, index),
+        related=(columns.rank_span(first, label="first use"),),
+    )
 
 
-def _shifted(columns: Columns, _: Options) -> Iterator[Finding]:
-    census = _census(columns)
-    if census is not None and census.lowest is not None and not columns.has_unread:
-        lowest = census.lowest
-        yield NOT_FROM_ZERO.finding(
-            columns.rank_span(census.first_use[lowest]),
-            f"the ranks run from {lowest} to {lowest + columns.num_devices - 1}, not "
-            "from 0",
-            hint=f"subtract {lowest} from every rank",
-        )
+def _negatives(columns: Columns, _: Options) -> Iterable[int]:
+    return columns.once(_census).negative
 
 
-def _gaps(columns: Columns, _: Options) -> Iterator[Finding]:
-    """Yield RT201 for each missing rank that no other finding explains.
+def _negative(columns: Columns, index: int) -> Finding:
+    return NEGATIVE_RANK.finding(
+        columns.rank_span(index),
+        f"rank {columns.ranks[index]} of {columns.name(index)} is negative",
+        hint=_hint(columns, index),
+    )
+
+
+def _shifted(columns: Columns, _: Options) -> Iterable[int]:
+    lowest = columns.once(_census).lowest
+    return () if lowest is None or columns.has_unread else (lowest,)
+
+
+def _shift(columns: Columns, lowest: int) -> Finding:
+    return NOT_FROM_ZERO.finding(
+        columns.rank_span(columns.once(_census).first_use[lowest]),
+        f"the ranks run from {lowest} to {lowest + columns.num_devices - 1}, not from "
+        "0",
+        hint=f"subtract {lowest} from every rank",
+    )
+
+
+def _gaps(columns: Columns, _: Options) -> Iterable[range]:
+    """Yield the missing ranks that no other finding explains, in runs.
 
     Source: the rank table description in SOPHGO's manual, field ``rank``, range
     [0, devices - 1].
     """
-    census, world_size = _census(columns), columns.num_devices
-    if census is None or census.lowest is not None or columns.has_unread:
+    census = columns.once(_census)
+    if census.lowest is not None or columns.has_unread:
         return
-    unreadable = columns.ranks.count(None)
+    unreadable = columns.ranks.count(None) if census.free else 0
     if len(census.free) <= len(census.repeated) + len(census.negative) + unreadable:
         return
-    beyond = sorted(rank for rank in census.first_use if rank >= world_size)
-    places = sorted((rank, index) for rank, index in census.first_use.items())
-    hint = f"ranks beyond the end: {folded(beyond)}" if beyond else None
-    at = 0
-    for rank in census.free:
-        while at < len(places) - 1 and places[at][0] < rank:
-            at += 1
-        yield RANK_GAP.finding(
-            columns.rank_span(places[at][1]) if places else columns.devices_span(0),
-            f"rank {rank} is missing: {counted(world_size, 'device')} need the ranks "
-            f"0 to {world_size - 1}",
-            hint=hint,
+    start = 0
+    for at, rank in enumerate(census.free, 1):
+        if at == len(census.free) or census.free[at] != rank + 1:
+            yield range(census.free[start], rank + 1)
+            start = at
+
+
+def _gap(columns: Columns, ranks: range) -> Finding:
+    first_use, world_size = columns.once(_census).first_use, columns.num_devices
+    beyond = sorted(rank for rank in first_use if rank >= world_size)
+    place = first_use.get(min(filter(ranks[0].__lt__, first_use), default=-1))
+    if place is None and first_use:
+        place = first_use[max(first_use)]
+    verb = "is" if len(ranks) == 1 else "are"
+    return RANK_GAP.finding(
+        columns.devices_span(0) if place is None else columns.rank_span(place),
+        f"{named_ranks([*ranks])} {verb} missing: {counted(world_size, 'device')} need "
+        f"the ranks 0 to {world_size - 1}",
+        hint=_hint_of_gap(columns, ranks, beyond),
+    )
+
+
+def _hint_of_gap(columns: Columns, ranks: range, beyond: list[int]) -> str | None:
+    if not beyond:
+        return None
+    if len(beyond) == len(columns.once(_census).free) == len(ranks) > 1:
+        return (
+            "nodes may have been removed here: add them again, or close the gap with "
+            "ranktable renumber"
         )
+    return f"ranks beyond the end: {folded(beyond)}"
 
 
-def _conflicts(columns: Columns, _: Options) -> Iterator[Finding]:
-    for index in columns.conflicts:
-        spans = [
-            span
-            for key in columns.format.rank_keys
-            if (span := columns.span(index, (key,))).path[-1] == key
-        ]
-        yield CONFLICTING_RANKS.finding(
-            spans[1],
-            f"{columns.name(index)} has different values of "
-            + " and ".join(str(span.path[-1]) for span in spans),
-            hint="give them the same value",
-            related=tuple(spans[:1]),
-        )
+def _conflicts(columns: Columns, _: Options) -> Iterable[int]:
+    return columns.conflicts
 
 
-def _wrong_local_ranks(columns: Columns, _: Options) -> Iterator[Finding]:
-    local_ranks = columns.local_ranks
-    if local_ranks.count(None) == len(local_ranks):
+def _conflict(columns: Columns, index: int) -> Finding:
+    spans = [
+        span
+        for key in columns.format.rank_keys
+        if (span := columns.span(index, (key,))).path[-1] == key
+    ]
+    return CONFLICTING_RANKS.finding(
+        spans[1],
+        f"{columns.name(index)} has different values of "
+        + " and ".join(str(span.path[-1]) for span in spans),
+        hint="give them the same value",
+        related=tuple(spans[:1]),
+    )
+
+
+def _wrong_local_ranks(columns: Columns, _: Options) -> Iterable[tuple[int, int]]:
+    """Yield each device with a wrong local rank, and its place in its node."""
+    found = columns.local_ranks
+    if found.count(None) == len(found):
         return
-    for node, start, end in columns.nodes():
-        found = local_ranks[start:end]
-        if found == list(range(end - start)):
-            continue
-        for place, local_rank in enumerate(found):
-            if local_rank in (None, place):
-                continue
-            yield WRONG_LOCAL_RANK.finding(
-                columns.span(
-                    start + place, columns.format.device_keys_of(Role.LOCAL_RANK)
-                ),
-                f"local_rank is {local_rank}, but this is device {place} of node "
-                f"{node}",
-                hint=f"write {place}, or leave local_rank out",
-            )
+    sizes = columns.sizes
+    places = [*range(max(sizes))] * len(sizes)  # equal nodes, fast
+    if len(set(sizes)) > 1:
+        places = [*chain.from_iterable(map(range, sizes))]
+    if found != places:
+        for index, (local_rank, place) in enumerate(zip(found, places, strict=True)):
+            if local_rank not in (None, place):
+                yield index, place
 
 
-def _one_reader_only(columns: Columns, _: Options) -> Iterator[Finding]:
-    """Yield one note for each key that a reader needs and some device lacks."""
-    for lacking, index in columns.lacking.items():
-        span = columns.rank_span(index)
-        present = str(span.path[-1])
-        yield ONE_READER_ONLY.finding(
-            SourceSpan(columns.device_path(index)),
-            f"{columns.name(index)} has {present} but no {' and no '.join(lacking)}, "
-            "which a reader of the vendor needs",
-            hint="ranktable gen writes both",
-        )
+def _wrong_local_rank(columns: Columns, wrong: tuple[int, int]) -> Finding:
+    index, place = wrong
+    return WRONG_LOCAL_RANK.finding(
+        columns.span(index, columns.format.device_keys_of(Role.LOCAL_RANK)),
+        f"local_rank is {columns.local_ranks[index]}, but this is "
+        f"{columns.name(index)}",
+        hint=f"write {place}, or leave local_rank out",
+    )
+
+
+def _one_reader_only(
+    columns: Columns, _: Options
+) -> Iterable[tuple[tuple[str, ...], int]]:
+    """Yield each set of keys that a reader needs, and the first device without it."""
+    return columns.lacking.items()
+
+
+def _one_reader(columns: Columns, place: tuple[tuple[str, ...], int]) -> Finding:
+    lacking, index = place
+    present = str(columns.rank_span(index).path[-1])
+    return ONE_READER_ONLY.finding(
+        SourceSpan(columns.device_path(index)),
+        f"{columns.name(index)} has {present} but no {' and no '.join(lacking)}, "
+        "which a reader of the vendor needs",
+        hint="ranktable gen writes both",
+    )
 
 
 RANK_GAP = Rule(
@@ -232,6 +261,7 @@ RANK_GAP = Rule(
     bad=one_node(device(0, 0), device(1, 2)),
     good=PAIR,
     find=_gaps,
+    tell=_gap,
 )
 DUPLICATE_RANK = Rule(
     code="RT202",
@@ -254,6 +284,7 @@ DUPLICATE_RANK = Rule(
     bad=one_node(device(0, 0), device(1, 0)),
     good=PAIR,
     find=_duplicates,
+    tell=_duplicate,
 )
 NEGATIVE_RANK = Rule(
     code="RT203",
@@ -269,6 +300,7 @@ NEGATIVE_RANK = Rule(
     bad=one_node(device(0, 0), device(1, -1)),
     good=PAIR,
     find=_negatives,
+    tell=_negative,
 )
 NOT_FROM_ZERO = Rule(
     code="RT204",
@@ -284,6 +316,7 @@ NOT_FROM_ZERO = Rule(
     bad=one_node(device(0, 1), device(1, 2)),
     good=PAIR,
     find=_shifted,
+    tell=_shift,
 )
 CONFLICTING_RANKS = Rule(
     code="RT205",
@@ -304,6 +337,7 @@ CONFLICTING_RANKS = Rule(
         '{"device_id":"1","rank":"1","world_rank":"1"}',
     ),
     find=_conflicts,
+    tell=_conflict,
 )
 WRONG_LOCAL_RANK = Rule(
     code="RT206",
@@ -329,6 +363,7 @@ WRONG_LOCAL_RANK = Rule(
         )
     ),
     find=_wrong_local_ranks,
+    tell=_wrong_local_rank,
 )
 
 ONE_READER_ONLY = Rule(
@@ -350,6 +385,7 @@ ONE_READER_ONLY = Rule(
     bad=one_node('{"device_id":"0","rank":"0"}', '{"device_id":"1","rank":"1"}'),
     good=PAIR,
     find=_one_reader_only,
+    tell=_one_reader,
 )
 
 EACH_RANK_ONCE = (RANK_GAP, DUPLICATE_RANK, NEGATIVE_RANK, NOT_FROM_ZERO)
