@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ import ranktable
 from ranktable.runtime.table import is_rank_table_valid, read_rank_table
 from ranktable.schema.check import check
 from ranktable.schema.diagnostic import RankTableError
+from ranktable.schema.formats import foreign
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
@@ -33,8 +35,7 @@ BROKEN: dict[str, dict[str, tuple[int | None, int | None]]] = {
     "rank_interleaved_nodes.json": {"RT503": (14, 28)},
     "rank_local_only.json": {"RT202": (23, 28)},
     "rank_negative.json": {"RT203": (14, 28)},
-    "server_count_mismatch.json": {"RT210": (4, 20)},
-    "server_count_string.json": {"RT113": (4, 20)},
+    "server_count_mismatch.json": {"RT111": (5, 5)},
     "single_quotes.json": {"RT104": (1, 2)},
     "trailing_comma.json": {"RT101": (1, 75)},
 }
@@ -113,7 +114,53 @@ def test_order_without_ring_is_noted_and_with_topology_an_error(name: str) -> No
 def test_every_broken_example_is_covered() -> None:
     names = {path.name for path in (CORPUS / "sccl" / "broken").iterdir()}
 
-    assert names == {*BROKEN, *NO_RING}
+    assert names == {*BROKEN, *NO_RING, "server_count_string.json"}
+
+
+def test_address_for_the_name_of_a_server_is_named_where_hccl_is_meant() -> None:
+    found = check(CORPUS / "sccl" / "broken" / "server_count_string.json").diagnostics
+
+    assert [(one.code, one.location.pointer) for one in found] == [
+        ("RT112", "/server_list/0/server_ip"),
+        ("RT214", "/server_list/0/device/1/device_ip"),
+    ]
+    assert found[0].hint == 'rename it to "server_id"'
+
+
+PAIR = {"rank_id": 9, "local_id": 64}
+FOREIGN_FILES: dict[str, object] = {
+    "vllm-pd": {"version": "1.2", "prefill_device_list": []},
+    "server-groups": {"version": "1.0", "server_group_list": []},
+    "hccl-topology": {"version": "2.0", "peer_count": 0, "peer_list": []},
+    "hccl-rootinfo": {"version": "2.0", "topo_file_path": "/t", "rank_list": []},
+    "hccl-changed": {"version": "2.0", "rank_count": 2, "rank_list": [PAIR]},
+    "hccl-1.1": {"version": "1.1", "node_list": [], "collective_id": "j"},
+    "local-comm-res": {"version": "1.3", "net_instance_id": "a"},
+    "hccl-lab": {"group_list": [], "deploy_mode": "lab"},
+    "hccl-logical": {"node_list": [{"node_id": "0", "rank_list": []}]},
+    "hccl-roles": {"Servers": [], "Clients": []},
+    "gaudi-hcl": {"HCL_PORT": 5332, "HCL_COUNT": 8},
+    "paddle-mapping": [{"hostname": "a", "ranks": {"0": [0]}}],
+    "paddle-topology": {"machines": []},
+    "volcano-links": {"status": "completed", "pod_count": 1, "ips": []},
+    "sccl-2024": {"server_count": 1, "server_list": [{"server_ip": "a"}]},
+}
+
+
+def test_every_format_that_is_not_read_has_a_file_here() -> None:
+    assert FOREIGN_FILES.keys() == {
+        *(one.name for one in foreign.FOREIGN),
+        *(foreign.SCCL_2024.name, foreign.CHANGED.name),
+    }
+
+
+@pytest.mark.parametrize("name", FOREIGN_FILES)
+def test_format_that_is_not_read_is_named_with_its_reader(name: str) -> None:
+    (found,) = check(json.dumps(FOREIGN_FILES[name]).encode()).diagnostics
+
+    assert found.code == "RT111"
+    assert f"({name}); " in found.message
+    assert found.hint
 
 
 @pytest.mark.parametrize("path", FOREIGN, ids=lambda path: path.name)

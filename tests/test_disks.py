@@ -41,7 +41,7 @@ COMMANDS = {
     "vendor": "tpu_gen_sccl_rank_table --device_id [[0..7]]",
     "merge": "ranktable merge a.json b.json --renumber -o {disk}/new.json",
     "convert": "ranktable convert t.json --to openmpi-hostfile -o {disk}/new.json",
-    "convert-table": "ranktable convert t.json --to sccl-2024 -o {disk}/new.json",
+    "convert-table": "ranktable convert t.json --to kubernetes -o {disk}/new.json",
     "subset": "ranktable subset t.json --ranks 0-7 -o {disk}/new.json",
     "split": "ranktable split t.json -o {disk}/new.json",
     "init": "ranktable init slurm -o {disk}/new.json",

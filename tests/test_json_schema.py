@@ -106,7 +106,8 @@ def test_keys_are_those_of_the_format(name: str) -> None:
         format_.devices_key,
     ]
     assert list(device["properties"]) == [field.key for field in format_.device_fields]
-    assert schema["properties"]["version"]["const"] in format_.versions
+    version = schema["properties"]["version"]
+    assert version.get("enum", [version.get("const")]) == list(format_.versions)
 
 
 def test_an_unknown_format_is_a_mistake_of_the_caller() -> None:
@@ -128,16 +129,15 @@ def test_sound_tables_are_valid(path: Path) -> None:
         for path in sorted((CORPUS / "broken").iterdir())
         if path.stem not in {"empty_file", "not_json", "single_quotes"}
         and path.stem not in {"duplicate_keys", "trailing_comma"}
+        and not path.stem.startswith("server_count")
     ],
     ids=lambda path: path.stem,
 )
 def test_broken_tables_are_judged_as_the_checker_does(path: Path) -> None:
     data = path.read_bytes()
-    name = "sccl-2024" if b"server_list" in data else "sccl-1.0"
+    valid = validator("sccl-1.0").is_valid(json.loads(data))
 
-    valid = validator(name).is_valid(json.loads(data))
-
-    assert valid == _has_shape(check(data, format=name))
+    assert valid == _has_shape(check(data, format="sccl-1.0"))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from ranktable.cluster.generate import make_table
 from ranktable.cluster.merging.merge_nodes import host_key, short
 from ranktable.cluster.probes.probe_line import NodeProbe, ProbedChip
 from tests.commands import BIN, on_terminal, run_measured
+from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -232,35 +233,15 @@ def test_strict_takes_nodes_that_are_alike(
     assert hosts_of(tmp_path / OUT) == ["n1", "n2"]
 
 
-OF_2024 = (
-    b'{"status":"completed","version":"1.0","server_count":1,"server_list":[\n'
-    b'  {"server_ip":"10.20.0.6","device":[{"device_id":"0","device_ip":"",'
-    b'"rank_id":"1"}]}]}\n'
-)
-
-
 def test_files_of_two_formats_are_refused(
     run: Callable[..., Outcome], tmp_path: Path
 ) -> None:
-    files = put(tmp_path, a=table([[0]]), b=OF_2024)
+    other = (CORPUS / "hccl" / "valid" / "hccl10_1s1p.json").read_bytes()
+    files = put(tmp_path, a=table([[0]]), b=other)
     done = run("ranktable", "merge", *files, "-o", OUT)
 
     assert done.status == 1
-    assert done.out.startswith(
-        "b.json:1:56: error[RT233] the format is sccl-2024, and sccl-1.0 in a.json\n"
-    )
-
-
-def test_tables_of_2024_keep_their_count(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
-    first = OF_2024.replace(b'"1"}', b'"0"}').replace(b"0.6", b"0.5")
-    files = put(tmp_path, a=first, b=OF_2024)
-    run("ranktable", "merge", *files, "-o", OUT)
-    document = json.loads((tmp_path / OUT).read_bytes())
-
-    assert (document["server_count"], document["status"]) == (2, "completed")
-    assert ranktable.check(tmp_path / OUT).ok
+    assert "error[RT233] the format is hccl-1.0, and sccl-1.0 in a.json\n" in done.out
 
 
 def test_keys_of_the_whole_table_must_agree(

@@ -26,11 +26,6 @@ TABLE = RankTable(
         Node(devices=(Device(rank=2, device_id=5),), host="n2"),
     )
 )
-V2024 = (
-    b'{"status":"completed","version":"1.0","server_count":1,"server_list":[{'
-    b'"server_ip":"10.20.0.5","device":[{"device_id":"5","device_ip":"",'
-    b'"rank_id":"0"}],"host_nic_ip":"reserve"}]}'
-)
 
 
 def test_table_answers_for_every_rank() -> None:
@@ -55,23 +50,6 @@ def test_rank_that_is_not_there_is_an_index_error(rank: int) -> None:
 def test_values_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         TABLE.nodes[0].devices[0].rank = 5  # type: ignore[misc]
-
-
-def test_format_of_2024_is_read_and_written_back() -> None:
-    table = ranktable.loads(V2024)
-
-    assert (table.format, table.nodes[0].host) == ("sccl-2024", "10.20.0.5")
-    assert json.loads(ranktable.dumps(table)) == json.loads(V2024)
-
-
-def test_table_is_converted_between_formats() -> None:
-    new = ranktable.dumps(ranktable.loads(V2024), format="sccl-1.0")
-    old = ranktable.dumps(TABLE, format="sccl-2024")
-
-    assert ranktable.loads(new).chip_map == [5]
-    assert ranktable.loads(new).nodes[0].host == "10.20.0.5"
-    assert json.loads(old)["server_count"] == 2
-    assert ranktable.loads(old).chip_map == TABLE.chip_map
 
 
 def test_unsound_table_is_not_written(tmp_path: Path) -> None:
@@ -172,28 +150,6 @@ def test_values_that_look_like_keys_survive() -> None:
     )
 
     assert json.loads(ranktable.dumps(ranktable.loads(data))) == json.loads(data)
-
-
-def test_unknown_keys_never_replace_what_the_table_says() -> None:
-    data = (
-        b'{"version":"1.0","server_list":[{"server_ip":"x","device":[]}],"node_list":'
-        b'[{"server_ip":"y","host":"n1",'
-        b'"device_list":[{"device_id":"0","rank":"0"}]}]}'
-    )
-    table = ranktable.check(data, format="sccl-1.0").table
-    assert table is not None
-    written = json.loads(ranktable.dumps(table, format="sccl-2024"))
-
-    assert [node["server_ip"] for node in written["server_list"]] == ["n1"]
-    assert written["server_list"][0]["device"][0]["rank_id"] == "0"
-
-
-def test_converted_table_has_the_keys_that_the_new_readers_look_for() -> None:
-    written = json.loads(ranktable.dumps(ranktable.loads(V2024), format="sccl-1.0"))
-
-    assert written["node_list"][0]["device_list"] == [
-        {"device_id": "5", "local_rank": "0", "rank": "0", "world_rank": "0"}
-    ]
 
 
 def test_unknown_key_that_cannot_be_read_back_is_not_written() -> None:

@@ -93,10 +93,8 @@ class Copy:
         (formats / "boxes.py").write_text(MODULE, encoding="utf-8")
         listed = formats / "__init__.py"
         text = listed.read_text(encoding="utf-8")
-        line = "FORMATS: tuple[Format, ...] = (\n"
-        added = (
-            f"from ranktable.schema.formats import boxes\n\n{line}    boxes.FORMAT,\n"
-        )
+        line = "FORMATS: tuple[Format, ...] = ("
+        added = f"from ranktable.schema.formats import boxes\n\n{line}boxes.FORMAT, "
         assert line in text
         listed.write_text(text.replace(line, added), encoding="utf-8")
         self.folder = folder

@@ -31,7 +31,7 @@ def test_every_node_becomes_a_file_and_merge_undoes_it(
     run: Callable[..., Outcome], tmp_path: Path
 ) -> None:
     data = put(tmp_path, [[0, 1], [3, 2], [4]], ["n1", "n2", "n3"])
-    done = run("ranktable", "split", "t.json", "--by", "node", "-o", "out")
+    done = run("ranktable", "split", "t.json", "-o", "out")
     files = [f"out/{name}" for name in ("n1.json", "n2.json", "n3.json")]
     merged = run("ranktable", "merge", *files, "-o", "again.json")
 

@@ -428,10 +428,9 @@ def test_a_second_address_key_of_some_devices_is_judged_in_large_tables() -> Non
             first = {"device_id": "0", "rank": ranks[0], "world_rank": ranks[0]}
             second = {"device_id": "1", "rank": ranks[1], "world_rank": ranks[1]}
             first["device_ip"] = f"10.0.{node}.1"
-            second |= {"device_ip": "", "device_ip_emulator": emulator.format(node)}
-            servers.append({"server_ip": f"h{node}", "device": [first, second]})
-        top = {"status": "completed", "server_count": 120, "version": "1.0"}
-        return json.dumps(top | {"server_list": servers}).encode()
+            second["device_ip_emulator"] = emulator.format(node)
+            servers.append({"host": f"h{node}", "device_list": [first, second]})
+        return json.dumps({"version": "1.0", "node_list": servers}).encode()
 
     sound = ranktable.check(table("10.1.{}.1"))
     broken = ranktable.check(table("nonsense"))

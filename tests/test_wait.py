@@ -100,9 +100,9 @@ def test_table_that_its_controller_has_not_filled_in_is_waited_for() -> None:
     old = {
         "status": "initializing",
         "version": "1.0",
-        "server_count": 1,
+        "server_count": "1",
         "server_list": [
-            {"server_ip": "10.0.0.5", "device": [{"device_id": "0", "rank_id": "0"}]}
+            {"server_id": "10.0.0.5", "device": [{"device_id": "0", "rank_id": "0"}]}
         ],
     }
     ready = json.dumps({**old, "status": "completed"}).encode()
@@ -110,7 +110,7 @@ def test_table_that_its_controller_has_not_filled_in_is_waited_for() -> None:
     done = file.wait()
 
     assert done.reason is None
-    assert [kind for kind, _ in file.said] == ["status", "status", UNCONFIRMED.kind]
+    assert [kind for kind, _ in file.said] == ["status", "RT213", UNCONFIRMED.kind]
 
 
 def test_time_is_up_after_a_last_look() -> None:

@@ -21,7 +21,6 @@ from ranktable.cli.output import (
 )
 from ranktable.cli.parameters import flag, valued
 from ranktable.cli.table_input import STANDARD_INPUT_NAME
-from ranktable.cluster.tables_of_groups import with_group
 from ranktable.layout.change.differing import difference
 from ranktable.layout.change.fitting import factor_names
 from ranktable.layout.change.rebuilt import refuse_same_ids
@@ -121,8 +120,6 @@ class ChangeOutput:
         refuse_same_ids(before, after)
         found = difference(before, after, both, site=site, is_optimal=is_optimal)
         after = unnamed_table(after, read.table)
-        if read.whole is not None:
-            after = with_group(read.whole, read.group, after)
         gaps = after.rank_end - after.world_size if may_have_gaps else 0
         data = dumps_judged(after, may_have_gaps=gaps > 0)[0]
         if self.in_place:
@@ -146,7 +143,7 @@ class ChangeOutput:
         if read.name == STANDARD_INPUT_NAME:
             raise CommandError("standard input cannot be replaced; use --output")
         done = "unchanged"
-        if (read.whole or read.table).digest() != after.digest():
+        if read.table.digest() != after.digest():
             replace_file(read.name, data, expected=read.data)
             done = "wrote"
         tell_written(done, read.name, table_size(after))

@@ -45,15 +45,6 @@ if TYPE_CHECKING:
     from ranktable.schema.topology import Topology
 
 
-GroupName = Annotated[
-    str | None,
-    valued(
-        "NAME",
-        "In a table of groups (server-groups): the group, such as 2.",
-        "--server-group",
-    ),
-]
-
 DEFAULT_PRESET: Final = "megatron"
 
 

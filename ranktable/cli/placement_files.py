@@ -15,7 +15,6 @@ from ranktable.cli.output import (
     table_size,
     write,
 )
-from ranktable.cluster.tables_of_groups import with_group
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
@@ -29,11 +28,8 @@ def placement_files(
     read: TableFile, placed: RankTable, wanted: Mapping[str, str]
 ) -> Sequence[tuple[str, bytes]]:
     """Return the path and the bytes of every file, before any of them is written."""
-    table = placed
-    if read.whole is not None:
-        table = with_group(read.whole, read.group, placed)
     return [
-        (path, _hostfile(placed, kind) if kind else dumps(table))
+        (path, _hostfile(placed, kind) if kind else dumps(placed))
         for kind, path in wanted.items()
     ]
 

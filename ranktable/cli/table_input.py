@@ -1,11 +1,10 @@
-"""The table that a command reads, the table of each group, or that of a spec.
+"""The table that a command reads, or that of a spec.
 
 FILE is a path, ``-`` for standard input, else ``$RANK_TABLE_FILE``.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -15,15 +14,9 @@ from ranktable.cli.output import (
     Color,
     CommandError,
     FindingsFormat,
-    OutputFormat,
-    about,
     show_findings,
-    write,
-    write_json,
 )
 from ranktable.cluster.host_lists import fold_hosts
-from ranktable.cluster.tables_of_groups import GROUPED, group_of, tables_of
-from ranktable.layout.layout_errors import LayoutError
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import check_bytes, check_path, report_unreadable
 from ranktable.schema.diagnostic import Options, RankTableError, printable
@@ -38,7 +31,7 @@ from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK
 from ranktable.schema.rules.records import no_global_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Report
@@ -52,10 +45,6 @@ MIB = 1024 * 1024
 FILE_HELP = "Rank table, or - for standard input; by default $RANK_TABLE_FILE."
 
 
-NO_GROUP = "\0"
-"""Where a command has no option for the group: what nobody can give as an argument."""
-
-
 class TableFile(NamedTuple):
     """A table and the file from which it was read.
 
@@ -63,15 +52,11 @@ class TableFile(NamedTuple):
         name: Name of its file.
         table: The table.
         data: The bytes of the file; before it is replaced, they are compared again.
-        whole: The table of groups, if the table is one of its groups, else None.
-        group: The name of this group.
     """
 
     name: str
     table: RankTable
     data: bytes
-    whole: RankTable | None = None
-    group: str = ""
 
 
 def named_file(file: str | None, *, may_be_input: bool = True) -> str:
@@ -122,41 +107,20 @@ def read_input(
         raise CommandError(f"{name}: {error.code} {error.message}") from None
 
 
-def sound_table(
-    file: str | None, *, needs_ranks: bool = True, group: str | None = NO_GROUP
-) -> TableFile:
+def sound_table(file: str | None, *, needs_ranks: bool = True) -> TableFile:
     """Return a file and its table.
 
     Args:
         file: Name of the file, ``-`` or None.
         needs_ranks: Whether its ranks must be those of one job.
-        group: The group of a table of groups: None for the only one, ``NO_GROUP`` if
-            the command has no option for it.
 
     Raises:
         CommandError: The table has errors; the message lists them.
     """
     report = check_file(named_file(file), Options(limit=5, is_table_wanted=True))
     read = TableFile(report.file, table_in(report), report.data or b"")
-    return with_ranks(read, group) if needs_ranks else read
-
-
-def with_ranks(read: TableFile, group: str | None) -> TableFile:
-    """Return a file with the table of one job: its own, or that of a group.
-
-    Raises:
-        CommandError: Its ranks are not those of one job, and no group is named.
-    """
-    table = read.table
-    if group == "":
-        raise CommandError("--server-group is empty; give the name of a group")
-    if table.format == GROUPED and group != NO_GROUP:
-        with about(read.name):
-            name, part = group_of(table, group)
-        return read._replace(table=part, whole=table, group=name)
-    if group not in (None, NO_GROUP):
-        raise CommandError(f"--server-group: {read.name} is not a table of groups")
-    refuse_without_ranks(table, read.name)
+    if needs_ranks:
+        refuse_without_ranks(read.table, read.name)
     return read
 
 
@@ -203,8 +167,8 @@ def part_of(report: Report, also: Sequence[str] = ()) -> RankTable | None:
     return RankTable.from_columns(report.columns)
 
 
-def table_with_gaps(file: str, group: str | None = NO_GROUP) -> TableFile:
-    """Return a table whose ranks may have gaps, or the table of a group.
+def table_with_gaps(file: str) -> TableFile:
+    """Return a table whose ranks may have gaps.
 
     Raises:
         CommandError: It has other errors, or its ranks are not those of one job.
@@ -215,7 +179,8 @@ def table_with_gaps(file: str, group: str | None = NO_GROUP) -> TableFile:
     table = part_of(report, also)
     if table is None:
         table = table_in(report)
-    return with_ranks(TableFile(report.file, table, report.data or b""), group)
+    refuse_without_ranks(table, report.file)
+    return TableFile(report.file, table, report.data or b"")
 
 
 def _count_up(columns: Columns | None) -> bool:
@@ -225,58 +190,6 @@ def _count_up(columns: Columns | None) -> bool:
     nodes = [columns.local_ranks[start:end] for _, start, end in columns.nodes()]
     written = [[rank for rank in node if rank is not None] for node in nodes]
     return all(ranks == sorted(set(ranks)) for ranks in written)
-
-
-def sound_tables(file: str | None, group: str | None) -> list[TableFile]:
-    """Return a file with its table, or once for each group if no group is named.
-
-    Raises:
-        CommandError: The table has errors, or does not have the ranks of a job.
-    """
-    read = sound_table(file, needs_ranks=False)
-    if group is None and read.table.format == GROUPED:
-        with about(read.name):
-            parts = tables_of(read.table)
-        if len(parts) > 1:
-            return [
-                read._replace(
-                    name=f"{read.name}, {name.replace('-', ' ', 1)}",
-                    table=part,
-                    whole=read.table,
-                    group=name,
-                )
-                for name, part in parts.items()
-            ]
-    return [with_ranks(read, group)]
-
-
-def of_group(read: TableFile, made: Callable[[TableFile], Result]) -> Result:
-    """Return the result of a function for a table.
-
-    Raises:
-        CommandError: The function fails; the message names the group.
-    """
-    try:
-        return made(read)
-    except (CommandError, LayoutError) as error:
-        if not read.group:
-            raise
-        raise CommandError(f"{read.group.replace('-', ' ', 1)}: {error}") from None
-
-
-def show_each(shown: Mapping[str, Iterable[str]], form: OutputFormat) -> None:
-    """Print the output of every group after its name, or of one table without a name.
-
-    As JSON, the output of several groups is in ``server_groups``.
-    """
-    if len(shown) == 1:
-        write(next(iter(shown.values())))
-        return
-    if form is OutputFormat.JSON:
-        found = {name: json.loads("".join(pieces)) for name, pieces in shown.items()}
-        write_json({"server_groups": found})
-        return
-    write("\n".join("".join(pieces) for pieces in shown.values()))
 
 
 def table_of_spec(file: str, *, is_emulated: bool) -> tuple[RankTable, str | None]:

@@ -296,7 +296,7 @@ def _kept(node: Node, drop: set[str]) -> Node:
         for one in node.devices
     ]
     extra = {k: v for k, v in node.extra.items() if k not in (SUPER_POD_KEY, "rank_id")}
-    return structs.replace(node, devices=tuple(devices), extra=extra, group=None)
+    return structs.replace(node, devices=tuple(devices), extra=extra)
 
 
 def _table_keys(format_: Format) -> set[str]:

@@ -10,11 +10,10 @@ from ranktable.cluster.probes import probe_rules
 from ranktable.cluster.specs import spec_rules
 from ranktable.runtime import rules as runtime_rules
 from ranktable.schema.rules import (
-    groups_of_servers,
     hccl,
     hccl_2_0,
     hccl_chips,
-    hccl_groups,
+    hccl_cloud,
     hccl_pods,
     layout_keys,
     mindie,
@@ -37,11 +36,10 @@ FAMILIES = (
     hccl,
     hccl_pods,
     hccl_chips,
-    hccl_groups,
+    hccl_cloud,
     mindie,
     records,
     hccl_2_0,
-    groups_of_servers,
     placement,
     layout_keys,
     hostfile_rules,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.host_lists import fold_hosts
@@ -51,17 +51,6 @@ def _chips(node: Node) -> list[int]:
     return [device.device_id for device in node.devices]
 
 
-def chips_label(chips: Sequence[int]) -> str:
-    """Return chips as text for a line; a process without a chip is on the host."""
-    if min(chips) >= 0:
-        return fold_numbers(chips)
-    runs = groupby(chips, lambda chip: chip >= 0)
-    return ",".join(
-        fold_numbers(run) if is_chip else ",".join("host" for _ in run)
-        for is_chip, run in runs
-    )
-
-
 def _is_block(node: Node) -> bool:
     """Whether the ranks of a node are consecutive, which they are by default."""
     return node.devices[-1].rank - node.devices[0].rank < len(node.devices)
@@ -70,7 +59,7 @@ def _is_block(node: Node) -> bool:
 def _continues(nodes: Sequence[Node], start: int, at: int) -> bool:
     """Whether a node continues the line that begins at ``start``."""
     before, node = nodes[at - 1], nodes[at]
-    if not before.devices or not node.devices or before.group != node.group:
+    if not before.devices or not node.devices:
         return False
     return (
         _is_block(before)
@@ -97,7 +86,7 @@ def _fold(nodes: Sequence[Node], first: int, last: int) -> NodeFold:
         first=first,
         last=last,
         host=host_label(nodes[first : last + 1], first),
-        chips=chips_label(_chips(nodes[first])),
+        chips=fold_numbers(_chips(nodes[first])),
         ranks=ranks,
     )
 
@@ -108,12 +97,6 @@ def _span(first: int, last: int) -> str:
 
 def host_label(nodes: Sequence[Node], first: int) -> str:
     """Return the name of consecutive nodes for a line: their hosts, or numbers."""
-    group = nodes[0].group
-    label = _hosts_label(nodes, first)
-    return label if group is None else f"group {group}, {label}"
-
-
-def _hosts_label(nodes: Sequence[Node], first: int) -> str:
     hosts = [node.host for node in nodes if node.host is not None]
     if hosts:
         # A host that cannot be written in this notation is shown as it is.

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, TypeVar
 from ranktable.layout.parallel import describe_sizes
 from ranktable.layout.sizes import divisors
 from ranktable.layout.suggesting import balanced_dims
-from ranktable.report.folding import chips_label, host_label, spell_numbers
+from ranktable.report.folding import host_label, spell_numbers
 from ranktable.report.json_document import json_document
 from ranktable.report.terminal import table_lines, tree_lines
-from ranktable.schema.diagnostic import counted, plural_of, printable
+from ranktable.schema.diagnostic import counted, fold_numbers, plural_of, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -89,7 +89,7 @@ def _ranks(found: Communicators, look: Style) -> Iterator[str]:
         place = found.layout.coordinates(rank)
         node = found.table.node_rank_of(rank)
         name = found.table.nodes[node].host or str(node)
-        chip = chips_label([found.table.device_of(rank).device_id])
+        chip = found.table.device_of(rank).device_id
         row = (rank, printable(name), chip, *(place[axis] for axis in axes))
         rows.append(tuple(map(str, row)))
     columns = range(len(rows[0]))
@@ -202,8 +202,8 @@ def _chips(chips: Sequence[int]) -> str:
     size = len(chips)
     period = next(p for p in divisors(size) if list(chips) == _repeated(chips, p))
     if size > MAX_UNFOLDED and period < size:
-        return f"{chips_label(chips[:period])} x{size // period}"
-    shown = chips_label(chips[:MAX_CHIPS])
+        return f"{fold_numbers(chips[:period])} x{size // period}"
+    shown = fold_numbers(chips[:MAX_CHIPS])
     return f"{shown},..." if size > MAX_CHIPS else shown
 
 

@@ -100,7 +100,18 @@ def check_path(path: str, options: Options, *, file: str | None = None) -> Repor
         data = read_file(path, options.max_size_bytes)
     except UnreadableError as error:
         return report_unreadable(error, file=name)
-    return check_bytes(data, options, file=name)
+    return refuse_link(check_bytes(data, options, file=name), path, options)
+
+
+def refuse_link(report: Report, path: str, options: Options) -> Report:
+    """Return a report with RT291 if the reader of the options takes no links."""
+    reader = options.reader
+    if reader is None or reader.link is None or not os.path.islink(path):
+        return report
+    message = f"the path is a symbolic link; {reader.title} {reader.link}"
+    hint = "copy the file to a place of its own, and name that"
+    finding = UNREAD_FORMAT.finding(None, message, hint=hint)
+    return report.with_findings(Findings([finding]))
 
 
 def report_unreadable(error: UnreadableError, *, file: str) -> Report:
@@ -264,9 +275,13 @@ def judge(columns: Columns, options: Options, found: Findings) -> None:
     judge_rules(columns, options, found)
     reader, name = options.reader, columns.format.name
     if reader is not None and name not in reader.formats:
-        said = reader.refusal_of(name, columns.document.data)
-        message = f"{reader.title} does not read {name}: {said}"
+        read = ", ".join(reader.formats)
+        message = f"{reader.title} does not read {name}, but {read}"
         found.add(UNREAD_FORMAT.finding(SourceSpan(()), message))
+    version = columns.top.get("version")
+    if reader is not None and version in reader.versions:
+        message = f"{reader.title} refuses version {version}: EI0014 version"
+        found.add(UNREAD_FORMAT.finding(SourceSpan(("version",)), message))
 
 
 def _weighed(found: Findings, columns: Columns | None, options: Options) -> Findings:
@@ -282,7 +297,7 @@ def _weighed(found: Findings, columns: Columns | None, options: Options) -> Find
         if rule is DUPLICATE_KEY and keeps_last_key:
             return Severity.WARNING
         is_usual = severity is rule.severity
-        is_refused = reader is not None and is_usual and reader.refuses(rule)
+        is_refused = reader is not None and is_usual and rule.code in reader.refuses
         return Severity.ERROR if is_refused else severity
 
     return found.weighed(weigh)

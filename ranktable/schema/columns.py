@@ -78,7 +78,6 @@ class Columns:
         local_ranks: Local rank of each device as it is written, None if absent.
         addresses: Address of each device as it is written, None if absent.
         hosts: Host of each node as it is written, None if absent.
-        groups: Group of each node; empty if the format has no groups.
         top: Readable values of the keys at the top.
         optional: More columns by key, with one entry for each node or each device.
         is_emulated: Whether a device has the address key of emulated devices.
@@ -101,7 +100,6 @@ class Columns:
     local_ranks: list[int | None] = field(default_factory=list)
     addresses: list[str | None] = field(default_factory=list)
     hosts: list[str | None] = field(default_factory=list)
-    groups: list[str | None] = field(default_factory=list)
     top: dict[str, object] = field(default_factory=dict)
     optional: dict[str, list[object]] = field(default_factory=dict)
     is_emulated: bool = False

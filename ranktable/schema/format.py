@@ -132,7 +132,6 @@ class Format:
         has_blank_addresses: Whether an empty string means "no address".
         most_chips: Chips of the largest node that can use it; None if not known.
         has_global_ranks: Whether the ranks are those of one job, 0 to world_size - 1.
-        has_written_ranks: Whether the file has ranks; if not, readers count them.
         keeps_document: Whether a table keeps the plain data of its file.
         counts_ranks: Whether the count at the top counts ranks, not nodes.
         has_other_keys: Whether operators add keys of their own, so that an unknown key
@@ -162,7 +161,6 @@ class Format:
     has_blank_addresses: bool = False
     most_chips: int | None = None
     has_global_ranks: bool = True
-    has_written_ranks: bool = True
     keeps_document: bool = False
     counts_ranks: bool = False
     has_other_keys: bool = False

@@ -56,14 +56,12 @@ class Node(Struct, frozen=True, kw_only=True):
     Attributes:
         devices: The devices; the index of a device is its local_rank.
         host: Name or address of the host, None if the table has none.
-        group: Name of its group, if every group of the table has its own ranks.
         extra: Keys that the format does not define, as they were read.
         layout: Its form in the file, None if it was not read from a file.
     """
 
     devices: tuple[Device, ...]
     host: str | None = None
-    group: str | None = None
     extra: dict[str, object] = {}
     layout: Layout | None = None
 

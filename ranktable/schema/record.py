@@ -380,14 +380,12 @@ class RecordFormat(Format):
             their meaning that only the document shows; None if it has neither.
         make: Returns the plain data of a table that was changed or read from another
             format; None if such a table cannot be written.
-        takes_others: Whether ``make`` takes tables that were read from another format.
     """
 
     record: Record | Member
     matches: Callable[[dict[str, object]], bool] = _never
     fill: Callable[[RecordReader, Any], None] | None = None
     make: Callable[[RankTable], object] | None = None
-    takes_others: bool = True
     example: Any = None
     nodes: Field = _NOTHING
     devices: Field = _NOTHING
@@ -435,14 +433,10 @@ class RecordFormat(Format):
         is_own = table.format == self.name
         if is_own and table.document is not None:
             return table.document
-        if not is_own and (self.make is None or not self.takes_others):
-            raise NotExpressibleError(
-                f"{self.name} cannot be written from a table of another format"
-            )
         if self.make is None:
             raise NotExpressibleError(
-                f"a file of the format {self.name} describes one host and is not "
-                "changed; ranktable convert --to hccl-2.0 makes a rank table of it"
+                f"{self.name} is read, but not written; ranktable convert --to "
+                "hccl-1.0 makes a table that can be changed"
             )
         return self.make(table)
 

@@ -182,14 +182,12 @@ class RecordReader(ShapeReader):
         if number is not None and not member.is_within(number):
             self._out_of_range(path, f"{value_name(path)} is {number}", member)
 
-    def add_node(self, path: Path, host: str | None, group: str | None = None) -> None:
+    def add_node(self, path: Path, host: str | None) -> None:
         """Start a node; the next devices are added to it."""
         columns = self.columns
         assert isinstance(columns.node_paths, list)
         columns.node_paths.append(path)
         columns.hosts.append(host)
-        if group is not None:
-            columns.groups.append(group)
         columns.starts.append(len(columns.ranks))
 
     def number(self, value: object) -> int | None:
@@ -198,19 +196,6 @@ class RecordReader(ShapeReader):
         if number is None and self.format.reads_leading_digits:
             number = leading_digits(value) if isinstance(value, str) else None
         return number
-
-    def add_nodes(self, data: dict[str, Any]) -> None:
-        """Add the nodes in the list at the top, each with the devices in its list."""
-        key = self.format.nodes_key
-        for index, node in objects(data.get(key)):
-            self.add_node((key, index), text_of(node.get(self.format.host_key)))
-            self.add_devices((key, index), node)
-
-    def add_devices(self, path: Path, node: dict[str, Any]) -> None:
-        """Add the devices in the list of a node to the last node."""
-        key = self.format.devices_key
-        for place, device in objects(node.get(key)):
-            self.add_device((*path, key, place), device)
 
     def add_device(self, path: Path, members: dict[str, Any], **given: object) -> None:
         """Add a device to the last node; a value of the wrong kind becomes None.
@@ -259,7 +244,6 @@ def build_record_parts(columns: Columns) -> Parts:
             Node(
                 devices=tuple(sorted(devices, key=lambda device: device.rank)),
                 host=columns.hosts[node],
-                group=columns.groups[node] if columns.groups else None,
                 extra=_node_extra(columns, node),
             )
         )
@@ -290,8 +274,6 @@ def _device(columns: Columns, index: int, known: set[str]) -> Device:
     assert device_id is not None
     members = columns.document.get(*columns.device_path(index))
     items = members.items() if isinstance(members, dict) else ()
-    if device_id < 0:  # a rank on a host may have the key, or not
-        known = known - set(columns.format.device_keys_of(Role.DEVICE_ID))
     return Device(
         rank=rank,
         device_id=device_id,

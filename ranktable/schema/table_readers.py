@@ -1,136 +1,63 @@
-"""The programs that read rank tables, for ``--for``, and how each treats a mistake."""
+"""The programs that read rank tables, for ``--for``.
+
+Source: their own readers, August 2026; what each does with a mistake is in the rules.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
-from ranktable.schema.finding import Refusal
-from ranktable.schema.vendor_codes import of_2025
-
-if TYPE_CHECKING:
-    from ranktable.schema.finding import Rule
-
-_SERVER_LISTS = ("hccl-1.0", "hccl-1.2", "mindie")
-_HCCL_1 = (*_SERVER_LISTS, "hccl-1.1", "hccl-lab", "hccl-cloud")
-_HCCL_2 = ("hccl-2.0", "hccl-rootinfo")
-_SCCL = ("sccl-1.0", "sccl-2024")
-BY_VERSION = "what it says depends on the version"
+_SCCL = ("sccl-1.0",)
+_SERVER_LISTS = ("hccl-1.0", "hccl-1.2")
+_HCCL = (*_SERVER_LISTS, "hccl-cloud", "hccl-2.0")
 
 
-def _answer_of_hccl(format_name: str, document: object) -> str:
-    """Return the answer of HCCL, whose parser reads the version and the status.
-
-    Source: config.cc, rank_table_info.cc, August 2026.
-    """
-    if not isinstance(document, dict):
-        return "EI0004"
-    version, status = document.get("version"), document.get("status")
-    if version == "2.0":
-        is_changed = format_name == "hccl-changed"
-        return "EI0014 rank_id" if is_changed else "EI0017 rank_count"
-    if version not in (None, "1.0", "1.1", "1.2"):
-        return "EI0014 version"
-    if status is not None and status != "completed":
-        return "waits 30 minutes without a message, then HCCL_E_TIMEOUT"
-    if status is None or version is None:
-        return f"EI0017 {'status' if status is None else 'group_count'}"
-    return "a line in the device log: no server_list"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableReader:
+class TableReader(NamedTuple):
     """A program that reads rank tables.
 
     Attributes:
         name: Its name on the command line.
-        title: Its name in reports.
-        keys: Its entries in ``Rule.readers``; the first one in a rule is used.
+        title: Its name in messages.
         formats: Names of the formats that it reads.
-        refusal: Its message for a table of another format.
+        refuses: Codes that are an error for this reader and less for others. What is
+            an error for all is one for this reader too.
+        link: What it does with a path that is a symbolic link, None if it follows it.
+        versions: Versions that it refuses, although the format has them.
     """
 
     name: str
     title: str
-    keys: tuple[str, ...]
     formats: tuple[str, ...]
-    refusal: str
-
-    def effect(self, rule: Rule) -> str | None:
-        """Return what the reader does with a mistake, None if that is not known."""
-        for key in self.keys:
-            if key in rule.readers:
-                return rule.readers[key]
-        return None
-
-    def refusal_of(self, format_name: str, document: object) -> str:
-        """Return the reader's message for a document of another format."""
-        if self.name == "mindie" and format_name == "cce":
-            return "HCCL, through which it communicates, says EI0014 version"
-        if self.refusal != BY_VERSION:
-            return self.refusal
-        said = _answer_of_hccl(format_name, document)
-        return of_2025(said) if self.name == "hccl-2025" else said
-
-    def refuses(self, rule: Rule) -> bool:
-        """Whether it refuses a table with a mistake."""
-        return isinstance(self.effect(rule), Refusal)
+    refuses: tuple[str, ...] = ()
+    link: str | None = None
+    versions: tuple[str, ...] = ("1.3", "1.4")
 
 
 READERS = (
-    *(
-        TableReader(
-            name=name,
-            title=title,
-            keys=keys,
-            formats=(*_HCCL_1, *_HCCL_2),
-            refusal=BY_VERSION,
-        )
-        for name, title, keys in (
-            ("hccl-2025", "HCCL 2025", ("HCCL 2025", "HCCL")),
-            ("hccl-2026", "HCCL 2026", ("HCCL",)),
-            ("torch_npu", "torch_npu", ("torch_npu", "HCCL")),
-            ("mindspore", "MindSpore", ("MindSpore", "HCCL")),
-        )
+    TableReader("hccl", "HCCL", _HCCL),
+    TableReader("hccl-2025", "HCCL of 2025", _HCCL, ("RT278",)),
+    TableReader(
+        "torch_npu",
+        "torch_npu",
+        _HCCL,
+        link="ignores such a table, and the ranks negotiate without it, silently",
+    ),
+    TableReader("mindspore", "MindSpore", _HCCL),
+    TableReader(
+        "mindie",
+        "MindIE",
+        _SERVER_LISTS,
+        ("RT270", "RT278", "RT288", "RT289", "RT290"),
     ),
     TableReader(
-        name="mindie",
-        title="MindIE",
-        keys=("MindIE", "HCCL"),
-        formats=(*_SERVER_LISTS, "server-groups"),
-        refusal="it has no server_list",
+        "xllm",
+        "xLLM",
+        (*_SERVER_LISTS, "hccl-cloud"),
+        link="aborts on such a path",
     ),
-    TableReader(
-        name="vllm",
-        title="vLLM",
-        keys=("vLLM",),
-        formats=("vllm-pd", "local-comm-res"),
-        refusal="KeyError: 'prefill_device_list'",
-    ),
-    TableReader(
-        name="xllm",
-        title="xLLM",
-        keys=("xLLM", "HCCL"),
-        formats=(*_SERVER_LISTS, "hccl-lab", "hccl-cloud"),
-        refusal="it has no server_list",
-    ),
-    TableReader(
-        name="sccl",
-        title="SCCL",
-        keys=("SCCL",),
-        formats=_SCCL,
-        refusal="answers chip -1 for every rank",
-    ),
-    TableReader(
-        name="torch_tpu",
-        title="torch_tpu",
-        keys=("torch_tpu",),
-        formats=_SCCL,
-        refusal="KeyError: 'node_list'",
-    ),
+    TableReader("sccl", "SCCL", _SCCL),
+    TableReader("torch_tpu", "torch_tpu", _SCCL),
 )
-
-ALIASES = {"hccl": "hccl-2026"}
 
 
 def reader_by_name(name: str) -> TableReader:
@@ -140,9 +67,8 @@ def reader_by_name(name: str) -> TableReader:
         ValueError: There is no such reader.
     """
     wanted = name.strip().casefold().replace(" ", "-")
-    wanted = ALIASES.get(wanted, wanted)
     for reader in READERS:
         if reader.name == wanted:
             return reader
-    known = ", ".join((*ALIASES, *(reader.name for reader in READERS)))
+    known = ", ".join(reader.name for reader in READERS)
     raise ValueError(f"there is no reader {name!r}; there are: {known}")

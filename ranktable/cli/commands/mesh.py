@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 from ranktable.cli.app import with_options
 from ranktable.cli.options import (
     TOPOLOGY_HELP,
-    GroupName,
     LayoutOptions,
     racks_of,
     warn_of_refusal,
@@ -23,10 +22,7 @@ from ranktable.cli.parameters import (
 )
 from ranktable.cli.table_input import (
     TableFile,
-    of_group,
-    show_each,
     sound_table,
-    sound_tables,
 )
 from ranktable.cluster.generate import make_table
 from ranktable.layout.boundaries import node_boundary
@@ -79,7 +75,6 @@ def mesh(
     topology: Annotated[
         str | None, valued("TOPOLOGY", f"With --suggest. {TOPOLOGY_HELP}")
     ] = None,
-    server_group: GroupName = None,
     format: OutputFormatOption = OutputFormat.TEXT,
     color: ColorOption = Color.AUTO,
 ) -> None:
@@ -97,7 +92,7 @@ def mesh(
     if suggest:
         if groups is not None or rank is not None:
             raise CommandError("--suggest shows sizes; leave --groups and --rank out")
-        table = _ranks(file, server_group, world_size, per_node)
+        table = _ranks(file, world_size, per_node)
         is_placed = world_size is None or per_node is not None
         _suggest(table, layout_options, topology, format, color, is_placed=is_placed)
         return
@@ -118,13 +113,11 @@ def mesh(
             return render_mesh(read.name, found, style(color))
         return render_rank(found, rank, style(color))
 
-    tables = sound_tables(file, server_group)
-    show_each({one.group: of_group(one, shown) for one in tables}, format)
+    write(shown(sound_table(file)))
 
 
 def _ranks(
     file: str | None,
-    group: str | None,
     world_size: int | None,
     per_node: int | None,
 ) -> RankTable:
@@ -132,7 +125,7 @@ def _ranks(
     if world_size is None:
         if per_node is not None:
             raise CommandError("--per-node goes with --world-size; a table has nodes")
-        return sound_table(file, group=group).table
+        return sound_table(file).table
     if file is not None:
         raise CommandError("give a table or --world-size, not both")
     size = per_node or world_size

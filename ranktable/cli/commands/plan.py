@@ -13,7 +13,6 @@ from ranktable.cli import completion
 from ranktable.cli.app import with_options
 from ranktable.cli.options import (
     TOPOLOGY_HELP,
-    GroupName,
     LayoutOptions,
     holders,
     links_of,
@@ -28,6 +27,7 @@ from ranktable.cli.output import (
     is_standard_output,
     output_file,
     style,
+    write,
 )
 from ranktable.cli.parameters import (
     ColorOption,
@@ -38,7 +38,7 @@ from ranktable.cli.parameters import (
     valued,
 )
 from ranktable.cli.placement_files import placement_files, put_placement
-from ranktable.cli.table_input import of_group, show_each, sound_table, sound_tables
+from ranktable.cli.table_input import sound_table
 from ranktable.layout.parallel import remembering
 from ranktable.layout.placing import place_ranks
 from ranktable.layout.planning import Mode, is_spread, make_plan
@@ -319,7 +319,6 @@ def plan(
     search: SearchOptions,
     outputs: PlacementOutputs,
     force: ReplaceFilesOption = False,
-    server_group: GroupName = None,
     format: OutputFormatOption = OutputFormat.TEXT,
     color: ColorOption = Color.AUTO,
 ) -> None:
@@ -366,19 +365,14 @@ def plan(
             pieces = render_plan(read.name, made, look, rings=rings, times=times)
         return Planned(made, pieces, placed)
 
-    tables = (
-        [sound_table(file, group=server_group)]  # the files are for one group
-        if wanted
-        else sound_tables(file, server_group)
-    )
-    found = [(read, of_group(read, planned)) for read in tables]
-    read, only = found[0]
+    read = sound_table(file)
+    only = planned(read)
     files = placement_files(read, only.placed, wanted) if wanted else ()
     if any(map(is_standard_output, wanted.values())):
         sys.stderr.writelines(only.pieces)
     else:
-        show_each({read.group: one.pieces for read, one in found}, format)
-    if not all(is_spread(one.made) for _, one in found):
+        write(only.pieces)
+    if not is_spread(only.made):
         raise typer.Exit(DEFECTS_FOUND)
     if files:
         put_placement(files, read, is_better=only.made.is_better, force=force)

@@ -9,7 +9,7 @@ import typer
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.node_arguments import places_of, ranks_in
-from ranktable.cli.options import GroupName, LayoutOptions, SiteOptions
+from ranktable.cli.options import LayoutOptions, SiteOptions
 from ranktable.cli.output import CommandError
 from ranktable.cli.parameters import DropOption, DropRanksOption, TableArgument
 from ranktable.cli.table_input import table_with_gaps
@@ -22,7 +22,6 @@ from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.parallel import remembered, spelt
 from ranktable.schema.diagnostic import counted
 from ranktable.schema.format import NotExpressibleError
-from ranktable.schema.formats import by_name
 
 if TYPE_CHECKING:
     from ranktable.layout.parallel import ParallelLayout
@@ -42,7 +41,6 @@ def renumber(
     ],
     drop: DropOption = None,
     drop_ranks: DropRanksOption = None,
-    server_group: GroupName = None,
     layout_options: LayoutOptions,
     site: SiteOptions,
     again: Again = False,
@@ -57,7 +55,7 @@ def renumber(
     Example: ranktable renumber sccl_rank_table.json --policy fill --drop-ranks 1,4-5
     """
     result.refuse_clash()
-    read = table_with_gaps(file, server_group)
+    read = table_with_gaps(file)
     table = named_table(read.table)
     lost = places_of(table, drop or [], again=again)
     ranks = [] if drop_ranks is None else ranks_in(drop_ranks)
@@ -73,10 +71,7 @@ def renumber(
     try:
         result.put(read, found, layouts, site=where, is_optimal=is_optimal)
     except NotExpressibleError as error:
-        if policy is Policy.SHIFT or by_name(table.format).has_written_ranks:
-            raise
-        hint = "--policy shift keeps the order of the ranks"
-        raise CommandError(f"{error}\nhelp: {hint}") from None
+        raise CommandError(f"{read.name}: {error}") from None
 
 
 def _layouts(

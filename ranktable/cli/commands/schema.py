@@ -19,7 +19,7 @@ def schema(
         str | None,
         typer.Argument(
             metavar="NAME",
-            help="sccl-1.0 (node_list, also written 1.0), sccl-2024 (server_list), or "
+            help="sccl-1.0 (node_list, also written 1.0), hccl-1.0, or "
             f"cluster-spec; by default {DEFAULT}.",
             autocompletion=completion.schemas,
         ),

@@ -78,7 +78,6 @@ def _node_data(place: int, node: Node, rank: int | None) -> dict[str, object]:
     return {
         "node_rank": place,
         "host": node.host,
-        **({} if node.group is None else {"group": node.group}),
         "devices": [
             {
                 "rank": device.rank,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from ranktable.cli.options import GroupName  # noqa: TC001 - typer reads it
 from ranktable.cli.output import STANDARD_OUTPUT, CommandError, about, put_table
 from ranktable.cli.parameters import (
     FileArgument,
@@ -25,18 +24,16 @@ def subset(
         str, valued("LIST", "Ranks in the order of their new numbers: 0-7,16.")
     ],
     file: FileArgument = None,
-    server_group: GroupName = None,
     output: OutputOption = None,
     force: ReplaceFileOption = False,
 ) -> None:
     """Write the table of some ranks, renumbered from 0, for a communicator.
 
-    Super pods without servers are left out. From a table of groups (server-groups),
-    one group is written as a table of HCCL.
+    Super pods without servers are left out.
 
     Example: ranktable subset sccl_rank_table.json --ranks 0-3
     """
-    read = sound_table(file, group=server_group)
+    read = sound_table(file)
     try:
         with about("--ranks"):
             chosen = parse_numbers(ranks, noun="a rank", example="0-7,16")

@@ -41,7 +41,12 @@ from ranktable.cli.table_input import (
 from ranktable.runtime import chip_map
 from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.runtime.rules import RULES
-from ranktable.schema.check import WRAPPED, check_bytes, make_options
+from ranktable.schema.check import (
+    WRAPPED,
+    check_bytes,
+    make_options,
+    refuse_link,
+)
 from ranktable.schema.diagnostic import (
     Findings,
     RankTableError,
@@ -267,7 +272,9 @@ def _judged(
 ) -> list[Report]:
     """Return the reports of all files, after the settings are applied."""
     names = named_files(files or [named_file(None)])
-    reports = [judge_file(name, options, kind) for name in names]
+    reports = [
+        refuse_link(judge_file(name, options, kind), name, options) for name in names
+    ]
     if not files:
         reports = [_with_environment(report) for report in reports]
     if site is not None:

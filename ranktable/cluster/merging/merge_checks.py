@@ -26,6 +26,8 @@ from ranktable.schema.document import SourceSpan
 from ranktable.schema.rules.examples import (
     PAIR,
     device,
+    hccl_server,
+    hccl_table,
     one_node,
 )
 
@@ -307,9 +309,7 @@ PARTS_DISAGREE = Rule(
     fix="Make the files alike, then merge them.",
     command="merge",
     beside=PAIR,
-    bad=b'{"status":"completed","version":"1.0","server_count":1,"server_list":[\n'
-    b'  {"server_ip":"10.20.0.6","device":[{"device_id":"0","device_ip":"",'
-    b'"rank_id":"2"}]}]}\n',
+    bad=hccl_table(hccl_server("n2", (0, 2, "10.20.0.6"))),
     good=_UPPER,
 )
 MISSING_RANKS = Rule(

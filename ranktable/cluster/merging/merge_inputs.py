@@ -6,8 +6,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
-
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.file_findings import FileFinding, FileFindings, InputFile
 from ranktable.cluster.generate import ring_order
@@ -19,7 +17,6 @@ from ranktable.cluster.merging.merge_checks import (
     check_models,
     check_sizes,
 )
-from ranktable.cluster.merging.merge_groups import merge_groups
 from ranktable.cluster.merging.merge_nodes import (
     FileNode,
     Merged,
@@ -29,11 +26,9 @@ from ranktable.cluster.merging.merge_nodes import (
 )
 from ranktable.cluster.probes.read_probes import read_probes
 from ranktable.cluster.splitting import without_job
-from ranktable.cluster.tables_of_groups import GROUPED
 from ranktable.schema.diagnostic import Finding, Severity
 from ranktable.schema.format import LAYOUT_KEY, TOPOLOGY_KEY
 from ranktable.schema.formats import DEFAULT
-from ranktable.schema.formats.hccl_groups import GROUP_NAME, GROUPS
 from ranktable.schema.json_parser import decode
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.remembered_layout import (
@@ -44,18 +39,16 @@ from ranktable.schema.remembered_layout import (
 from ranktable.schema.rules.ranks import NOT_FROM_ZERO, RANK_GAP
 from ranktable.schema.rules.records import no_global_ranks
 from ranktable.schema.rules.syntax import EMPTY_FILE
-from ranktable.schema.super_pods import PODS, objects, pods_of_all
+from ranktable.schema.super_pods import PODS, pods_of_all
 from ranktable.schema.topology import BUILT_IN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ranktable.cluster.merging.merge_checks import Part
     from ranktable.cluster.merging.merge_nodes import MergeOptions
     from ranktable.cluster.probes.read_probes import ProbedNode
     from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Report
-    from ranktable.schema.format import Format
     from ranktable.schema.topology import Topology
 
 OF_A_PART = (RANK_GAP.code, NOT_FROM_ZERO.code)
@@ -99,22 +92,17 @@ def merge_tables(
     findings = FileFindings(files, options.limit)
     check_duplicate_files(findings)
     for index, item in enumerate(columns):
-        if not item.format.has_global_ranks and item.format.name != GROUPED:
+        if not item.format.has_global_ranks:
             found = no_global_ranks(item.format.name)
             findings.report(found.rule, (index, None), found.message, hint=found.hint)
     if findings.has_errors:
         return Merged(reports=findings.reports())
     format_ = check_formats([item.format for item in columns], findings)
-    if format_.name == GROUPED:
-        return merge_groups(tables, columns, options, findings)
     tops = [{"version": table.version, **table.extra} for table in tables]
     pods = pods_of_all(top.pop(PODS, None) for top in tops)
-    groups = _joined_groups(format_, tops, findings)
     tops_of_files = ((at, (), top) for at, top in enumerate(tops))
-    extra = {**agreed_keys(tops_of_files, findings), **pods, **groups}
+    extra = {**agreed_keys(tops_of_files, findings), **pods}
     extra.pop("version", None)
-    if len(groups.get(GROUPS, ())) > 1:
-        tables = [_with_group_names(table) for table in tables]
     nodes = [
         node
         for index, (table, source) in enumerate(zip(tables, columns, strict=True))
@@ -149,38 +137,6 @@ def _nodes_of(
     for node in table.nodes:
         index = index_of[min(device.rank for device in node.devices)]
         yield node_of_table(node, index, columns, file, file_name)
-
-
-def _joined_groups(
-    format_: Format, tops: Sequence[dict[str, object]], findings: FileFindings
-) -> dict[str, list[dict[str, object]]]:
-    """Remove the groups from all files, and return them as one key, each group once."""
-    if format_.nodes_key != GROUPS:
-        return {}
-    parts: dict[str, list[Part]] = {}
-    for file, top in enumerate(tops):
-        top["group_count"] = ""  # it is counted when the table is written
-        for place, group in enumerate(objects(top.pop(GROUPS))):
-            part = file, (GROUPS, place), group
-            parts.setdefault(str(group[GROUP_NAME]), []).append(part)
-    return {
-        GROUPS: [
-            agreed_keys(of_group, findings, f" of the group {name}")
-            for name, of_group in parts.items()
-        ]
-    }
-
-
-def _with_group_names(table: RankTable) -> RankTable:
-    """Return a table whose servers name their group, as if there were two groups."""
-    groups: Any = table.extra[GROUPS]
-    if len(groups) > 1:
-        return table
-    name = {GROUP_NAME: groups[0][GROUP_NAME]}
-    nodes = (
-        structs.replace(node, extra={**node.extra, **name}) for node in table.nodes
-    )
-    return table.with_changes(nodes=nodes)
 
 
 def _columns(report: Report) -> Columns:

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.formats import (
-    detection,
-    hccl_1_0,
-    hccl_1_2,
-    sccl,
-    sccl_2024,
-)
+from ranktable.schema.formats import hccl_1_0, hccl_1_2, sccl
 from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.finding import Finding, Findings
     from ranktable.schema.format import Format
 
-FORMATS: tuple[Format, ...] = (
-    sccl.FORMAT,
-    hccl_1_2.FORMAT,
-    hccl_1_0.FORMAT,
-    sccl_2024.FORMAT,
-)
+FORMATS: tuple[Format, ...] = (sccl.FORMAT, hccl_1_2.FORMAT, hccl_1_0.FORMAT)
 """Formats of nodes that list devices, in the order in which they are tried.
 
 Every process of a job imports them, so they are few and small.
@@ -41,46 +30,29 @@ class Other(NamedTuple):
     Attributes:
         name: Name on the command line.
         module: Module in this package.
-        attribute: Name of the format in its module.
-        matches: Whether a document has this format, sound or not.
+        key: Its list of nodes or ranks.
     """
 
     name: str
     module: str
-    attribute: str
-    matches: Callable[[dict[str, Any]], bool]
+    key: str
 
     def load(self) -> Format:
         """Return the format."""
-        module = import_module(f"{__name__}.{self.module}")
-        format_: Format = getattr(module, self.attribute)
+        format_: Format = import_module(f"{__name__}.{self.module}").FORMAT
         return format_
 
 
+KUBERNETES = Other("kubernetes", "kubernetes", "")
 OTHERS = (
-    Other("kubernetes", "kubernetes", "FORMAT", detection.is_placeholder),
-    Other("vllm-pd", "vllm_pd", "FORMAT", detection.is_vllm_pd),
-    Other("server-groups", "server_groups", "FORMAT", detection.is_server_groups),
-    Other("hccl-rootinfo", "hccl_2_0", "ROOTINFO", detection.is_rootinfo),
-    Other("hccl-topology", "hccl_topology", "FORMAT", detection.is_topology),
-    Other("hccl-changed", "hccl_2_0", "CHANGED", detection.is_changed),
-    Other("hccl-2.0", "hccl_2_0", "FORMAT", detection.is_hccl_2_0),
-    Other("hccl-1.1", "hccl_1_1", "FORMAT", detection.is_hccl_1_1),
-    Other("local-comm-res", "local_comm_res", "FORMAT", detection.is_local_comm_res),
-    Other("cce", "server_lists", "CCE", detection.is_cce),
-    Other("mindie", "server_lists", "MINDIE", detection.is_of_no_file),
-    Other("hccl-lab", "hccl_groups", "LAB_FORMAT", detection.is_lab),
-    Other("hccl-cloud", "hccl_groups", "CLOUD_FORMAT", detection.is_cloud),
-    Other("hccl-logical", "hccl_offline", "FORMAT", detection.is_logical),
-    Other("hccl-roles", "hccl_offline", "ROLES", detection.is_roles),
-    Other("gaudi-hcl", "gaudi_hcl", "FORMAT", detection.is_gaudi),
-    Other("paddle-mapping", "paddle", "MAPPING", detection.is_paddle_mapping),
-    Other("paddle-topology", "paddle", "TOPOLOGY", detection.is_paddle_topology),
+    Other("hccl-2.0", "hccl_2_0", "rank_list"),
+    Other("hccl-cloud", "hccl_cloud", "group_list"),
+    KUBERNETES,
 )
 """Other formats, in the order in which they are tried, before ``FORMATS``."""
 
-LARGE = (("hccl-2.0", b'"rank_list"'),)
-"""Formats of ``OTHERS`` with a fast decoder, and the key by which they are detected."""
+LARGE = ("hccl-2.0", b'"rank_list"')
+"""The format of ``OTHERS`` with a fast decoder, and the key that shows it."""
 
 HEAD_BYTES = 64 * 1024
 """Bytes at the beginning of a file that contain this key."""
@@ -88,8 +60,8 @@ HEAD_BYTES = 64 * 1024
 DEFAULT = sccl.FORMAT
 """The format that is written by default."""
 
-_LISTS = "nodes (node_list), servers (server_list) or ranks (rank_list)"
-_FOREIGN_KEYS = (("pod_count", "Huawei Cloud's Volcano, its list of links"),)
+LISTS = ("node_list", "server_list", "rank_list", "group_list")
+"""The list by which a format is detected: SCCL, HCCL 1.x, 2.0 and the cloud form."""
 
 
 def by_name(name: str) -> Format:
@@ -118,46 +90,57 @@ def decode_large(data: bytes, found: Findings | None = None) -> Columns | None:
     Returns:
         None for a document that needs all checks.
     """
-    for name, key in LARGE:
-        if data.find(key, 0, HEAD_BYTES) >= 0:
-            return by_name(name).decode(data, found)
-    return None
+    name, key = LARGE
+    if data.find(key, 0, HEAD_BYTES) < 0:
+        return None
+    return by_name(name).decode(data, found)
+
+
+def is_placeholder(document: dict[str, Any]) -> bool:
+    """Whether a document has a status and no nodes."""
+    return "status" in document and document.keys() <= {"status", "version"}
 
 
 def detect(document: object) -> Format | Finding:
     """Return the format of a document, or RT110 or RT111."""
+    from ranktable.schema.formats.foreign import foreign_format
     from ranktable.schema.rules import shape as rules
 
-    if detection.is_paddle_mapping(document):
-        return by_name("paddle-mapping")
+    known = foreign_format(document)
+    if known is not None:
+        foreign, mark = known
+        key = mark.partition("[].")[0]
+        return rules.OTHER_VENDOR.finding(
+            SourceSpan((key,), "key") if key else SourceSpan(()),
+            f"this is {foreign.title} ({foreign.name}); {foreign.readers}",
+            hint=foreign.advice,
+        )
     if not isinstance(document, dict):
         return rules.NOT_A_RANK_TABLE.finding(
             SourceSpan(()), f"a rank table is an object; this is {quoted(document)}"
         )
+    if is_placeholder(document):
+        return KUBERNETES.load()
     for other in OTHERS:
-        if other.matches(document):
+        if other.key in document:
             return other.load()
-    foreign = _foreign_key(document)
-    if foreign is not None:
-        key, owner = foreign
-        return rules.OTHER_VENDOR.finding(
-            SourceSpan((key,), "key"),
-            f"this is a rank table of {owner}, which is not read yet",
-            hint="point RANK_TABLE_FILE at the table of this cluster, or unset it",
-        )
     for format_ in FORMATS:
         if format_.matches(document):
             return format_
-    near = ", ".join(map(quoted, list(document)[:5])) or "none"
-    return rules.NOT_A_RANK_TABLE.finding(
-        SourceSpan(()),
-        f"a rank table lists {_LISTS}; the keys here are: {near}",
-    )
+    return _without_list(document)
 
 
-def _foreign_key(document: dict[str, object]) -> tuple[str, str] | None:
-    """Return a key that shows another vendor's format, and the vendor."""
-    for key, owner in _FOREIGN_KEYS:
-        if key in document:
-            return key, owner
-    return None
+def _without_list(document: dict[str, object]) -> Finding:
+    """Return RT110, at the key that may be a misspelt list."""
+    from ranktable.schema.rules import shape as rules
+
+    wanted = "nodes (node_list), servers (server_list) or ranks (rank_list)"
+    keys = ", ".join(map(quoted, list(document)[:5])) or "none"
+    message = f"a rank table lists {wanted}; the keys here are: {keys}"
+    for key in document:
+        near = get_close_matches(key.lower().replace("-", "_"), LISTS, 1, 0.8)
+        if near:
+            hint = f"did you mean {quoted(near[0])}?"
+            span = SourceSpan((key,), "key")
+            return rules.NOT_A_RANK_TABLE.finding(span, message, hint=hint)
+    return rules.NOT_A_RANK_TABLE.finding(SourceSpan(()), message)

@@ -153,6 +153,10 @@ DEVICE_FIELDS = (
             ("super_device_id", Kind.TEXT, "Chip in its super pod", "33554432"),
             ("net_position", Kind.TEXT, "Where the card is", "device"),
             ("net_protocol", Kind.TEXT, "Protocol", "rdma"),
+            ("tor_ip", Kind.ANY, "Address of the switch, of Volcano", "10.20.0.1"),
+            ("tor_port", Kind.ANY, "Port of the switch, of Volcano", "0"),
+            ("dpu_ip", Kind.ANY, "Address of the DPU, of Volcano", "10.20.0.6"),
+            ("numa_id", Kind.ANY, "NUMA node, of Volcano", "0"),
         )
     ),
 )
@@ -170,20 +174,6 @@ RULES = (
 )
 
 
-def is_hccl(document: dict[str, object]) -> bool:
-    """Whether a document lists Ascend's servers: the first one has a ``server_id``.
-
-    If none has one, the document must have super pods, or numbers as strings and no
-    ``server_ip``; its ``server_list`` may be missing.
-    """
-    servers = document.get("server_list")
-    first = servers[0] if isinstance(servers, list) and servers else None
-    keys = first if isinstance(first, dict) else {}
-    is_counted = isinstance(document.get("server_count"), str)
-    is_ascends = is_counted or "super_pod_list" in document
-    return "server_id" in keys or ("server_ip" not in keys and is_ascends)
-
-
 FORMAT = Format(
     name="hccl-1.0",
     title="HCCL rank table 1.0 (server_list)",
@@ -195,7 +185,7 @@ FORMAT = Format(
     device_fields=DEVICE_FIELDS,
     node_title="Server",
     most_chips=32,  # of 310P; A2 and A3 have 16, and 910 has 8
-    matches=is_hccl,
+    matches=lambda document: "server_list" in document or "server_count" in document,
     rules=(*RULES, hccl_pods.PODS_IN_1_0),
     keeps_file_order=False,
     has_blank_addresses=True,

@@ -1,6 +1,7 @@
 """Ascend's rank table 1.2: 1.0 with super pods.
 
-Source: Ascend's HCCL, rank table configuration for super pods.
+Source: Ascend's HCCL, rank table configuration for super pods; for versions 1.3 and 1.4
+volcano, ranktable_define.go, and volcano-global, types.go.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from dataclasses import replace
 from ranktable.schema.format import Field, Kind
 from ranktable.schema.formats import hccl_1_0 as hccl
 from ranktable.schema.rules import hccl_pods
+
+VERSIONS = ("1.2", "1.3", "1.4")
+"""HCCL reads 1.2; Huawei Cloud's Volcano writes the others, which HCCL refuses."""
 
 SUPER_POD_LIST = Field(
     key="super_pod_list",
@@ -54,16 +58,20 @@ FORMAT = replace(
     title="HCCL rank table 1.2 (server_list, super_pod_list)",
     description="Which chip each rank of a job on Ascend's super pods runs on.",
     table_fields=(
-        replace(hccl.VERSION, values=("1.2",)),
+        replace(hccl.VERSION, values=VERSIONS),
         *hccl.TABLE_FIELDS,
         SUPER_POD_LIST,
+        Field(
+            key="data_version",
+            kind=Kind.INTEGER,
+            title="Version of the data",
+            description="Counts the changes; of Huawei Cloud's Volcano.",
+            examples=(1,),
+        ),
     ),
     matches=lambda document: (
-        hccl.is_hccl(document)
-        and (
-            document.get("version") == "1.2"
-            or ("super_pod_list" in document and document.get("version") != "1.0")
-        )
+        (document.get("version") in VERSIONS and "server_list" in document)
+        or ("super_pod_list" in document and document.get("version") != "1.0")
     ),
     rules=(*hccl.RULES, *hccl_pods.RULES_OF_1_2),
     example={

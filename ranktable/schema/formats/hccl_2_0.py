@@ -1,7 +1,6 @@
 """HCCL 2.0 for Ascend 950: ranks and their addresses in each network layer.
 
-The driver writes ``hccl-rootinfo`` for one host; ``hccl-changed`` lists the ranks that
-a spare chip has replaced. Source: HCCL's readers of 2.0 (``new_rank_info``,
+Source: HCCL's readers of 2.0 (``new_rank_info``,
 ``rank_level_info``, ``address_info``), August 2026.
 """
 
@@ -21,12 +20,7 @@ from ranktable.schema.format import (
     NotExpressibleError,
     Role,
 )
-from ranktable.schema.formats.detection import (
-    SPARE_ID,
-    is_changed,
-    is_hccl_2_0,
-    is_rootinfo,
-)
+from ranktable.schema.formats.foreign import SPARE_ID
 from ranktable.schema.formats.rank_list_reader import KEY, RankListReader
 from ranktable.schema.record import (
     Member,
@@ -262,12 +256,12 @@ def fill(reader: RecordReader, data: Any) -> None:
 
 
 def make(table: RankTable) -> dict[str, object]:
-    """Return the plain data of a changed table of this family.
+    """Return the plain data of a changed table.
 
     Raises:
         NotExpressibleError: The table was read from a format without layers.
     """
-    if table.format not in ("hccl-2.0", "hccl-rootinfo"):
+    if table.format != "hccl-2.0":
         raise NotExpressibleError(
             f"a table of the format {table.format} has no layers and no EIDs, which "
             "hccl-2.0 needs"
@@ -276,7 +270,6 @@ def make(table: RankTable) -> dict[str, object]:
     devices.sort(key=lambda device: device.rank)
     listed = [written_device(RANK.members, device) for device in devices]
     top = {"version": "2.0", **table.extra}
-    top.pop("topo_file_path", None)
     return {**top, "rank_count": len(listed), KEY: listed}
 
 
@@ -370,7 +363,6 @@ def _colons(value: object) -> int:
 HEAD = replace(
     TABLE, members=tuple(member for member in TABLE.members if member is not RANK_LIST)
 )
-RULES = (*ranks.EACH_RANK_ONCE, nodes.WRONG_COUNT)
 FORMAT = RankListFormat(
     name="hccl-2.0",
     title="HCCL rank table 2.0 (rank_list)",
@@ -383,54 +375,6 @@ FORMAT = RankListFormat(
     table_fields=(VERSION, COUNT),
     device_fields=RANK.members,
     counts_ranks=True,
-    matches=is_hccl_2_0,
-    rules=(*RULES, hccl_chips.WRONG_GENERATION),
-)
-_ROOT = replace(
-    TABLE,
-    description="What the driver writes for one host.",
-    example={"version": "2.0", "topo_file_path": "/topo.json", **_JOB},
-    members=(
-        VERSION,
-        text(
-            "topo_file_path",
-            "Topology",
-            "Path of the topology file.",
-            "/usr/local/Ascend/driver/topo/topo.json",
-            is_required=True,
-            minimum=1,
-        ),
-        COUNT,
-        RANK_LIST,
-    ),
-)
-ROOTINFO = replace(
-    FORMAT,
-    name="hccl-rootinfo",
-    title="HCCL root information 2.0 (topo_file_path)",
-    description="What /etc/hccl_rootinfo.json tells of one host.",
-    record=_ROOT,
-    make=None,
-    matches=is_rootinfo,
-    rules=RULES,
-    example=_ROOT.example,
-)
-_SPARE = {"rank_id": 1, "local_id": SPARE_ID, "replaced_local_id": 1}
-_CHANGED = replace(
-    TABLE,
-    description="The ranks whose chip a spare has replaced, and their new addresses.",
-    example={"version": "2.0", **_JOB, KEY: [{**_RANK_EXAMPLE, **_SPARE}]},
-)
-CHANGED = replace(
-    FORMAT,
-    name="hccl-changed",
-    title="HCCL changed ranks 2.0 (rank_list)",
-    description=_CHANGED.description,
-    record=_CHANGED,
-    make=None,
-    counts_ranks=False,
-    has_global_ranks=False,
-    matches=is_changed,
-    rules=(ranks.NEGATIVE_RANK,),
-    example=_CHANGED.example,
+    matches=lambda document: KEY in document,
+    rules=(*ranks.EACH_RANK_ONCE, nodes.WRONG_COUNT, hccl_chips.WRONG_GENERATION),
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ranktable.schema.addresses import is_address, is_ipv4, is_ipv6
 from ranktable.schema.columns import ListPaths, place_name
 from ranktable.schema.format import plain_number
-from ranktable.schema.formats.detection import SPARE_ID
+from ranktable.schema.formats.foreign import SPARE_ID
 from ranktable.schema.record import is_eid
 from ranktable.schema.rules import hccl_2_0 as rules
 from ranktable.schema.rules import shape

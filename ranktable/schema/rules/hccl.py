@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 COMPLETED = "completed"
 ADDRESS = "device_ip"
-OF_SUPER_PODS = ("hccl-1.2", "cce")
-"""Formats with a list of super pods and their servers."""
+OF_SUPER_PODS = "hccl-1.2"
+"""The format with a list of super pods and their servers."""
 
 _MAX_PORT = 65535
 _BACKUP = "backup_device_ip"
@@ -172,14 +172,14 @@ def _missing_addresses_of_pods(columns: Columns, options: Options) -> Iterable[L
 
 
 def _is_of_a3(columns: Columns, options: Options) -> bool:
-    return columns.format.name in OF_SUPER_PODS or options.npu == "A3"
+    return columns.format.name == OF_SUPER_PODS or options.npu == "A3"
 
 
 def _unreachable(columns: Columns, options: Options) -> Iterable[Lacking]:
     """Yield the devices that other servers cannot reach, whole servers together."""
     if columns.num_nodes == 1 or not columns.once(addresses_of).num_without:
         return
-    pods = num_pods(columns) if columns.format.name in OF_SUPER_PODS else 0
+    pods = num_pods(columns) if columns.format.name == OF_SUPER_PODS else 0
     if pods == 1:
         return  # inside a super pod the chips have other links
     hosts = columns.optional.get("host_ip", [])

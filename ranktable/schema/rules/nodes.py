@@ -12,7 +12,13 @@ from ranktable.schema.addresses import UNSET_ADDRESS, is_address, is_device_addr
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Refusal, Rule
 from ranktable.schema.format import Kind, plain_number
-from ranktable.schema.rules.examples import PAIR, device, one_node
+from ranktable.schema.rules.examples import (
+    PAIR,
+    device,
+    hccl_server,
+    hccl_table,
+    one_node,
+)
 from ranktable.schema.text import counted, quoted
 
 if TYPE_CHECKING:
@@ -111,16 +117,6 @@ def _absent_chip(columns: Columns, place: tuple[int, int | None]) -> Finding:
         message += f" does not exist: the host has {counted(chips_per_node, 'chip')}"
         hint = f"chips are numbered 0 to {chips_per_node - 1}"
     return NO_SUCH_CHIP.finding(columns.device_id_span(index), message, hint=hint)
-
-
-def _of_2024(count: int) -> bytes:
-    return (
-        f'{{"status":"completed","version":"1.0","server_count":{count},'
-        '"server_list":[\n'
-        '  {"server_ip":"10.20.0.5","device":[{"device_id":"0","device_ip":"",'
-        '"rank_id":"0"}],\n'
-        '   "host_nic_ip":"reserve"}]}\n'
-    ).encode()
 
 
 def _hosts(second: str) -> bytes:
@@ -364,17 +360,16 @@ WRONG_COUNT = Rule(
     code="RT210",
     name="wrong-count",
     summary="server_count is not the number of servers",
-    why="The reader of 2024 compares both numbers and stops with an assertion without "
-    "a message.",
+    why="HCCL compares server_count with the list, and rank_count in a table 2.0.",
     fix="Write the number of entries of server_list, or add the missing server.",
     readers={
-        "torch_tpu": "2024: AssertionError without a text; later: not read",
-        "SCCL": "not read",
         "HCCL": Refusal("EI0014 server_count"),
         "MindIE": Refusal("refuses the table"),
     },
-    bad=_of_2024(2),
-    good=_of_2024(1),
+    bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))).replace(
+        b'server_count":"1"', b'server_count":"2"'
+    ),
+    good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
     find=_wrong_count,
 )
 BAD_ADDRESS = Rule(
@@ -382,7 +377,8 @@ BAD_ADDRESS = Rule(
     name="bad-address",
     summary="a device address is not an IP address",
     why="device_ip and device_ip_emulator are numeric IPv4 or IPv6 addresses.",
-    fix="Write the address, or leave the key out: SCCL needs it for emulation only.",
+    fix="Write the address. In a table of SCCL the key may be left out; HCCL needs it "
+    "where a job has several servers.",
     readers={
         "torch_tpu": "does not look at it",
         "SCCL": "hands device_ip_emulator on; the connection fails later",

@@ -36,7 +36,7 @@ UNKNOWN_WORD = Rule(
     fix="Write one of the words that the message names.",
     readers={
         "HCCL": Refusal(
-            "2.0: text of an exception, no code; 1.1: a line in the device log only"
+            "2.0: text of an exception, no code; 1.x: a line in the device log only"
         )
     },
     bad=table(rank(0, addr_type="IPv4")),
@@ -47,33 +47,24 @@ NO_GLOBAL_RANKS = Rule(
     name="no-global-ranks",
     summary="the file does not give ranks to the processes of a job",
     why=(
-        "In tables of groups the ranks of every group begin at 0. Topologies, role "
-        "tables, lists of changed ranks and placeholders have no ranks. Such a file "
-        "may be sound, but a process cannot find its chip in it."
+        "An operator writes a placeholder first, and the table later. A placeholder "
+        "is sound, but a process cannot find its chip in it."
     ),
-    fix="Point RANK_TABLE_FILE at the rank table of the job.",
-    readers={"HCCL": Refusal("EI0014 or EI0017")},
+    fix="Wait for the table (ranktable wait), or name the rank table of the job.",
+    readers={"HCCL": Refusal("waits 30 minutes without a message")},
     command="mesh",
-    bad=b'{"version":"1.0","status":"completed","server_group_list":[\n'
-    b'  {"group_id":"2","server_count":"1","server_list":[\n'
-    b'    {"server_id":"10.0.0.1","device":[{"device_id":"0","rank_id":"0"}]}]}]}\n',
+    bad=b'{"status":"initializing"}\n',
     good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
 )
 
 
 def no_global_ranks(format_name: str) -> Finding:
     """Return RT262 for a file whose format has no ranks of a job."""
-    by_group = "ranktable split --by group writes the rank table of each group"
-    hints = {
-        "server-groups": by_group,
-        "kubernetes": "it is not complete yet: ranktable wait FILE waits until it is",
-    }
-    other = "give the rank table of the job, or point RANK_TABLE_FILE at it"
     return NO_GLOBAL_RANKS.finding(
         None,
         f"a file of the format {format_name} does not give ranks to the "
         "processes of a job",
-        hint=hints.get(format_name, other),
+        hint="it is not complete yet: ranktable wait FILE waits until it is",
     )
 
 

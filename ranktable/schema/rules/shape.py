@@ -15,7 +15,10 @@ NOT_A_RANK_TABLE = Rule(
     code="RT110",
     name="not-a-rank-table",
     summary="nothing in the file says that it is a rank table",
-    why="A rank table is an object with node_list (or, in 2024, server_list).",
+    why=(
+        "A rank table is an object with node_list (SCCL), server_list or rank_list "
+        "(HCCL)."
+    ),
     fix="Check that this is the right file.",
     readers={"torch_tpu": "KeyError: 'node_list'", "SCCL": "answers -1 for every rank"},
     seen_as=("KeyError: 'node_list'",),
@@ -25,14 +28,18 @@ NOT_A_RANK_TABLE = Rule(
 OTHER_VENDOR = Rule(
     code="RT111",
     name="other-vendor",
-    summary="a rank table of another vendor",
+    summary="a file beside the rank table, or one of a format that is not in use",
     why=(
-        "SCCL and Ascend's HCCL both read the variable RANK_TABLE_FILE, so on a site "
-        "with both kinds of chips one exported value reaches both. Their files have "
-        "different keys."
+        "Many files look like rank tables: topologies, tables of all groups of a "
+        "service, and forms that only an old release reads. The libraries that read "
+        "RANK_TABLE_FILE today find no ranks in them. The message says who reads it."
     ),
-    fix="Unset RANK_TABLE_FILE for this job, or point it at the table of this cluster.",
-    readers={"torch_tpu": "KeyError: 'node_list'", "SCCL": "answers -1 for every rank"},
+    fix="Point RANK_TABLE_FILE at the rank table of the job.",
+    readers={
+        "torch_tpu": "KeyError: 'node_list'",
+        "SCCL": "answers -1 for every rank",
+        "HCCL": Refusal("EI0014 or EI0017, as the version and the status are"),
+    },
     bad=b'{"status":"completed","data_version":1,"pod_count":1,"ips":[]}\n',
     good=PAIR,
 )
@@ -166,10 +173,14 @@ UNKNOWN_KEY = Rule(
 
 UNREAD_FORMAT = Rule(
     code="RT291",
-    name="unread-format",
-    summary="the reader named with --for does not read this format",
-    why="Each program reads only some formats.",
-    fix="Convert the table: ranktable convert FILE --to FORMAT.",
+    name="unread-file",
+    summary="the reader named with --for does not read this file",
+    why=(
+        "Each program reads only some formats and versions. torch_npu ignores a table "
+        "that is a symbolic link, as those of a mounted ConfigMap are, and xLLM aborts."
+    ),
+    fix="Convert the table: ranktable convert FILE --to FORMAT. Copy it, if it is a "
+    "link.",
     bad=PAIR,
     good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
     options={"for": "hccl"},

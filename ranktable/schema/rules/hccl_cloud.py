@@ -1,4 +1,4 @@
-"""RT292 to RT296: Ascend's tables of groups, before version 1.0."""
+"""RT292 to RT296: Ascend's cloud table, before version 1.0."""
 
 from __future__ import annotations
 
@@ -35,34 +35,6 @@ def _cloud(*pods: tuple[str, str], group_count: int = 1) -> bytes:
     )
 
 
-def _lab(count: int) -> bytes:
-    """Return an example with so many ranks on one server."""
-    instances = [
-        {
-            "rank_id": str(rank),
-            "server_id": "n1",
-            "devices": [{"device_id": str(rank), "device_ip": f"10.0.0.{rank + 1}"}],
-        }
-        for rank in range(count)
-    ]
-    return _text(
-        {
-            "status": "completed",
-            "deploy_mode": "lab",
-            "group_count": "1",
-            "group_list": [
-                {
-                    "group_name": "",
-                    "device_num": str(count),
-                    "server_num": "1",
-                    "instance_count": str(count),
-                    "instance_list": instances,
-                }
-            ],
-        }
-    )
-
-
 def _two_groups(second: str) -> bytes:
     data = json.loads(_cloud(("p1", "n1"), group_count=2))
     group = json.loads(_cloud(("p2", "n2")))["group_list"][0]
@@ -79,26 +51,15 @@ def _text(data: object) -> bytes:
 GROUP_COUNTS = Rule(
     code="RT292",
     name="group-counts",
-    summary="a count of a table of groups is not what it counts",
+    summary="a count of a cloud table is not what it counts",
     why=(
-        "group_count, instance_count and device_count (device_num and server_num in a "
-        "lab table) are the lengths of lists, and HCCL compares them."
+        "group_count, instance_count and device_count are the lengths of lists, and "
+        "HCCL compares them."
     ),
     fix="Write the number of entries, or add what is missing.",
     readers={"HCCL": _LOG},
     bad=_cloud(("p1", "n1"), group_count=2),
     good=_cloud(("p1", "n1")),
-)
-LAB_SIZES = Rule(
-    code="RT293",
-    name="lab-sizes",
-    summary="a lab table with 3 devices, or with unequal servers",
-    why="device_num and server_num are 1, 2, 4, 8 or 16, and all servers have the same "
-    "number of devices.",
-    fix="Use a number of devices that HCCL accepts.",
-    readers={"HCCL": _LOG},
-    bad=_lab(3),
-    good=_lab(4),
 )
 DUPLICATE_GROUP = Rule(
     code="RT294",
@@ -137,4 +98,4 @@ TEXT_ORDER = Rule(
     good=_cloud(("p2", "10.0.0.10"), ("p1", "10.0.0.9")),
 )
 
-RULES = (GROUP_COUNTS, LAB_SIZES, DUPLICATE_GROUP, DUPLICATE_POD_NAME, TEXT_ORDER)
+RULES = (GROUP_COUNTS, DUPLICATE_GROUP, DUPLICATE_POD_NAME, TEXT_ORDER)
