@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from ranktable.cli.commands.explain import BESIDE
-from ranktable.cli.judging import judge_by_schema
+from ranktable.cli.site_schemas import judge_by_schema
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.hostfiles.launcher_formats import format_of, read_hostfile
 from ranktable.cluster.merging.merge_inputs import merge_probes, merge_tables

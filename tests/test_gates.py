@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -430,14 +431,59 @@ def hooks() -> list[dict[str, str]]:
     return found
 
 
-def test_hooks_name_files_of_ours_and_no_others() -> None:
-    tables, specs = (re.compile(hook["files"]) for hook in hooks())
-    ours = ("rank_table.json", "a/sccl_rank_table.json", "b/rank_table_n1.json")
-    others = ("cluster-role.yaml", "package.json", "cluster.json", "rank_table.py")
+NAMES = {
+    "hccl.json": True,
+    "jobstart_hccl.json": True,
+    "my_job_rank_table.json": True,
+    "a/sccl_rank_table.json": True,
+    "b/rank_table_n1.json": True,
+    "ranktable.json": True,
+    "cluster.yaml": True,
+    "a/cluster-spec.yml": True,
+    "cluster-role.yaml": False,
+    "package.json": False,
+    "cluster.json": False,
+    "rank_table.py": False,
+}
 
-    assert all(tables.search(name) for name in ours)
-    assert all(specs.search(name) for name in ("cluster.yaml", "a/cluster-spec.yml"))
-    assert not any(tables.search(name) or specs.search(name) for name in others)
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_gate_knows_a_file_by_the_same_names(
+    name: str, run: Run, tmp_path: Path
+) -> None:
+    template = yaml.safe_load((ROOT / "templates/checks/pre-commit.yaml").read_text())
+    editor = json.loads((ROOT / "templates/editors/vscode.json").read_text())
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(b"")
+    folder = run("ranktable", "validate", ".")
+    globs = [pattern for one in editor["json.schemas"] for pattern in one["fileMatch"]]
+    globs += [one for several in editor["yaml.schemas"].values() for one in several]
+
+    for each in (hooks(), template["repos"][0]["hooks"]):
+        assert any(re.search(hook["files"], name) for hook in each) == NAMES[name]
+    assert any(fnmatch(Path(name).name, one) for one in globs) == NAMES[name]
+    assert (f"{name}:" in folder.out) == NAMES[name]
+
+
+def test_what_is_not_judged_in_a_folder_is_said(run: Run, tmp_path: Path) -> None:
+    run("ranktable", "gen", "--device-id", "[[0]]", "-o", "one.json")
+    python = "{'version': '1.0', 'node_list': []}"
+    (tmp_path / "python.json").write_text(python)
+    (tmp_path / "wide.json").write_text(python.replace("'", '"'), "utf-16")
+    (tmp_path / "hccl.json").write_bytes(b"")
+    for name in ("a.txt", "b.py", "package.json"):
+        (tmp_path / name).write_text("{}")
+    done = run("ranktable", "validate", ".")
+    named = run("ranktable", "validate", ".", "-v")
+
+    assert done.status == 1
+    assert {line.split(":")[0] for line in done.out.splitlines()[:-1]} == {
+        *("hccl.json", "one.json", "python.json", "wide.json"),
+    }
+    assert done.err == "3 other files were not judged (-v names them)\n"
+    assert named.err == "".join(
+        f"not judged: {name}\n" for name in ("a.txt", "b.py", "package.json")
+    )
 
 
 def test_hooks_judge_files(run: Run, tmp_path: Path) -> None:

@@ -286,11 +286,10 @@ def test_missing_file_cannot_be_judged(
     run: Callable[..., Outcome], tmp_path: Path
 ) -> None:
     put(tmp_path, a=table([[0]]))
-    done = run("ranktable", "merge", "a.json", "no.json", str(tmp_path), "-o", OUT)
+    done = run("ranktable", "merge", "a.json", "no.json", "-o", OUT)
 
     assert done.status == 2
     assert "no.json: error[RT001]" in done.out
-    assert "error[RT003] this is a directory" in done.out
 
 
 def test_defect_that_only_the_whole_has_is_placed_in_its_file(
@@ -543,3 +542,16 @@ def test_no_progress_where_nobody_sees_it(
     assert "\r" not in done.err
     assert "unchanged merged.json" in dumb
     assert "\x1b" not in dumb
+
+
+def test_a_folder_stands_for_its_tables(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    run("ranktable", "gen", "--device-id", "[[0,1],[0,1]]", "-o", "whole.json")
+    run("ranktable", "split", "whole.json", "-o", "parts")
+    (tmp_path / "parts" / "notes.txt").write_text("mine")
+    done = run("ranktable", "merge", "parts", "-o", "again.json")
+    digests = run("ranktable", "digest", "whole.json", "again.json").out.split()
+
+    assert done.status == 0, done.out
+    assert digests[0] == digests[2]

@@ -324,33 +324,6 @@ def test_manifest_has_a_sound_table_of_its_pods(
 # checks
 
 
-NAMED = {
-    "sccl_rank_table.json": "rank-tables",
-    "site/rank_table-17.json": "rank-tables",
-    "rank_table/notes.json": None,
-    "cluster.yaml": "cluster-specs",
-    "site/cluster.yml": "cluster-specs",
-    "cluster-spec.yaml": "cluster-specs",
-    "site/cluster-role.yaml": None,
-    "mycluster.yaml": None,
-    "cluster.yaml.orig": None,
-}
-
-
-def test_hooks_take_the_files_that_they_are_for(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
-    init(run, "pre-commit")
-    ((data,),) = (documents(tmp_path / ".pre-commit-config.yaml"),)
-    hooks = {hook["id"]: hook["files"] for hook in data["repos"][0]["hooks"]}
-    taken = {
-        name: next((i for i, files in hooks.items() if re.search(files, name)), None)
-        for name in NAMED
-    }
-
-    assert taken == NAMED
-
-
 @pytest.mark.parametrize(("chips", "status"), [(8, 0), (0, 1)])
 def test_hooks_judge_the_files_that_they_get(
     chips: int,
@@ -375,7 +348,7 @@ def test_hooks_judge_the_files_that_they_get(
     assert found == [status, status]
 
 
-@pytest.mark.parametrize(("chips", "status"), [(8, 0), (0, 123)])
+@pytest.mark.parametrize(("chips", "status"), [(8, 0), (0, 1)])
 def test_steps_of_the_workflow_judge_the_files_of_the_repository(
     chips: int,
     status: int,
@@ -385,33 +358,16 @@ def test_steps_of_the_workflow_judge_the_files_of_the_repository(
 ) -> None:
     init(run, "github")
     (data,) = documents(tmp_path / ".github" / "workflows" / "rank-tables.yml")
-    _, _, install, *checks = data["jobs"]["check"]["steps"]
+    _, _, install, check = data["jobs"]["check"]["steps"]
     shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"]
-    empty = [in_shell([*shell, step["run"]], tmp_path, commands) for step in checks]
+    empty = in_shell([*shell, check["run"]], tmp_path, commands)
     write_site(tmp_path, chips)
-    found = [in_shell([*shell, step["run"]], tmp_path, commands) for step in checks]
+    found = in_shell([*shell, check["run"]], tmp_path, commands)
 
     # The name in the index is not ours, so nothing installs it from there.
     assert install["run"].endswith('pip install "$RANKTABLE"')
-    assert empty == [0, 0]
-    assert found == [status, status]
-
-
-def test_the_workflow_takes_the_files_that_the_hooks_take(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
-    init(run, "github")
-    (data,) = documents(tmp_path / ".github" / "workflows" / "rank-tables.yml")
-    for name in NAMED:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
-    taken: list[str] = []
-    for step in data["jobs"]["check"]["steps"][-2:]:
-        listing = step["run"].partition("|")[0]
-        done = run_in_shell(listing, tmp_path)
-        taken += done.out.replace("./", "").split("\0")[:-1]
-
-    assert sorted(taken) == sorted(name for name, hook in NAMED.items() if hook)
+    assert empty == 2  # a gate that looked at nothing is not green
+    assert found == status
 
 
 def write_site(folder: Path, chips: int) -> None:

@@ -20,7 +20,7 @@ from ranktable.cli.output import (
     write,
 )
 from ranktable.cli.parameters import flag, valued
-from ranktable.cli.table_input import STANDARD_INPUT_NAME
+from ranktable.cli.sources import STANDARD_INPUT_NAME
 from ranktable.layout.change.differing import difference
 from ranktable.layout.change.fitting import factor_names
 from ranktable.layout.change.rebuilt import refuse_same_ids

@@ -11,7 +11,8 @@ from msgspec import structs
 
 from ranktable.cli.output import CommandError, about
 from ranktable.cli.parameters import flag
-from ranktable.cli.table_input import STANDARD_INPUT, part_of, read_input, table_of_spec
+from ranktable.cli.sources import STANDARD_INPUT, read_input
+from ranktable.cli.table_input import part_of, table_of_spec
 from ranktable.cluster.generate import parse_numbers
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.layout.change.names import find_nodes, node_names

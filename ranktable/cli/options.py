@@ -21,7 +21,7 @@ from ranktable.cli.output import (
     show_findings,
 )
 from ranktable.cli.parameters import valued
-from ranktable.cli.table_input import read_input
+from ranktable.cli.sources import read_input
 from ranktable.layout.boundaries import (
     boundaries_of,
     boundaries_of_levels,

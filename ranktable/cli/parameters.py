@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli.output import DEFAULT_FILE, Color, FindingsFormat, OutputFormat
-from ranktable.cli.table_input import FILE_HELP
 from ranktable.runtime.table import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+DEFAULT_MAX_ERRORS = 20
+FILE_HELP = "Rank table, or - for standard input; by default $RANK_TABLE_FILE."
 
 
 def valued(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from ranktable.cli.output import CommandError
 from ranktable.cli.parameters import valued
-from ranktable.cli.table_input import STANDARD_INPUT, sound_table
+from ranktable.cli.sources import STANDARD_INPUT
+from ranktable.cli.table_input import sound_table
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.diagnostic import counted
 from ranktable.simulate.simulation import (

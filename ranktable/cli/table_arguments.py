@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ranktable.cli.output import about
 from ranktable.cli.parameters import number, valued
-from ranktable.cli.table_input import MIB, read_input
+from ranktable.cli.sources import MIB, read_input
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.conversion import TableOptions
 from ranktable.cluster.discovery.ascend import parse_hccn

@@ -5,10 +5,10 @@ FILE is a path, ``-`` for standard input, else ``$RANK_TABLE_FILE``.
 
 from __future__ import annotations
 
-import os
 import sys
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
+from ranktable.cli.judging import check_file
 from ranktable.cli.output import (
     DEFECTS_FOUND,
     Color,
@@ -16,16 +16,9 @@ from ranktable.cli.output import (
     FindingsFormat,
     show_findings,
 )
+from ranktable.cli.sources import named_file, read_input
 from ranktable.cluster.host_lists import fold_hosts
-from ranktable.runtime.table import VARIABLE
-from ranktable.schema.check import check_bytes, check_path, report_unreadable
 from ranktable.schema.diagnostic import Options, RankTableError, printable
-from ranktable.schema.files import (
-    DEFAULT_MAX_SIZE_BYTES,
-    UnreadableError,
-    read_file,
-    read_stream,
-)
 from ranktable.schema.model import RankTable
 from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK
 from ranktable.schema.rules.records import no_global_ranks
@@ -35,14 +28,6 @@ if TYPE_CHECKING:
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Report
-
-Result = TypeVar("Result")
-
-STANDARD_INPUT = "-"
-STANDARD_INPUT_NAME = "<stdin>"
-DEFAULT_MAX_ERRORS = 20
-MIB = 1024 * 1024
-FILE_HELP = "Rank table, or - for standard input; by default $RANK_TABLE_FILE."
 
 
 class TableFile(NamedTuple):
@@ -57,54 +42,6 @@ class TableFile(NamedTuple):
     name: str
     table: RankTable
     data: bytes
-
-
-def named_file(file: str | None, *, may_be_input: bool = True) -> str:
-    """Return the argument, or ``$RANK_TABLE_FILE`` if it is None.
-
-    Args:
-        file: The argument.
-        may_be_input: Whether the command accepts ``-``, so that the error names it.
-
-    Raises:
-        CommandError: Both are missing.
-    """
-    if file:
-        return file
-    name = os.environ.get(VARIABLE, "")
-    if not name:
-        how = "\nhelp: name a file, or - for standard input" if may_be_input else ""
-        raise CommandError(f"no FILE is given, and {VARIABLE} is not set{how}")
-    # "-" means standard input as an argument only.
-    return os.path.join(".", name) if name == STANDARD_INPUT else name
-
-
-def check_file(file: str, options: Options) -> Report:
-    """Judge a file or standard input."""
-    if file != STANDARD_INPUT:
-        return check_path(file, options)
-    try:
-        data = read_stream(sys.stdin.buffer, options.max_size_bytes)
-    except UnreadableError as error:
-        return report_unreadable(error, file=STANDARD_INPUT_NAME)
-    return check_bytes(data, options, file=STANDARD_INPUT_NAME)
-
-
-def read_input(
-    file: str, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES
-) -> tuple[str, bytes]:
-    """Return the name and the bytes of a file or of standard input.
-
-    Raises:
-        CommandError: It cannot be read.
-    """
-    name = STANDARD_INPUT_NAME if file == STANDARD_INPUT else file
-    try:
-        if file == STANDARD_INPUT:
-            return name, read_stream(sys.stdin.buffer, max_size_bytes)
-        return name, read_file(file, max_size_bytes)
-    except UnreadableError as error:
-        raise CommandError(f"{name}: {error.code} {error.message}") from None
 
 
 def sound_table(file: str | None, *, needs_ranks: bool = True) -> TableFile:

@@ -21,13 +21,9 @@ from ranktable.cli.output import (
     table_size,
 )
 from ranktable.cli.parameters import OutputOption, ReplaceFileOption, number, valued
+from ranktable.cli.sources import named_file, read_input
 from ranktable.cli.table_arguments import TableArguments, WriterArguments
-from ranktable.cli.table_input import (
-    named_file,
-    read_input,
-    refuse_without_ranks,
-    table_in,
-)
+from ranktable.cli.table_input import refuse_without_ranks, table_in
 from ranktable.cluster.conversion import (
     WRITTEN,
     convert_table,

@@ -18,7 +18,8 @@ from ranktable.cli.output import (
     write,
 )
 from ranktable.cli.parameters import ColorOption, OutputFormatOption, valued
-from ranktable.cli.table_input import STANDARD_INPUT, sound_table
+from ranktable.cli.sources import STANDARD_INPUT
+from ranktable.cli.table_input import sound_table
 from ranktable.layout.change.differing import difference
 from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.parallel import remembered, spelt

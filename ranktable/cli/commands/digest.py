@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from ranktable.cli.output import OutputFormat, write, write_json
-from ranktable.cli.parameters import OutputFormatOption
-from ranktable.cli.table_input import FILE_HELP, sound_table
+from ranktable.cli.parameters import FILE_HELP, OutputFormatOption
+from ranktable.cli.table_input import sound_table
 from ranktable.schema.diagnostic import printable
 
 

@@ -21,6 +21,7 @@ from ranktable.cli.output import (
     show_findings,
 )
 from ranktable.cli.parameters import (
+    DEFAULT_MAX_ERRORS,
     ColorOption,
     FindingsFormatOption,
     MaxSizeOption,
@@ -31,11 +32,12 @@ from ranktable.cli.parameters import (
     valued,
 )
 from ranktable.cli.progress import CountingStream, Progress, progress
-from ranktable.cli.table_input import (
-    DEFAULT_MAX_ERRORS,
+from ranktable.cli.sources import (
     MIB,
     STANDARD_INPUT,
-    STANDARD_INPUT_NAME,
+    files_of,
+    read_source,
+    shown_name,
 )
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.merging.merge_inputs import is_part, merge_probes, merge_tables
@@ -43,7 +45,7 @@ from ranktable.cluster.merging.merge_nodes import Merged, MergeOptions, Order
 from ranktable.cluster.probes.read_probes import is_probe_text
 from ranktable.schema.check import check_bytes, report_unreadable
 from ranktable.schema.diagnostic import Options, Severity
-from ranktable.schema.files import UnreadableError, read_file, read_stream
+from ranktable.schema.files import UnreadableError
 from ranktable.schema.topology_file import find_topology
 
 if TYPE_CHECKING:
@@ -57,7 +59,8 @@ def merge(
         list[str],
         typer.Argument(
             metavar="FILES",
-            help="Rank tables, or lines of ranktable probe; - is standard input.",
+            help="Rank tables or lines of ranktable probe, or folders of them; - is "
+            "standard input.",
         ),
     ],
     from_probes: Annotated[
@@ -115,6 +118,8 @@ def merge(
     ranktable merge parts/*.json -o merged.json
     """
     _refuse_combinations(files, order, hosts)
+    if any(map(os.path.isdir, files)):
+        files = files_of(files).found
     request = _request(order, hosts, ring, max_errors, renumber=renumber)
     with progress() as line:
         found = MergeInput(files, max_size * MIB, line)
@@ -143,7 +148,7 @@ def _has_warnings(reports: Sequence[Report]) -> bool:
 
 
 def _refuse_combinations(
-    files: Sequence[str], order: Order | None, hosts: str | None
+    files: list[str], order: Order | None, hosts: str | None
 ) -> None:
     if files.count(STANDARD_INPUT) > 1:
         raise CommandError("standard input can be read once")
@@ -190,13 +195,11 @@ class MergeInput:
 
     def _read(self, place: int, name: str) -> bytes:
         try:
-            if name == STANDARD_INPUT:
-                stream = CountingStream(sys.stdin.buffer, self.line, name)
-                return read_stream(stream, self.max_size_bytes)
             self.line.show(f"reading file {place + 1} of {len(self.names)}")
-            return read_file(name, self.max_size_bytes)
+            stream = CountingStream(sys.stdin.buffer, self.line, name)
+            return read_source(name, self.max_size_bytes, stream=stream).data
         except UnreadableError as error:
-            self.unread.append(report_unreadable(error, file=_shown(name)))
+            self.unread.append(report_unreadable(error, file=shown_name(name)))
             return b""
 
     def merged(self, request: MergeOptions, *, are_probes: bool) -> Merged:
@@ -212,10 +215,12 @@ class MergeInput:
         if all(kinds):
             return self._probes(request)
         if any(kinds):
-            table, probe = (self.names[kinds.index(kind)] for kind in (False, True))
+            table, probe = (
+                shown_name(self.names[kinds.index(kind)]) for kind in (False, True)
+            )
             raise CommandError(
-                f"{_shown(probe)} holds lines of ranktable probe and {_shown(table)} "
-                "does not; merge the probes first, then the tables"
+                f"{probe} holds lines of ranktable probe and {table} does not; merge "
+                "the probes first, then the tables"
             )
         return self._tables(request)
 
@@ -223,7 +228,7 @@ class MergeInput:
         if request.order is Order.BY_RANK:
             raise CommandError("--order by-rank: probes have no ranks; use by-host")
         return merge_probes(
-            [_shown(name) for name in self.names],
+            [shown_name(name) for name in self.names],
             self.data,
             [_path(name) for name in self.names],
             request,
@@ -240,15 +245,11 @@ class MergeInput:
         for place, (name, data) in enumerate(zip(self.names, self.data, strict=True)):
             self.line.show(f"checking file {place + 1} of {len(self.names)}")
             # Notes about parts are not shown, and counting them takes half of the time.
-            report = check_bytes(data, counting, file=_shown(name))
+            report = check_bytes(data, counting, file=shown_name(name))
             if not is_part(report):
-                report = check_bytes(data, options, file=_shown(name))
+                report = check_bytes(data, options, file=shown_name(name))
             reports.append(report)
         return merge_tables(reports, [_path(name) for name in self.names], request)
-
-
-def _shown(name: str) -> str:
-    return STANDARD_INPUT_NAME if name == STANDARD_INPUT else name
 
 
 def _path(name: str) -> str | None:

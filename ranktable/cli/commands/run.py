@@ -16,7 +16,8 @@ import typer
 
 from ranktable.cli.output import DEFECTS_FOUND, CommandError, write
 from ranktable.cli.parameters import flag, number, valued
-from ranktable.cli.table_input import STANDARD_INPUT, sound_table
+from ranktable.cli.sources import STANDARD_INPUT
+from ranktable.cli.table_input import sound_table
 from ranktable.runtime import agreement
 from ranktable.runtime.agents import agents_of, find_agent
 from ranktable.runtime.environment import resolve_environment

@@ -16,7 +16,8 @@ from ranktable.cli.node_arguments import (
 )
 from ranktable.cli.output import CommandError, OutputFormat, write
 from ranktable.cli.parameters import FileArgument, valued
-from ranktable.cli.table_input import named_file, table_with_gaps
+from ranktable.cli.sources import named_file
+from ranktable.cli.table_input import table_with_gaps
 from ranktable.layout.change.names import number_of
 from ranktable.layout.change.spare_nodes import (
     add_spares,

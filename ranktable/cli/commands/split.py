@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from ranktable.cli.output import CommandError, is_standard_output
 from ranktable.cli.parameters import FileArgument, flag, valued
 from ranktable.cli.progress import Progress, progress
-from ranktable.cli.table_input import (
-    STANDARD_INPUT_NAME,
-    sound_table,
-)
+from ranktable.cli.sources import STANDARD_INPUT_NAME
+from ranktable.cli.table_input import sound_table
 from ranktable.cluster.splitting import begins_at_zero, split_by_node
 from ranktable.schema.diagnostic import counted, printable
 from ranktable.schema.files import is_open_already

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ranktable.cli import completion
 from ranktable.cli.app import with_options
-from ranktable.cli.judging import (
-    check_codes,
-    find_settings,
-    judge_by_schema,
-    judge_file,
-    named_files,
-    selected,
-    site_schema,
-)
+from ranktable.cli.judging import judge_file
 from ranktable.cli.output import (
     COULD_NOT_JUDGE,
     DEFECTS_FOUND,
@@ -31,19 +23,22 @@ from ranktable.cli.output import (
     style,
     write,
 )
-from ranktable.cli.parameters import ColorOption, MaxSizeOption, flag, number, valued
-from ranktable.cli.table_input import (
+from ranktable.cli.parameters import (
     DEFAULT_MAX_ERRORS,
-    MIB,
-    STANDARD_INPUT,
-    named_file,
+    ColorOption,
+    MaxSizeOption,
+    flag,
+    number,
+    valued,
 )
+from ranktable.cli.sources import MIB, STANDARD_INPUT, files_of, named_file
 from ranktable.runtime import chip_map
 from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.runtime.rules import RULES
 from ranktable.schema.check import (
     WRAPPED,
     check_bytes,
+    chips_per_host,
     make_options,
     refuse_link,
 )
@@ -55,12 +50,17 @@ from ranktable.schema.diagnostic import (
     printable,
 )
 from ranktable.schema.fixes import repaired_text
+from ranktable.schema.topology import BUILT_IN
 from ranktable.schema.writing import replace_file
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.cli.judging import Settings
     from ranktable.schema.diagnostic import Options, Report
     from ranktable.schema.site_schema import SiteSchema
 
@@ -177,12 +177,14 @@ class ReportOptions:
         ),
     ] = None
     quiet: Annotated[bool, flag("Do not report sound files.", "--quiet", "-q")] = False
+    verbose: Annotated[
+        bool,
+        flag("Name the files of folders that were not judged.", "--verbose", "-v"),
+    ] = False
 
     def refuse_clash(self, names: Sequence[str], form: FindingsFormat | None) -> None:
         """Raise CommandError for options that exclude each other."""
         is_input = STANDARD_INPUT in names
-        if names.count(STANDARD_INPUT) > 1:
-            raise CommandError("standard input can be read once")
         if self.fix and not self.diff and is_input:
             raise CommandError("standard input cannot be repaired in place; use --diff")
         if self.diff and form is not None:
@@ -249,9 +251,11 @@ def validate(
     report.refuse_clash(files or (), format)
     settings = report.added_to(find_settings(Path.cwd()))
     options = known.options(settings, limits)
-    site = None if schema is None else site_schema(schema, options.limit)
-
-    reports = _judged(files, from_, settings, options, site)
+    site = None if schema is None else _site_schema(schema, options.limit)
+    found, skipped = files_of(files or [named_file(None)])
+    reports = _judged(found, from_, settings, options, site)
+    if not files:
+        reports = [_with_environment(report) for report in reports]
     if report.diff:
         for each in reports:
             _show_diff(each, options, color)
@@ -260,26 +264,42 @@ def validate(
             reports = [selected(_fix(one, options, site), settings) for one in reports]
         shown = [one for one in reports if one.totals or not report.quiet]
         show_findings(shown, format, color)
+    _tell_skipped(skipped, verbose=report.verbose)
     raise typer.Exit(_status(reports, strict=report.strict))
 
 
 def _judged(
-    files: list[str] | None,
+    named: list[str],
     kind: str | None,
     settings: Settings,
     options: Options,
     site: SiteSchema | None,
 ) -> list[Report]:
     """Return the reports of all files, after the settings are applied."""
-    names = named_files(files or [named_file(None)])
     reports = [
-        refuse_link(judge_file(name, options, kind), name, options) for name in names
+        refuse_link(judge_file(name, options, kind), name, options) for name in named
     ]
-    if not files:
-        reports = [_with_environment(report) for report in reports]
     if site is not None:
-        reports = [judge_by_schema(report, site) for report in reports]
+        reports = [_by_schema(report, site) for report in reports]
     return [selected(report, settings) for report in reports]
+
+
+def _by_schema(report: Report, schema: SiteSchema) -> Report:
+    """Return a report with the findings of a site's schema added."""
+    from ranktable.cli.site_schemas import judge_by_schema
+
+    return judge_by_schema(report, schema)
+
+
+def _tell_skipped(skipped: Sequence[str], *, verbose: bool) -> None:
+    """Print on standard error how many files of folders were not judged, or which."""
+    if verbose:
+        sys.stderr.writelines(f"not judged: {printable(name)}\n" for name in skipped)
+    elif skipped:
+        verb = "was" if len(skipped) == 1 else "were"
+        sys.stderr.write(
+            f"{counted(len(skipped), 'other file')} {verb} not judged (-v names them)\n"
+        )
 
 
 def _codes(option: str | None) -> tuple[str, ...]:
@@ -359,8 +379,178 @@ def _fix(report: Report, options: Options, site: SiteSchema | None) -> Report:
     replace_file(report.file, data, expected=report.data)
     found = check_bytes(data, options, file=report.file)
     if site is not None:
-        found = judge_by_schema(found, site)
+        found = _by_schema(found, site)
     left = found.count(Severity.ERROR)
     said = f"repaired in part, {counted(left, 'error')} left" if left else "repaired"
     sys.stderr.write(f"{printable(report.file)}: {said}\n")
     return found
+
+
+def _site_schema(path: str, limit: int | None) -> SiteSchema:
+    """Return the JSON Schema of a site.
+
+    Raises:
+        SiteSchemaError: It cannot be used.
+    """
+    from ranktable.schema.site_schema import read_site_schema  # jsonschema: 50 ms
+
+    return read_site_schema(path, limit=limit)
+
+
+OWN_FILE, SHARED_FILE = "ranktable.toml", "pyproject.toml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Settings of a project for ``ranktable validate``; options of a call are stronger.
+
+    Attributes:
+        chip: ``--chip``.
+        topology: ``--topology``; a file name is relative to the settings.
+        select: Codes to report, or their beginnings; all codes if empty.
+        ignore: Codes to leave out, or their beginnings.
+        max_errors: ``--max-errors``.
+    """
+
+    chip: str | None = None
+    topology: str | None = None
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    max_errors: int | None = None
+
+
+def find_settings(folder: Path) -> Settings:
+    """Return the settings of a folder, or of the nearest parent that has some.
+
+    The search ends at the root of a repository.
+
+    Raises:
+        CommandError: A file is not TOML, or has an unknown option.
+    """
+    for place in (folder, *folder.parents):
+        for name in (OWN_FILE, SHARED_FILE):
+            path = place / name
+            if path.is_file():
+                found = _table_of(path)
+                if found is not None:
+                    return _settings(found, path)
+        if (place / ".git").exists():
+            break
+    return Settings()
+
+
+def _table_of(path: Path) -> dict[str, Any] | None:
+    """Return ranktable's table in a file, None if there is none."""
+    data = path.read_bytes()
+    try:
+        document = tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        if path.name == SHARED_FILE and b"tool.ranktable" not in data:
+            return None  # it has no settings for ranktable
+        is_text = isinstance(error, tomllib.TOMLDecodeError)
+        raise CommandError(
+            f"{path}: {error if is_text else 'it is not UTF-8'}"
+        ) from None
+    if path.name == OWN_FILE:
+        if isinstance(document.get("tool"), dict) and "ranktable" in document["tool"]:
+            raise CommandError(
+                f"{path}: the options stand at the top level here, not below "
+                f"[tool.ranktable], which is for {SHARED_FILE}"
+            )
+        return document
+    tools = document.get("tool")
+    if not isinstance(tools, dict) or "ranktable" not in tools:
+        return None
+    found = tools["ranktable"]
+    if not isinstance(found, dict):
+        raise CommandError(f"{path}: tool.ranktable is not a table: [tool.ranktable]")
+    return found
+
+
+def _settings(table: dict[str, Any], path: Path) -> Settings:
+    names = {each.name.replace("_", "-"): each.name for each in fields(Settings)}
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in names:
+            raise CommandError(
+                f"{path}: {key} is not an option; there are {', '.join(names)}"
+            )
+        values[names[key]] = _value(key, value, path)
+    try:
+        check_codes((*values.get("select", ()), *values.get("ignore", ())))
+        chips_per_host(values.get("chip"))
+    except (CommandError, ValueError) as error:
+        raise CommandError(f"{path}: {error}") from None
+    if "topology" in values:
+        beside = path.parent / values["topology"]
+        if beside.is_file():
+            values["topology"] = str(beside)
+        elif values["topology"] not in {each.name for each in BUILT_IN}:
+            raise CommandError(
+                f"{path}: topology is {values['topology']!r}, and there is no file "
+                f"{beside}"
+            )
+    return Settings(**values)
+
+
+def _value(key: str, value: object, path: Path) -> object:
+    """Return the value of a setting."""
+    if key in ("select", "ignore") and _is_texts(value):
+        return tuple(value)  # type: ignore[arg-type]
+    if key == "chip" and type(value) in (str, int):
+        return str(value)
+    if key == "topology" and isinstance(value, str):
+        return value
+    if key == "max-errors" and type(value) is int and value >= 0:
+        return value
+    raise CommandError(f"{path}: {key} is {value!r}; write {_EXAMPLES[key]}")
+
+
+_EXAMPLES = {
+    "chip": 'the name of a chip, such as "bm1690", or a number of chips',
+    "topology": 'a name or a file, such as "sophgo-8"',
+    "select": 'a list of codes, such as ["RT2"]',
+    "ignore": 'a list of codes, such as ["RT505"]',
+    "max-errors": "a number; 0 shows all",
+}
+
+
+def check_codes(codes: Sequence[str]) -> None:
+    """Raise CommandError unless each text is a code or the beginning of one.
+
+    Raises:
+        CommandError: One of them is not.
+    """
+    for code in codes:
+        if not (code.startswith("RT") and code[2:].isdigit() and len(code) <= _CODE):
+            raise CommandError(f"{code!r} is not a code, such as RT202 or RT2")
+        from ranktable.report.catalogue import RULES
+
+        if not any(rule.code.startswith(code) for rule in RULES):
+            raise CommandError(f"there is no code that begins with {code}")
+
+
+_CODE = len("RT202")
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def selected(report: Report, settings: Settings) -> Report:
+    """Return a report with only the codes that the settings select."""
+    ignored = settings.ignore
+    if not (settings.select or ignored):
+        return report
+
+    def is_wanted(code: str) -> bool:
+        is_selected = not settings.select or _is_among(code, settings.select)
+        return is_selected and not _is_among(code, ignored)
+
+    kept = report.only(is_wanted)
+    ignored_findings = sum(report.counts.values()) - sum(kept.counts.values())
+    return replace(kept, num_ignored=ignored_findings)
+
+
+def _is_among(code: str, beginnings: Sequence[str]) -> bool:
+    return any(code.startswith(beginning) for beginning in beginnings)

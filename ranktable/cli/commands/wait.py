@@ -17,7 +17,7 @@ from ranktable.cli.parameters import (
     valued,
 )
 from ranktable.cli.progress import Progress, progress
-from ranktable.cli.table_input import MIB, STANDARD_INPUT, named_file
+from ranktable.cli.sources import MIB, STANDARD_INPUT, named_file
 from ranktable.cluster.waiting import Clock, wait_for_table
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.diagnostic import counted, printable
