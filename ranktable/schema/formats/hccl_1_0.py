@@ -14,7 +14,7 @@ from ranktable.schema.rules import (
     hccl,
     hccl_chips,
     hccl_pods,
-    layout_keys,
+    placement,
     mindie,
     nodes,
     ranks,
@@ -170,7 +170,7 @@ RULES = (
     *hccl.RULES,
     *hccl_chips.RULES,
     *mindie.RULES,
-    *layout_keys.RULES,
+    *placement.REMEMBERED,
 )
 
 

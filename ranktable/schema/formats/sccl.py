@@ -22,7 +22,6 @@ from ranktable.schema.format import (
     Role,
 )
 from ranktable.schema.rules import (
-    layout_keys,
     nodes,
     placement,
     ranks,
@@ -164,7 +163,6 @@ RULES = (
     nodes.BAD_ADDRESS,
     nodes.DUPLICATE_HOST,
     *placement.RULES,
-    *layout_keys.RULES,
 )
 
 FORMAT = Format(

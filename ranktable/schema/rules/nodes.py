@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -11,7 +10,7 @@ import msgspec
 from ranktable.schema.addresses import UNSET_ADDRESS, is_address, is_device_address
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Refusal, Rule
-from ranktable.schema.format import Kind, plain_number
+from ranktable.schema.format import TOPOLOGY_KEY, Kind, plain_number
 from ranktable.schema.rules.examples import (
     PAIR,
     device,
@@ -19,6 +18,7 @@ from ranktable.schema.rules.examples import (
     hccl_table,
     one_node,
 )
+from ranktable.schema.topology import BUILT_IN
 from ranktable.schema.text import counted, quoted
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ranktable.schema.finding import Finding
     from ranktable.schema.format import Field
     from ranktable.schema.report import Options
+    from ranktable.schema.topology import Topology
 
     Chips = tuple[int | None, ...]
 
@@ -63,11 +64,9 @@ def _absent_chips(
     columns: Columns, options: Options
 ) -> Iterable[tuple[int, int | None]]:
     """Yield each device without a chip, and how many chips its host has."""
-    count = options.chips_per_node
-    if count is None and options.topology is not None:
-        count = options.topology.num_chips
+    count, links = options.chips_per_node, topology_of(columns, options)
     if count is None:
-        count = columns.format.most_chips
+        count = links.num_chips if links else columns.format.most_chips
 
     def is_absent(chip: int | None) -> bool:
         return chip is not None and (chip < 0 or (count is not None and chip >= count))
@@ -89,7 +88,7 @@ def _odd_nodes(
     columns: Columns, is_sound: Callable[[Chips], bool]
 ) -> Iterable[tuple[int, Chips]]:
     """Yield the first device of each node with wrong chips, and the chips."""
-    odd = {chips for chips in columns.once(_sets_of_chips) if not is_sound(chips)}
+    odd = {chips for chips in columns.once(sets_of_chips) if not is_sound(chips)}
     if odd:
         for _, start, end in columns.nodes():
             chips = tuple(columns.device_ids[start:end])
@@ -97,14 +96,29 @@ def _odd_nodes(
                 yield start, chips
 
 
-def _sets_of_chips(columns: Columns) -> set[Chips]:
-    """Return the chips of the nodes; most nodes of a cluster use the same ones."""
+def sets_of_chips(columns: Columns) -> dict[Chips, int]:
+    """Return the chips of the nodes, by local rank, and the first node of each kind.
+
+    Most nodes of a cluster use the same chips.
+    """
     chips, starts = tuple(columns.device_ids), columns.starts
     size = starts[1] if columns.num_nodes else 0
     are_equal = size > 0 and starts == [*range(0, len(chips) + 1, size)]
     if are_equal and chips == chips[:size] * columns.num_nodes:
-        return {chips[:size]}
-    return {chips[start:end] for start, end in pairwise(starts)}
+        return {chips[:size]: 0}
+    first_nodes: dict[Chips, int] = {}
+    for node, start, end in columns.nodes():
+        first_nodes.setdefault(chips[start:end], node)
+    return first_nodes
+
+
+def topology_of(columns: Columns, options: Options) -> Topology | None:
+    """Return the links of the chips, from the options or from the table's key."""
+    if options.topology is not None:
+        return options.topology
+    # A table must not decide which files are read.
+    named = columns.top.get(TOPOLOGY_KEY)
+    return next((one for one in BUILT_IN if one.name == named), None)
 
 
 def _absent_chip(columns: Columns, place: tuple[int, int | None]) -> Finding:

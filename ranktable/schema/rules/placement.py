@@ -1,10 +1,10 @@
-"""RT501 to RT507, RT510: rings, ranks in file order, nodes SCCL can span."""
+"""RT209 and RT501 to RT512: rings, the order of ranks, and what a table remembers."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.chip_order import compare_orders
 from ranktable.schema.document import SourceSpan
@@ -14,6 +14,8 @@ from ranktable.schema.remembered_layout import (
     LayoutTextError,
     neighbouring_tp,
     parse_layout,
+    size_of,
+    world_size_of,
 )
 from ranktable.schema.rules.examples import (
     PAIR,
@@ -22,17 +24,23 @@ from ranktable.schema.rules.examples import (
     nodes,
     one_node,
 )
+from ranktable.schema.rules.nodes import sets_of_chips, topology_of
 from ranktable.schema.rules.ranks import is_permutation
+from ranktable.schema.text import counted, named_ranks, quoted
 from ranktable.schema.topology import BUILT_IN, SOPHGO_8, Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from ranktable.schema.chip_order import ChipOrder
     from ranktable.schema.columns import Columns
     from ranktable.schema.finding import Finding
     from ranktable.schema.report import Options
     from ranktable.schema.topology import Topology
 
+
+_EXAMPLE = "tp=8 pp=4 dp=2 order=tp-cp-ep-dp-pp"
+_READERS = {"torch_tpu": "ignores the key", "SCCL": "ignores the key"}
 
 MAX_SCCL_CHIPS = 16
 """Length of the array of chips in SCCL's source of 2024, which is not checked."""
@@ -46,15 +54,6 @@ def tp_of(columns: Columns, options: Options) -> int:
     return neighbouring_tp(layout)
 
 
-def topology_of(columns: Columns, options: Options) -> Topology | None:
-    """Return the links of the chips, from the options or from the table's key."""
-    if options.topology is not None:
-        return options.topology
-    # A table must not decide which files are read.
-    named = columns.top.get(TOPOLOGY_KEY)
-    return next((one for one in BUILT_IN if one.name == named), None)
-
-
 def layout_of(columns: Columns) -> Mapping[str, int | str] | None:
     """Return the layout that a table stores, None if there is none or a wrong one."""
     text = columns.top.get(LAYOUT_KEY)
@@ -64,59 +63,65 @@ def layout_of(columns: Columns) -> Mapping[str, int | str] | None:
         return None
 
 
-def _broken_rings(columns: Columns, options: Options) -> Iterator[Finding]:
+class OpenOrder(NamedTuple):
+    """A node whose chips, in rank order, are not a ring.
+
+    Attributes:
+        node: The node.
+        order: Its devices by rank.
+        broken: Pairs of neighbouring chips that are not linked.
+        box: The links that are assumed.
+    """
+
+    node: int
+    order: list[int]
+    broken: list[tuple[int, int]]
+    box: Topology
+
+
+def _broken_rings(columns: Columns, options: Options) -> Iterable[OpenOrder]:
     box = topology_of(columns, options)
-    # If only the table names the links, a ring that is not closed is a warning.
-    weight = Severity.WARNING if options.topology is None else Severity.ERROR
-    for finding in _open_orders(columns, box, is_known=True) if box else ():
-        yield replace(finding, severity=weight)
+    return _open_orders(columns, box) if box else ()
 
 
-def _unknown_rings(columns: Columns, options: Options) -> Iterator[Finding]:
+def _unknown_rings(columns: Columns, options: Options) -> Iterable[OpenOrder]:
     if topology_of(columns, options) is None:
-        yield from _open_orders(columns, SOPHGO_8, is_known=False)
+        for place in _open_orders(columns, SOPHGO_8):
+            if not _is_odd(place.order):
+                yield place
 
 
-def _odd_rings(columns: Columns, options: Options) -> Iterator[Finding]:
-    for node, order in (
-        _orders(columns) if topology_of(columns, options) is None else ()
-    ):
-        if _is_odd(order):
-            yield ODD_RING.finding(
-                columns.devices_span(node),
-                f"node {node} has {len(order)} chips; a ring of that "
-                "many is not published",
-                hint="use an even number of chips, or check with --topology",
-            )
+def _open_orders(columns: Columns, box: Topology) -> Iterable[OpenOrder]:
+    """Yield the nodes whose chips, in rank order, are not a ring of the topology."""
+    for node, order in _orders(columns):
+        chips = [columns.device_ids[index] or 0 for index in order]
+        are_there = all(0 <= chip < box.num_chips for chip in chips)
+        broken = box.broken_links(chips) if are_there else []
+        if broken:
+            yield OpenOrder(node, order, broken, box)
+
+
+def _odd_rings(columns: Columns, options: Options) -> Iterable[int]:
+    if topology_of(columns, options) is None:
+        yield from (node for node, order in _orders(columns) if _is_odd(order))
 
 
 def _is_odd(order: Sequence[int]) -> bool:
     return len(order) > 1 and len(order) % 2 == 1
 
 
-def _open_orders(
-    columns: Columns, box: Topology, *, is_known: bool
-) -> Iterator[Finding]:
-    """Yield the nodes whose chips, in rank order, are not a ring of the topology."""
-    for node, order in _orders(columns):
-        chips = [columns.device_ids[index] or 0 for index in order]
-        if not all(0 <= chip < box.num_chips for chip in chips):
-            continue
-        if not is_known and _is_odd(order):
-            continue
-        broken = box.broken_links(chips)
-        if broken:
-            yield _no_ring(columns, node, order, broken, box, known=is_known)
-
-
-def _orders(columns: Columns) -> Iterator[tuple[int, list[int]]]:
+def _orders(columns: Columns) -> Iterable[tuple[int, list[int]]]:
     """Yield each node without missing chips, and its devices by rank.
 
     Of nodes with the same chips and consecutive ranks only the first is yielded,
     because most nodes of a cluster are alike.
     """
+    nodes: Iterable[int] = range(columns.num_nodes)
+    if columns.are_ranks_in_file_order():
+        nodes = columns.once(sets_of_chips).values()
     seen: set[tuple[int | None, ...]] = set()
-    for node, start, end in columns.nodes():
+    for node in nodes:
+        start, end = columns.starts[node : node + 2]
         ranks = columns.ranks[start:end]
         first = ranks[0] if ranks else None
         if first is not None and ranks == list(range(first, first + end - start)):
@@ -140,34 +145,44 @@ def rank_order(columns: Columns, start: int, end: int) -> list[int]:
     return [index for _, index in sorted(readable)]
 
 
-def _no_ring(
-    columns: Columns,
-    node: int,
-    order: list[int],
-    broken: list[tuple[int, int]],
-    box: Topology,
-    *,
-    known: bool,
-) -> Finding:
+def _broken_ring(columns: Columns, place: OpenOrder) -> Finding:
+    return _no_ring(NOT_A_RING, columns, place)
+
+
+def _unknown_ring(columns: Columns, place: OpenOrder) -> Finding:
+    return _no_ring(RING_NOT_KNOWN, columns, place)
+
+
+def _no_ring(rule: Rule, columns: Columns, place: OpenOrder) -> Finding:
+    node, order, broken, box = place
+    is_known = rule is NOT_A_RING
     pairs = ", ".join(f"{a}-{b}" for a, b in broken[:4])
     more = ", ..." if len(broken) > 4 else ""
-    chips = [chip for index in order if (chip := columns.device_ids[index]) is not None]
-    message = (
-        f"the chips {listed(chips)} of node {node} are not a ring"
-        f"{'' if known else ' on the published box'}: {box.name} has no link "
-        f"{pairs}{more}"
-    )
-    rule = NOT_A_RING if known else RING_NOT_KNOWN
+    chips = [columns.device_ids[index] or 0 for index in order]
+    where = "" if is_known else " on the published box"
     hint = suggest(chips, box)
-    if not known:
-        hint = f"{hint}; if the host is linked like this, check with --topology"
+    if not is_known:
+        hint = f"{hint}; {IF_LINKED}"
     # The chip after the first missing link, and the chip before it.
     first, second = (order[chips.index(chip)] for chip in broken[0])
     return rule.finding(
         columns.device_id_span(second),
-        message,
+        f"the chips {listed(chips)} of node {node} are not a ring{where}: {box.name} "
+        f"has no link {pairs}{more}",
         hint=hint,
         related=(columns.device_id_span(first, label="not linked with"),),
+    )
+
+
+IF_LINKED = "if the host is linked like this, check with --topology"
+
+
+def _odd_ring(columns: Columns, node: int) -> Finding:
+    return ODD_RING.finding(
+        columns.devices_span(node),
+        f"node {node} has {columns.sizes[node]} chips; a ring of that many is not "
+        "published",
+        hint="use an even number of chips, or check with --topology",
     )
 
 
@@ -206,8 +221,8 @@ def _is_free(columns: Columns) -> bool:
     return columns.top.get(PLACEMENT_KEY) == FREE
 
 
-def _disordered(columns: Columns) -> Iterator[tuple[int, int, list[int]]]:
-    """Yield (node, first device, ranks) for nodes not in rank order.
+def _disordered(columns: Columns) -> Iterable[tuple[int, list[int]]]:
+    """Yield the nodes and their ranks, if the nodes are not in rank order.
 
     Missing and repeated ranks have rules of their own.
     """
@@ -217,7 +232,7 @@ def _disordered(columns: Columns) -> Iterator[tuple[int, int, list[int]]]:
     for node, start, end in columns.nodes():
         found = [rank for rank in ranks[start:end] if rank is not None]
         if found:
-            yield node, start, found
+            yield node, found
 
 
 def _are_consecutive(ranks: list[int]) -> bool:
@@ -229,151 +244,251 @@ def _keep_order(columns: Columns, ranks: list[int]) -> bool:
     return _are_consecutive(ranks) or (_is_free(columns) and ranks == sorted(ranks))
 
 
-def _ranks_out_of_order(columns: Columns, _: Options) -> Iterator[Finding]:
-    for node, start, ranks in _disordered(columns):
+def _ranks_out_of_order(
+    columns: Columns, _: Options
+) -> Iterable[tuple[int, list[int]]]:
+    for node, ranks in _disordered(columns):
         if not _keep_order(columns, ranks):
-            yield _out_of_order(columns, node, start, ranks, is_free=_is_free(columns))
+            yield node, ranks
 
 
-def _nodes_out_of_order(columns: Columns, _: Options) -> Iterator[Finding]:
-    highest = -1
-    for node, start, ranks in _disordered(columns):
-        if ranks[0] < highest and _keep_order(columns, ranks):
-            yield NODES_OUT_OF_ORDER.finding(
-                columns.rank_span(start),
-                f"node {node} holds rank {ranks[0]}, below the ranks of an earlier "
-                "node",
-                hint="list the nodes in the order of their ranks",
-            )
-        highest = max(highest, ranks[0] if _is_free(columns) else max(ranks))
-
-
-def _free_placement(columns: Columns, _: Options) -> Iterator[Finding]:
-    """Yield the note that RANK must come from a table with free placement."""
-    if not _is_free(columns):
-        return
-    apart = (node for node, _, r in _disordered(columns) if not _are_consecutive(r))
-    node = next(apart, None)
-    if node is not None:
-        yield FREE_PLACEMENT.finding(
-            SourceSpan((PLACEMENT_KEY,)),
-            f"the ranks of node {node} are not consecutive: RANK must come from the "
-            "table, because launchers such as torchrun number processes consecutively",
-            hint="start the job with a rank file, or with srun and a host file",
-        )
-
-
-def _out_of_order(
-    columns: Columns, node: int, start: int, ranks: list[int], *, is_free: bool
-) -> Finding:
-    place = next(
-        place
-        for place in range(1, len(ranks))
-        if ranks[place] < ranks[place - 1]
-        or (not is_free and ranks[place] != ranks[place - 1] + 1)
+def _out_of_order(columns: Columns, place: tuple[int, list[int]]) -> Finding:
+    node, ranks = place
+    is_free = _is_free(columns)
+    at = next(
+        at
+        for at in range(1, len(ranks))
+        if ranks[at] < ranks[at - 1] or (not is_free and ranks[at] != ranks[at - 1] + 1)
     )
     wanted = "increasing" if is_free else "consecutive"
     hint = f"list the devices of each node by {wanted} rank"
     if not is_free and ranks == sorted(ranks):
         hint += '; or write "placement": "free", if RANK comes from the table'
+    index = columns.starts[node] + at
     return RANKS_OUT_OF_ORDER.finding(
-        columns.rank_span(start + place),
-        f"rank {ranks[place]} follows rank {ranks[place - 1]} in node {node}, so "
-        "readers give a process different chips",
+        columns.rank_span(index),
+        f"rank {ranks[at]} follows rank {ranks[at - 1]} in node {node}, so readers "
+        "give a process different chips",
         hint=hint,
-        related=(columns.rank_span(start + place - 1, label="the device before"),),
+        related=(columns.rank_span(index - 1, label="the device before"),),
     )
 
 
-def _too_many_chips(columns: Columns, _: Options) -> Iterator[Finding]:
-    for node, start, end in columns.nodes():
-        too_many = end - start > MAX_SCCL_CHIPS
-        if too_many:
-            yield TOO_MANY_CHIPS.finding(
-                columns.device_id_span(start + MAX_SCCL_CHIPS),
-                f"node {node} has {end - start} chips; SCCL's array holds "
-                f"{MAX_SCCL_CHIPS}",
-            )
+def _nodes_out_of_order(columns: Columns, _: Options) -> Iterable[int]:
+    highest = -1
+    for node, ranks in _disordered(columns):
+        if ranks[0] < highest and _keep_order(columns, ranks):
+            yield node
+        highest = max(highest, ranks[0] if _is_free(columns) else max(ranks))
 
 
-def _too_many_nodes(columns: Columns, _: Options) -> Iterator[Finding]:
-    """Yield RT505 if the table has more nodes than SCCL can connect."""
-    if columns.num_nodes > 1:
-        yield TOO_MANY_NODES.finding(
-            SourceSpan(columns.node_path(1)),
-            f"the table has {columns.num_nodes} nodes; SCCL connects the chips of one",
-            hint="use another backend between nodes",
-        )
+def _node_out_of_order(columns: Columns, node: int) -> Finding:
+    first = columns.starts[node]
+    return NODES_OUT_OF_ORDER.finding(
+        columns.rank_span(first),
+        f"node {node} holds rank {columns.ranks[first]}, below the ranks of an earlier "
+        "node",
+        hint="list the nodes in the order of their ranks",
+    )
 
 
-def _open_groups(columns: Columns, options: Options) -> Iterator[Finding]:
-    """Yield RT507 for nodes whose tensor parallel groups could be rings.
+def _free_placement(columns: Columns, _: Options) -> Iterable[int]:
+    """Yield the first node for whose ranks RANK must come from the table."""
+    if _is_free(columns):
+        apart = (node for node, r in _disordered(columns) if not _are_consecutive(r))
+        yield from islice(apart, 1)
+
+
+def _is_free(columns: Columns) -> bool:
+    return columns.top.get(PLACEMENT_KEY) == FREE
+
+
+def _free_node(_: Columns, node: int) -> Finding:
+    return FREE_PLACEMENT.finding(
+        SourceSpan((PLACEMENT_KEY,)),
+        f"the ranks of node {node} are not consecutive: RANK must come from the table, "
+        "because launchers such as torchrun number processes consecutively",
+        hint="start the job with a rank file, or with srun and a host file",
+    )
+
+
+def _large_nodes(columns: Columns, _: Options) -> Iterable[int]:
+    sizes = enumerate(columns.sizes)
+    return (node for node, size in sizes if size > MAX_SCCL_CHIPS)
+
+
+def _large_node(columns: Columns, node: int) -> Finding:
+    return TOO_MANY_CHIPS.finding(
+        columns.device_id_span(columns.starts[node] + MAX_SCCL_CHIPS),
+        f"node {node} has {columns.sizes[node]} chips; SCCL's array holds "
+        f"{MAX_SCCL_CHIPS}",
+    )
+
+
+def _several_nodes(columns: Columns, _: Options) -> Iterable[int]:
+    return (1,) if columns.num_nodes > 1 else ()
+
+
+def _second_node(columns: Columns, node: int) -> Finding:
+    return TOO_MANY_NODES.finding(
+        SourceSpan(columns.node_path(node)),
+        f"the table has {columns.num_nodes} nodes; SCCL connects the chips of one",
+        hint="use another backend between nodes",
+    )
+
+
+class OpenGroups(NamedTuple):
+    """A node with tensor parallel groups that are not rings.
+
+    Attributes:
+        node: The node.
+        order: Its devices by rank.
+        tp: The size of the groups.
+        box: The links that are assumed.
+        best: A better order of its chips, None if the groups leave the node.
+        hops: Hops around the groups in this order.
+        is_known: Whether the links are known.
+    """
+
+    node: int
+    order: list[int]
+    tp: int
+    box: Topology
+    is_known: bool
+    hops: int = 0
+    best: ChipOrder | None = None
+
+
+def _open_groups(columns: Columns, options: Options) -> Iterable[OpenGroups]:
+    """Yield the nodes whose tensor parallel groups could be rings.
 
     A node whose chips are not a ring, or whose ranks are not consecutive, is ignored:
     other rules report it.
     """
-    tp, topology = tp_of(columns, options), topology_of(columns, options)
-    if tp == 1:
-        return
+    tp, links = tp_of(columns, options), topology_of(columns, options)
+    box, is_known = links or SOPHGO_8, links is not None
     judged: set[tuple[int, ...]] = set()
-    for node, start, end in columns.nodes():
+    for node, start, end in columns.nodes() if tp > 1 else ():
         order = rank_order(columns, start, end)
         ranks = [columns.ranks[index] or 0 for index in order]
-        chips = [columns.device_ids[index] or 0 for index in order]
+        chips = tuple(columns.device_ids[index] or 0 for index in order)
         key = (ranks[0] % tp, *chips) if ranks else ()
         if not key or key in judged:
             continue  # most nodes of a cluster are alike
         judged.add(key)
         is_whole = len(order) == end - start and len(set(chips)) == len(chips)
-        if is_whole and ranks == list(range(ranks[0], ranks[0] + len(ranks))):
-            yield from _judge_groups(columns, node, order, topology, tp)
+        if not is_whole or not _are_consecutive(ranks):
+            continue
+        if ranks[0] % tp or len(chips) % tp:
+            yield OpenGroups(node, order, tp, box, is_known)
+        elif all(0 <= c < box.num_chips for c in chips) and not box.broken_links(chips):
+            here, best = compare_orders(box, chips, tp)
+            if here is not None and best is not None and best.hops < here.hops:
+                yield OpenGroups(node, order, tp, box, is_known, here.hops, best)
 
 
-def _judge_groups(
-    columns: Columns, node: int, order: list[int], topology: Topology | None, tp: int
-) -> Iterator[Finding]:
-    """Judge one node, given its devices in rank order."""
-    box = topology or SOPHGO_8
-    chips = tuple(columns.device_ids[index] or 0 for index in order)
-    first = columns.ranks[order[0]] or 0
-    if first % tp or len(chips) % tp:
-        yield _leaving(columns, node, first, len(chips), tp)
-        return
-    if not all(0 <= chip < box.num_chips for chip in chips) or box.broken_links(chips):
-        return
-    here, best = compare_orders(box, chips, tp)
-    if here is None or best is None or best.hops >= here.hops:
-        return
-    place = _first_open(box, chips, tp)
-    where = "" if topology else " on the published box"
-    hint = f"the order {listed(best.chips)} takes {best.hops} hops around them"
-    if topology is None:
-        hint += "; if the host is linked like this, check with --topology"
-    yield OPEN_GROUP.finding(
-        columns.device_id_span(order[place + tp - 1]),
-        f"the chips {listed(chips)} of node {node} take {here.hops} hops around their "
-        f"tensor parallel groups of {tp}{where}, where another order takes {best.hops}",
-        hint=hint,
-        related=(columns.device_id_span(order[place], label="first of the group"),),
+def _open_group(columns: Columns, place: OpenGroups) -> Finding:
+    node, order, tp, box, is_known, hops, best = place
+    if best is None:
+        return _leaving(columns, node, columns.ranks[order[0]] or 0, len(order), tp)
+    chips = [columns.device_ids[index] or 0 for index in order]
+    # The first chip of the first group that is not a ring.
+    first = next(
+        at for at in range(0, len(chips), tp) if box.broken_links(chips[at : at + tp])
     )
-
-
-def _first_open(box: Topology, chips: tuple[int, ...], tp: int) -> int:
-    """Return the index of the first chip of the first group that is not a ring."""
-    return next(
-        place
-        for place in range(0, len(chips), tp)
-        if box.broken_links(chips[place : place + tp])
+    hint = f"the order {listed(best.chips)} takes {best.hops} hops around them"
+    if not is_known:
+        hint += f"; {IF_LINKED}"
+    return OPEN_GROUP.finding(
+        columns.device_id_span(order[first + tp - 1]),
+        f"the chips {listed(chips)} of node {node} take {hops} hops around their "
+        f"tensor parallel groups of {tp}{'' if is_known else ' on the published box'}, "
+        f"where another order takes {best.hops}",
+        hint=hint,
+        related=(columns.device_id_span(order[first], label="first of the group"),),
     )
 
 
 def _leaving(columns: Columns, node: int, first: int, size: int, tp: int) -> Finding:
     fitting = [str(d) for d in range(1, size + 1) if size % d == 0 and first % d == 0]
+    ranks = named_ranks([*range(first, first + size)])
     return OPEN_GROUP.finding(
         columns.devices_span(node),
-        f"the tensor parallel groups of {tp} leave node {node}, whose {size} chips "
-        f"have the ranks {first} to {first + size - 1}",
+        f"the tensor parallel groups of {tp} leave node {node}, which has {ranks}",
         hint=f"groups that stay within it have {', '.join(fitting)} ranks",
+    )
+
+
+def _bad_layouts(columns: Columns, _: Options) -> Iterable[str]:
+    """Yield the layout that the table stores, if it is not one."""
+    text = columns.top.get(LAYOUT_KEY)
+    if isinstance(text, str) and layout_of(columns) is None:
+        yield text
+
+
+def _bad_layout(_: Columns, text: str) -> Finding:
+    reason = ""
+    try:
+        parse_layout(text)
+    except LayoutTextError as error:
+        reason = str(error)
+    return BAD_LAYOUT.finding(
+        SourceSpan((LAYOUT_KEY,)),
+        f"{LAYOUT_KEY} is {quoted(text)}, which is not a layout: {reason}",
+        hint=f"write sizes and an order, {_EXAMPLE}, or leave the key out",
+    )
+
+
+def _other_sizes(columns: Columns, _: Options) -> Iterable[int]:
+    """Yield the number of ranks of the layout, if the table has another number."""
+    layout = layout_of(columns)
+    size = columns.num_devices if layout is None else world_size_of(layout)
+    # A part of a table, or one with gaps, is not judged.
+    if size != columns.num_devices and is_permutation(columns.ranks):
+        yield size
+
+
+def _other_size(columns: Columns, size: int) -> Finding:
+    return OTHER_SIZE.finding(
+        SourceSpan((LAYOUT_KEY,)),
+        f"{LAYOUT_KEY} is for {counted(size, 'rank')}, but the table has "
+        f"{columns.num_devices}",
+        hint="write the sizes of the job, or leave the key out",
+    )
+
+
+def _contradictions(columns: Columns, options: Options) -> Iterable[tuple[str, str]]:
+    """Yield a key of the table and an option that contradicts it."""
+    layout, links = layout_of(columns), options.topology
+    if layout is not None and options.tp not in (None, size_of(layout, "tp")):
+        yield LAYOUT_KEY, f"--tp {options.tp}"
+    if links is not None and columns.top.get(TOPOLOGY_KEY) not in (None, links.name):
+        yield TOPOLOGY_KEY, f"--topology {links.name}"
+
+
+def _contradiction(columns: Columns, place: tuple[str, str]) -> Finding:
+    key, option = place
+    return CONTRADICTION.finding(
+        SourceSpan((key,)),
+        f"{option} contradicts the table, which remembers {columns.top[key]}",
+        hint=f"leave the option out, or change {key}",
+    )
+
+
+def _unknown_topologies(columns: Columns, _: Options) -> Iterable[str]:
+    """Yield the links that a table names, if nobody knows them."""
+    named = columns.top.get(TOPOLOGY_KEY)
+    if isinstance(named, str) and named not in [one.name for one in BUILT_IN]:
+        yield named
+
+
+def _unknown_topology(_: Columns, named: str) -> Finding:
+    known = ", ".join(one.name for one in BUILT_IN)
+    return UNKNOWN_TOPOLOGY.finding(
+        SourceSpan((TOPOLOGY_KEY,)),
+        f"{TOPOLOGY_KEY} is {quoted(named)}, which is not known, so the rings are not "
+        "checked",
+        hint=f"write {known}, or leave the key out and check with --topology FILE",
     )
 
 
@@ -401,6 +516,7 @@ NOT_A_RING = Rule(
     good=chips(0, 1, 3, 2),
     options={"topology": "sophgo-8"},
     find=_broken_rings,
+    tell=_broken_ring,
 )
 RING_NOT_KNOWN = Rule(
     code="RT502",
@@ -421,6 +537,7 @@ RING_NOT_KNOWN = Rule(
     bad=chips(0, 1, 2, 3),
     good=chips(0, 1, 3, 2),
     find=_unknown_rings,
+    tell=_unknown_ring,
 )
 RANKS_OUT_OF_ORDER = Rule(
     code="RT503",
@@ -442,6 +559,7 @@ RANKS_OUT_OF_ORDER = Rule(
     bad=one_node(device(0, 1), device(1, 0)),
     good=one_node(device(1, 0), device(0, 1)),
     find=_ranks_out_of_order,
+    tell=_out_of_order,
 )
 NODES_OUT_OF_ORDER = Rule(
     code="RT504",
@@ -457,6 +575,7 @@ NODES_OUT_OF_ORDER = Rule(
     bad=nodes((device(0, 1),), (device(0, 0),)),
     good=nodes((device(0, 0),), (device(0, 1),)),
     find=_nodes_out_of_order,
+    tell=_node_out_of_order,
 )
 TOO_MANY_CHIPS = Rule(
     code="RT209",
@@ -471,7 +590,8 @@ TOO_MANY_CHIPS = Rule(
     readers={"torch_tpu": "accepts it", "SCCL": "writes beyond its array (2024)"},
     bad=chips(*range(18)),
     good=chips(*range(16)),
-    find=_too_many_chips,
+    find=_large_nodes,
+    tell=_large_node,
 )
 TOO_MANY_NODES = Rule(
     code="RT505",
@@ -493,7 +613,8 @@ TOO_MANY_NODES = Rule(
     seen_as=("IndexError: list index out of range",),
     bad=nodes((device(0, 0),), (device(0, 1),)),
     good=PAIR,
-    find=_too_many_nodes,
+    find=_several_nodes,
+    tell=_second_node,
 )
 
 ODD_RING = Rule(
@@ -514,6 +635,7 @@ ODD_RING = Rule(
     bad=chips(0, 1, 2),
     good=PAIR,
     find=_odd_rings,
+    tell=_odd_ring,
 )
 
 FREE_PLACEMENT = Rule(
@@ -546,6 +668,7 @@ FREE_PLACEMENT = Rule(
         head='"version":"1.0","placement":"free",',
     ),
     find=_free_placement,
+    tell=_free_node,
 )
 
 OPEN_GROUP = Rule(
@@ -570,7 +693,84 @@ OPEN_GROUP = Rule(
     good=chips(2, 6, 7, 3, 1, 5, 4, 0),
     options={"topology": "sophgo-8", "tp": "4"},
     find=_open_groups,
+    tell=_open_group,
 )
+
+def _pair(layout: str) -> bytes:
+    head = f'"version":"1.0","layout":"{layout}",'
+    return one_node(device(0, 0), device(1, 1), head=head)
+
+
+BAD_LAYOUT = Rule(
+    code="RT508",
+    name="bad-layout",
+    severity=Severity.WARNING,
+    summary="the layout that the table remembers is not valid",
+    why=(
+        "mesh, plan, diff and the commands that change a table read the sizes and the "
+        "order of the parallel groups from the key layout, and refuse another "
+        "spelling."
+    ),
+    fix=f"Write sizes and an order, {_EXAMPLE}, or leave the key out.",
+    readers=_READERS,
+    bad=_pair("tp2"),
+    good=_pair("tp=2"),
+    find=_bad_layouts,
+    tell=_bad_layout,
+)
+OTHER_SIZE = Rule(
+    code="RT509",
+    name="layout-of-another-size",
+    severity=Severity.WARNING,
+    summary="the layout that the table remembers has another number of ranks",
+    why=(
+        "The sizes of a layout multiply to the number of ranks. If only the table was "
+        "changed by hand, the groups would be those of another job."
+    ),
+    fix="Write the sizes of the job, or leave the key out.",
+    readers=_READERS,
+    bad=_pair("tp=2 dp=2"),
+    good=_pair("tp=2"),
+    find=_other_sizes,
+    tell=_other_size,
+)
+CONTRADICTION = Rule(
+    code="RT511",
+    name="contradicts-the-table",
+    summary="an option contradicts what the table remembers",
+    why=(
+        "A table may remember its layout or the links of its chips, and is checked "
+        "with them. If an option says something else, the option or the table is "
+        "wrong."
+    ),
+    fix="Leave the option out, or change the key.",
+    readers=_READERS,
+    bad=_pair("tp=2"),
+    good=_pair("dp=2"),
+    options={"tp": "1"},
+    find=_contradictions,
+    tell=_contradiction,
+)
+
+UNKNOWN_TOPOLOGY = Rule(
+    code="RT512",
+    name="unknown-topology",
+    severity=Severity.WARNING,
+    summary="the table names links of the chips that nobody knows",
+    why=(
+        "A table that names its links is checked by them, as with --topology. With a "
+        "name that is not known, perhaps misspelt, nothing is checked."
+    ),
+    fix="Correct the name, or leave the key out and check with --topology.",
+    readers=_READERS,
+    bad=one_node(device(0, 0), head='"version":"1.0","topology":"sophgo8",'),
+    good=one_node(device(0, 0), head='"version":"1.0","topology":"sophgo-8",'),
+    find=_unknown_topologies,
+    tell=_unknown_topology,
+)
+
+REMEMBERED = (BAD_LAYOUT, OTHER_SIZE, CONTRADICTION, UNKNOWN_TOPOLOGY)
+"""Rules about what commands write into a table, whatever its format."""
 
 RULES = (
     NOT_A_RING,
@@ -582,4 +782,5 @@ RULES = (
     ODD_RING,
     FREE_PLACEMENT,
     OPEN_GROUP,
+    *REMEMBERED,
 )
