@@ -403,3 +403,44 @@ def test_any_value_of_a_top_key_is_read_or_diagnosed(key: str, value: str) -> No
     found = {d.location.pointer for d in errors(check(data))}
 
     assert found == {f"/{key}"}
+
+
+def test_missing_node_is_one_finding_between_its_neighbours() -> None:
+    ranks = [*range(24), *range(32, 64)]
+    devices = [{"device_id": str(rank % 8), "rank": str(rank)} for rank in ranks]
+    nodes = [{"device_list": devices[at : at + 8]} for at in range(0, len(ranks), 8)]
+    report = check(json.dumps({"version": "1.0", "node_list": nodes}).encode())
+
+    (gap,) = (each for each in report.diagnostics if each.code == "RT201")
+    assert report.totals["RT201"] == 1
+    assert gap.message == (
+        "the ranks 24-31 are missing: 56 devices need the ranks 0 to 55"
+    )
+    assert gap.location.pointer == "/node_list/2/device_list/7/rank"
+    assert "ranktable renumber" in str(gap.hint)
+
+
+def test_devices_that_are_not_read_are_no_set_of_chips() -> None:
+    server = {"server_id": "n1", "devices": [{"device_id": "0", "rank_id": "0"}]}
+    table = {"version": "1.0", "status": "completed", "server_count": "1"}
+
+    report = check(json.dumps({**table, "server_list": [server]}).encode(), chip="910")
+
+    assert report.totals.keys() == {"RT112"}
+
+
+@pytest.mark.parametrize(("chip", "code"), [("12", "RT208"), ("3", "RT501")])
+def test_table_is_judged_by_the_links_that_it_names(
+    chip: str, code: str, tmp_path: Path
+) -> None:
+    chips = ["0", "1", "2", chip]
+    devices = [{"device_id": one, "rank": str(rank)} for rank, one in enumerate(chips)]
+    table = {"version": "1.0", "topology": "sophgo-8"}
+    data = json.dumps({**table, "node_list": [{"device_list": devices}]}).encode()
+    named = {**table, "topology": "sophgo8", "node_list": [{"device_list": devices}]}
+
+    found = {each.code: each.severity for each in check(data).diagnostics}
+    (tmp_path / "t.json").write_bytes(data)
+    assert found[code] == ("error" if code == "RT208" else "warning")
+    assert is_rank_table_valid(tmp_path / "t.json") == (code != "RT208")
+    assert "RT512" in check(json.dumps(named).encode()).totals

@@ -270,18 +270,12 @@ def test_order_that_is_no_ring_is_left_to_its_own_rule() -> None:
         (
             [DOCUMENTED],
             16,
-            (
-                "the tensor parallel groups of 16 leave node 0, whose 8 chips have the "
-                "ranks 0 to 7"
-            ),
+            ("the tensor parallel groups of 16 leave node 0, which has the ranks 0-7"),
         ),
         (
             [(0, 1), DOCUMENTED],
             4,
-            (
-                "the tensor parallel groups of 4 leave node 0, whose 2 chips have the "
-                "ranks 0 to 1"
-            ),
+            ("the tensor parallel groups of 4 leave node 0, which has the ranks 0, 1"),
         ),
     ],
 )

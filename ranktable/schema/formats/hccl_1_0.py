@@ -14,9 +14,9 @@ from ranktable.schema.rules import (
     hccl,
     hccl_chips,
     hccl_pods,
-    placement,
     mindie,
     nodes,
+    placement,
     ranks,
 )
 

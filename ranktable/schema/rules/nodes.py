@@ -18,8 +18,8 @@ from ranktable.schema.rules.examples import (
     hccl_table,
     one_node,
 )
-from ranktable.schema.topology import BUILT_IN
 from ranktable.schema.text import counted, quoted
+from ranktable.schema.topology import BUILT_IN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator

@@ -71,34 +71,38 @@ class OpenOrder(NamedTuple):
         order: Its devices by rank.
         broken: Pairs of neighbouring chips that are not linked.
         box: The links that are assumed.
+        is_given: Whether these are the links of the host, as an option says.
     """
 
     node: int
     order: list[int]
     broken: list[tuple[int, int]]
     box: Topology
+    is_given: bool
 
 
 def _broken_rings(columns: Columns, options: Options) -> Iterable[OpenOrder]:
     box = topology_of(columns, options)
-    return _open_orders(columns, box) if box else ()
+    return _open_orders(columns, box, is_given=bool(options.topology)) if box else ()
 
 
 def _unknown_rings(columns: Columns, options: Options) -> Iterable[OpenOrder]:
     if topology_of(columns, options) is None:
-        for place in _open_orders(columns, SOPHGO_8):
+        for place in _open_orders(columns, SOPHGO_8, is_given=False):
             if not _is_odd(place.order):
                 yield place
 
 
-def _open_orders(columns: Columns, box: Topology) -> Iterable[OpenOrder]:
+def _open_orders(
+    columns: Columns, box: Topology, *, is_given: bool
+) -> Iterable[OpenOrder]:
     """Yield the nodes whose chips, in rank order, are not a ring of the topology."""
     for node, order in _orders(columns):
         chips = [columns.device_ids[index] or 0 for index in order]
         are_there = all(0 <= chip < box.num_chips for chip in chips)
         broken = box.broken_links(chips) if are_there else []
         if broken:
-            yield OpenOrder(node, order, broken, box)
+            yield OpenOrder(node, order, broken, box, is_given)
 
 
 def _odd_rings(columns: Columns, options: Options) -> Iterable[int]:
@@ -149,12 +153,17 @@ def _broken_ring(columns: Columns, place: OpenOrder) -> Finding:
     return _no_ring(NOT_A_RING, columns, place)
 
 
+def _weight_of_ring(_: Columns, place: OpenOrder) -> Severity:
+    # A change of the table may break its rings; that is written with a warning.
+    return Severity.ERROR if place.is_given else Severity.WARNING
+
+
 def _unknown_ring(columns: Columns, place: OpenOrder) -> Finding:
     return _no_ring(RING_NOT_KNOWN, columns, place)
 
 
 def _no_ring(rule: Rule, columns: Columns, place: OpenOrder) -> Finding:
-    node, order, broken, box = place
+    node, order, broken, box, _ = place
     is_known = rule is NOT_A_RING
     pairs = ", ".join(f"{a}-{b}" for a, b in broken[:4])
     more = ", ..." if len(broken) > 4 else ""
@@ -215,10 +224,6 @@ def _suggest(chips: tuple[int, ...], box: Topology) -> str:
 def listed(order: Sequence[int]) -> str:
     """Return an order as text for messages: ``0,2,6,7``."""
     return ",".join(map(str, order))
-
-
-def _is_free(columns: Columns) -> bool:
-    return columns.top.get(PLACEMENT_KEY) == FREE
 
 
 def _disordered(columns: Columns) -> Iterable[tuple[int, list[int]]]:
@@ -517,6 +522,7 @@ NOT_A_RING = Rule(
     options={"topology": "sophgo-8"},
     find=_broken_rings,
     tell=_broken_ring,
+    severity_of=_weight_of_ring,
 )
 RING_NOT_KNOWN = Rule(
     code="RT502",
@@ -695,6 +701,7 @@ OPEN_GROUP = Rule(
     find=_open_groups,
     tell=_open_group,
 )
+
 
 def _pair(layout: str) -> bytes:
     head = f'"version":"1.0","layout":"{layout}",'
