@@ -12,6 +12,8 @@ from ranktable.cli.app import COMMANDS, make_app
 from ranktable.report.catalogue import RULES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sphinx.application import Sphinx
 
 project = "ranktable"
@@ -79,9 +81,9 @@ def _page(title: str, text: str) -> str:
     return f"# {title}\n\n````text\n{text}\n````\n"
 
 
-def _toc(title: str, names: list[str]) -> str:
+def _toc(title: str, names: Iterable[str]) -> str:
     listed = "\n".join(names)
-    return f"# {title}\n\n```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n"
+    return f"```{{toctree}}\n:caption: {title}\n:maxdepth: 1\n\n{listed}\n```\n"
 
 
 def _generate(_app: Sphinx) -> None:
@@ -89,25 +91,46 @@ def _generate(_app: Sphinx) -> None:
     for name in COMMANDS:
         text = _page(f"ranktable {name}", _printed(name, "--help"))
         _write(GENERATED / "commands" / f"{name}.md", text)
-    _write(GENERATED / "commands" / "index.md", _toc("Help", list(COMMANDS)))
+    _write(GENERATED / "commands" / "index.md", "# Help\n\n" + _toc("Help", COMMANDS))
     for rule in RULES:
         text = _page(f"{rule.code} {rule.name}", _printed("explain", rule.code))
         _write(GENERATED / "codes" / f"{rule.code}.md", text)
     codes = [rule.code for rule in RULES]
-    _write(GENERATED / "codes" / "index.md", _toc("Codes", codes))
+    _write(GENERATED / "codes" / "index.md", "# Codes\n\n" + _toc("Codes", codes))
     for name in PACKAGES:
         body = f".. automodule:: {name}\n   :members:"
         of_package = f"# {name}\n\n```{{eval-rst}}\n{body}\n```\n"
         _write(GENERATED / "api" / f"{name}.md", of_package)
-    _write(GENERATED / "api" / "index.md", _toc("Python", list(PACKAGES)))
-    guides = sorted(
-        path.stem for path in HERE.glob("*.md") if path.stem not in ("index", "tour")
-    )
-    pages = [f"{each}/index" for each in ("commands", "codes", "api")]
-    listed = ["tour", *guides, *(f"generated/{page}" for page in pages)]
-    first = (HERE.parent / "README.md").read_text("utf-8").split("\n\n")[1]
-    text = _toc("ranktable", listed).replace("\n\n", f"\n\n{first}\n\n", 1)
-    _write(HERE / "index.md", text)
+    _write(GENERATED / "api" / "index.md", "# Python\n\n" + _toc("Python", PACKAGES))
+    guides = {path.stem for path in HERE.glob("*.md")} - {"index"}
+    readme = (HERE.parent / "README.md").read_text("utf-8")
+    _write(HERE / "index.md", front_page(readme, guides))
+
+
+GROUPS = {
+    "Begin": ("tour", "commands", "diagnostics", "templates", "json"),
+    "Tables and hosts": (
+        *("formats", "vendors", "specs", "hosts", "discovery", "merge", "hostfiles"),
+        "topologies",
+    ),
+    "Layouts and changes": ("layout", "plan", "change"),
+    "In a job": (
+        *("launchers", "run", "bootstrap", "python", "dist", "capability", "simulate"),
+    ),
+    "Reference": (
+        *("generated/commands/index", "generated/codes/index", "generated/api/index"),
+    ),
+}
+"""The pages of the site; those without a group come last."""
+
+
+def front_page(readme: str, guides: set[str]) -> str:
+    """Return the first page: the README's first steps, then the pages in groups."""
+    first = readme.partition("\n## Find a mistake")[0].replace("](docs/", "](")
+    grouped = {name for names in GROUPS.values() for name in names}
+    groups = {**GROUPS, "The project": tuple(sorted(guides - grouped))}
+    trees = (_toc(title, names) for title, names in groups.items())
+    return "\n".join([first.replace("console torch", "console"), *trees])
 
 
 def setup(app: Sphinx) -> None:

@@ -35,6 +35,18 @@ def test_env_shows_values_and_where_they_come_from(run: Callable[..., Outcome]) 
     assert data["environment"]["sources"]["master_addr"] == "SLURM_STEP_NODELIST"
 
 
+def test_env_shows_the_chip_that_the_table_gives(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    dump(make_table([[4, 5]]), tmp_path / "t.json")
+    env = {"RANK": "1", "WORLD_SIZE": "2", "RANK_TABLE_FILE": "t.json"}
+
+    done = run("ranktable", "env", env=env)
+
+    assert done.status == 0
+    assert "device_id        5  (rank table)\n" in done.out
+
+
 def test_env_explains_every_claim(run: Callable[..., Outcome]) -> None:
     env = {**AGENTS, **TORCHRUN}
     done = run("ranktable", "env", "--explain", env=env)

@@ -346,3 +346,16 @@ def test_gen_names_the_hosts_of_its_nodes(
     assert "--hosts: 1 host for 2 nodes" in few.err
     assert "--hosts: the host n1 is given twice" in twice.err
     assert "this bracket is not closed" in bad.err
+
+
+def test_one_list_of_chips_holds_for_every_host(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    options = ("--device-id", "[[0..7]]", "--hosts", "box[1-4]")
+    done = run("ranktable", "gen", *options, "--tp", "8", "-o", "t.json")
+    table = ranktable.load(tmp_path / "t.json")
+
+    assert done.status == 0, done.err
+    assert [(node.host, len(node.devices)) for node in table.nodes] == [
+        (f"box{number}", 8) for number in range(1, 5)
+    ]

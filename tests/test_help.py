@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import runpy
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ranktable.cli.app import COMMANDS
 from tests.commands import run_in_shell
+from tests.test_docs import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +44,6 @@ TYPED = {
     "plan --links s": {"sophgo-8"},
     "plan --preset v": {"vllm"},
     "mesh --ep-style t": {"torchtitan"},
-    "simulate --vendor a": {"ascend"},
     "shrink --ke": {"--keep"},
 }
 
@@ -121,3 +122,14 @@ def test_example_of_the_help_can_be_copied(
     done = run_in_shell(example, tmp_path, programs=commands.folder)
 
     assert (made.status, done.status) == (0, 0), done.err
+
+
+def test_front_page_of_the_site_has_the_first_steps_and_every_page() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "conf.py"))
+    guides = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
+
+    text = made["front_page"]((ROOT / "README.md").read_text("utf-8"), guides)
+
+    assert "ranktable gen --device-id '[[0..7]]' --ring sophgo-8\n" in text
+    assert text.count(":caption:") == len(made["GROUPS"]) + 1
+    assert guides <= set(text.splitlines())

@@ -11,6 +11,7 @@ import pytest
 from ranktable import dump
 from ranktable.cli.app import COMMANDS
 from ranktable.cluster.generate import make_table
+from tests.commands import BIN, clean_environment, run_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,3 +174,25 @@ def test_facts_go_to_standard_error_beside_a_file_on_standard_output(
 
     assert done.out == (folder / "hosts").read_text()
     assert "t.json" in done.err
+
+
+@pytest.mark.parametrize("module", ["ranktable.cli.output", "msgspec", "typer"])
+def test_an_interruption_while_it_starts_shows_no_traceback(
+    module: str, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        f"""
+import signal, sys
+
+class Interrupter:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupter())
+"""
+    )
+    env = {**clean_environment(), "PYTHONPATH": str(tmp_path)}
+    done = run_process([str(BIN / "ranktable"), "digest", "t.json"], env=env)
+
+    assert (done.status, done.out, done.err) == (130, "", "")

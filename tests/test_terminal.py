@@ -127,3 +127,19 @@ def test_nodes_that_are_alike_are_one_branch_on_a_terminal(shown: Shown) -> None
         "t.json: sccl-1.0, 2 nodes, 16 ranks\n"
         "└── n[1-2]: chips 0-7 -> ranks 0-15, 8 each\n"
     )
+
+
+def test_cells_of_a_wide_table_are_not_broken() -> None:
+    rows = [
+        ("field", "variable", "bytes"),
+        ("world_size", "SLURM_STEP_NUM_TASKS", "540.00"),
+    ]
+    lines = "".join(table_lines(rows, Style(width=36, is_drawn=True), right=(2,)))
+
+    assert lines.split("\n") == [
+        "field       variable",
+        "     bytes",
+        "world_size  SLURM_STEP_NUM_TASKS",
+        "    540.00",
+        "",
+    ]

@@ -469,3 +469,19 @@ def test_file_of_links_is_reported_in_every_form_and_only_by_its_code(
     log = json.loads(sarif.out)["runs"][0]
     assert [rule["id"] for rule in log["tool"]["driver"]["rules"]] == ["RT120"]
     assert "error[RT120]" in kept.out
+
+
+def test_a_node_is_shown_by_its_host(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    run("ranktable", "gen", "--device-id", "[[4],[5]]", "--hosts", "a,n023", "-o", "t")
+    by_host = run("ranktable", "show", "t", "--node", "n023")
+    by_number = run("ranktable", "show", "t", "--node", "1")
+    wrong = run("ranktable", "show", "t", "--node", "n032")
+
+    assert by_host.out == "rank 1: node 1 (n023), local_rank 0, chip 5\n"
+    assert by_number.out == by_host.out
+    assert (wrong.status, wrong.err) == (
+        2,
+        "ranktable: node n032 is not among the 2 nodes; did you mean n023?\n",
+    )

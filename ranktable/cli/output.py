@@ -133,7 +133,7 @@ Tables have many objects but no cycles, and the search takes a third of the time
 """
 
 
-def main() -> None:
+def run() -> None:
     """Run ``ranktable`` and end the process with its exit status."""
     gc.set_threshold(_OBJECTS)
     with reported("ranktable"):

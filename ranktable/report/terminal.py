@@ -54,6 +54,9 @@ class Style:
 MAX_DRAWN_ROWS = 500
 """Most rows of a table that is drawn, because rich takes 0.1 ms for each cell."""
 
+_GAP = 2
+_CONTINUED = "\n    "
+
 Row = tuple[str, ...]
 
 
@@ -74,21 +77,38 @@ def table_lines(
         is_head_marked: Whether the head is bold if no lines are drawn.
         wrong: Rows that are shown as errors.
     """
-    if look.is_drawn and len(rows) <= MAX_DRAWN_ROWS:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    is_narrow = sum(widths) + _GAP * len(widths) <= look.width
+    if look.is_drawn and is_narrow and len(rows) <= MAX_DRAWN_ROWS:
         yield _drawn(rows, look, right, wrong)
         return
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    breaks = _breaks(widths, look.width) if look.is_drawn else ()
     for number, row in enumerate(rows):
-        cells = [
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        line = "  ".join(cells).rstrip()
+        line = ""
+        for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            gap = _CONTINUED if column in breaks else " " * _GAP * (column > 0)
+            line += gap + (cell.rjust(width) if column in right else cell.ljust(width))
+        line = "\n".join(part.rstrip() for part in line.split("\n"))
         if number in wrong:
             line = look.mark(line, "error")
         elif is_head_marked and number == 0:
             line = look.mark(line, "bold")
         yield f"{line}\n"
+
+
+def _breaks(widths: Sequence[int], room: int) -> set[int]:
+    """Return the columns before which a row goes on in a line of its own.
+
+    A terminal would break a number or a name where its line ends.
+    """
+    found: set[int] = set()
+    at = widths[0]
+    for column, width in enumerate(widths[1:], 1):
+        at += _GAP + width
+        if at > room:
+            found.add(column)
+            at = len(_CONTINUED) - 1 + width
+    return found
 
 
 def _drawn(

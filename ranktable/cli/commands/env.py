@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -59,7 +59,7 @@ def env(
     try:
         claims = resolve_claims(os.environ)
         found = resolve_environment(os.environ)
-        _agree_with_table(found)
+        found = _with_table(found)
     except LaunchEnvironmentError as error:
         problem = error
         claims = _disputed(claims, error)
@@ -74,13 +74,22 @@ def env(
     raise typer.Exit(0 if problem is None else DEFECTS_FOUND)
 
 
-def _agree_with_table(found: Environment) -> None:
-    """Raise an error if the rank table, if there is one, contradicts the variables."""
-    if found.rank_table_file is None:
-        return
+def _with_table(found: Environment) -> Environment:
+    """Return the environment with the chip that the rank table, if any, gives the rank.
 
-    _, table, *_ = sound_table(None)  # $RANK_TABLE_FILE: "-" is a file name there
+    Raises:
+        CommandError: The table is not sound.
+        ConflictingVariablesError: The table contradicts the variables.
+    """
+    if found.rank_table_file is None:
+        return found
+    table = sound_table(None).table  # $RANK_TABLE_FILE: "-" is a file name there
     refuse_other_table(with_world_size(found, table), table)
+    if found.rank is None or found.device_id is not None:
+        return found
+    sources = {**found.sources, "device_id": "rank table"}
+    chip = table.device_of(found.rank).device_id
+    return replace(found, device_id=chip, sources=sources)
 
 
 def _disputed(

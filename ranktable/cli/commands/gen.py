@@ -51,8 +51,8 @@ def gen(
         str | None,
         valued(
             "LISTS",
-            "Chips of each node in rank order: '[[0..7]]', '[[3,1,0,2],[0..3]]'; "
-            "by default those that ranktable probe finds here.",
+            "Chips of each node in rank order, '[[3,1,0,2],[0..3]]', or of every host, "
+            "'[[0..7]]'; by default those of ranktable probe.",
             "--device-id",
             "--device_id",
         ),
@@ -110,7 +110,7 @@ def gen(
         links = None if ring is None else find_topology(ring)
     else:
         chips = (
-            _given(device_id)
+            _given(device_id, hosts)
             if device_id is not None
             else _seen(root, run_programs=run_programs)
         )
@@ -170,13 +170,15 @@ class _GivenChips:
     addresses: dict[int, str] = field(default_factory=dict)
 
 
-def _given(text: str) -> _GivenChips:
-    """Return the chips that an option lists."""
+def _given(text: str, hosts: str | None) -> _GivenChips:
+    """Return the chips that an option lists; one list holds for every host."""
     with about("--device-id"):
         parsed = parse_device_list(text)
-    return _GivenChips(
-        device_ids=[[chip.device_id for chip in node] for node in parsed]
-    )
+    device_ids = [[chip.device_id for chip in node] for node in parsed]
+    if hosts is not None and len(device_ids) == 1:
+        with about("--hosts"):
+            device_ids *= max(1, len(expand_hosts(hosts)))
+    return _GivenChips(device_ids=device_ids)
 
 
 def _seen(root: str, *, run_programs: bool) -> _GivenChips:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -33,7 +34,9 @@ MAX_DRAWN_CHIPS = 64
 def show(
     file: FileArgument = None,
     rank: Annotated[int | None, valued("R", "Show only this rank.")] = None,
-    node: Annotated[int | None, valued("N", "Show every device of this node.")] = None,
+    node: Annotated[
+        str | None, valued("NODE", "Show every device of this node: a host, or 0.")
+    ] = None,
     format: OutputFormatOption = OutputFormat.TEXT,
     color: ColorOption = Color.AUTO,
 ) -> None:
@@ -48,16 +51,31 @@ def show(
     name, table, *_ = sound_table(file, needs_ranks=rank is not None)
     if rank is not None and not 0 <= rank < table.world_size:
         raise CommandError(f"rank {rank} is not among the {table.world_size} ranks")
-    if node is not None and not 0 <= node < len(table.nodes):
-        raise CommandError(f"node {node} is not among the {len(table.nodes)} nodes")
     chosen = [table.node_rank_of(rank)] if rank is not None else None
-    chosen = [node] if node is not None else chosen
+    chosen = [_place_of(node, table)] if node is not None else chosen
     if format is OutputFormat.JSON:
         # json indents in Python code, which takes ten times as long.
         text = json.dumps(_data(name, table, chosen, rank))
         write([msgspec.json.format(text, indent=2) + "\n"])
     else:
         write(_text(name, table, chosen, rank, style(color)))
+
+
+def _place_of(node: str, table: RankTable) -> int:
+    """Return the number of a node that is given by its host or its number.
+
+    Raises:
+        CommandError: There is no such node.
+    """
+    if node in table.hosts:
+        return table.hosts.index(node)
+    if node.isdecimal() and int(node) < len(table.nodes):
+        return int(node)
+    near = get_close_matches(node, filter(None, table.hosts), n=2)
+    meant = f"; did you mean {' or '.join(map(printable, near))}?" if near else ""
+    raise CommandError(
+        f"node {printable(node)} is not among the {len(table.nodes)} nodes{meant}"
+    )
 
 
 def _data(
