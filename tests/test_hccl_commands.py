@@ -327,7 +327,7 @@ def test_list_of_config_maps_is_validated_as_a_table(run: Run, tmp_path: Path) -
     listed = {"apiVersion": "v1", "kind": "List", "items": [one]}
     (tmp_path / "t.json").write_text(json.dumps(listed))
 
-    assert run("ranktable", "validate", "t.json").out == "t.json: sound\n"
+    assert run("ranktable", "validate", "t.json").out == "t.json#hccl.json: sound\n"
 
 
 def test_servers_without_any_address_are_one_finding() -> None:

@@ -142,6 +142,11 @@ class ChangeOutput:
     def _replace(self, read: TableFile, after: RankTable, data: bytes) -> None:
         if read.name == STANDARD_INPUT_NAME:
             raise CommandError("standard input cannot be replaced; use --output")
+        if read.key:
+            raise CommandError(
+                f"{read.name} is in a ConfigMap, which is not changed; use --output, "
+                "and ranktable convert --to kubernetes"
+            )
         done = "unchanged"
         if read.table.digest() != after.digest():
             replace_file(read.name, data, expected=read.data)

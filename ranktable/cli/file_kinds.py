@@ -25,7 +25,12 @@ from ranktable.cluster.merging.merge_nodes import MergeOptions
 from ranktable.cluster.probes.read_probes import is_probe_text
 from ranktable.cluster.specs.read_spec import read_spec
 from ranktable.layout.topologies.reading import TOPOLOGY_FORMATS, read_topology
-from ranktable.schema.check import CONFIG_MAP_MARKS, check_bytes, report_unreadable
+from ranktable.schema.check import (
+    check_bytes,
+    check_each,
+    is_manifest,
+    report_unreadable,
+)
 from ranktable.schema.diagnostic import RankTableError, Report, make_report
 from ranktable.schema.files import UnreadableError
 from ranktable.schema.format import Format
@@ -65,13 +70,13 @@ def judge_as(kind: str, file: str, options: Options) -> Report:
     return read_hostfile(data, format_, file=name, limit=options.limit).report
 
 
-def judge_by_kind(source: Source, options: Options) -> Report:
+def judge_by_kind(source: Source, options: Options) -> list[Report]:
     """Judge a file by the first kind that it looks like, or as a rank table."""
     for judge in KINDS:
         report = judge(source, options)
         if report is not None:
-            return report
-    return check_bytes(source.data, options, file=source.name)
+            return [report]
+    return check_each(source.data, options, file=source.name)
 
 
 def _start(source: Source) -> str:
@@ -141,7 +146,7 @@ def _unknown(source: Source, options: Options) -> Report | None:
     is_commented = "#" in text[: len(text) - len(body)]
     if body[:1] in ("", "{", "[") or not (is_yaml or is_commented):
         return None
-    if any(mark in text for mark in CONFIG_MAP_MARKS) or "\ufffd" in text:
+    if is_manifest(source.data) or "\ufffd" in text:
         return None
     kinds = "a cluster spec (which has nodes and chips)"
     if not is_yaml:

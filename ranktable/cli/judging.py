@@ -10,7 +10,7 @@ from ranktable.cli.sources import (
     read_source,
     shown_name,
 )
-from ranktable.schema.check import check_bytes, report_unreadable
+from ranktable.schema.check import check_bytes, check_each, report_unreadable
 from ranktable.schema.files import UnreadableError
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ def check_file(file: str, options: Options) -> Report:
     return check_bytes(source.data, options, file=source.name)
 
 
-def judge_file(file: str, options: Options, kind: str | None = None) -> Report:
-    """Judge a file, or standard input.
+def judge_file(file: str, options: Options, kind: str | None = None) -> list[Report]:
+    """Judge a file, or standard input, and every table in a ConfigMap.
 
     Args:
         file: The file.
@@ -40,13 +40,13 @@ def judge_file(file: str, options: Options, kind: str | None = None) -> Report:
     if kind is not None:
         from ranktable.cli.file_kinds import judge_as  # 40 ms
 
-        return judge_as(kind, file, options)
+        return [judge_as(kind, file, options)]
     try:
         source = read_source(file, options.max_size_bytes)
     except UnreadableError as error:
-        return report_unreadable(error, file=shown_name(file))
+        return [report_unreadable(error, file=shown_name(file))]
     if looks_like_table(source.data[:LOOKED_AT_BYTES]):
-        return check_bytes(source.data, options, file=source.name)
+        return check_each(source.data, options, file=source.name)
     from ranktable.cli.file_kinds import judge_by_kind
 
     return judge_by_kind(source, options)

@@ -37,11 +37,13 @@ class TableFile(NamedTuple):
         name: Name of its file.
         table: The table.
         data: The bytes of the file; before it is replaced, they are compared again.
+        key: Key of the ConfigMap in which the table is, which is not replaced.
     """
 
     name: str
     table: RankTable
     data: bytes
+    key: str = ""
 
 
 def sound_table(file: str | None, *, needs_ranks: bool = True) -> TableFile:
@@ -55,7 +57,7 @@ def sound_table(file: str | None, *, needs_ranks: bool = True) -> TableFile:
         CommandError: The table has errors; the message lists them.
     """
     report = check_file(named_file(file), Options(limit=5, is_table_wanted=True))
-    read = TableFile(report.file, table_in(report), report.data or b"")
+    read = TableFile(report.file, table_in(report), report.data or b"", report.key)
     if needs_ranks:
         refuse_without_ranks(read.table, read.name)
     return read
@@ -117,7 +119,7 @@ def table_with_gaps(file: str) -> TableFile:
     if table is None:
         table = table_in(report)
     refuse_without_ranks(table, report.file)
-    return TableFile(report.file, table, report.data or b"")
+    return TableFile(report.file, table, report.data or b"", report.key)
 
 
 def _count_up(columns: Columns | None) -> bool:

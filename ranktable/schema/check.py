@@ -25,21 +25,22 @@ from ranktable.schema.json_parser import (
 from ranktable.schema.report import Options, Report, make_report
 from ranktable.schema.rules import judge as judge_rules
 from ranktable.schema.rules.placement import MAX_SCCL_CHIPS
-from ranktable.schema.rules.shape import UNREAD_FORMAT
-from ranktable.schema.rules.syntax import DUPLICATE_KEY, TOO_LARGE
+from ranktable.schema.rules.shape import CONFIG_MAP, UNREAD_FORMAT
+from ranktable.schema.rules.syntax import DUPLICATE_KEY, NOTHING, TOO_LARGE
 from ranktable.schema.table_readers import reader_by_name
 
 if TYPE_CHECKING:
     from ranktable.schema.columns import Columns
+    from ranktable.schema.config_map import Inner
     from ranktable.schema.format import Format
     from ranktable.schema.model import RankTable
     from ranktable.schema.topology import Topology
 
 WRAPPED = "kubernetes"
-"""Name of the format of tables in ConfigMaps."""
+"""Name of the format of ConfigMaps."""
 
-CONFIG_MAP_MARKS = ("ConfigMap", "hccl.json", "global_ranktable.json")
-"""A ConfigMap with a table has at least one of these texts."""
+MANIFEST_MARKS = (b"ConfigMap", b"apiVersion")
+"""A manifest of Kubernetes has one of these texts."""
 
 IN_MEMORY = "<string>"
 """Name of a table that was given as bytes."""
@@ -120,7 +121,57 @@ def report_unreadable(error: UnreadableError, *, file: str) -> Report:
 
 
 def check_bytes(data: bytes, options: Options, *, file: str) -> Report:
-    """Judge the bytes of a table."""
+    """Judge the bytes of a table, or of a ConfigMap with one table."""
+    reports = check_each(data, options, file=file)
+    if len(reports) == 1:
+        return reports[0]
+    message = f"there are {len(reports)} tables in this file, and one is needed"
+    hint = (
+        f"put one of them into a file of its own: {', '.join(r.key for r in reports)}"
+    )
+    return make_report([CONFIG_MAP.finding(None, message, hint=hint)], file=file)
+
+
+def check_each(data: bytes, options: Options, *, file: str) -> list[Report]:
+    """Judge the bytes of a table, or of every table in a ConfigMap.
+
+    A table in a ConfigMap is judged as a file of its own, with the name ``FILE#KEY``.
+
+    Returns:
+        At least one report.
+    """
+    if len(data) <= options.max_size_bytes and is_manifest(data):
+        from ranktable.schema.config_map import unwrap
+
+        text = data.decode("utf-8-sig", "replace")
+        tables = unwrap(text, options.max_size_bytes, options.limit)
+        if isinstance(tables, Findings):
+            found = make_report(tables, file=file, text=text, format_name=WRAPPED)
+            return [replace(found, data=data)]
+        if tables is not None:
+            return _check_inner(tables, options, file)
+    return [_check_table(data, options, file=file)]
+
+
+def is_manifest(data: bytes) -> bool:
+    """Whether bytes may be a manifest of Kubernetes, which may have tables in it."""
+    return any(mark in data for mark in MANIFEST_MARKS)
+
+
+def _check_inner(tables: list[Inner], options: Options, file: str) -> list[Report]:
+    if not tables:
+        message = "there is nothing to judge: no ConfigMap in this manifest has a table"
+        return [make_report([NOTHING.finding(None, message)], file=file)]
+    if options.format is not None and options.format.name == WRAPPED:
+        options = replace(options, format=None)
+    reports = []
+    for key, text in tables:
+        report = _check_table(text.encode(), options, file=f"{file}#{key}")
+        reports.append(replace(report, key=key))
+    return reports
+
+
+def _check_table(data: bytes, options: Options, *, file: str) -> Report:
     if len(data) > options.max_size_bytes:
         message = f"the file is larger than {options.max_size_bytes} bytes"
         return make_report([TOO_LARGE.finding(None, message)], file=file, data=data)
@@ -176,10 +227,6 @@ def _check_text(data: bytes, options: Options, file: str) -> Report:
         text = data.decode("utf-8", "replace") if decoded.span else None
         return make_report([decoded], file=file, text=text, data=data)
     text, marks = decoded
-    if any(mark in text for mark in CONFIG_MAP_MARKS):
-        report = _check_wrapped(data, text, marks, options, file)
-        if report is not None:
-            return report
     found = Findings(marks, limit=options.limit)
     parsed = parse(text, options.limit)
     if isinstance(parsed, Finding):
@@ -232,42 +279,6 @@ def _judge_document(
     columns = format_.read(document, found)
     judge(columns, options, found)
     return columns
-
-
-def _check_wrapped(
-    data: bytes, text: str, marks: list[Finding], options: Options, file: str
-) -> Report | None:
-    """Judge the table in a ConfigMap; return None if the text is not one."""
-    from ranktable.schema.config_map import unwrap
-
-    inner = unwrap(text, options.max_size_bytes, options.limit)
-    if inner is None:
-        return None
-    found = Findings(marks, limit=options.limit)
-    columns = None
-    if isinstance(inner, Findings):
-        found.extend(inner)
-    else:
-        parsed = parse(inner.text, options.limit)
-        judged = Findings([parsed]) if isinstance(parsed, Finding) else parsed[1]
-        if not isinstance(parsed, Finding):
-            document = Document(text=inner.text, data=parsed[0])
-            if options.format is not None and options.format.name == WRAPPED:
-                options = replace(options, format=None)
-            columns = _judge_document(document, options, judged)
-        if columns is not None:
-            judged = _weighed(judged, columns, options)
-            columns.wrapper = inner.wrapper
-        judged.kept = list(inner.outer(judged.kept))
-        found.extend(judged)
-    return make_report(
-        found,
-        file=file,
-        text=text,
-        data=data,
-        format_name=WRAPPED,
-        columns=columns,
-    )
 
 
 def judge(columns: Columns, options: Options, found: Findings) -> None:

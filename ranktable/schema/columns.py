@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from ranktable.schema.config_map import Wrapper
     from ranktable.schema.document import Path
     from ranktable.schema.format import Format
 
@@ -88,7 +87,6 @@ class Columns:
         node_paths: Path of each node, if the nodes are not in one list.
         rank_paths: Path of the rank of each device, if it is not in the device.
         device_paths: Path of each device, if devices are not in the list of their node.
-        wrapper: The ConfigMap around the table, None if there is none.
         worked_out: What ``once`` has worked out.
     """
 
@@ -110,7 +108,6 @@ class Columns:
     node_paths: Sequence[Path] | None = None
     device_paths: Sequence[Path] | None = None
     rank_paths: list[Path] | None = None
-    wrapper: Wrapper | None = None
     worked_out: dict[object, object] = field(default_factory=dict, compare=False)
 
     @property

@@ -1,26 +1,21 @@
-"""Rank tables inside Kubernetes ConfigMaps: read from them, and written back.
+"""Rank tables inside Kubernetes ConfigMaps.
 
-A ConfigMap is YAML or JSON. The table is the text of one of its keys, or that text as
-base64 of gzip. ClusterD splits long tables into several ConfigMaps, with ``cm_index``
-and ``total``. Nothing larger than the size limit of a file is ever unpacked.
+A ConfigMap is YAML or JSON. Any key may hold a table: as text, or as base64 of gzip.
+Each table is judged as a file of its own, so this module only takes the texts out.
+Nothing larger than the size limit of a file is ever unpacked.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import gzip
-import json
 import re
 import zlib
-from bisect import bisect_right
-from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ranktable.schema.document import Document, Lines, SourceSpan, find_spans
+from ranktable.schema.document import Document
 from ranktable.schema.finding import Finding, Findings
-from ranktable.schema.format import NotExpressibleError, plain_number
+from ranktable.schema.format import plain_number
 from ranktable.schema.json_parser import parse
 from ranktable.schema.rules import shape as rules
 from ranktable.schema.rules.syntax import TOO_LARGE
@@ -28,201 +23,65 @@ from ranktable.schema.text import quoted
 from ranktable.schema.yaml_parser import MAX_YAML_BYTES, parse_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
-    from ranktable.schema.document import Offsets, Path
-    from ranktable.schema.finding import Edit
+    from ranktable.schema.document import Path
 
-KEYS = ("hccl.json", "jobstart_hccl.json", "global_ranktable.json")
-"""Keys of ``data`` that hold a table: those of operators, of CCE, and of MindIE."""
+_TABLE_KEY = re.compile(r"(?i).*(?:rank.?table|hccl).*\.json")
+"""Names of keys of operators, such as hccl.json, and of users."""
 
-_GZIP = "H4sI"
-"""The first characters of base64 of gzip."""
+_LIST = re.compile(
+    r"""["'](?:node|server|rank|group|super_pod|server_group|prefill_device)_list["']"""
+)
+"""What a table under another key has."""
 
+_GZIP_TEXT, _GZIP = "H4sI", b"\x1f\x8b"
 _PIECE_BYTES = 1 << 16
 """Bytes that are unpacked at a time, so that the size is known early."""
 
-_TOKEN = re.compile(r"\\u[dD][89abAB]..\\u....|\\u....|\\.|.", re.DOTALL)
 
-
-@dataclass(frozen=True, kw_only=True)
-class Wrapper:
-    """The ConfigMap around a table.
+class Inner(NamedTuple):
+    """A table that was taken out of a ConfigMap.
 
     Attributes:
-        text: The whole text of the file.
-        inner: The text of the table.
-        offsets: First character and end of the value with the table.
-        is_packed: Whether the value is base64 of gzip.
-        is_whole: Whether the whole table is in one ConfigMap.
-    """
-
-    text: str
-    inner: str
-    offsets: Offsets
-    is_packed: bool = False
-    is_whole: bool = True
-
-    def with_table(self, data: bytes) -> bytes:
-        """Return the whole text with another table in it.
-
-        Raises:
-            NotExpressibleError: The table is split over several ConfigMaps.
-        """
-        if json.loads(data) == json.loads(self.inner):
-            return self.text.encode()
-        if not self.is_whole:
-            raise NotExpressibleError("the table is in several ConfigMaps")
-        start, end = self.offsets
-        before, after = self.text[:start], self.text[end:]
-        if self.text[start] in "|>" and not self.is_packed:
-            return f"{before}{self._block(data.decode())}{after}".encode()
-        value = data.decode()
-        if self.is_packed:
-            value = base64.b64encode(gzip.compress(data, mtime=0)).decode()
-        line_end = "\n" if self.text[start:end].endswith("\n") else ""
-        return f"{before}{json.dumps(value)}{line_end}{after}".encode()
-
-    def _block(self, table: str) -> str:
-        start, end = self.offsets
-        lines = self.text[start:end].split("\n")[1:]
-        first = next((line for line in lines if line.strip()), "    ")
-        indent = first[: len(first) - len(first.lstrip(" "))]
-        body = "".join(f"{indent}{line}\n" for line in table.rstrip("\n").split("\n"))
-        return f"|\n{body}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Inner:
-    """A table that was read from its ConfigMap.
-
-    Attributes:
+        key: Its key.
         text: Its text.
-        wrapper: The ConfigMap.
-        path: Path of the value with the table.
     """
 
+    key: str
     text: str
-    wrapper: Wrapper
-    path: Path
-
-    def outer(self, found: Sequence[Finding]) -> Iterator[Finding]:
-        """Yield the findings of the table, with their places in the whole file."""
-        spans = {span for one in found for span in (one.span, *one.related) if span}
-        offsets = find_spans(self.text, spans)
-        place = self._places() if found else None
-        lines = Lines(self.text)
-        for one in found:
-            message = one.message
-            if place is None and one.span in offsets:
-                line, column = lines.place(offsets[one.span][0])
-                message += f" (line {line}, column {column} of the table)"
-            yield replace(
-                one,
-                message=message,
-                edit=one.edit if self._takes(one.edit) else None,
-                span=self._outer(one.span, offsets, place),
-                related=tuple(
-                    outer
-                    for span in one.related
-                    if (outer := self._outer(span, offsets, place))
-                ),
-            )
-
-    def _takes(self, edit: Edit | None) -> bool:
-        """Whether an edit of the table can be made in the whole text too.
-
-        It can in a block of YAML; elsewhere the table is escaped or packed.
-        """
-        start = self.wrapper.offsets[0]
-        is_block = self.wrapper.text[start] == "|" and not self.wrapper.is_packed
-        is_plain = is_block and self.wrapper.is_whole
-        return is_plain and edit is not None and edit.kind in ("replace", "insert")
-
-    def _outer(
-        self,
-        span: SourceSpan | None,
-        offsets: dict[SourceSpan, Offsets],
-        place: Callable[[int], int] | None,
-    ) -> SourceSpan | None:
-        found = self.wrapper.offsets
-        if span is None:
-            return SourceSpan(self.path, offsets=found)
-        if place is not None and span in offsets:
-            start, end = offsets[span]
-            found = (place(start), place(end))
-        path = (*self.path, *span.path)
-        return SourceSpan(path, offsets=found, label=span.label)
-
-    def _places(self) -> Callable[[int], int] | None:
-        """Return a function from a character of the table to its place in the text."""
-        if self.wrapper.is_packed or not self.wrapper.is_whole:
-            return None
-        start, end = self.wrapper.offsets
-        value, inner = self.wrapper.text[start:end], self.text
-        at = value.find(inner)
-        if at >= 0:
-            return lambda offset: start + at + offset
-        if value.startswith('"'):
-            return _in_quotes(value, inner, start)
-        return _in_block(value, inner, start) if value.startswith("|") else None
 
 
-def _in_quotes(value: str, inner: str, start: int) -> Callable[[int], int] | None:
-    tokens = _TOKEN.findall(value[1:-1])
-    if len(tokens) != len(inner):
-        return None
-    ends = list(accumulate(map(len, tokens), initial=start + 1))
-    return lambda offset: ends[min(offset, len(inner))]
-
-
-def _in_block(value: str, inner: str, start: int) -> Callable[[int], int] | None:
-    outer_starts = [match.end() for match in re.finditer("\n", value)]
-    lines = value.split("\n")[1:]
-    first = next((line for line in lines if line.strip()), "")
-    indent = len(first) - len(first.lstrip(" "))
-    inner_starts = [0, *(match.end() for match in re.finditer("\n", inner))]
-    if any(
-        line[indent:] != wanted
-        for line, wanted in zip(lines, inner.split("\n"), strict=False)
-    ):
-        return None
-
-    def place(offset: int) -> int:
-        line = bisect_right(inner_starts, offset) - 1
-        if line >= len(outer_starts):
-            return start + len(value)
-        return start + outer_starts[line] + indent + offset - inner_starts[line]
-
-    return place
-
-
-class _Part(NamedTuple):
-    """One ConfigMap of a file, with a table or a part of one."""
-
-    document: Document
-    path: Path
-    members: dict[str, Any]
+class _BadConfigMapError(Exception):
+    def __init__(self, finding: Finding) -> None:
+        self.finding = finding
+        super().__init__(finding.message)
 
 
 def unwrap(
     text: str, max_size_bytes: int, limit: int | None
-) -> Inner | Findings | None:
-    """Return the table in a text that is a ConfigMap, or why it has none.
+) -> list[Inner] | Findings | None:
+    """Return the tables in the ConfigMaps of a text, or why they cannot be read.
 
     Returns:
-        None for a text that is not a ConfigMap.
+        None for a text that is not a manifest of Kubernetes; an empty list for a
+        manifest without a table.
     """
     documents, found = _documents(text, limit)
-    parts = [part for document in documents for part in _parts(document)]
-    if not parts:
+    manifests = [each for document in documents for each in _manifests(document)]
+    if not manifests:
         return None
-    if found.counts:
+    if found:
         return found
+    tables: list[Inner] = []
     try:
-        return _inner(text, parts, max_size_bytes)
+        for document, path, members in manifests:
+            if members.get("kind") == "ConfigMap":
+                used = sum(len(table.text) for table in tables)
+                tables += _tables(document, path, members, max_size_bytes - used)
     except _BadConfigMapError as refused:
         return Findings([refused.finding])
+    return tables
 
 
 def _documents(text: str, limit: int | None) -> tuple[list[Document], Findings]:
@@ -236,25 +95,51 @@ def _documents(text: str, limit: int | None) -> tuple[list[Document], Findings]:
     return parse_yaml(text, limit)
 
 
-def _parts(document: Document) -> Iterator[_Part]:
-    """Yield the ConfigMaps of a document, which may be a list of them."""
+def _manifests(document: Document) -> Iterator[tuple[Document, Path, dict[str, Any]]]:
+    """Yield the objects of a document, which may be a list of them."""
     found: list[tuple[Path, object]] = [((), document.data)]
     items = document.get("items")
     if isinstance(items, list):
         found = [(("items", index), item) for index, item in enumerate(items)]
     for path, members in found:
-        if not isinstance(members, dict):
-            continue
-        data = members.get("data")
-        has_key = isinstance(data, dict) and any(key in data for key in KEYS)
-        if has_key or members.get("kind") == "ConfigMap":
-            yield _Part(document, path, members)
+        if isinstance(members, dict) and isinstance(members.get("kind"), str):
+            yield document, path, members
 
 
-class _BadConfigMapError(Exception):
-    def __init__(self, finding: Finding) -> None:
-        self.finding = finding
-        super().__init__(finding.message)
+def _tables(
+    document: Document, path: Path, members: dict[str, Any], left: int
+) -> Iterator[Inner]:
+    """Yield the tables in a ConfigMap.
+
+    Args:
+        document: The text of the ConfigMap.
+        path: Where the ConfigMap is in it.
+        members: Its plain data.
+        left: Number of characters that may be unpacked.
+    """
+    for holder in ("data", "binaryData"):
+        data = members.get(holder)
+        values = data if isinstance(data, dict) else {}
+        total = plain_number(values.get("total")) or 1
+        for key, value in values.items():
+            here = (*path, holder, key)
+            is_known = _TABLE_KEY.fullmatch(key) is not None
+            if not isinstance(value, str):
+                if is_known:
+                    message = f"{key} is {quoted(value)}, not text"
+                    _refuse(document, here, message, "write the table as a block: |")
+                continue
+            table = value
+            if holder == "binaryData" or value.lstrip().startswith(_GZIP_TEXT):
+                table = _unpacked(document, here, value, left, is_wanted=is_known)
+            if not (is_known or _LIST.search(table)):
+                continue
+            if total > 1 and "cm_index" in values:
+                message = f"{key} is one of {total} parts of a table"
+                hint = "put the text of all parts, in the order of cm_index, into one"
+                _refuse(document, here, message, hint)
+            left -= len(table)
+            yield Inner(key, table)
 
 
 def _refuse(document: Document, path: Path, message: str, hint: str | None) -> None:
@@ -262,101 +147,25 @@ def _refuse(document: Document, path: Path, message: str, hint: str | None) -> N
     raise _BadConfigMapError(rules.CONFIG_MAP.finding(span, message, hint=hint))
 
 
-def _inner(text: str, parts: list[_Part], max_size_bytes: int) -> Inner:
-    texts = []
-    values = [_value(part) for part in _ordered(parts)]
-    left = max_size_bytes  # for all parts together
-    for part, path, value in values:
-        texts.append(_unpacked(part.document, path, value, left))
-        left -= len(texts[-1])
-    first, path, value = values[0]
-    whole = "".join(texts)
-    offsets = _offsets(first.document, path)
-    wrapper = Wrapper(
-        text=text,
-        inner=whole,
-        offsets=offsets,
-        is_packed=_is_packed(path, value),
-        is_whole=len(values) == 1,
-    )
-    return Inner(text=whole, wrapper=wrapper, path=path)
-
-
-def _offsets(document: Document, path: Path) -> Offsets:
-    span = document.span_of(*path)
-    if span.offsets is not None:
-        return span.offsets
-    return find_spans(document.text, [span])[span]
-
-
-def _ordered(parts: list[_Part]) -> list[_Part]:
-    """Return the parts of one table in their order."""
-    first = parts[0]
-    data = first.members.get("data")
-    members = data if isinstance(data, dict) else {}
-    total = plain_number(members.get("total"))
-    if total is None or "cm_index" not in members:
-        total = 1
-    if len(parts) == total:
-        return sorted(parts, key=_index) if total > 1 else parts
-    path = (*first.path, "data")
-    if total > 1:
-        verb = "is" if len(parts) == 1 else "are"
-        message = f"the table is in {total} ConfigMaps, and here {verb} {len(parts)}"
-        _refuse(first.document, (*path, "total"), message, "put all into one file")
-    message = f"there are {len(parts)} ConfigMaps with a table"
-    _refuse(first.document, path, message, "judge each in a file of its own")
-    return parts
-
-
-def _index(part: _Part) -> int:
-    return plain_number(part.members["data"].get("cm_index")) or 0
-
-
-def _value(part: _Part) -> tuple[_Part, Path, str]:
-    """Return the part, the path and the value of the table in a ConfigMap."""
-    for holder in ("data", "binaryData"):
-        data = part.members.get(holder)
-        if not isinstance(data, dict):
-            continue
-        for key in KEYS:
-            if key not in data:
-                continue
-            path = (*part.path, holder, key)
-            if isinstance(data[key], str):
-                return part, path, data[key]
-            message = f"{key} is {quoted(data[key])}, not text"
-            _refuse(part.document, path, message, "write the table as a block: |")
-    listed = ", ".join(KEYS)
-    _refuse(part.document, part.path, f"this ConfigMap has none of {listed}", None)
-    raise AssertionError
-
-
-def _is_packed(path: Path, value: str) -> bool:
-    return path[-2] == "binaryData" or value.lstrip().startswith(_GZIP)
-
-
-def _unpacked(document: Document, path: Path, value: str, max_size_bytes: int) -> str:
-    """Return the text of a packed table, at most so many bytes of it."""
-    if not _is_packed(path, value):
-        return value
-    data = b""
+def _unpacked(
+    document: Document, path: Path, value: str, left: int, *, is_wanted: bool
+) -> str:
+    """Return the text of a packed value; an empty text if it is not one and may be."""
     try:
         data = base64.b64decode("".join(value.split()), validate=True)
-        if data[:2] == b"\x1f\x8b":
-            data = _expanded(document, path, data, max_size_bytes)
+        if data[:2] == _GZIP:
+            data = _expanded(document, path, data, left)
         return data.decode()
     except (binascii.Error, zlib.error, UnicodeDecodeError) as error:
-        kind = "base64" if isinstance(error, binascii.Error) else "gzip of a text"
-        _refuse(document, path, f"{path[-1]} is not {kind}: {error}", None)
-    raise AssertionError
+        if is_wanted:
+            kind = "base64" if isinstance(error, binascii.Error) else "gzip of a text"
+            _refuse(document, path, f"{path[-1]} is not {kind}: {error}", None)
+    return ""
 
 
-def _expanded(
-    document: Document, path: Path, data: bytes, max_size_bytes: int
-) -> bytes:
+def _expanded(document: Document, path: Path, data: bytes, left: int) -> bytes:
     # If it is too large, the rest is only counted and not kept.
-    if sum(map(len, _pieces(data, max_size_bytes))) > max_size_bytes:
+    if sum(map(len, _pieces(data, left))) > left:
         span = document.span_of(*path)
         message = "the table is larger than the limit of a file when it is unpacked"
         raise _BadConfigMapError(TOO_LARGE.finding(span, message))
@@ -367,20 +176,20 @@ def _expanded(
     return found
 
 
-def _pieces(data: bytes, max_size_bytes: int) -> Iterator[bytes]:
+def _pieces(data: bytes, most: int) -> Iterator[bytes]:
     """Yield the unpacked bytes in pieces, up to the first that exceeds the limit."""
     machine = zlib.decompressobj(wbits=31)
     size = 0
-    while data and not machine.eof and size <= max_size_bytes:
+    while data and not machine.eof and size <= most:
         piece = machine.decompress(data, _PIECE_BYTES)
         data = machine.unconsumed_tail
         size += len(piece)
         yield piece
 
 
-def new_config_map(data: bytes) -> bytes:
+def new_config_map(data: bytes, key: str) -> bytes:
     """Return a ConfigMap in YAML around the bytes of a table."""
     start = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n"
-    start += "  name: rings-config-ranktable\ndata:\n  hccl.json: |\n"
+    start += f"  name: rings-config-ranktable\ndata:\n  {key}: |\n"
     body = "".join(f"    {line}\n" for line in data.decode().rstrip().split("\n"))
     return (start + body).encode()

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.config_map import Wrapper
 
 Layout = tuple[tuple[str, type], ...]
 """Keys of one object of a file in their order, with the type each value was written as.
@@ -104,11 +103,9 @@ class RankTable:
         format: str = "sccl-1.0",
         extra: Mapping[str, object] | None = None,
         layout: Layout | None = None,
-        wrapper: Wrapper | None = None,
     ) -> None:
         """Make a table from nodes."""
         self._columns: Columns | None = None
-        self._wrapper = wrapper
         self.__dict__["_parts"] = Parts(
             tuple(nodes), version, format, dict(extra or {}), layout
         )
@@ -122,7 +119,6 @@ class RankTable:
         """
         table = cls.__new__(cls)
         table._columns = columns
-        table._wrapper = columns.wrapper
         return table
 
     @cached_property
@@ -167,11 +163,6 @@ class RankTable:
         return self._parts.document
 
     @property
-    def wrapper(self) -> Wrapper | None:
-        """The ConfigMap around it, None if there is none."""
-        return self._wrapper
-
-    @property
     def has_global_ranks(self) -> bool:
         """Whether the ranks are those of one job, 0 to world_size - 1."""
         if self._columns is not None:
@@ -193,14 +184,13 @@ class RankTable:
             format=self.format,
             extra=self.extra if extra is None else extra,
             layout=self.layout,
-            wrapper=self.wrapper,
         )
 
     def __eq__(self, other: object) -> bool:
         """Whether another table has the same content in the same form."""
         if not isinstance(other, RankTable):
             return NotImplemented
-        return self._parts == other._parts and self.wrapper == other.wrapper
+        return self._parts == other._parts
 
     __hash__ = None  # type: ignore[assignment]  # extra keys are not hashable
 

@@ -63,7 +63,7 @@ class Options:
         return said != (None, None, None, None)
 
 
-_UNREADABLE = {"RT001", "RT002", "RT003", "RT004"}
+_UNREADABLE = {"RT001", "RT002", "RT003", "RT004", "RT008"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +80,7 @@ class Report:
         text: The text that was judged, None when it could not be read.
         columns: The table, as far as it can be read.
         num_ignored: Number of defects that are left out by a setting.
+        key: Key of the ConfigMap in which the table is; empty for a file of its own.
     """
 
     file: str
@@ -90,6 +91,7 @@ class Report:
     text: str | None = field(default=None, repr=False)
     columns: Columns | None = field(default=None, repr=False)
     num_ignored: int = 0
+    key: str = ""
 
     @property
     def totals(self) -> dict[str, int]:

@@ -94,11 +94,12 @@ def dumps_judged(
         RankTableError: The table is not sound.
         ValueError: The table is of a format that does not exist.
     """
-    is_wrapped = table.wrapper is not None
-    if target is not None:
-        is_wrapped = target.name == WRAPPED != table.format
-    if is_wrapped:
-        return _dumps_wrapped(table, options, may_have_gaps=may_have_gaps)
+    if target is not None and target.name == WRAPPED != table.format:
+        from ranktable.schema.config_map import new_config_map
+
+        data, notes = dumps_judged(table, options=options, may_have_gaps=may_have_gaps)
+        key = "hccl.json" if table.format.startswith("hccl") else "rank_table.json"
+        return new_config_map(data, key), notes
     target = target or by_name(table.format)
     document = target.write(table)
     options = options or Options()
@@ -113,19 +114,6 @@ def dumps_judged(
     if _has_extra(table):
         _refuse_unreadable(data)
     return data, found.kept
-
-
-def _dumps_wrapped(
-    table: RankTable, options: Options | None, *, may_have_gaps: bool
-) -> tuple[bytes, list[Finding]]:
-    """Return a table in its ConfigMap, or in a new one."""
-    from ranktable.schema.config_map import new_config_map
-
-    data, found = dumps_judged(
-        table, by_name(table.format), options=options, may_have_gaps=may_have_gaps
-    )
-    wrapper = table.wrapper
-    return wrapper.with_table(data) if wrapper else new_config_map(data), found
 
 
 def _has_extra(table: RankTable) -> bool:

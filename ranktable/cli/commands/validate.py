@@ -36,7 +36,6 @@ from ranktable.runtime import chip_map
 from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.runtime.rules import RULES
 from ranktable.schema.check import (
-    WRAPPED,
     check_bytes,
     chips_per_host,
     make_options,
@@ -277,7 +276,9 @@ def _judged(
 ) -> list[Report]:
     """Return the reports of all files, after the settings are applied."""
     reports = [
-        refuse_link(judge_file(name, options, kind), name, options) for name in named
+        refuse_link(report, name, options)
+        for name in named
+        for report in judge_file(name, options, kind)
     ]
     if site is not None:
         reports = [_by_schema(report, site) for report in reports]
@@ -371,9 +372,12 @@ def _fix(report: Report, options: Options, site: SiteSchema | None) -> Report:
     """Repair a file and judge it again."""
     text = repaired_text(report, options)
     if text is None:
-        if report.format == WRAPPED and not report.ok:
-            name = printable(report.file)
-            sys.stderr.write(f"{name}: only tables in blocks of YAML are repaired\n")
+        return report
+    if report.key:
+        name = printable(report.file)
+        sys.stderr.write(
+            f"{name}: a table in a ConfigMap is not repaired; see --diff\n"
+        )
         return report
     data = text.encode()
     replace_file(report.file, data, expected=report.data)

@@ -219,10 +219,10 @@ BAD_TOPOLOGY = Rule(
 )
 
 
-def _config_map(key: str) -> bytes:
+def _config_map(value: str) -> bytes:
     return (
         '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"rings-config-job"},\n'
-        f'"data":{{"{key}":"{{\\"status\\":\\"initializing\\"}}"}}}}\n'
+        f'"data":{{"hccl.json":{value}}}}}\n'
     ).encode()
 
 
@@ -231,14 +231,14 @@ CONFIG_MAP = Rule(
     name="config-map",
     summary="the table cannot be taken out of its ConfigMap",
     why=(
-        "The table is the text of hccl.json, jobstart_hccl.json or "
-        "global_ranktable.json, either plain or gzip in base64. ClusterD divides a "
-        "large table into several ConfigMaps; total says how many."
+        "The table is the text of a key, such as hccl.json, either plain or gzip in "
+        "base64. It is judged as a file of its own, FILE#KEY. ClusterD divides a large "
+        "table into several ConfigMaps; total says how many."
     ),
-    fix="Put the table under one of these keys, and all parts into one file.",
+    fix="Put the whole table under one key, as a block of text.",
     readers={"HCCL": Refusal("EI0004: the file that the pod mounts cannot be read")},
-    bad=_config_map("table.json"),
-    good=_config_map("hccl.json"),
+    bad=_config_map('{"status":"initializing"}'),
+    good=_config_map('"{\\"status\\":\\"initializing\\"}"'),
 )
 
 RULES = (

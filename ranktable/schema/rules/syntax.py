@@ -61,6 +61,17 @@ TOO_LARGE = Rule(
     "limit.",
     readers={"torch_tpu": "reads all of it into memory", "SCCL": "likewise"},
 )
+NOTHING = Rule(
+    code="RT008",
+    name="nothing-to-judge",
+    summary="a manifest of Kubernetes has no rank table in it",
+    why=(
+        "A gate must not be green because it looked at nothing. The keys of every "
+        "ConfigMap in the manifest were looked at, and the value of none is a table."
+    ),
+    fix="Name the file with the table, or put the table into a ConfigMap.",
+    readers={"torch_tpu": "JSONDecodeError", "SCCL": "nlohmann parse_error.101"},
+)
 NOT_UTF8 = Rule(
     code="RT005",
     name="not-utf-8",
@@ -295,6 +306,7 @@ RULES = (
     UNREADABLE_FILE,
     NOT_A_REGULAR_FILE,
     TOO_LARGE,
+    NOTHING,
     NOT_UTF8,
     WIDE_ENCODING,
     BYTE_ORDER_MARK,
