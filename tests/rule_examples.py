@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from ranktable import loads
 from ranktable.cli.commands.explain import BESIDE
 from ranktable.cli.site_schemas import judge_by_schema
 from ranktable.cluster.host_lists import expand_hosts
@@ -13,12 +15,15 @@ from ranktable.cluster.hostfiles.launcher_formats import format_of, read_hostfil
 from ranktable.cluster.merging.merge_inputs import merge_probes, merge_tables
 from ranktable.cluster.merging.merge_nodes import MergeOptions
 from ranktable.cluster.specs.read_spec import read_spec
+from ranktable.doctor.diagnose import judge_logs
+from ranktable.doctor.lines import read_log
 from ranktable.schema.check import check
 from ranktable.schema.finding import Findings
 from ranktable.schema.rules.records import no_global_ranks
 from ranktable.schema.site_schema import read_site_schema
 
 if TYPE_CHECKING:
+    from ranktable.doctor.diagnose import Diagnosis
     from ranktable.schema.diagnostic import Report, Rule
 
 _DESCRIPTION = "from"
@@ -73,6 +78,13 @@ def judge_example(rule: Rule, data: bytes, stem: str) -> list[Report]:
         )
         for name, text in files.items()
     ]
+
+
+def diagnose_example(rule: Rule, data: bytes | None) -> Diagnosis:
+    """Return what ``doctor`` says of an example log of a rule."""
+    assert data is not None
+    log = read_log(io.BytesIO(data), "job.log")
+    return judge_logs([log], None if rule.beside is None else loads(rule.beside))
 
 
 def _judge_ranks(report: Report) -> Report:

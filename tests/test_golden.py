@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ranktable.doctor import rules as doctor_rules
+from ranktable.report import doctor_renderers
 from ranktable.report.catalogue import FAMILIES, RULES
 from ranktable.report.findings_data import RENDERERS
 from ranktable.report.terminal import Style
 from ranktable.runtime import rules as runtime_rules
 from tests.conftest import HERE
-from tests.rule_examples import judge_example
+from tests.rule_examples import diagnose_example, judge_example
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +31,8 @@ OTHERS = ("RT101", "RT202", "RT231")
 """A text that is not JSON, a defect with a related place, a defect of several files."""
 SUFFIXES = {"json": "json", "sarif": "sarif"}
 WITH_EXAMPLE = [rule for rule in RULES if rule.bad is not None]
+OF_FILES = [rule for rule in WITH_EXAMPLE if rule.command != "doctor"]
+"""All but the findings of logs, which test_doctor judges."""
 
 
 def reports_of(rule: Rule, data: bytes | None, stem: str) -> list[Report]:
@@ -38,6 +42,9 @@ def reports_of(rule: Rule, data: bytes | None, stem: str) -> list[Report]:
 
 def rendered(form: str, rule: Rule) -> str:
     """Return what a renderer says of the bad example of a rule."""
+    if rule.command == "doctor":
+        diagnosis = diagnose_example(rule, rule.bad)
+        return "".join(doctor_renderers.render_full(diagnosis, Style()))
     render = dict(RENDERERS)[form]
     return "".join(render(reports_of(rule, rule.bad, "bad"), Style()))
 
@@ -65,7 +72,7 @@ def test_outputs_are_as_reviewed(
     assert file.read_text("utf-8") == text
 
 
-@pytest.mark.parametrize("rule", WITH_EXAMPLE, ids=lambda rule: rule.code)
+@pytest.mark.parametrize("rule", OF_FILES, ids=lambda rule: rule.code)
 def test_every_renderer_shows_every_code(rule: Rule) -> None:
     for form, _ in RENDERERS:
         text = rendered(form, rule)
@@ -75,7 +82,7 @@ def test_every_renderer_shows_every_code(rule: Rule) -> None:
             json.loads(text)
 
 
-@pytest.mark.parametrize("rule", WITH_EXAMPLE, ids=lambda rule: rule.code)
+@pytest.mark.parametrize("rule", OF_FILES, ids=lambda rule: rule.code)
 def test_bad_example_has_the_defect_and_no_other_of_its_weight(rule: Rule) -> None:
     reports = reports_of(rule, rule.bad, "bad")
 
@@ -90,7 +97,7 @@ def test_bad_example_has_the_defect_and_no_other_of_its_weight(rule: Rule) -> No
     assert rule.code in codes
 
 
-@pytest.mark.parametrize("rule", WITH_EXAMPLE, ids=lambda rule: rule.code)
+@pytest.mark.parametrize("rule", OF_FILES, ids=lambda rule: rule.code)
 def test_good_neighbour_is_free_of_it(rule: Rule) -> None:
     reports = reports_of(rule, rule.good, "good")
 
@@ -111,5 +118,5 @@ def test_codes_are_unique_and_in_their_range() -> None:
 
     assert len(codes) == len(set(codes))
     for family in FAMILIES:
-        is_of_a_job = family is runtime_rules
-        assert all((rule.code[2] in "34") == is_of_a_job for rule in family.RULES)
+        of_job = {runtime_rules: "34", doctor_rules: "6"}.get(family, "0125")
+        assert all(rule.code[2] in of_job for rule in family.RULES)

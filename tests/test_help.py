@@ -118,6 +118,7 @@ def test_example_of_the_help_can_be_copied(
         *("ranktable", "gen", "--device-id", "[[0..7]]", "--ring", "sophgo-8"),
         *("-o", "sccl_rank_table.json"),
     )
+    (tmp_path / "job.log").write_text("[rank0]: step 1\n")
     example = run("ranktable", name, "--help").out.partition("\nExample:\n")[2]
     done = run_in_shell(example, tmp_path, programs=commands.folder)
 

@@ -22,7 +22,8 @@ from tests.commands import run_python
 PACKAGE = Path(ranktable.__file__).parent
 # From the bottom to the top; a folder may import those before it.
 ORDER = (
-    "schema", "cluster", "layout", "runtime", "dist", "simulate", "report", "cli",
+    "schema", "cluster", "layout", "runtime", "dist", "simulate", "preflight", "doctor",
+    "report", "cli",
 )  # fmt: skip
 HEAVY = ("torch", "jsonschema", "yaml", "typer", "rich", "dataclasses", "argparse")
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -8,6 +8,7 @@ from ranktable.cluster.hostfiles import hostfile_rules
 from ranktable.cluster.merging import merge_checks
 from ranktable.cluster.probes import probe_rules
 from ranktable.cluster.specs import spec_rules
+from ranktable.doctor import rules as doctor_rules
 from ranktable.runtime import rules as runtime_rules
 from ranktable.schema.rules import (
     hccl,
@@ -45,6 +46,7 @@ FAMILIES = (
     merge_checks,
     spec_rules,
     runtime_rules,
+    doctor_rules,
 )
 
 RULES: tuple[Rule, ...] = tuple(

@@ -1,0 +1,89 @@
+"""``ranktable doctor``: from the logs of a failed job to the culprit."""
+
+from __future__ import annotations
+
+import os
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from ranktable.cli.output import (
+    DEFECTS_FOUND,
+    Color,
+    CommandError,
+    style,
+    write,
+)
+from ranktable.cli.parameters import ColorOption, valued
+from ranktable.cli.progress import progress
+from ranktable.cli.table_input import sound_table
+from ranktable.doctor.diagnose import Diagnosis, diagnose
+from ranktable.report import doctor_renderers as renderers
+from ranktable.runtime.table import VARIABLE
+from ranktable.schema.text import counted
+
+
+class DiagnosisFormat(str, Enum):
+    """Form of a diagnosis."""
+
+    FULL = "full"
+    CONCISE = "concise"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+RENDERERS = {
+    DiagnosisFormat.FULL: renderers.render_full,
+    DiagnosisFormat.CONCISE: renderers.render_concise,
+    DiagnosisFormat.JSON: renderers.render_json,
+    DiagnosisFormat.MARKDOWN: renderers.render_markdown,
+}
+
+
+def doctor(
+    logs: Annotated[
+        list[str],
+        typer.Argument(metavar="LOG", help="Logs, folders of logs, or -."),
+    ],
+    rank_table: Annotated[
+        str | None,
+        valued("FILE", f"Table of the job; by default ${VARIABLE}, if it is set."),
+    ] = None,
+    format: Annotated[
+        DiagnosisFormat, typer.Option(help="Form of the diagnosis.")
+    ] = DiagnosisFormat.FULL,
+    select: Annotated[
+        list[str] | None, valued("CODE", "Only these findings: RT612, RT6.")
+    ] = None,
+    color: ColorOption = Color.AUTO,
+) -> None:
+    """Find the rank, host and chip by which a job failed, from its logs.
+
+    Exit status: 0 no failure found, 1 a cause found, 2 the logs could not be judged.
+
+    Example: ranktable doctor job.log --rank-table sccl_rank_table.json
+    """
+    file = rank_table or os.environ.get(VARIABLE)
+    table = sound_table(file).table if file else None
+    with progress() as line:
+        diagnosis = diagnose(
+            logs, table=table, on_file=lambda name: line.show(f"reading {name}")
+        )
+    if not diagnosis.is_judged:
+        raise CommandError(_not_judged(diagnosis))
+    if select:
+        diagnosis = diagnosis.only(tuple(select))
+    write(RENDERERS[format](diagnosis, style(color)))
+    if diagnosis.causes:
+        raise typer.Exit(DEFECTS_FOUND)
+
+
+def _not_judged(diagnosis: Diagnosis) -> str:
+    problems = [f"{log.file}: {log.problem}" for log in diagnosis.logs if log.problem]
+    read = sum(1 for log in diagnosis.logs if log.num_bytes)
+    said = f"{counted(read, 'file')} with content, none with a line that is known"
+    lines = [f"nothing in these logs could be judged: {said}", *problems[:8]]
+    if len(problems) > 8:
+        lines.append(f"... and {len(problems) - 8} more that could not be read")
+    return "\n".join(lines)

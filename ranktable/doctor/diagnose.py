@@ -1,0 +1,143 @@
+"""The whole way: logs -> events -> ranks -> causes -> diagnosis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ranktable.doctor.identity import Ranks
+from ranktable.doctor.lines import read_logs
+from ranktable.doctor.patterns import Kind
+from ranktable.doctor.verdict import Case, Cause, decide
+from ranktable.layout.parallel import remembered
+from ranktable.schema.finding import Diagnostic, Location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ranktable.doctor.lines import Event, Log, OnFile
+    from ranktable.schema.model import RankTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    """What the logs of a job say.
+
+    Attributes:
+        causes: Why it failed, the first cause first; empty if nothing failed.
+        logs: What was read.
+        ranks: The ranks, by table and logs.
+        unseen: Ranks of which no line was seen.
+    """
+
+    causes: tuple[Cause, ...]
+    logs: tuple[Log, ...]
+    ranks: Ranks
+    unseen: tuple[int, ...]
+
+    @property
+    def num_recognised(self) -> int:
+        """Number of lines with a known message."""
+        return sum(event.count for log in self.logs for event in log.events)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether anything in the logs could be judged."""
+        read = any(log.num_bytes for log in self.logs)
+        spoken = any(log.ranks for log in self.logs)
+        return read and (self.num_recognised > 0 or spoken)
+
+    def only(self, codes: tuple[str, ...]) -> Diagnosis:
+        """Return this diagnosis with the causes whose codes begin with one of these."""
+        kept = [cause for cause in self.causes if cause.rule.code.startswith(codes)]
+        return replace(self, causes=tuple(kept))
+
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Return the causes as diagnostics, each at its most telling line."""
+        return tuple(_diagnostic(cause) for cause in self.causes)
+
+
+def diagnose(
+    paths: Iterable[str],
+    *,
+    table: RankTable | None = None,
+    on_file: OnFile | None = None,
+) -> Diagnosis:
+    """Read the logs of a job and say why it failed.
+
+    Args:
+        paths: Files, folders (read whole) and ``-`` for standard input.
+        table: The rank table of the job; without it, ranks and hosts are only those
+            that the logs name.
+        on_file: Called with the name of every file before it is read.
+
+    Raises:
+        LayoutError: The table stores a layout that is not valid.
+    """
+    return judge_logs(tuple(read_logs(paths, on_file)), table)
+
+
+def judge_logs(logs: Sequence[Log], table: RankTable | None = None) -> Diagnosis:
+    """Say why a job failed whose logs were read.
+
+    Raises:
+        LayoutError: The table stores a layout that is not valid.
+    """
+    layout = None if table is None else remembered(table)
+    of_last = _last_attempt(logs)
+    ranks = Ranks(logs, table, layout)
+    causes = decide(Case(of_last, ranks))
+    spoken = {rank for log in logs for rank in log.ranks}
+    spoken.update(
+        rank for event in of_last if (rank := ranks.speaker(event)) is not None
+    )
+    is_known = table is not None or ranks.is_size_known
+    unseen = sorted(ranks.everyone() - spoken) if is_known else []
+    return Diagnosis(
+        causes=tuple(causes), logs=tuple(logs), ranks=ranks, unseen=tuple(unseen)
+    )
+
+
+def _last_attempt(logs: Sequence[Log]) -> list[Event]:
+    """Return the events after the last restart of the job.
+
+    A log that has no restart itself is taken whole: its clock is not compared.
+    """
+    attempts = [
+        event.number("attempt") or 0
+        for log in logs
+        for event in log.events
+        if event.kind is Kind.ATTEMPT
+    ]
+    last = max(attempts, default=0)
+    found: list[Event] = []
+    for log in logs:
+        start = 0
+        for index, event in enumerate(log.events):
+            if event.kind is Kind.ATTEMPT and (event.number("attempt") or 0) == last:
+                start = index
+        found.extend(log.events[start if last else 0 :])
+    return found
+
+
+def _diagnostic(cause: Cause) -> Diagnostic:
+    message = cause.headline
+    if cause.waiting:
+        message = f"{message}; {cause.waiting}"
+    first = cause.evidence[0] if cause.evidence else None
+    return Diagnostic(
+        code=cause.rule.code,
+        severity=cause.rule.severity,
+        location=_location(first),
+        message=message,
+        hint=cause.rule.fix,
+        related=tuple(
+            _location(event, event.text.strip()) for event in cause.evidence[1:]
+        ),
+    )
+
+
+def _location(event: Event | None, label: str | None = None) -> Location:
+    if event is None:
+        return Location(file="-")
+    return Location(file=event.file, line=event.line, column=1, label=label)

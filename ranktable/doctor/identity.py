@@ -1,0 +1,325 @@
+"""Who says a line: ranks by all that logs and the rank table know of them.
+
+The best name of a process is its global rank; then host and local rank, host and chip,
+the address of its chip, its process id, and at last the name of the file. ``[rank9]``
+is a global rank; ``[Rank 1]`` in the same line is the rank in a communicator.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from ranktable.doctor.patterns import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ranktable.doctor.lines import Event, Log
+    from ranktable.layout.parallel import ParallelLayout
+    from ranktable.schema.model import RankTable
+
+_RANK_OF_FILE = re.compile(r"(?:^|[^a-z])rank[_-]?(\d+)(?!\d)")
+_DEVICE_OF_FILE = re.compile(r"(?:^|[^a-z])device[_-](\d+)(?!\d)")
+_LOCAL_RANK_OF_FILE = re.compile(r"attempt_\d+[/\\](\d+)[/\\]std(?:err|out)\.log$")
+_UNKNOWN = ("", "-1", "0" + ".0.0.0", "localhost", "127.0.0.1", "unknown")
+"""Values that name no host, chip or address."""
+_WORLD_GROUPS = ("hccl_world_group", "default_pg", "default")
+
+
+class Ranks:
+    """The ranks of a job: where each runs, and which of them said a line.
+
+    Attributes:
+        table: The rank table, None if there is none.
+        size: Number of ranks, None if nothing says it.
+        is_size_known: Whether the table or a log says the size; otherwise it is the
+            highest rank that was seen, and one.
+    """
+
+    def __init__(
+        self,
+        logs: Sequence[Log],
+        table: RankTable | None = None,
+        layout: ParallelLayout | None = None,
+    ) -> None:
+        """Learn from the table and from every line that names a process."""
+        self.table = table
+        self._layout = layout
+        self._by_place: dict[tuple[str, str], int] = {}
+        self._by_local: dict[tuple[str, str], int] = {}
+        self._by_address: dict[str, int] = {}
+        self._by_pid: dict[tuple[str, str], int] = {}
+        self._by_group: dict[tuple[str, int], int] = {}
+        self._by_host: dict[str, set[int]] = defaultdict(set)
+        self._host: dict[int, str] = {}
+        self._chip: dict[int, int] = {}
+        self._of_file: dict[str, int] = {}
+        self._last_time: dict[int, str] = {}
+        self._host_of_file: dict[str, str] = {}
+        self._group_of: dict[tuple[str, str], tuple[str, int | None]] = {}
+        if table is not None:
+            self._learn_table(table)
+        events = [event for log in logs for event in log.events]
+        self.size, self.is_size_known = self._learn_size(logs, events)
+        self._learn_files(logs, events)
+        for event in events:
+            self._learn(event)
+        for event in events:  # once more, with what later lines said
+            self._learn(event)
+
+    # What is known
+
+    def describe(self, rank: int) -> str:
+        """Return ``rank 27 (n4, chip 3; tp 3, pp 1)``, or as much as is known."""
+        host, chip = self._host.get(rank), self._chip.get(rank)
+        known = [host] if host else []
+        if chip is not None:
+            known.append(f"chip {chip}")
+        text = ", ".join(known)
+        if self._layout is not None and rank < self._layout.world_size:
+            at = self._layout.coordinates(rank)
+            axes = ", ".join(f"{axis} {at[axis]}" for axis in self._layout.kinds)
+            text = f"{text}; {axes}" if text and axes else text or axes
+        return f"rank {rank} ({text})" if text else f"rank {rank}"
+
+    def host_of(self, rank: int) -> str | None:
+        """Return the host of a rank, None if it is not known."""
+        return self._host.get(rank)
+
+    def chip_of(self, rank: int) -> int | None:
+        """Return the chip of a rank, None if it is not known."""
+        return self._chip.get(rank)
+
+    def last_time_of(self, rank: int) -> str | None:
+        """Return the last time in the log of a rank, None if it has none of its own."""
+        return self._last_time.get(rank)
+
+    def on_host(self, host: str) -> tuple[int, ...]:
+        """Return the ranks that run on a host."""
+        return tuple(sorted(self._by_host.get(host, ())))
+
+    def everyone(self) -> frozenset[int]:
+        """Return every rank of the job, as far as its size is known."""
+        return frozenset(range(self.size or 0))
+
+    def group_name(self, ranks: Iterable[int]) -> str | None:
+        """Return the name of the group along an axis that has just these ranks."""
+        wanted = sorted(ranks)
+        if self._layout is None or len(wanted) < 2:
+            return None
+        for axis in self._layout.kinds:
+            groups = self._layout.along(axis)
+            if groups.group_size == len(wanted) and wanted in groups:
+                return f"{axis} group of rank {wanted[0]}"
+        return None
+
+    def members(self, ranks: Iterable[int]) -> frozenset[int]:
+        """Return the smallest group along an axis with all these ranks, else all."""
+        wanted = set(ranks)
+        found = [self.everyone()]
+        if self._layout is not None and wanted:
+            for axis in self._layout.kinds:
+                groups = map(frozenset, self._layout.along(axis))
+                found.extend(group for group in groups if wanted <= group)
+        return min(found, key=len)
+
+    # Who says a line, and of whom it speaks
+
+    def speaker(self, event: Event) -> int | None:
+        """Return the rank that says a line, None if it cannot be told."""
+        fields = event.fields
+        if "rank" in fields and fields["rank"].isdecimal():
+            return int(fields["rank"])
+        host = self.host(event)
+        for known, key in (
+            (self._by_local, (host or "", fields.get("local_rank", ""))),
+            (self._by_place, (fields.get("server", ""), fields.get("device", ""))),
+            (self._by_place, (host or "", fields.get("device", ""))),
+        ):
+            if all(key) and key in known:
+                return known[key]
+        if fields.get("address") in self._by_address:
+            return self._by_address[fields["address"]]
+        process = (event.file, fields.get("pid", ""))
+        if process[1] and process in self._by_pid:
+            return self._by_pid[process]
+        rank = self._in_group(event, event.number("group_rank"))
+        return rank if rank is not None else self._of_file.get(event.file)
+
+    def host(self, event: Event) -> str | None:
+        """Return the host of the process that says a line."""
+        said = event.fields.get("host") or event.fields.get("server") or ""
+        return self._host_of_file.get(event.file) if said in _UNKNOWN else said
+
+    def peers(self, event: Event) -> tuple[int, ...]:
+        """Return the ranks that a line waits for or accuses; empty if none is told."""
+        fields = event.fields
+        if "joined_ranks" in fields:
+            return tuple(sorted(self.everyone() - set(event.numbers("joined_ranks"))))
+        if "keys" in fields:
+            return _awaited(fields["keys"])
+        named = event.numbers("peers") or event.numbers("peer")
+        return named or self._peers_by_place(event)
+
+    def _peers_by_place(self, event: Event) -> tuple[int, ...]:
+        fields = event.fields
+        server = fields.get("peer_server", "").strip("[]")
+        devices = re.findall(r"\d+", fields.get("peer_device", ""))
+        places = [self._by_place.get((server, device)) for device in devices]
+        found = [rank for rank in places if rank is not None]
+        address = fields.get("peer_address") or fields.get("peer_ip") or ""
+        if not found and address in self._by_address:
+            found = [self._by_address[address]]
+        peer = self._in_group(event, event.number("group_peer"))
+        if not found and peer is not None:
+            found = [peer]
+        return tuple(found) or self.on_host(server) or self.on_host(address)
+
+    def disagreements(self, events: Iterable[Event]) -> list[tuple[Event, str]]:
+        """Return the lines by which a rank runs elsewhere than the table says."""
+        if self.table is None:
+            return []
+        found: dict[int, tuple[Event, str]] = {}
+        hosts = {node.host for node in self.table.nodes}
+        for event in events:
+            rank = event.number("rank")
+            host = event.fields.get("server") or event.fields.get("host")
+            if rank is None or rank in found or not 0 <= rank < self.table.world_size:
+                continue
+            listed = self._host.get(rank)
+            chip = event.number("device")
+            if host in hosts and listed is not None and host != listed:
+                found[rank] = event, f"runs on {host}, and the table has it on {listed}"
+            elif host == listed and chip not in (None, self._chip.get(rank)):
+                said = f"uses chip {chip} of {host}"
+                found[rank] = event, f"{said}, and the table says {self._chip[rank]}"
+        return [found[rank] for rank in sorted(found)]
+
+    # Learning
+
+    def _learn_table(self, table: RankTable) -> None:
+        for node in table.nodes:
+            for local_rank, device in enumerate(node.devices):
+                rank, chip = device.rank, str(device.device_id)
+                self._chip[rank] = device.device_id
+                if device.address:
+                    self._by_address[device.address] = rank
+                if node.host is not None:
+                    self._host[rank] = node.host
+                    self._by_host[node.host].add(rank)
+                    self._by_place[node.host, chip] = rank
+                    self._by_local[node.host, str(local_rank)] = rank
+
+    def _learn_size(
+        self, logs: Sequence[Log], events: Sequence[Event]
+    ) -> tuple[int | None, bool]:
+        if self.table is not None:
+            return self.table.world_size, True
+        fields = ("size", "group_size")
+        said = max((e.number(name) or 0 for e in events for name in fields), default=0)
+        named = {rank for log in logs for rank in log.ranks}
+        named.update(rank for event in events for rank in event.numbers("rank"))
+        highest = max(named, default=-1) + 1
+        return max(said, highest) or None, said >= max(highest, 1)
+
+    def _learn_files(self, logs: Sequence[Log], events: Sequence[Event]) -> None:
+        hosts = {node.host for node in self.table.nodes} if self.table else set()
+        hosts.update(event.fields.get("host") for event in events)
+        for log in logs:
+            if len(log.ranks) == 1:
+                self._of_file[log.file] = next(iter(log.ranks))
+            elif numbers := _RANK_OF_FILE.findall(log.file):
+                self._of_file[log.file] = int(numbers[-1])
+            for part in reversed(_parts(log.file)):
+                if part in hosts:
+                    self._host_of_file[log.file] = part
+                    break
+        for log in logs:
+            if log.file in self._of_file and log.last_time:
+                self._last_time[self._of_file[log.file]] = log.last_time
+            host = self._host_of_file.get(log.file, "")
+            for known, pattern in (
+                (self._by_local, _LOCAL_RANK_OF_FILE),
+                (self._by_place, _DEVICE_OF_FILE),
+            ):
+                number = pattern.findall(log.file)
+                if number and (host, number[-1]) in known:
+                    self._of_file.setdefault(log.file, known[host, number[-1]])
+
+    def _learn(self, event: Event) -> None:
+        fields = event.fields
+        process = (event.file, fields.get("pid", ""))
+        if "group" in fields:
+            self._group_of[process] = fields["group"], event.number("group_size")
+        if event.kind is Kind.ATTEMPT:
+            host = self._host_of_file.setdefault(event.file, event.file)
+            for local_rank, number in enumerate(event.numbers("peers")):
+                self._by_local[host, str(local_rank)] = number
+            return
+        rank = self.speaker(event)
+        if rank is None:
+            return
+        if process[1]:
+            self._by_pid.setdefault(process, rank)
+        group_rank = event.number("group_rank")
+        if "group" in fields and group_rank is not None:
+            self._by_group.setdefault((fields["group"], group_rank), rank)
+        self._learn_place(event, rank)
+
+    def _learn_place(self, event: Event, rank: int) -> None:
+        fields = event.fields
+        host = fields.get("host") or fields.get("server") or ""
+        if host not in _UNKNOWN and event.kind is not Kind.EDGE:
+            self._host.setdefault(rank, host)
+            self._by_host[host].add(rank)
+            for known, name in (
+                (self._by_place, "device"),
+                (self._by_local, "local_rank"),
+            ):
+                if fields.get(name, "") not in _UNKNOWN:
+                    known.setdefault((host, fields[name]), rank)
+            chip = event.number("device")
+            if chip is not None:
+                self._chip.setdefault(rank, chip)
+        if fields.get("address", "") not in _UNKNOWN:
+            self._by_address.setdefault(fields["address"], rank)
+
+    def _in_group(self, event: Event, number: int | None) -> int | None:
+        """Return the global rank of a rank of the communicator of a line."""
+        if number is None:
+            return None
+        process = (event.file, event.fields.get("pid", ""))
+        group, size = self._group_of.get(process, ("", None))
+        group = event.fields.get("group", group)
+        if (group, number) in self._by_group:
+            return self._by_group[group, number]
+        name = event.fields.get("group_name", group)
+        is_whole = name in _WORLD_GROUPS or event.fields.get("group_id") == "0"
+        size = event.number("group_size") or size
+        if is_whole or size is None or size == self.size:
+            return number
+        return None
+
+
+def _awaited(keys: str) -> tuple[int, ...]:
+    """Return the rank whose key of a store is missing.
+
+    A store names all keys that were asked for; the first is the one it waits for. What
+    SCCL waits for is published by rank 0.
+    """
+    last = re.match(r"[^,;]*?(\d+)(?=[,;]|$)", keys)
+    if "SCCL" in keys:
+        return (0,)
+    return (int(last[1]),) if last else ()
+
+
+def _parts(path: str) -> list[str]:
+    """Return the parts of a path by which a file may be named after its host."""
+    found: list[str] = []
+    for part in path.split(os.sep):
+        stem = part.split(".")[0]
+        found += [part, stem, *re.split(r"[_.]", part), *stem.split("-")]
+    return found

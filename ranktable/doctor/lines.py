@@ -1,0 +1,402 @@
+"""Read logs in one pass: the lines with a known message, and who says them.
+
+A log may have any size, lines of any length and any bytes. It is read in blocks; only
+lines that contain one of a few short texts are looked at. What is kept is bounded: for
+each message of a log, the first and the last few.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import sys
+import zlib
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ranktable.doctor.patterns import (
+    TRACEBACK,
+    TRIGGERS,
+    TRIGGERS_OF,
+    Kind,
+    Pattern,
+    patterns,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import BinaryIO
+
+    OnFile = Callable[[str], None]
+
+BLOCK_BYTES = 1 << 20
+MAX_LINE_BYTES = 16 << 10
+"""Longer lines are read in pieces of this size."""
+
+MAX_BELOW_BYTES = 64 << 10
+"""How far below its first line a message of several lines may end."""
+
+KEPT = 20
+"""Events of one message and speaker that are kept: so many first and last ones."""
+
+_PREFIXES = tuple(
+    re.compile(text)
+    for text in (
+        r"\x1b\[[0-9;]*m",
+        r"\[(?:rank|RANK)(?P<rank>\d+)\]:? ?",
+        r"\[1,(?P<rank>\d+)\]<std(?:out|err)>: ?",
+        r"\[[a-z_]+(?P<local_rank>\d+)\]:",
+        (
+            r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,\d]*)(?:Z|[+-]\d\d:?\d\d)?"
+            r"(?: std(?:out|err) [FP])? "
+        ),
+        r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?P<host>[\w.-]+) kernel: ",
+        r"\[ *\d+\.\d+\] ",
+        r"\((?:\w+ )?pid=(?P<pid>\d+)(?:, ip=(?P<server>[\w.:]+))?\) ?",
+        r"(?P<task>\d+): ",
+        r"(?P<host>[a-z][\w-]*-\d+): ",
+    )
+)
+"""What launchers and loggers put before a line, repeatedly and in any order."""
+
+_CONTEXTS = tuple(
+    (key, re.compile(text))
+    for key, text in (
+        ("[rank", r"\[rank(?P<rank>\d+)\]:"),
+        (
+            "[PG ",
+            (
+                r"\[PG (?:ID )?(?P<group_id>\d+) (?:PG GUID (?P<group>[^ ()\]]+))? ?"
+                r"(?:\((?P<group_name>[^)]*)\) )?Rank (?P<group_rank>\d+)\]"
+            ),
+        ),
+        ("[Rank ", r"\[Rank (?P<group_rank>\d+)\]"),
+        (
+            "CCL(",
+            r"^\[[A-Z]+\] [A-Z0-9_]+\((?P<pid>\d+),[^)]*\):(?P<time>[\d.:-]+)",
+        ),
+        (
+            " NCCL ",
+            r"(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[(?P<visible_device>\d+)\] .*?NCCL",
+        ),
+        ("(PID:", r"\(PID:(?P<pid>\d+), Device:-?\d+, RankID:(?P<rank>\d+)\)"),
+        (":", r"^\[?[IWEF]\d{3,4} (?P<time>\d\d:\d\d:\d\d\.\d+)"),
+        (":", r"(?P<time>\d{4}-\d\d-\d\d[-T_ ]\d\d:\d\d:\d\d(?:[.,]\d+)?)"),
+    )
+)
+"""What a line says about its speaker anywhere in it."""
+
+_EXCEPTION = re.compile(r"(?P<what>[A-Za-z_][\w.]*(?::\s.*)?)$")
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
+
+
+@dataclass(slots=True)
+class Event:
+    """A line, or a few, with a known message.
+
+    Attributes:
+        pattern: The message.
+        fields: What it says, by the names of ``patterns.toml``.
+        file: Name of the log.
+        line: Number of its first line, from 1.
+        text: The line, without what stood before it.
+        count: How many such lines stand for it, if not all are kept.
+    """
+
+    pattern: Pattern
+    fields: dict[str, str]
+    file: str
+    line: int
+    text: str
+    count: int = 1
+
+    @property
+    def kind(self) -> Kind:
+        """What it is evidence of."""
+        return self.pattern.kind
+
+    def number(self, name: str) -> int | None:
+        """Return a field as a number, None if it is missing or is not one."""
+        text = self.fields.get(name, "")
+        return int(text) if text.isdecimal() else None
+
+    def numbers(self, name: str) -> tuple[int, ...]:
+        """Return a list of numbers and ranges: ``0-3,7``."""
+        found: list[int] = []
+        for first, last in re.findall(r"(\d+)(?:-(\d+))?", self.fields.get(name, "")):
+            found.extend(range(int(first), int(last or first) + 1)[:100_000])
+        return tuple(found)
+
+
+@dataclass(slots=True)
+class Log:
+    """A log that was read.
+
+    Attributes:
+        file: Its name.
+        events: What was recognised, in the order of the file.
+        num_lines: Lines read.
+        num_bytes: Bytes read.
+        ranks: Ranks that the beginning and the end of the file name as speakers.
+        last_time: The last time of the file, as it is written there.
+        problem: Why it could not be read to its end, None if it was.
+    """
+
+    file: str
+    events: list[Event] = field(default_factory=list)
+    num_lines: int = 0
+    num_bytes: int = 0
+    ranks: set[int] = field(default_factory=set)
+    last_time: str | None = None
+    problem: str | None = None
+
+
+def speaker_of(text: str) -> tuple[dict[str, str], str]:
+    """Return what a line says about its speaker, and the line without prefixes."""
+    fields: dict[str, str] = {}
+    rest = text
+    while found := next(filter(None, (one.match(rest) for one in _PREFIXES)), None):
+        _add(fields, found)
+        rest = rest[found.end() :]
+    for key, context in _CONTEXTS:
+        if key in rest and (found := context.search(rest)):
+            _add(fields, found)
+    return fields, rest
+
+
+def _add(fields: dict[str, str], found: re.Match[str]) -> None:
+    for name, value in found.groupdict().items():
+        if value is not None:
+            fields.setdefault(name, value)
+
+
+@cache
+def _any_key() -> re.Pattern[str]:
+    keys = [key for pattern in (TRACEBACK, *patterns()) for key in pattern.keys]
+    return re.compile("|".join(map(re.escape, keys)))
+
+
+def recognise(
+    text: str, above: Sequence[str] = (), below: Sequence[str] = ()
+) -> tuple[Pattern, dict[str, str]] | None:
+    """Return the message of a line, with its fields and those of its speaker.
+
+    Args:
+        text: The line.
+        above: Lines before it, the nearest last.
+        below: Lines after it.
+    """
+    if not _any_key().search(text):
+        return None
+    speaker, rest = speaker_of(text)
+    for pattern in patterns():
+        whole = rest
+        if (pattern.before or pattern.after) and pattern.key in rest:
+            lines = (
+                *above[max(0, len(above) - pattern.before) :],
+                text,
+                *below[: pattern.after],
+            )
+            whole = "\n".join(speaker_of(line)[1].strip() for line in lines)
+        fields = pattern.fields(whole)
+        if fields is not None:
+            return pattern, {**speaker, **fields}
+    return None
+
+
+def read_log(stream: BinaryIO, file: str) -> Log:
+    """Read a log; what is wrong with the stream is in ``Log.problem``."""
+    reader = _Reader(file)
+    try:
+        reader.read(stream)
+    except (OSError, EOFError, zlib.error) as error:
+        reader.log.problem = str(error)
+    return reader.finished()
+
+
+class _Reader:
+    """Reads one log, block by block."""
+
+    def __init__(self, file: str) -> None:
+        self.log = Log(file=file)
+        self._counts: Counter[tuple[str, ...]] = Counter()
+        self._last: dict[tuple[str, ...], deque[Event]] = {}
+        self._above: list[str] = []
+
+    def read(self, stream: BinaryIO) -> None:
+        """Read the whole stream."""
+        rest = block = tail = b""
+        while block := stream.read(BLOCK_BYTES):
+            if not self.log.num_bytes:
+                self._look_at_speakers(block[:MAX_BELOW_BYTES])
+            self.log.num_bytes += len(block)
+            rest = self._read_lines(rest + block, is_last=False)
+            tail = block if len(block) >= MAX_BELOW_BYTES else tail + block
+        self._read_lines(rest, is_last=True)
+        self._look_at_speakers(tail[-MAX_BELOW_BYTES:])
+
+    def finished(self) -> Log:
+        """Return the log, with its events in order."""
+        for key, events in self._last.items():
+            events[0].count += self._counts[key] - 2 * KEPT
+            self.log.events.extend(events)
+        self.log.events.sort(key=lambda event: event.line)
+        return self.log
+
+    def _look_at_speakers(self, data: bytes) -> None:
+        for line in _decoded(data).splitlines():
+            fields, _ = speaker_of(line[:400])
+            if "rank" in fields:
+                self.log.ranks.add(int(fields["rank"]))
+            self.log.last_time = fields.get("time", self.log.last_time)
+
+    def _read_lines(self, data: bytes, *, is_last: bool) -> bytes:
+        """Read the whole lines of some data; return what is left of it."""
+        end = len(data) if is_last else data.rfind(b"\n") + 1
+        if not end and len(data) > MAX_LINE_BYTES:
+            end = len(data)
+        number, counted = self.log.num_lines, 0
+        for start in _candidates(data, end):
+            if not is_last and end - start < MAX_BELOW_BYTES < start:
+                end = start  # what stands below it may be in the next block
+                break
+            number += data.count(b"\n", counted, start)
+            counted = start
+            self._read_line(data, start, end, number + 1)
+        self.log.num_lines = number + data.count(b"\n", counted, end)
+        self._above = _decoded(data[max(0, end - 2000) : end]).splitlines()[-3:]
+        return data[end:]
+
+    def _read_line(self, data: bytes, start: int, end: int, number: int) -> None:
+        text = _decoded(data[start : _line_end(data, start, end)])
+        if not _any_key().search(text):
+            return
+        below = _decoded(data[start : min(end, start + MAX_BELOW_BYTES)]).splitlines()
+        if TRACEBACK.key in text:
+            self._keep(_traceback(below, self.log.file, number))
+            return
+        above = _decoded(data[max(0, start - 2000) : start]).splitlines()
+        found = recognise(text, [*self._above, *above], below[1:])
+        if found is not None:
+            self._keep(Event(*found, self.log.file, number, text[:400]))
+
+    def _keep(self, event: Event) -> None:
+        speaker = (event.fields.get(name, "") for name in ("rank", "local_rank", "pid"))
+        key = (event.pattern.name, *speaker)
+        self._counts[key] += 1
+        if self._counts[key] <= KEPT:
+            self.log.events.append(event)
+        else:
+            self._last.setdefault(key, deque(maxlen=KEPT)).append(event)
+
+
+def _candidates(data: bytes, end: int) -> list[int]:
+    """Return where the lines with a trigger start, in order."""
+    triggers = list(TRIGGERS)
+    for word, more in TRIGGERS_OF.items():
+        if word in data:
+            triggers.extend(more)
+    starts: set[int] = set()
+    for trigger in triggers:
+        at = data.find(trigger, 0, end)
+        while at >= 0:
+            starts.add(_line_start(data, at))
+            at = data.find(trigger, _line_end(data, at, end), end)
+    return sorted(starts)
+
+
+def _line_start(data: bytes, at: int) -> int:
+    """Return where the line of a place starts, after a progress bar if there is one."""
+    floor = max(0, at - MAX_LINE_BYTES)
+    start = max(floor, data.rfind(b"\n", floor, at) + 1)
+    return max(start, data.rfind(b"\r", start, at) + 1)
+
+
+def _line_end(data: bytes, start: int, end: int) -> int:
+    stop = data.find(b"\n", start, min(end, start + MAX_LINE_BYTES))
+    return stop if stop >= 0 else min(end, start + MAX_LINE_BYTES)
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8", "replace").rstrip("\r\n")
+
+
+def _traceback(lines: Sequence[str], file: str, number: int) -> Event:
+    """Return the event of a traceback: its exception, and where the program was."""
+    speaker, _ = speaker_of(lines[0])
+    fields = dict(speaker)
+    at = 0
+    for index, line in enumerate(lines[1:], 1):
+        other, rest = speaker_of(line)
+        if any(other.get(name) != speaker.get(name) for name in ("rank", "pid")):
+            continue  # another rank writes into the same log
+        at = index
+        if rest.startswith((" ", "\t")):
+            _add_frame(fields, rest)
+        elif found := _EXCEPTION.match(rest):
+            fields["what"] = found["what"]
+            break
+        elif rest.strip():
+            break
+    return Event(TRACEBACK, fields, file, number + at, lines[at][:400])
+
+
+def _add_frame(fields: dict[str, str], text: str) -> None:
+    """Note the innermost frame of the program, and the call of torch below it."""
+    frame = _FRAME.search(text)
+    if frame is None:
+        return
+    name = frame["file"]
+    if name.endswith("distributed_c10d.py"):
+        fields["op"] = frame["function"]
+    elif "-packages" not in name and not name.startswith("<"):
+        fields["site"] = f"{os.path.basename(name)}:{frame['line']}"
+        fields.pop("op", None)
+
+
+def read_logs(paths: Iterable[str], on_file: OnFile | None = None) -> Iterator[Log]:
+    """Yield every log of files, folders and ``-``, in the order of their names.
+
+    Folders are read whole; links in them that lead out of them are not followed.
+    """
+    for path in paths:
+        if path == "-":
+            yield read_log(sys.stdin.buffer, "-")
+            continue
+        for name in log_files(path):
+            if on_file is not None:
+                on_file(name)
+            yield _read_file(name)
+
+
+def log_files(path: str) -> Iterator[str]:
+    """Yield the files below a path, or the path itself."""
+    if not os.path.isdir(path):
+        yield path
+        return
+    home = os.path.realpath(path)
+    for folder, folders, names in os.walk(path):
+        folders.sort()
+        for name in sorted(names):
+            file = os.path.join(folder, name)
+            inside = os.path.realpath(file).startswith(home + os.sep)
+            if inside and os.path.isfile(file):
+                yield file
+
+
+def _read_file(name: str) -> Log:
+    try:
+        if not os.path.isfile(name):
+            os.stat(name)
+            return Log(file=name, problem="it is not a regular file")
+        with open(name, "rb") as stream:
+            if stream.read(2) == b"\x1f\x8b":
+                with gzip.open(name) as unpacked:
+                    return read_log(unpacked, name)  # type: ignore[arg-type]
+            stream.seek(0)
+            return read_log(stream, name)
+    except OSError as error:
+        return Log(file=name, problem=error.strerror or str(error))

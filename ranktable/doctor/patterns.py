@@ -1,0 +1,115 @@
+"""The messages of failed jobs: ``patterns.toml`` has one entry for each."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache, cached_property
+from importlib import resources
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+class Kind(Enum):
+    """What a message is evidence of."""
+
+    IDENTITY = "who runs where"
+    TIMEOUT = "a rank gave up waiting"
+    STATE = "how far a rank came"
+    EDGE = "a rank waits for another"
+    ABSENT = "ranks did not join"
+    MISMATCH = "ranks call different operations"
+    LAUNCH = "ranks contradict each other"
+    TABLE = "the rank table is refused"
+    PORT = "a port is in use"
+    SETTING = "a setting or version differs"
+    EXCEPTION = "a process raised an exception"
+    EXIT = "a process ended"
+    OOM = "the kernel killed a process for memory"
+    MEMORY = "a chip has no memory left"
+    FAULT = "a chip or its driver failed"
+    LEFTOVER = "a chip is in use"
+    NODE = "a node failed"
+    SCHEDULER = "the scheduler ended the job"
+    LINK = "a link between two chips broke"
+    HEARTBEAT = "a rank was seen to fail"
+    CLOSED = "a peer closed its connection"
+    CASCADE = "a rank follows others"
+    ATTEMPT = "the job starts again"
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """One message of one speaker; ``patterns.toml`` describes the attributes."""
+
+    name: str
+    speaker: str
+    kind: Kind
+    key: str
+    match: str
+    example: str
+    what: str = ""
+    before: int = 0
+    after: int = 0
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """Texts of which every such line contains one."""
+        return tuple(self.key.split("|"))
+
+    @cached_property
+    def compiled(self) -> re.Pattern[str]:
+        """The compiled expression."""
+        return re.compile(self.match)
+
+    def fields(self, text: str) -> dict[str, str] | None:
+        """Return the fields of a line without its prefixes, None if it is another."""
+        if not any(key in text for key in self.keys):
+            return None
+        found = self.compiled.search(text)
+        if found is None:
+            return None
+        return {name: value for name, value in found.groupdict().items() if value}
+
+
+@cache
+def patterns() -> tuple[Pattern, ...]:
+    """Return every message, in the order in which a line is compared with them."""
+    text = resources.files("ranktable.doctor").joinpath("patterns.toml").read_text()
+    return tuple(
+        Pattern(**{**entry, "kind": Kind[entry["kind"].upper()]})
+        for entry in tomllib.loads(text)["pattern"]
+    )
+
+
+TRACEBACK = Pattern(
+    name="python-traceback",
+    speaker="python",
+    kind=Kind.EXCEPTION,
+    key="Traceback (most recent call last)",
+    match=r"Traceback \(most recent call last\)",
+    example="[rank3]: Traceback (most recent call last):",
+)
+"""The start of a traceback, which is followed to the line of its exception."""
+
+TRIGGERS = (
+    b"rror", b"ERROR", b"ail", b"out", b"onnect", b"xit", b"Traceback",
+    b"d collective #", b"endezvous", b"reason", b"oom-kill", b"NVRM", b"[PID: ",
+)  # fmt: skip
+"""Every line with a message has one of these, or one of ``TRIGGERS_OF``.
+
+A search for few short texts takes a third of the time of one for all keys.
+"""
+
+TRIGGERS_OF = {
+    b"CCL": (
+        b"hcom init", b"rootInfo", b"Cluster Exception", b"ncclComm",
+        b"opCount", b"NCCL WARN", b"GPU", b"information is",
+    ),
+}  # fmt: skip
+"""Triggers that only texts with a certain word have: logs of HCCL and NCCL."""

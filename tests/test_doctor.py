@@ -1,0 +1,430 @@
+"""``ranktable doctor``: messages, causes, and the lines that prove them."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import ranktable
+from ranktable.doctor.diagnose import Diagnosis, diagnose
+from ranktable.doctor.lines import read_log, recognise
+from ranktable.doctor.patterns import TRIGGERS, TRIGGERS_OF, Pattern, patterns
+from ranktable.doctor.rules import RULES
+from tests.rule_examples import diagnose_example
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ranktable.schema.finding import Rule
+    from tests.conftest import Outcome
+
+    Run = Callable[..., Outcome]
+
+TABLE = ranktable.dumps(
+    ranktable.loads(
+        b'{"status":"completed","version":"1.0","server_count":"2","server_list":['
+        b'{"server_id":"10.0.0.1","device":['
+        b'{"device_id":"0","rank_id":"0","device_ip":"192.168.1.1"},'
+        b'{"device_id":"1","rank_id":"1","device_ip":"192.168.1.2"}]},'
+        b'{"server_id":"10.0.0.2","device":['
+        b'{"device_id":"0","rank_id":"2","device_ip":"192.168.1.3"},'
+        b'{"device_id":"1","rank_id":"3","device_ip":"192.168.1.4"}]}]}'
+    )
+)
+"""Two servers of HCCL with two chips each."""
+
+
+def judged(folder: Path, logs: dict[str, str], table: bytes | None = None) -> Diagnosis:
+    for name, text in logs.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return diagnose(
+        [str(folder)], table=None if table is None else ranktable.loads(table)
+    )
+
+
+def waits(rank: int, seq: int, op: str = "ALLREDUCE", numel: int = 8) -> str:
+    return (
+        f"[rank{rank}]:[E105 06:15:00.1 ProcessGroupNCCL.cpp:632] [Rank {rank}] "
+        f"Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, "
+        f"OpType={op}, NumelIn={numel}, NumelOut={numel}, Timeout(ms)=600000) ran for "
+        "600021 milliseconds before timing out.\n"
+    )
+
+
+def dumps(rank: int, done: int) -> str:
+    return (
+        f"[rank{rank}]:[E105 06:15:01.1 ProcessGroupNCCL.cpp:1746] [PG ID 0 PG GUID "
+        f"0(default_pg) Rank {rank}] Received a dump signal due to a collective "
+        f"timeout from rank 9 and we will try. Last enqueued NCCL work: {done}, last "
+        f"completed NCCL work: {done}.\n"
+    )
+
+
+def plog(pid: int, text: str, level: str = "ERROR") -> str:
+    return (
+        f"[{level}] HCCL({pid},python3):2026-01-05-10:00:00.000.001 [a.cc:9] [7] "
+        f"{text}\n"
+    )
+
+
+def of_rank(rank: int, size: int = 4) -> str:
+    """Return the line by which a process of HCCL says its rank in the table above."""
+    server, device = f"10.0.0.{rank // 2 + 1}", rank % 2
+    return plog(
+        800 + rank,
+        f"[HCCL_TRACE]SetupAgent rankNum[{size}], rank[{rank}], rootInfo identifier"
+        f"[10.0.0.1%eth0_60004_0_171], server[{server}%eth0], logicDevId[{device}], "
+        f"phydevId[{device}], deviceIp[192.168.1.{rank + 1}]",
+        "INFO",
+    )
+
+
+@pytest.mark.parametrize("pattern", patterns(), ids=lambda pattern: pattern.name)
+def test_a_message_is_known_by_its_example_alone(pattern: Pattern) -> None:
+    raw = pattern.example.encode()
+    lines = pattern.example.splitlines()
+    at = pattern.before if len(lines) > 1 else 0
+    found = recognise(lines[at], lines[:at], lines[at + 1 :])
+
+    assert any(trigger in raw for trigger in TRIGGERS) or any(
+        word in raw and any(trigger in raw for trigger in more)
+        for word, more in TRIGGERS_OF.items()
+    )
+    assert found is not None
+    assert found[0] is pattern
+    others = [
+        other.name
+        for other in patterns()
+        if other is not pattern
+        and other.name != "hccl-code"  # the code beside which other messages stand
+        and other.fields(pattern.example) is not None
+    ]
+    assert others == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_a_rule_is_the_cause_of_its_bad_log_only(rule: Rule) -> None:
+    bad = diagnose_example(rule, rule.bad)
+    good = diagnose_example(rule, rule.good)
+
+    assert [cause.rule for cause in bad.causes] == [rule]
+    assert rule not in [cause.rule for cause in good.causes]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A failed job as somebody published it, told again with invented values."""
+
+    name: str
+    logs: dict[str, str]
+    code: str | None
+    ranks: tuple[int, ...] = ()
+    host: str | None = None
+    table: bytes | None = field(default=None, repr=False)
+
+
+CASES = (
+    # pytorch/pytorch#141069: ranks had different numbers of batches
+    Published(
+        "fewer batches", {"job.log": "".join(waits(r, 19) for r in (1, 2, 3))},
+        "RT620", (0,),
+    ),
+    # xljh0520/JOTR#4: collate dropped samples; seen with DETAIL
+    Published(
+        "other shapes",
+        {"job.log": "RuntimeError: Detected mismatch between collectives on ranks. "
+         "Rank 1 is running collective: CollectiveFingerPrint(SequenceNumber=3, "
+         "OpType=ALLGATHER, TensorShape=[41]), but Rank 0 is running collective: "
+         "CollectiveFingerPrint(SequenceNumber=3, OpType=ALLGATHER, TensorShape=[40])"},
+        "RT621", (0, 1),
+    ),
+    # ROCm/rccl#429, NVIDIA/nccl#296: one rank calls another operation
+    Published(
+        "other operation",
+        {"job.log": "".join(
+            f"n1:9{rank}:9 [{rank}] NCCL INFO {op}: opCount 28c sendbuff 0x1 recvbuff "
+            f"0x2 count 59 datatype 0 op 0 root 0 comm 0x5 [nranks=4] stream 0x8\n"
+            for rank, op in enumerate(("AllReduce", "AllReduce", "AllGather",
+                                       "AllReduce")))
+         + "".join(
+            f"n1:9{rank}:9 [{rank}] NCCL INFO ncclCommInitRank comm 0x5 rank {rank} "
+            f"nranks 4 cudaDev {rank} nvmlDev {rank} busId e1000 commId 0xb - Init "
+            "COMPLETE\n" for rank in range(4))
+         + waits(0, 700) + waits(1, 700) + waits(3, 700)
+         + waits(2, 700, "ALLGATHER")},
+        "RT621", (2,),
+    ),
+    # NVIDIA/nccl#426: the default GID cannot cross switches
+    Published(
+        "link never worked",
+        {"rank_0.log": "n1:9:9 [0] transport/net_ib.cc:9 NCCL WARN NET/IB : Got "
+         "completion from peer 10.0.0.2<548> with status=12 opcode=0 len=0 vendor err "
+         "129 (Recv)\n"},
+        "RT623", (0, 2, 3), table=TABLE,
+    ),
+    # aws-samples/aws-do-eks PR #69: the name of the host is loopback
+    Published(
+        "loopback",
+        {"job.log": "ray.exceptions.ActorDiedError: The actor died unexpectedly\n"
+         "(Worker pid=7, ip=10.0.0.2) RuntimeError: Gloo connectFullMesh failed with "
+         "[pair.cc:152] timed out connecting: SO_ERROR: Connection refused, "
+         "remote=[127.0.0.1]:3321 (rank=8, size=16, local=[127.0.0.1])\n"},
+        "RT608", (8,),
+    ),
+    # vllm-project/vllm-ascend#4725: two instances on one chip
+    Published(
+        "port of a chip",
+        {"plog-801.log": of_rank(1) + plog(801, "socket type[1], listen on ip"
+         "[192.168.1.2] and specific port[16666] fail. Please check")},
+        "RT605", (1,), "10.0.0.1", TABLE,
+    ),
+    # vllm-project/vllm-ascend#1544: two ranks on one chip
+    Published(
+        "one chip twice",
+        {"job.log": "EI0015: [PID: 9] 2026-01-05-10:00:00.1 Failed to collect cluster "
+         "information. Reason: rank 0 and rank 8 have the same physical device ID 0"},
+        "RT602",
+    ),
+    # vllm-project/vllm-ascend#10599: processes that were left over
+    Published(
+        "left over",
+        {"job.log": "EJ0001: [PID: 9] 2026-01-05-10:00:00.1 Failed to initialize the "
+         "HCCP process. Reason: Maybe the last training process is running."},
+        "RT607",
+    ),
+    # ultralytics/ultralytics#1439: rank 0 reads 2.2 TB of data first
+    Published(
+        "busy at the start", {"job.log": "".join(waits(r, 1) for r in (1, 2, 3))},
+        "RT620", (0,),
+    ),
+    # a public README: rank 0 waits at a login prompt
+    Published(
+        "rank 0 never came",
+        {"job.log": "[rank1]: torch.distributed.DistBackendError: [1] is setting up "
+         "NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value "
+         "store by key '0', but store->get('0') got error: Socket Timeout\n"},
+        "RT604", (0,),
+    ),
+    # vllm-project/vllm#7896: one bad node
+    Published(
+        "bad node",
+        {f"worker{rank}.log": f"[rank{rank}]: RuntimeError: NCCL error in: x.cpp:825, "
+         "unhandled cuda error\n" for rank in (8, 9)},
+        "RT614", (8, 9),
+    ),
+    # Lightning-AI/litgpt#1832: too many workers for the CPUs
+    Published(
+        "first operation",
+        {"job.log": "".join(waits(rank, 1, "BROADCAST") for rank in range(4))},
+        "RT626", (0, 1, 2, 3),
+    ),
+    # rank 1 is stuck inside the call, and ends by SIGSEGV 67 s after the time-out
+    Published(
+        "stuck inside",
+        {"job.log": waits(0, 1155874) + dumps(1, 1155873)
+         + "  time      : 2026-01-05_06:16:10\n  host      : n1\n"
+         "  rank      : 1 (local_rank: 1)\n  exitcode  : -11 (pid: 9) SIGSEGV\n"},
+        "RT620", (1,),
+    ),
+    # ranks 0 to 7 had left the loop; that srun killed them followed
+    Published(
+        "left the loop",
+        {"job.log": "".join(waits(rank, 167) for rank in range(8, 16))
+         + dumps(0, 166) + dumps(2, 166)
+         + "srun: error: node0: tasks 0-7: Killed\n"},
+        "RT620", (0, 2),
+    ),
+    # sql-machine-learning/elasticdl#1895: worker 0 had no data left
+    Published(
+        "no data left",
+        {"job.log": "[rank1]: RuntimeError: [unbound_buffer.cc:84] Timed out waiting "
+         "1800000ms for recv operation to complete\n"},
+        "RT620", (0,),
+    ),
+    # the vendor's cases: a rank without a log
+    Published(
+        "a rank of HCCL without a log",
+        {f"worker-{r}/plog-{800 + r}.log": of_rank(r) + plog(
+            800 + r, "Task run failed, base information is streamID:[3], taskID[77], "
+            "taskType[Notify Wait], tag[AllReduce_10.0.0.3%eth0_60000_0_17], "
+            "AlgType(level 0-1-2):[null-null-ring].") for r in (0, 1, 3)},
+        "RT620", (2,), "10.0.0.2", TABLE,
+    ),
+    Published(
+        "a rank of HCCL is behind",
+        {f"plog-{800 + r}.log": of_rank(r) + plog(
+            800 + r, "Task run failed, base information is streamID:[3], taskID[77], "
+            "taskType[Notify Wait], tag[AllReduce_10.0.0.3%eth0_60000_0_17], "
+            f"index[{4 if r == 1 else 5}], AlgType(level 0-1-2):[null-null-ring].")
+         for r in range(4)},
+        "RT620", (1,), "10.0.0.1", TABLE,
+    ),
+    Published(
+        "a rank of HCCL calls another operation",
+        {f"plog-{800 + r}.log": of_rank(r) + plog(
+            800 + r, "Task run failed, base information is streamID:[3], taskID[77], "
+            f"taskType[Notify Wait], tag[{'AllGather' if r == 3 else 'AllReduce'}"
+            "_10.0.0.3%eth0_60000_0_17], AlgType(level 0-1-2):[null-null-ring].")
+         for r in range(4)},
+        "RT621", (3,), "10.0.0.2", TABLE,
+    ),
+    Published(
+        "link rows of HCCL",
+        {f"plog-{800 + r}.log": of_rank(r) + plog(
+            800 + r, f"   |  192.168.1.4(3)   |  16666  |   192.168.1.{r + 1}({r})   "
+            "|  0  |  client  | time out |   DISABLE  | LinkInfo") for r in range(3)},
+        "RT604", (3,), "10.0.0.2", TABLE,
+    ),
+    Published(
+        "heartbeat of HCCL",
+        {f"plog-{800 + r}.log": of_rank(r) + plog(
+            800 + r, "[TaskExecStage][HeartbeatAbnormal]Cluster Exception Location"
+            "[IP/ID]:[10.0.0.2/1], Arrival Time:[Mon Jan  5 10:00:00 2026], Discoverer:"
+            f"[10.0.0.{r // 2 + 1}/{r % 2}], ExceptionType:[Stuck Occurred], Possible")
+         for r in range(3)},
+        "RT624", (3,), "10.0.0.2", TABLE,
+    ),
+    # KV transfer that is slow, and nothing in the logs says why
+    Published("nothing known", {"job.log": "proxy status 503900\n"}, None),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_cause_of_a_published_failure_is_found(
+    case: Published, tmp_path: Path
+) -> None:
+    diagnosis = judged(tmp_path, case.logs, case.table)
+
+    if case.code is None:
+        assert diagnosis.causes == ()
+        return
+    first = diagnosis.causes[0]
+    assert (first.rule.code, first.ranks) == (case.code, case.ranks)
+    if case.host is not None:
+        assert first.host == case.host
+    assert first.evidence
+
+
+def test_what_a_host_killed_is_joined_with_the_rank_that_is_behind(
+    tmp_path: Path,
+) -> None:
+    logs = {f"n{n}/worker.log": "".join(waits(r, 77) for r in (2 * n, 2 * n + 1))
+            for n in range(2)}  # fmt: skip
+    logs["n1/worker.log"] = waits(2, 77) + dumps(3, 76)
+    logs["n1/dmesg"] = (
+        "[ 9.1] Memory cgroup out of memory: Killed process 9 (python3)\n"
+    )
+    table = TABLE.replace(b"10.0.0.1", b"n0").replace(b"10.0.0.2", b"n1")
+
+    (cause,) = judged(tmp_path, logs, table).causes
+
+    assert (cause.rule.code, cause.ranks, cause.host) == ("RT612", (3,), "n1")
+    assert cause.headline == ("rank 3 (n1, chip 1) was killed by its host for memory")
+    assert cause.waiting is not None
+    assert cause.waiting.startswith("3 ranks (0-2) wait for it in ALLREDUCE 77")
+
+
+def test_only_the_last_attempt_of_a_job_counts(tmp_path: Path) -> None:
+    def attempt(number: int) -> str:
+        return (
+            "I0105 06:00:00.0 9 api.py:531] [default] Rendezvous complete for workers. "
+            f"Result:\n  restart_count={number}\n  master_addr=n0\n  master_port=2\n"
+            "  group_rank=0\n  group_world_size=1\n  local_ranks=[0, 1]\n"
+            "  role_ranks=[0, 1]\n  global_ranks=[0, 1]\n"
+        )
+
+    failed = (
+        "[rank0]: Traceback (most recent call last):\n[rank0]: ValueError: first try\n"
+    )
+    log = attempt(0) + failed + attempt(1) + failed.replace("first", "second")
+
+    (cause,) = judged(tmp_path, {"job.log": log}).causes
+
+    assert cause.headline == "rank 0 raised ValueError: second try"
+
+
+def test_who_runs_elsewhere_than_the_table_says_comes_first(tmp_path: Path) -> None:
+    said = (
+        "[HCCL_TRACE]hcom init by file success,take time [9]us, rankTablePath[/a.json],"
+        " rankNum[4], rank[1],server[10.0.0.2], device[1]"
+    )
+    log = plog(9, said, "INFO")
+
+    first, *_ = judged(tmp_path, {"a.log": log + waits(2, 7)}, TABLE).causes
+
+    assert first.rule.code == "RT601"
+    assert first.headline == (
+        "rank 1 (10.0.0.1, chip 1) runs on 10.0.0.2, and the table has it on 10.0.0.1"
+    )
+
+
+def test_logs_of_any_form_are_read(tmp_path: Path) -> None:
+    long = b"x" * (3 << 20)
+    data = long + b"\n\xff\xfe\x00 45%|###| [00:30<00:36]\r" + waits(1, 7).encode()
+    (tmp_path / "a.log.gz").write_bytes(gzip.compress(data))
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(data)[:-20])
+    (tmp_path / "link").symlink_to("/etc/hostname")
+
+    diagnosis = diagnose([str(tmp_path), str(tmp_path / "none")])
+
+    read = {
+        Path(log.file).name: (len(log.events), log.problem) for log in diagnosis.logs
+    }
+    assert read["a.log.gz"] == (1, None)
+    assert read["cut.gz"][1] is not None
+    assert read["none"] == (0, "No such file or directory")
+    assert "link" not in read
+    assert diagnosis.logs[0].events[0].line == 2
+    assert diagnosis.causes[0].ranks == (0,)
+
+
+def test_what_is_kept_of_a_log_is_bounded() -> None:
+    class Endless:
+        left = 40
+
+        def read(self, size: int) -> bytes:
+            self.left -= 1
+            return waits(1, 7).encode() * (size // 250) if self.left > 0 else b""
+
+    log = read_log(Endless(), "endless")  # type: ignore[arg-type]
+
+    assert len(log.events) <= 40
+    assert sum(event.count for event in log.events) == log.num_lines
+
+
+def test_the_command_names_the_culprit_and_exits_with_1(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "job.log").write_text(waits(1, 7) + waits(2, 7))
+
+    done = run("ranktable", "doctor", str(tmp_path / "job.log"))
+
+    assert done.status == 1
+    assert done.out.splitlines()[:2] == [
+        "job failed: rank 0 stopped answering",
+        "  2 ranks (1, 2) wait for it in ALLREDUCE 7",
+    ]
+
+
+def test_a_log_without_a_failure_exits_with_0_and_one_without_a_job_with_2(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "fine.log").write_text("[rank0]: step 1\n[rank1]: step 1\n")
+    (tmp_path / "other.log").write_text("hello\n")
+
+    fine = run("ranktable", "doctor", str(tmp_path / "fine.log"))
+    other = run(
+        "ranktable", "doctor", str(tmp_path / "other.log"), str(tmp_path / "missing")
+    )
+
+    assert (fine.status, fine.out) == (
+        0, "no failure found in 1 log, 2 lines, 0 of them recognised\n",
+    )  # fmt: skip
+    assert other.status == 2
+    assert "missing: No such file or directory" in other.err
