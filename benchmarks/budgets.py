@@ -159,7 +159,7 @@ RANK_LISTS = {"": "", " odd": ", a wrong EID at the end"}
 
 _SIZES = "--tp 8 --cp 2 --pp 16"
 _MODEL = "--model 96x12288 --seq 4096 --micro 64"
-_RACKS = "--topology racks"
+_RACKS = "--racks racks"
 COMMANDS = {
     "gen": f"gen --spec spec.yaml {_SIZES} -o out-table --force",
     "validate": "validate table.json",
@@ -169,15 +169,9 @@ COMMANDS = {
     "show json": "show table.json --format json",
     "mesh": "mesh table.json",
     "mesh json": "mesh table.json --format json",
-    "mesh suggest": "mesh table.json --suggest --topology racks --tp 8 --cp 2 --pp 16",
     "plan": f"plan table.json {_MODEL}",
     "plan racks": f"plan table.json {_MODEL} {_RACKS}",
-    "plan node-order": f"plan table.json {_MODEL} --topology scattered "
-    "--mode node-order",
-    "plan free": f"plan table.json {_MODEL} --topology scattered --mode free",
-    "plan bandwidth": f"plan table.json {_MODEL} {_RACKS} "
-    "--bandwidth intra=400GB/s,node=50GB/s,rack=25GB/s",
-    "plan spread": f"plan table.json {_MODEL} {_RACKS} --spread dp:rack",
+    "plan scattered": f"plan table.json {_MODEL} --racks scattered",
     "diff": "diff table.json less.json",
     "diff sizes": f"diff hccl.json table.json {_SIZES}",
     "shrink": "shrink table.json --drop n[000003,000100] -o out-table --force",
@@ -192,7 +186,7 @@ COMMANDS = {
     "grow uneven": f"grow uneven.json --add x[00-31] --new {_SIZES} "
     "-o out-table --force",
     "grow": "grow table.json --add x[00-31] --new -o out-table --force",
-    "renumber": "renumber hccl.json --drop n000003 --policy fill -o out-file --force",
+    "renumber": "renumber hccl.json --drop n000003 -o out-file --force",
     "replace-node": "replace-node table.json n000003 x1 --new -o out-table --force",
     "spares": "spares table.json --add x[00-31] --new -o out-table --force",
     "subset": "subset table.json --ranks 0-511 -o out-table --force",
@@ -520,7 +514,7 @@ BUDGETS = (
     ),
     Budget(
         key="plan",
-        what="plan {plan} ranks: in node order and freely",
+        what="plan {plan} ranks in scattered racks",
         limit=8_000,
         unit=Unit.MILLISECONDS,
     ),

@@ -29,8 +29,7 @@ from ranktable.layout import (
     megatron_groups,
     model_flows,
 )
-from ranktable.layout.change import Policy, renumber, shrink
-from ranktable.layout.planning import Mode
+from ranktable.layout.change import renumber, shrink
 from ranktable.schema.chip_order import best_order, blocks
 from ranktable.schema.topology import linked
 from ranktable.schema.writing import dumps
@@ -159,10 +158,9 @@ def _plans(scale: Scale) -> Iterator[Result]:
     """Time placing anew, and what is shown of a placement that stays."""
 
     def placed() -> None:
-        for mode in (Mode.NODE_ORDER, Mode.FREE):
-            plan = _plan(scale.plan, mode)
-            assert plan.is_better
-            plan.costs.look(plan.after)
+        plan = _plan(scale.plan, scattered=True)
+        assert plan.is_better
+        plan.costs.look(plan.after)
 
     cost = _best(placed, repeats=1)
     yield Result(key="plan", figure=cost * 1e3, ours=seconds(cost), rival="-")
@@ -179,20 +177,23 @@ def _plans(scale: Scale) -> Iterator[Result]:
 
 
 def _shown(ranks: int) -> None:
-    plan = _plan(ranks, None)
+    plan = _plan(ranks, scattered=False)
     plan.costs.look(plan.before)
     plan.costs.totals(plan.before)
 
 
-def _plan(ranks: int, mode: Mode | None) -> Plan:
-    """Return the plan of nodes in racks that they are dealt to one after the other."""
+def _plan(ranks: int, *, scattered: bool) -> Plan:
+    """Return the plan of nodes that are dealt to racks one by one, or rack by rack."""
     nodes = ranks // NODE
     racks = max(nodes // NODES_OF_A_RACK, 2)
     layout = ParallelLayout(tp=NODE, cp=2, pp=4, dp=-1, world_size=ranks)
-    rack = make_boundary("rack", [str(node % racks) for node in range(nodes)])
+    places = (
+        node % racks if scattered else node * racks // nodes for node in range(nodes)
+    )
+    rack = make_boundary("rack", [str(place) for place in places])
     table = make_table([range(NODE)] * nodes)
     flows = model_flows(MODEL, layout)
-    return make_plan(table, layout, flows=flows, boundaries=[rack], mode=mode)
+    return make_plan(table, layout, flows=flows, boundaries=[rack])
 
 
 def _changes(ranks: int) -> Iterator[Result]:
@@ -207,10 +208,8 @@ def _changes(ranks: int) -> Iterator[Result]:
     # Nodes of every size: after their loss, no node of one size fits where another was.
     chips = random.Random(0).sample(range(ranks), ranks // 16)  # noqa: S311 - no secret
     calls: dict[str, Callable[[], RankTable]] = {
-        "renumber, sixteenth node": lambda: renumber(table, Policy.FILL, nodes=lost),
-        "renumber, sixteenth rank or so": lambda: renumber(
-            table, Policy.FILL, ranks=chips
-        ),
+        "renumber, sixteenth node": lambda: renumber(table, nodes=lost),
+        "renumber, sixteenth rank or so": lambda: renumber(table, ranks=chips),
         "shrink, sixteenth node": lambda: shrink(table, layout, lost).table,
     }
     for name, call in calls.items():

@@ -12,7 +12,6 @@ from ranktable.cli.options import ExpertStyle, Peer
 from ranktable.cluster.generate import make_table
 from ranktable.layout import PRESETS, ParallelLayout
 from ranktable.layout.experts import STYLE_NAMES
-from ranktable.layout.suggesting import balanced_dims, legal_layouts, spread_of
 from ranktable.schema.remembered_layout import EP_STYLES
 
 if TYPE_CHECKING:
@@ -369,101 +368,3 @@ def test_order_that_megatron_refuses_is_warned_of(
             "warning: Megatron refuses the order tp-pp-cp-dp: pp is 2 and not the last "
             "axis, and edp is 2 where dp is 1; the order tp-cp-dp-pp is taken\n"
         )
-
-
-def test_dcp_is_a_part_of_tp_with_vllm_alone(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
-    name = saved(tmp_path, [range(8)])
-    options = ("mesh", name, "--tp", "4", "--dcp")
-
-    shown = run("ranktable", *options, "2", "--preset", "vllm", "--groups", "dcp")
-    uneven = run("ranktable", *options, "3", "--preset", "vllm")
-    other = run("ranktable", *options, "2")
-
-    assert "dcp/1: ranks 2,3, chips 2,3\n" in shown.out
-    assert "dcp 3 does not divide tp 4" in uneven.err
-    assert "dcp is 2, and only vLLM has it" in other.err
-
-
-def test_sizes_are_suggested_with_their_crossings(run: Callable[..., Outcome]) -> None:
-    options = ("--world-size", "64", "--per-node", "8", "--topology", "rack=4")
-    shown = run("ranktable", "mesh", "--suggest", *options, "--pp", "4")
-
-    assert shown.status == 0
-    head, _, *rows = shown.out.splitlines()
-    assert head == "64 ranks; balanced as MPI_Dims_create has it: 8 x 8, 4 x 4 x 4"
-    assert rows[0].split("  ")[-6:] == [
-        f"{axis} over {name}s"
-        for name in ("node", "rack")
-        for axis in ("tp", "pp", "dp")
-    ]
-    assert [line.split() for line in rows[1:]] == [
-        ["1", "1", "4", "16", "1", "4", "2", "1", "2", "1"],
-        ["2", "1", "4", "8", "1", "4", "2", "1", "2", "1"],
-        ["4", "1", "4", "4", "1", "4", "2", "1", "2", "1"],
-        ["8", "1", "4", "2", "1", "4", "2", "1", "2", "1"],
-        ["16", "1", "4", "1", "2", "4", "1", "1", "2", "1"],
-    ]
-
-
-def test_suggestions_are_every_legal_layout(run: Callable[..., Outcome]) -> None:
-    options = ("--world-size", "12", "--ep", "2", "--etp", "1", "--format", "json")
-    found = json.loads(run("ranktable", "mesh", "--suggest", *options).out)
-
-    sizes = {(o["sizes"]["tp"], o["sizes"]["pp"]) for o in found["layouts"]}
-    assert found["balanced"] == [[4, 3], [3, 2, 2]]
-    # ep 2 has to divide what a stage has, 12 / pp.
-    assert sizes == {
-        (tp, pp)
-        for tp in (1, 2, 3, 4, 6, 12)
-        for pp in (1, 2, 3, 4, 6, 12)
-        if 12 % (tp * pp) == 0 and 12 // pp % 2 == 0
-    }
-
-
-@pytest.mark.parametrize("per_node", [3, 4, 5, 8])
-def test_suggested_crossings_are_those_of_the_groups(per_node: int) -> None:
-    domains = [rank // per_node for rank in range(48)]
-    for layout in legal_layouts(48, {}, {}):
-        found = spread_of(layout, {"node": domains})["node"]
-
-        assert found == {
-            axis: max(len({domains[r] for r in ranks}) for ranks in layout.along(axis))
-            for axis in layout.kinds
-        }
-
-
-@pytest.mark.parametrize(
-    ("number", "count", "dims"),
-    [(12, 2, (4, 3)), (60, 3, (5, 4, 3)), (48, 3, (4, 4, 3)), (7, 2, (7, 1))],
-)
-def test_dims_are_balanced_as_mpi_has_them(
-    number: int, count: int, dims: tuple[int, ...]
-) -> None:
-    assert balanced_dims(number, count) == dims
-
-
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        (("--world-size", "8"), "--world-size, --per-node and --topology go with"),
-        (
-            ("--suggest", "--world-size", "8", "--topology", "rack=2"),
-            "--topology holds",
-        ),
-        (("--suggest", "--world-size", "8", "--tp", "3"), "8 ranks have no layout of"),
-        (("--suggest", "t.json", "--world-size", "8"), "give a table or --world-size"),
-        (("--suggest", "t.json", "--per-node", "8"), "--per-node goes with --world"),
-        (
-            ("--suggest", "--world-size", "8", "--rank", "1"),
-            "leave --groups and --rank",
-        ),
-    ],
-)
-def test_suggestions_that_cannot_be_are_refused(
-    run: Callable[..., Outcome], options: tuple[str, ...], why: str
-) -> None:
-    shown = run("ranktable", "mesh", *options)
-
-    assert (shown.status, why in shown.err) == (2, True), shown.err

@@ -43,6 +43,8 @@ above it                                                            op\
 timal            optimal
 busiest                                                               \
  6.50               2.00
+
+nothing can cross less, so the nodes stay in their order
 """
 
 
@@ -60,7 +62,7 @@ def plan(run: Run, *options: str, **more: object) -> Outcome:
 
 @pytest.mark.usefixtures("folder")
 def test_worked_example_is_printed_digit_by_digit(run: Run) -> None:
-    shown = plan(run, "--topology", "rack=4", *MODEL)
+    shown = plan(run, "--racks", "rack=4", *MODEL)
 
     assert (shown.status, shown.err) == (0, "")
     assert shown.out == DEFAULT
@@ -70,14 +72,14 @@ def test_worked_example_is_printed_digit_by_digit(run: Run) -> None:
 def test_bytes_that_are_given_say_the_same(run: Run) -> None:
     sizes = "tp=16GiB,dp=2.25GiB,pp=256MiB"
 
-    assert plan(run, "--topology", "rack=4", "--bytes", sizes).out == DEFAULT
+    assert plan(run, "--racks", "rack=4", "--bytes", sizes).out == DEFAULT
 
 
 def test_node_order_is_written_with_host_file_and_rank_file(
     run: Run, folder: Path
 ) -> None:
     files = ("-o", "new.json", "--hostfile", "hosts", "--rankfile", "ranks")
-    shown = plan(run, "--topology", "racks", *MODEL, *files)
+    shown = plan(run, "--racks", "racks", *MODEL, *files)
     table = ranktable.load(folder / "new.json")
 
     assert shown.status == 0
@@ -86,7 +88,7 @@ def test_node_order_is_written_with_host_file_and_rank_file(
         "wrote hosts: 8 nodes, 64 ranks\n"
         "wrote ranks: 8 nodes, 64 ranks\n"
     )
-    before, after = shown.out.split("\nwith --mode node-order:\n")
+    before, after = shown.out.split("\nwith the nodes in a better order:\n")
     assert before.splitlines()[-2].split()[2:] == ["optimal", "+32.00", "9.00x"]
     *_, total, _, above, _, _, order = after.splitlines()
     assert above.split()[2:] == ["optimal", "optimal"]
@@ -103,45 +105,10 @@ def test_node_order_is_written_with_host_file_and_rank_file(
     assert ranks[8] == "rank 8=n3 slot=0"
 
 
-def test_free_placement_says_so_and_reaches_the_bound(run: Run, folder: Path) -> None:
-    options = ("--order", "pp-dp-tp", "--topology", "racks", *MODEL)
-    files = ("-o", "free.json", "--slurm-hostfile", "hosts")
-    shown = plan(run, *options, "--mode", "free", *files)
-    again = plan(run, *options)
-    judged = run("ranktable", "validate", "free.json")
-    report = run("ranktable", "plan", "free.json", *LAYOUT, *options)
-
-    assert shown.status == 0
-    assert again.out.splitlines()[-4].split()[2:4] == ["+1524.00", "32.75x"]
-    assert shown.out.splitlines()[-6].split()[2:] == ["optimal", "optimal"]
-    assert shown.out.endswith(
-        "RANK has to come from the table: start the job with --rankfile or "
-        "--slurm-hostfile\n"
-    )
-    assert judged.status == 0
-    assert "note[RT510]" in judged.out
-    assert report.out.splitlines()[-2].split()[2:] == ["optimal", "optimal"]
-    table = ranktable.load(folder / "free.json")
-    hosts = (folder / "hosts").read_text().split()
-    assert hosts == [table.node_of(rank).host for rank in range(64)]
-
-
-def test_free_placement_has_no_host_file_of_open_mpi(run: Run, folder: Path) -> None:
-    options = ("--order", "pp-dp-tp", "--topology", "racks", *MODEL)
-    files = ("-o", "free.json", "--hostfile", "hosts")
-    shown = plan(run, *options, "--mode", "free", *files)
-
-    assert (shown.status, shown.out) == (2, "")
-    assert "an Open MPI host file numbers ranks host by host" in shown.err
-    assert not (folder / "free.json").exists()
-
-
 def test_order_is_kept_where_nothing_is_gained(run: Run, folder: Path) -> None:
-    shown = plan(run, "--topology", "rack=4", *MODEL, "-o", "new.json")
+    shown = plan(run, "--racks", "rack=4", *MODEL, "-o", "new.json")
 
-    assert shown.out == DEFAULT + (
-        "\n--mode node-order: nothing can cross less, so the order stays as it is\n"
-    )
+    assert shown.out == DEFAULT
     assert shown.err == "wrote new.json: 8 nodes, 64 ranks, in the old order\n"
     before, after = (ranktable.load(folder / one) for one in ("t.json", "new.json"))
     assert after.nodes == before.nodes
@@ -151,7 +118,7 @@ def test_order_is_kept_where_nothing_is_gained(run: Run, folder: Path) -> None:
 
 
 def test_files_are_replaced_with_force_only(run: Run, folder: Path) -> None:
-    options = ("--topology", "racks", *MODEL, "-o", "new.json", "--rankfile", "ranks")
+    options = ("--racks", "racks", *MODEL, "-o", "new.json", "--rankfile", "ranks")
     (folder / "ranks").write_text("mine\n")
     refused = plan(run, *options)
 
@@ -163,7 +130,7 @@ def test_files_are_replaced_with_force_only(run: Run, folder: Path) -> None:
     assert plan(run, *options).err == (
         "unchanged new.json: 8 nodes, 64 ranks\nunchanged ranks: 8 nodes, 64 ranks\n"
     )
-    over = plan(run, "--topology", "racks", *MODEL, "-o", "t.json")
+    over = plan(run, "--racks", "racks", *MODEL, "-o", "t.json")
     assert (over.status, "t.json holds something else" in over.err) == (2, True)
     twice = plan(run, *MODEL, "-o", "x", "--hostfile", "x")
     assert (twice.status, "x is to hold two" in twice.err) == (2, True)
@@ -174,15 +141,15 @@ def test_files_are_replaced_with_force_only(run: Run, folder: Path) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_table_may_go_to_standard_output(run: Run) -> None:
-    shown = plan(run, "--topology", "racks", *MODEL, "-o", "-")
+    shown = plan(run, "--racks", "racks", *MODEL, "-o", "-")
 
     assert ranktable.loads(shown.out).nodes[1].host == "n3"
-    assert "with --mode node-order" in shown.err
+    assert "with the nodes in a better order" in shown.err
 
 
 @pytest.mark.usefixtures("folder")
 def test_without_traffic_there_are_counts_only(run: Run) -> None:
-    shown = plan(run, "--topology", "rack=4")
+    shown = plan(run, "--racks", "rack=4")
 
     assert shown.out.splitlines()[2:] == [
         "axis  groups  size  inside node  inside rack  spread  rail",
@@ -223,7 +190,7 @@ def test_embedding_groups_are_shown_beside_links(run: Run) -> None:
 def test_rings_of_remembered_links_are_those_of_the_new_placement(
     run: Run, folder: Path
 ) -> None:
-    options = ("--order", "pp-dp-tp", *MODEL, "--mode", "free", "--format", "json")
+    options = ("--racks", "racks", *MODEL, "--format", "json")
     given = json.loads(plan(run, *options, "--links", "sophgo-8").out)
     table = ranktable.load(folder / "t.json")
     named = table.with_changes(extra={"topology": "sophgo-8"})
@@ -232,17 +199,16 @@ def test_rings_of_remembered_links_are_those_of_the_new_placement(
 
     assert remembered["is_better"]
     assert remembered["after"] == given["after"]
-    assert remembered["after"]["axes"] != remembered["before"]["axes"]
 
 
 @pytest.mark.usefixtures("folder")
 def test_json_has_these_keys(run: Run) -> None:
-    options = ("--topology", "racks", *MODEL, "--mode", "node-order")
+    options = ("--racks", "racks", *MODEL)
     data = json.loads(plan(run, *options, "--format", "json").out)
 
     assert list(data) == [
         *("file", "world_size", "num_nodes", "layout", "boundaries", "flows"),
-        *("before", "mode", "is_better", "rank_from_table", "after"),
+        *("before", "is_better", "after"),
         *("nodes_of_ranks", "node_order", "is_every_order_tried"),
     ]
     assert data["boundaries"] == [
@@ -283,9 +249,8 @@ def test_json_has_these_keys(run: Run) -> None:
         "is_optimal": False,
         "busiest": {"domain": "r1", "bytes": 18 << 30},
     }
-    assert (data["mode"], data["is_better"]) == ("node-order", True)
+    assert data["is_better"]
     assert data["after"]["totals"][1]["is_optimal"]
-    assert data["rank_from_table"] is False
     order = (0, 2, 4, 6, 1, 3, 5, 7)
     assert data["nodes_of_ranks"] == [node for node in order for _ in range(8)]
 
@@ -297,7 +262,7 @@ def test_super_pods_of_the_table_are_a_boundary(run: Run, folder: Path) -> None:
     (folder / "t.json").write_text(json.dumps(document))
 
     shown = plan(run, *MODEL)
-    both = plan(run, *MODEL, "--topology", "rack=2", "--format", "json")
+    both = plan(run, *MODEL, "--racks", "rack=2", "--format", "json")
 
     assert shown.out.startswith("t.json: 8 nodes, 2 super pods, 64 ranks")
     assert [one["name"] for one in json.loads(both.out)["boundaries"]] == [
@@ -348,8 +313,8 @@ def test_super_pod_of_a_node_is_no_unknown_key_and_is_not_made_up(
 
 def test_defects_of_a_topology_are_placed(run: Run, folder: Path) -> None:
     (folder / "bad.conf").write_text("SwitchName=s1 Nodes=n1\nSwitchName=s1 Node=n2\n")
-    shown = plan(run, "--topology", "bad.conf")
-    data = json.loads(plan(run, "--topology", "bad.conf", "--format", "json").out)
+    shown = plan(run, "--racks", "bad.conf")
+    data = json.loads(plan(run, "--racks", "bad.conf", "--format", "json").out)
 
     assert (shown.status, shown.err) == (1, "")
     assert shown.out.startswith('bad.conf:2:15: error[RT130] "Node" is not known here')
@@ -373,14 +338,12 @@ def test_defects_of_a_topology_are_placed(run: Run, folder: Path) -> None:
         (("--bytes", "tp=16"), "'16' is not a number of bytes; write a number"),
         (("--bytes", "zz=16B"), "there is no axis 'zz'"),
         (("--bytes", "cp=16B"), "cp is 1, so nothing is sent along it"),
-        (("--mode", "free"), "the bytes that are sent are not known"),
         (("-o", "x.json"), "the bytes that are sent are not known"),
-        (("--topology", "nowhere"), "nowhere: RT001"),
-        (("--topology", "rack=4,pod=6"), "6 nodes do not hold whole groups of 4"),
+        (("--racks", "nowhere"), "nowhere: RT001"),
+        (("--racks", "rack=4,pod=6"), "6 nodes do not hold whole groups of 4"),
         (("--links", "nowhere"), "the topology cannot be used"),
         (("--order", "tp-pp"), "the order"),
         (("--preset", "jax", "--order", "tp-dp-pp"), "--preset is an order and"),
-        (("--mode", "best"), "'--mode': 'best' is not one of"),
         (
             ("--model", "30x4096", *MODEL[2:]),
             "30 layers do not divide over pp 4; nearest: pp=3, pp=5, 28 layers or 32 l",
@@ -409,8 +372,8 @@ def test_hosts_of_the_table_are_compared(run: Run, folder: Path) -> None:
     unnamed = make_table([range(8)] * 8)
     ranktable.dump(unnamed, folder / "u.json")
 
-    other = plan(run, "--topology", "racks")
-    none = run("ranktable", "plan", "u.json", "--topology", "racks")
+    other = plan(run, "--racks", "racks")
+    none = run("ranktable", "plan", "u.json", "--racks", "racks")
     hostfile = run("ranktable", "plan", "u.json", *LAYOUT, *MODEL, "--hostfile", "h")
 
     assert (other.status, "racks has no n2, the host of node 1" in other.err) == (
@@ -447,3 +410,26 @@ def test_groups_that_are_named_have_a_line_too(run: Run) -> None:
     assert rows["tp-pp"][:4] == ["4", "16", "0/4", "4"]
     assert rows["total"] == ["48.00", "66.00"]
     assert "no axis 'embeding'" in plan(run, "--groups", "embeding").err
+
+
+def test_small_cluster_says_that_every_order_was_tried(run: Run, folder: Path) -> None:
+    ranktable.dump(make_table([range(8)] * 4, hosts=HOSTS[:4]), folder / "four.json")
+    (folder / "uneven").write_text("host rack\nn1 r1\nn[2,3] r2\nn4 r1\n")
+    options = ("--tp", "8", "--cp", "2", "--racks", "uneven")
+
+    shown = run("ranktable", "plan", "four.json", *options, "--bytes", "cp=1GiB")
+
+    assert shown.out.endswith(
+        "nodes in order: n1,n4,n2,n3\nevery order of the 4 nodes was tried\n"
+    )
+
+
+def test_racks_may_be_those_of_a_cluster_spec(run: Run, folder: Path) -> None:
+    spec = "nodes: n[1-8]\nchips: 8\nracks:\n  a: n[1,3,5,7]\n  b: n[2,4,6,8]\n"
+    (folder / "cluster.yaml").write_text(spec)
+
+    shown = plan(run, "--racks", "cluster.yaml", *MODEL)
+    by_file = plan(run, "--racks", "racks", *MODEL)
+
+    assert shown.status == 0, shown.err
+    assert shown.out == by_file.out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,14 +12,13 @@ from ranktable.layout import LayoutError
 from ranktable.layout.boundaries import (
     Boundary,
     boundaries_of,
-    boundaries_of_levels,
+    counted_levels,
     is_level_list,
     smallest_first,
     super_pods,
 )
-from ranktable.layout.topologies.reading import MAX_SIZE_BYTES, read_topology
+from ranktable.layout.rack_files import MAX_SIZE_BYTES, read_rack_file
 from ranktable.schema.model import RankTable
-from tests.test_imports import modules_after
 
 if TYPE_CHECKING:
     from ranktable.schema.diagnostic import Diagnostic
@@ -35,56 +33,18 @@ switchname=s2 nodes=n[5-8],n99
 SwitchName=root \\
   Switches=s[1-2]
 """
-TREE_YAML = """\
----
-- topology: flat
-  flat: true
-- topology: fabric
-  cluster_default: true
-  tree:
-    switches:
-      - switch: root
-        children: s[1-2]
-      - switch: s1
-        nodes: n[1-4]
-      - switch: s2
-        nodes: n[5-8],n99
-"""
-BLOCKS = """\
-BlockName=b1 Nodes=n[1-2]
-BlockName=b2 Nodes=n[3-4]
-BlockName=b3 Nodes=n[5-6]
-BlockName=b4 Nodes=n[7-8]
-BlockSizes=2,4
-"""
-BLOCKS_YAML = """\
-- topology: nvl
-  block:
-    block_sizes:
-      - 2
-      - 4
-    blocks:
-      - block: b1
-        nodes: n[1-2]
-      - block: b2
-        nodes: n[3-4]
-      - block: b3
-        nodes: n[5-6]
-      - block: b4
-        nodes: n[7-8]
-"""
 
 
 def held(text: str) -> list[tuple[str, tuple[int, ...]]]:
-    report, hierarchy = read_topology(text.encode(), file="t")
+    report, hierarchy = read_rack_file(text.encode(), file="t")
     assert hierarchy is not None, report.diagnostics
-    found = smallest_first(boundaries_of(hierarchy, TABLE, file="t"))
+    found = smallest_first(boundaries_of(hierarchy, TABLE.hosts, file="t"))
     return [(one.name, one.domains) for one in found]
 
 
 def found_in(text: str | bytes) -> list[tuple[str, int | None, int | None, str]]:
     data = text.encode() if isinstance(text, str) else text
-    report, hierarchy = read_topology(data, file="t")
+    report, hierarchy = read_rack_file(data, file="t")
     assert hierarchy is None
     return [place(one) for one in report.diagnostics]
 
@@ -93,17 +53,8 @@ def place(one: Diagnostic) -> tuple[str, int | None, int | None, str]:
     return one.code, one.location.line, one.location.column, one.message
 
 
-@pytest.mark.parametrize("text", [TREE, TREE_YAML], ids=["conf", "yaml"])
-def test_switches_hold_their_nodes_and_the_root_holds_all(text: str) -> None:
-    assert held(text) == [("switch", (0, 0, 0, 0, 1, 1, 1, 1))]
-
-
-@pytest.mark.parametrize("text", [BLOCKS, BLOCKS_YAML], ids=["conf", "yaml"])
-def test_blocks_and_what_block_sizes_make_of_them(text: str) -> None:
-    assert held(text) == [
-        ("block", (0, 0, 1, 1, 2, 2, 3, 3)),
-        ("2 blocks", (0, 0, 0, 0, 1, 1, 1, 1)),
-    ]
+def test_switches_hold_their_nodes_and_the_root_holds_all() -> None:
+    assert held(TREE) == [("switch", (0, 0, 0, 0, 1, 1, 1, 1))]
 
 
 def test_levels_of_switches_are_counted_from_the_nodes() -> None:
@@ -141,7 +92,8 @@ def test_a_header_names_the_columns() -> None:
 
 
 def test_a_list_of_levels_counts_nodes() -> None:
-    found = boundaries_of_levels("rack=2,pod=4,hall=64", TABLE)
+    levels = counted_levels("rack=2,pod=4,hall=64", HOSTS)
+    found = boundaries_of(levels, HOSTS, file="t")
 
     assert [(one.name, one.domains) for one in found] == [
         ("rack", (0, 0, 1, 1, 2, 2, 3, 3)),
@@ -166,7 +118,7 @@ def test_a_list_of_levels_counts_nodes() -> None:
 def test_a_wrong_list_of_levels_is_shown(text: str, reason: str) -> None:
     assert is_level_list(text)
     with pytest.raises(ArgumentError, match=reason):
-        boundaries_of_levels(text, TABLE)
+        counted_levels(text, HOSTS)
 
 
 def test_names_of_files_are_no_list_of_levels() -> None:
@@ -242,20 +194,7 @@ def test_columns_with_a_mistake(
             ),
             ("RT227", 2, 23, 'the switch "a" is below itself'),
         ),
-        (
-            "SwitchName=s1 Nodes=n1\nBlockName=b1 Nodes=n2\n",
-            ("RT130", 2, 11, "a topology.conf has either switches or blocks"),
-        ),
-        ("BlockName=b1\n", ("RT130", 1, 11, 'the block "b1" has no Nodes=')),
-        (
-            "BlockName=b1 Nodes=n1\nBlockSizes=4,6\n",
-            ("RT227", 2, 12, "the block size 6 is not a power of two times 4"),
-        ),
-        (
-            "BlockName=b1 Nodes=n1\nBlockSizes=0\n",
-            ("RT132", 2, 12, "a block has no nodes"),
-        ),
-        ("BlockSizes=x\n", ("RT132", 1, 12, '"x" is not a number of nodes')),
+        ("SwitchName=s1 Nodes=n1\nBlockName=b Nodes=n2\n", ("RT130", 2, 1, '"Bloc')),
     ],
 )
 def test_topology_conf_with_a_mistake(
@@ -267,75 +206,14 @@ def test_topology_conf_with_a_mistake(
     assert message.startswith(found[3])
 
 
-@pytest.mark.parametrize(
-    ("text", "code", "line", "message"),
-    [
-        ("---\n", "RT137", None, "a topology.yaml is one list of topologies"),
-        ("---\ntree: 1\n", "RT137", 2, "a topology.yaml is one list of topologies"),
-        ("- topology: a\n", "RT137", 1, "a topology has exactly one of tree, block"),
-        ("- topology: a\n  flat: no\n", "RT137", 2, "0.flat is"),
-        ("- topology: a\n  ring: x\n", "RT137", 2, '"ring" is not known here'),
-        (
-            "- topology: a\n  cluster_default: 1\n  flat: true\n",
-            "RT137",
-            None,
-            "cluster_default is 1, not true or false",
-        ),
-        ("- topology: a\n  tree: 5\n", "RT137", None, "tree.switches is not a list"),
-        (
-            "- topology: a\n  tree:\n    switches:\n    - switch: s\n",
-            "RT130",
-            4,
-            "a switch has either nodes",
-        ),
-        (
-            (
-                "- topology: a\n  tree:\n    switches:\n    - switch: s\n"
-                "      nodes: n[1-\n"
-            ),
-            "RT131",
-            5,
-            "this bracket is not closed",
-        ),
-        (
-            (
-                "- topology: a\n  block:\n    block_sizes: [a]\n    blocks:\n"
-                "    - block: b\n      nodes: n1\n"
-            ),
-            "RT137",
-            3,
-            "0.block.block_sizes.0 is",
-        ),
-        ("- topology: *a\n", "RT136", 1, "aliases are not read"),
-        ("- topology: [\n", "RT135", None, "the text is not YAML"),
-    ],
-)
-def test_topology_yaml_with_a_mistake(
-    text: str, code: str, line: int | None, message: str
-) -> None:
-    every = found_in(text)
-    lines = {one[1] for one in every if one[0] == code and message in one[3]}
-
-    assert lines, every
-    assert line is None or line in lines
-
-
-def test_a_flat_topology_holds_nothing() -> None:
-    assert held("- topology: a\n  flat: true\n") == []
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
         "".join(f"SwitchName=s{at} Nodes=n{at}-[1-65536]\n" for at in range(40)),
         "".join(f"n{at}-[1-65536] r\n" for at in range(40)),
-        "- topology: a\n  block:\n    blocks:\n"
-        + "".join(
-            f"    - block: b{at}\n      nodes: n{at}-[1-65536]\n" for at in range(40)
-        ),
     ],
-    ids=["conf", "columns", "yaml"],
+    ids=["conf", "columns"],
 )
 def test_a_short_text_that_means_millions_of_hosts_is_given_up(text: str) -> None:
     assert "RT134" in {one[0] for one in found_in(text)}
@@ -354,12 +232,12 @@ def test_bytes_that_are_no_text_end_in_a_code(data: bytes, code: str) -> None:
 
 
 def test_hosts_of_the_table_have_to_be_there() -> None:
-    _, hierarchy = read_topology(b"n1.site r1\nn2 r1\n", file="t")
+    _, hierarchy = read_rack_file(b"n1.site r1\nn2 r1\n", file="t")
     assert hierarchy is not None
     with pytest.raises(LayoutError, match=r"t has no n1, .* node 0; it has n1\.site"):
-        boundaries_of(hierarchy, TABLE, file="t")
+        boundaries_of(hierarchy, TABLE.hosts, file="t")
     with pytest.raises(LayoutError, match="node 0 has no host, and t names hosts"):
-        boundaries_of(hierarchy, make_table([range(2)]), file="t")
+        boundaries_of(hierarchy, [None], file="t")
 
 
 def pods(*names: str | None) -> RankTable:
@@ -409,7 +287,7 @@ def test_what_scontrol_shows_is_a_topology() -> None:
         b"SwitchName=s2 Level=1 LinkSpeed=1 Nodes=n[0-3] Switches=s[0-1]\n"
     )
 
-    report, found = read_topology(shown, file="topology")
+    report, found = read_rack_file(shown, file="topology")
 
     assert report.ok
     assert found is not None
@@ -417,172 +295,3 @@ def test_what_scontrol_shows_is_a_topology() -> None:
         {"n0": "s0", "n1": "s0", "n2": "s1", "n3": "s1"},
         dict.fromkeys(("n0", "n1", "n2", "n3"), "s2"),
     ]
-
-
-def test_what_scontrol_shows_of_blocks_is_a_topology() -> None:
-    blocks = "".join(
-        f"BlockName=b{at} BlockIndex={at - 1} Nodes=n[{2 * at - 1}-{2 * at}] "
-        "BlockSize=2\n"
-        for at in range(1, 5)
-    )
-    shown = (
-        f"{blocks}AggregatedBlock=b[1-2] BlockIndex=4 Nodes=n[1-4] BlockSize=4\n"
-        "AggregatedBlock=b[3-4] BlockIndex=5 Nodes=n[5-8] BlockSize=4\n"
-    )
-
-    assert held(shown) == held(BLOCKS)
-    assert held(blocks) == held(BLOCKS)[:1]
-
-
-def nodes_json(labels: dict[str, dict[str, str]], *, indent: int | None = 4) -> str:
-    """Return what ``kubectl get nodes -o json`` prints, as far as it matters."""
-    items = [
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"labels": {"kubernetes.io/os": "linux", **own}, "name": name},
-            "status": {"nodeInfo": {"architecture": "amd64"}},
-        }
-        for name, own in labels.items()
-    ]
-    data = {"apiVersion": "v1", "items": items, "kind": "List", "metadata": {}}
-    return json.dumps(data, indent=indent)
-
-
-def labelled(*names: str, **values: str) -> dict[str, dict[str, str]]:
-    """Return labels of the eight hosts, a letter of every value for each host."""
-    found = dict(zip(names, values.values(), strict=True))
-    return {
-        host: {label: value[at] for label, value in found.items()}
-        for at, host in enumerate(HOSTS)
-    }
-
-
-ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
-RACK, BLOCK = "cloud.provider.com/topology-rack", "cloud.provider.com/topology-block"
-
-
-@pytest.mark.parametrize("indent", [4, None])
-def test_labels_of_kubernetes_nodes_are_levels(indent: int | None) -> None:
-    # The racks of both zones have the same names.
-    labels = labelled(RACK, ZONE, REGION, a="11221122", b="xxxxyyyy", c="eeeeeeee")
-
-    assert held(nodes_json(labels, indent=indent)) == [
-        ("rack", (0, 0, 1, 1, 2, 2, 3, 3)),
-        ("zone", (0, 0, 0, 0, 1, 1, 1, 1)),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("names", "values", "levels"),
-    [
-        ((BLOCK, RACK), ("aaaabbbb", "11223344"), ["rack", "block"]),
-        (
-            ("cloud.google.com/gce-topology-block",
-             "cloud.google.com/gce-topology-subblock"),
-            ("aaaabbbb", "11223344"), ["subblock", "block"],
-        ),
-        (
-            ("topology.k8s.aws/network-node-layer-1",
-             "topology.k8s.aws/network-node-layer-3"),
-            ("aaaabbbb", "11223344"), ["layer-3", "layer-1"],
-        ),
-        (
-            # An NVLink domain with the nodes of two leaf switches holds them.
-            ("network.topology.nvidia.com/accelerator",
-             "network.topology.nvidia.com/leaf"),
-            ("aaaabbbb", "11223344"), ["leaf", "accelerator"],
-        ),
-        (("example.com/rack-id",), ("11112222",), ["rack"]),
-    ],
-)  # fmt: skip
-def test_labels_of_clouds_are_known(
-    names: tuple[str, ...], values: tuple[str, ...], levels: list[str]
-) -> None:
-    labels = labelled(*names, **dict(zip("ab", values, strict=False)))
-
-    assert [name for name, _ in held(nodes_json(labels))] == levels
-
-
-def test_host_may_be_the_hostname_of_a_kubernetes_node() -> None:
-    labels = {
-        f"node-{at}": {"kubernetes.io/hostname": host, ZONE: "xy"[at // 4]}
-        for at, host in enumerate(HOSTS)
-    }
-
-    assert held(nodes_json(labels)) == [("zone", (0, 0, 0, 0, 1, 1, 1, 1))]
-
-
-def test_label_that_one_node_lacks_does_not_count() -> None:
-    labels = labelled(RACK, ZONE, a="11223344", b="xxxxyyyy")
-    del labels["n8"][RACK]
-
-    assert [name for name, _ in held(nodes_json(labels))] == ["zone"]
-
-
-def test_kubernetes_nodes_that_say_nothing_are_refused() -> None:
-    report, hierarchy = read_topology(
-        nodes_json({host: {} for host in HOSTS}).encode(), file="t"
-    )
-
-    assert hierarchy is None
-    (found,) = report.diagnostics
-    assert found.message == "no label that all nodes have says where they are"
-
-
-def test_refusal_names_a_kubernetes_node_that_lacks_a_label() -> None:
-    labels = labelled(RACK, a="11223344")
-    del labels["n6"][RACK]
-
-    why = f'"n6" has no "{RACK}", which others have'
-    assert found_in(nodes_json(labels)) == [
-        (
-            "RT137",
-            None,
-            None,
-            f"no label that all nodes have says where they are; {why}",
-        )
-    ]
-
-
-@pytest.mark.parametrize("role", ["control-plane", "master"])
-def test_control_plane_needs_no_labels_of_racks(role: str) -> None:
-    labels = labelled(RACK, ZONE, a="11223344", b="xxxxyyyy")
-    labels["head"] = {f"node-role.kubernetes.io/{role}": "", ZONE: "x"}
-
-    assert [name for name, _ in held(nodes_json(labels))] == ["rack", "zone"]
-
-
-def test_other_json_is_not_taken_for_columns() -> None:
-    assert found_in('{"kind": "Pod", "metadata": {}}') == [
-        ("RT130", None, None, "the JSON lists no nodes of Kubernetes")
-    ]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        nodes_json({}, indent=None),
-        nodes_json({}),
-        '{"kind": "List", "apiVersion": "v1", "items": []}',
-    ],
-)
-def test_list_without_kubernetes_nodes_names_no_host(text: str) -> None:
-    assert found_in(text) == [("RT133", None, None, "the file names no host")]
-
-
-def test_kubernetes_node_that_is_listed_twice_is_refused() -> None:
-    text = nodes_json({"n1": {ZONE: "x"}, "n2": {ZONE: "y"}})
-    report, hierarchy = read_topology(text.replace('"n2"', '"n1"').encode(), file="t")
-
-    assert hierarchy is None
-    assert [one.message for one in report.diagnostics] == [
-        'the node "n1" is listed twice'
-    ]
-
-
-def test_plan_without_manifests_loads_no_reader_of_them() -> None:
-    modules = modules_after("import ranktable.cli.commands.plan")
-
-    assert "ranktable.cli.commands.plan" in modules
-    assert [name for name in modules if "kubernetes" in name] == []

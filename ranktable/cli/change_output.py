@@ -21,10 +21,10 @@ from ranktable.cli.output import (
 )
 from ranktable.cli.parameters import flag, valued
 from ranktable.cli.sources import STANDARD_INPUT_NAME
-from ranktable.layout.change.differing import difference
+from ranktable.layout.change.difference import difference
 from ranktable.layout.change.fitting import factor_names
-from ranktable.layout.change.rebuilt import refuse_same_ids
-from ranktable.layout.change.spare_nodes import named_table, unnamed_table
+from ranktable.layout.change.nodes import named_table, unnamed_table
+from ranktable.layout.change.pods import refuse_same_ids
 from ranktable.layout.parallel import remembering
 from ranktable.report.diff_renderers import render_changes, render_diff_json
 from ranktable.schema.diagnostic import counted
@@ -32,8 +32,8 @@ from ranktable.schema.writing import dumps_judged, replace_file
 
 if TYPE_CHECKING:
     from ranktable.cli.table_input import TableFile
-    from ranktable.layout.change.differing import Difference
-    from ranktable.layout.change.site import Site
+    from ranktable.layout.change.difference import Difference
+    from ranktable.layout.change.facts import CostFacts
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.schema.model import RankTable
 
@@ -89,8 +89,7 @@ class ChangeOutput:
         after: RankTable,
         layouts: tuple[ParallelLayout | None, ParallelLayout] | None = None,
         *,
-        site: Site | None = None,
-        is_optimal: bool = False,
+        facts: CostFacts | None = None,
         may_have_gaps: bool = False,
     ) -> None:
         """Write the table if it is sound, and print what has changed.
@@ -99,9 +98,8 @@ class ChangeOutput:
             read: The file that was read.
             after: The changed table, made from the ``named_table`` of the first.
             layouts: The layout of each table; the new table stores the second. The
-                first is None if it is not known, and then no groups are compared.
-            site: Traffic, racks and links of the chips.
-            is_optimal: Whether every placement was tried.
+                first is None if it is not known, and then no roles are compared.
+            facts: Traffic, racks and links of the chips.
             may_have_gaps: Whether ranks may be missing, as in the file that was read.
 
         Raises:
@@ -118,7 +116,7 @@ class ChangeOutput:
             both = None if was is None else (was, layout)
         before = named_table(read.table)
         refuse_same_ids(before, after)
-        found = difference(before, after, both, site=site, is_optimal=is_optimal)
+        found = difference(before, after, both, facts=facts)
         after = unnamed_table(after, read.table)
         gaps = after.rank_end - after.world_size if may_have_gaps else 0
         data = dumps_judged(after, may_have_gaps=gaps > 0)[0]

@@ -24,7 +24,7 @@ from ranktable.cluster.merging.merge_inputs import merge_probes
 from ranktable.cluster.merging.merge_nodes import MergeOptions
 from ranktable.cluster.probes.read_probes import is_probe_text
 from ranktable.cluster.specs.read_spec import read_spec
-from ranktable.layout.topologies.reading import TOPOLOGY_FORMATS, read_topology
+from ranktable.layout.rack_files import is_switch_file, read_rack_file
 from ranktable.schema.check import (
     check_bytes,
     check_each,
@@ -130,9 +130,9 @@ def _racks(source: Source, options: Options) -> Report | None:
     text = _start(source)
     if _CONFIG_MAP.search(text):  # in a list, which kubectl prints for nodes too
         return None
-    if not any(kind.is_known_by(text) for kind in TOPOLOGY_FORMATS[:-1]):
+    if not is_switch_file(text):
         return None
-    return read_topology(source.data, file=source.name, limit=options.limit)[0]
+    return read_rack_file(source.data, file=source.name, limit=options.limit)[0]
 
 
 def _unknown(source: Source, options: Options) -> Report | None:

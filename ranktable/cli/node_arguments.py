@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,12 +13,15 @@ from msgspec import structs
 from ranktable.cli.output import CommandError, about
 from ranktable.cli.parameters import flag
 from ranktable.cli.sources import STANDARD_INPUT, read_input
-from ranktable.cli.table_input import part_of, table_of_spec
+from ranktable.cli.table_input import part_of, sound_spec
 from ranktable.cluster.generate import parse_numbers
 from ranktable.cluster.host_lists import expand_hosts
-from ranktable.layout.change.names import find_nodes, node_names
-from ranktable.layout.change.spare_nodes import spares_of
-from ranktable.layout.change.twin import twin_of
+from ranktable.layout.change.nodes import (
+    find_nodes,
+    node_names,
+    spares_of,
+    with_chips_of,
+)
 from ranktable.schema.check import check_bytes
 from ranktable.schema.diagnostic import Options, RankTableError, Severity
 from ranktable.schema.format import SUPER_POD_KEY
@@ -81,15 +85,16 @@ def node_like(table: RankTable, like: Node, host: str, *, is_new: bool) -> Node:
         ChangeError: The chips have addresses, which belong to one host only.
     """
     name = like.host or "the last node"
+    chips = ",".join(str(device.device_id) for device in like.devices)
     if not is_new:
         spares = [node.host for node in spares_of(table) if node.host is not None]
         near = get_close_matches(host, spares, n=2) or spares[:4]
         meant = f"did you mean {' or '.join(near)}? Or " if near else ""
         raise CommandError(
             f"{host!r} is not a spare of the table, and no file describes it; {meant}"
-            f"add --new if it has the chips of {name}"
+            f"add --new if it has the chips {chips} of {name}"
         )
-    return twin_of(like, host, name=name)
+    return with_chips_of(like, host, name=name)
 
 
 def is_file(text: str) -> bool:
@@ -132,9 +137,10 @@ def read_nodes(file: str) -> tuple[Node, ...]:
     # These take long to load, and most commands get only the names of hosts.
     from ranktable.cluster.merging import merge_inputs, merge_nodes
     from ranktable.cluster.probes import read_probes
+    from ranktable.cluster.specs.spec import table_from_spec
 
     if file.endswith((".yaml", ".yml")):
-        return table_of_spec(file, is_emulated=False)[0].nodes
+        return table_from_spec(replace(sound_spec(file), spares=frozenset())).nodes
     name, data = read_input(file)
     if read_probes.is_probe_text(data):
         options = merge_nodes.MergeOptions()
@@ -160,18 +166,23 @@ def with_pods(nodes: Sequence[Node], pods: Sequence[object]) -> tuple[Node, ...]
     )
 
 
-def read_node(file: str) -> Node:
-    """Return the node of a file with only one node.
+def read_node(file: str, table: RankTable) -> Node:
+    """Return the node of a file, or the only one that a table lacks.
 
     Raises:
-        CommandError: It has several nodes, or is not sound.
+        CommandError: There are several such nodes, or the file is not sound.
     """
     nodes = read_nodes(file)
-    if len(nodes) > 1:
+    there = {node.host for node in table.nodes} - {None}
+    new = [node for node in nodes if node.host not in there]
+    found = nodes if len(nodes) == 1 else new
+    if len(found) != 1:
+        lacks = f", of which the table lacks {len(new)}" if there else ""
         raise CommandError(
-            f"{file} holds {len(nodes)} nodes; give one, as ranktable split writes them"
+            f"{file} holds {len(nodes)} nodes{lacks}; give one, as ranktable split "
+            "writes them, or add them first: ranktable spares --add"
         )
-    return nodes[0]
+    return found[0]
 
 
 def _unsound(name: str, reports: Iterable[Report]) -> CommandError:

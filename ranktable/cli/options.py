@@ -6,7 +6,6 @@ import os
 import sys
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -22,9 +21,12 @@ from ranktable.cli.output import (
 )
 from ranktable.cli.parameters import valued
 from ranktable.cli.sources import read_input
+from ranktable.cli.table_input import sound_spec
 from ranktable.layout.boundaries import (
+    Hierarchy,
+    Level,
     boundaries_of,
-    boundaries_of_levels,
+    counted_levels,
     is_level_list,
     super_pods,
 )
@@ -39,9 +41,9 @@ from ranktable.schema.topology import BUILT_IN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.layout.boundaries import Boundary, Hierarchy
-    from ranktable.layout.change.site import Site
-    from ranktable.schema.model import RankTable
+    from ranktable.layout.boundaries import Boundary
+    from ranktable.layout.change.facts import CostFacts
+    from ranktable.schema.model import Node, RankTable
     from ranktable.schema.topology import Topology
 
 
@@ -69,9 +71,6 @@ class ExpertStyle(str, Enum):
     VLLM = "vllm"
 
 
-_PLAIN = ("tp", "cp", "pp", "dp")
-
-
 def warn_of_refusal(layout: ParallelLayout) -> None:
     """Print a warning on standard error if Megatron refuses the order of a layout."""
     if layout.refusal is not None:
@@ -93,9 +92,6 @@ class LayoutOptions:
     etp: Annotated[int | None, valued("SIZE", "Ranks that share one expert.")] = None
     dp_replicate: Annotated[
         int | None, valued("SIZE", "Replicas within dp; each is sharded.")
-    ] = None
-    dcp: Annotated[
-        int | None, valued("SIZE", "vLLM's decode context parallel ranks.")
     ] = None
     order: Annotated[
         str | None,
@@ -121,17 +117,6 @@ class LayoutOptions:
             raise CommandError(
                 "--preset is an order and an --ep-style; give it or them"
             )
-
-    def split(self) -> tuple[dict[str, int], dict[str, int | str]]:
-        """Return the given sizes of tp, cp, pp and dp, and the other options."""
-        sizes = {name: getattr(self, name) for name in SIZES}
-        known = {
-            name: size for name, size in sizes.items() if size not in (None, INFERRED)
-        }
-        fixed = {name: known.pop(name) for name in _PLAIN if name in known}
-        preset = find_preset(self.preset.value if self.preset else DEFAULT_PRESET)
-        style = preset.ep_style if self.ep_style is None else self.ep_style.value
-        return fixed, {**known, "order": self.order or preset.order, "ep_style": style}
 
     def layout(
         self,
@@ -231,9 +216,9 @@ def _refuse_other_size(
         )
 
 
-TOPOLOGY_HELP = (
-    "Racks and pods of the nodes: a file of Slurm or kubectl, a list of hosts and "
-    "racks, or how many nodes each has: rack=4,pod=16."
+RACKS_HELP = (
+    "Racks of the nodes: a list of hosts and racks, a cluster spec, topology.conf, or "
+    "how many nodes each has: rack=4,pod=16."
 )
 LINKS_HELP = (
     "Links of every host: sophgo-8, or a file with a matrix or pairs; by default those "
@@ -245,33 +230,40 @@ BYTES_HELP = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SiteOptions:
+class CostOptions:
     """Options for racks, links between chips, and bytes."""
 
-    topology: Annotated[str | None, valued("TOPOLOGY", TOPOLOGY_HELP)] = None
+    racks: Annotated[str | None, valued("RACKS", RACKS_HELP)] = None
     links: Annotated[
         str | None, valued("LINKS", LINKS_HELP, completes=completion.links)
     ] = None
     bytes_: Annotated[str | None, valued("LIST", BYTES_HELP, "--bytes")] = None
 
-    def site(self, table: RankTable) -> Site:
-        """Return the facts besides the table.
+    def facts(self, table: RankTable, more: Sequence[Node] = ()) -> CostFacts:
+        """Return the facts besides the table that decide about a change.
+
+        Args:
+            table: The table.
+            more: New nodes; a list of levels counts them after the table's spares.
 
         Raises:
             CommandError: An option is malformed, or contradicts the table.
         """
-        from ranktable.layout.change.site import Site
+        from ranktable.layout.change.facts import CostFacts
+        from ranktable.layout.change.nodes import node_names, spares_of
 
-        return Site(
+        racks = None
+        if self.racks is not None:
+            nodes = [*spares_of(table), *more]
+            names = [*node_names(table.nodes), *(str(node.host) for node in nodes)]
+            names = list(dict.fromkeys(names))
+            racks = read_racks(self.racks, names, OutputFormat.TEXT, Color.AUTO)
+        return CostFacts(
             sizes=None if self.bytes_ is None else read_bytes(self.bytes_),
-            racks=None if self.topology is None else self._racks,
+            racks=racks,
+            racks_file=self.racks or "",
             links=links_of(self.links, table),
         )
-
-    def _racks(self, table: RankTable) -> Sequence[Boundary]:
-        if self.topology is None:
-            return ()
-        return racks_of(self.topology, table, OutputFormat.TEXT, Color.AUTO)
 
 
 def links_of(links: str | None, table: RankTable) -> Topology | None:
@@ -314,43 +306,47 @@ def read_bytes(text: str) -> dict[str, float]:
 
 
 def holders(
-    topology: str | None, table: RankTable, form: OutputFormat, color: Color
+    racks: str | None, table: RankTable, form: OutputFormat, color: Color
 ) -> list[Boundary]:
-    """Return the groups of nodes: the table's super pods, and those of a topology.
+    """Return the groups of nodes: the table's super pods, and the given racks.
 
     Raises:
-        CommandError: The topology cannot be read.
+        CommandError: The racks cannot be read.
     """
     pods = super_pods(table)
     found = [] if pods is None else [pods]
-    if topology is not None:
-        found += racks_of(topology, table, form, color)
+    if racks is not None:
+        hosts: Sequence[str | None] = table.hosts
+        if is_level_list(racks) and not os.path.exists(racks):
+            hosts = [host or f"node {at}" for at, host in enumerate(hosts)]
+        named = [host for host in hosts if host is not None]
+        read = read_racks(racks, named, form, color)
+        found += boundaries_of(read, hosts, file=racks)
     return sorted(found, key=lambda boundary: -len(boundary.labels))
 
 
-def racks_of(
-    topology: str, table: RankTable, form: OutputFormat, color: Color
-) -> tuple[Boundary, ...]:
-    """Return the groups of nodes in a file or a list of levels.
+def read_racks(
+    racks: str, names: Sequence[str], form: OutputFormat, color: Color
+) -> Hierarchy:
+    """Return the groups of nodes in a file, or those of a list of levels.
+
+    Args:
+        racks: The file or the list.
+        names: Names of the nodes, which a list of levels counts.
+        form: Form of findings about the file.
+        color: Whether these are colored.
 
     Raises:
-        CommandError: The topology cannot be read.
+        CommandError: The racks cannot be read.
     """
-    if is_level_list(topology) and not os.path.exists(topology):
-        return boundaries_of_levels(topology, table)
-    return boundaries_of(_hierarchy(topology, form, color), table, file=topology)
+    if is_level_list(racks) and not os.path.exists(racks):
+        return counted_levels(racks, names)
+    if racks.endswith((".yaml", ".yml")):
+        return _racks_of_spec(racks)
+    from ranktable.layout.rack_files import MAX_SIZE_BYTES, read_rack_file
 
-
-@lru_cache(maxsize=1)  # a change needs the racks of several tables
-def _hierarchy(name: str, form: OutputFormat, color: Color) -> Hierarchy:
-    """Return the groups of nodes in a file; print findings."""
-    from ranktable.layout.topologies.reading import (
-        MAX_JSON_BYTES,
-        read_topology,
-    )
-
-    _, data = read_input(name, MAX_JSON_BYTES)
-    report, hierarchy = read_topology(data, file=name)
+    _, data = read_input(racks, MAX_SIZE_BYTES)
+    report, hierarchy = read_rack_file(data, file=racks)
     if hierarchy is None:
         show_findings(
             [report], FindingsFormat.JSON if form is OutputFormat.JSON else None, color
@@ -359,3 +355,17 @@ def _hierarchy(name: str, form: OutputFormat, color: Color) -> Hierarchy:
     if report.totals:
         show_findings([report], None, color, aside=True)
     return hierarchy
+
+
+def _racks_of_spec(file: str) -> Hierarchy:
+    """Return the racks of a cluster spec.
+
+    Raises:
+        CommandError: It has none, or is not sound.
+    """
+    spec = sound_spec(file)
+    if spec.racks is None or spec.hosts is None:
+        raise CommandError(f"{file} names no {'racks' if spec.hosts else 'hosts'}")
+    labels = [f"rack {rack + 1}" for rack in spec.racks]
+    groups = dict(zip(spec.hosts, labels, strict=True))
+    return Hierarchy(levels=(Level(name="rack", groups=groups),))

@@ -26,6 +26,7 @@ from ranktable.schema.rules.records import no_global_ranks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ranktable.cluster.specs.spec import ClusterSpec
     from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Report
 
@@ -139,25 +140,29 @@ def table_of_spec(file: str, *, is_emulated: bool) -> tuple[RankTable, str | Non
     Raises:
         CommandError: The spec cannot be read, or has defects, which are printed.
     """
-    from ranktable.cluster.specs.read_spec import (
-        MAX_SIZE_BYTES,
-        read_spec,
-    )
-    from ranktable.cluster.specs.spec import (
-        spare_hosts,
-        table_from_spec,
-    )
+    from ranktable.cluster.specs.spec import spare_hosts, table_from_spec
 
-    name, data = read_input(file, MAX_SIZE_BYTES)
-    reading = read_spec(data, file=name)
-    spec = reading.spec
-    if reading.report.totals:
-        show_findings([reading.report], FindingsFormat.FULL, Color.AUTO, aside=True)
-    if spec is None:
-        raise CommandError(f"{name} is not a sound cluster spec", DEFECTS_FOUND)
+    spec = sound_spec(file)
     if is_emulated and spec.addresses is None:
         raise CommandError("--emulator needs the addresses: add them to the spec")
     spares = spare_hosts(spec)
     if spares:
         sys.stderr.write(f"left out as spares: {printable(fold_hosts(spares))}\n")
     return table_from_spec(spec, is_emulated=is_emulated), spec.ring
+
+
+def sound_spec(file: str) -> ClusterSpec:
+    """Return a cluster spec.
+
+    Raises:
+        CommandError: It cannot be read, or has defects, which are printed.
+    """
+    from ranktable.cluster.specs.read_spec import MAX_SIZE_BYTES, read_spec
+
+    name, data = read_input(file, MAX_SIZE_BYTES)
+    reading = read_spec(data, file=name)
+    if reading.report.totals:
+        show_findings([reading.report], FindingsFormat.FULL, Color.AUTO, aside=True)
+    if reading.spec is None:
+        raise CommandError(f"{name} is not a sound cluster spec", DEFECTS_FOUND)
+    return reading.spec

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ranktable.layout.layout_errors import LayoutError
     from ranktable.layout.megatron import megatron_groups
     from ranktable.layout.parallel import ParallelLayout
-    from ranktable.layout.placing import place_ranks
+    from ranktable.layout.placing import reorder_nodes
     from ranktable.layout.planning import Plan, make_plan
     from ranktable.layout.rings import best_chip_order, ring_orders
     from ranktable.layout.sizes import PRESETS
@@ -44,7 +44,7 @@ _HOMES = {
     "make_plan": "ranktable.layout.planning",
     "megatron_groups": "ranktable.layout.megatron",
     "model_flows": "ranktable.layout.traffic",
-    "place_ranks": "ranktable.layout.placing",
+    "reorder_nodes": "ranktable.layout.placing",
     "ring_orders": "ranktable.layout.rings",
 }
 
@@ -68,7 +68,7 @@ __all__ = [
     "make_plan",
     "megatron_groups",
     "model_flows",
-    "place_ranks",
+    "reorder_nodes",
     "ring_orders",
 ]
 

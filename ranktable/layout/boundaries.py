@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from operator import ne
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
@@ -82,6 +83,12 @@ def smallest_first(boundaries: Sequence[Boundary]) -> tuple[Boundary, ...]:
     return tuple(kept)
 
 
+def is_contiguous(domains: Sequence[int]) -> bool:
+    """Whether the members of every domain follow each other."""
+    runs: int = sum(map(ne, domains, domains[1:])) + 1
+    return runs == len(set(domains))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
     """One level of a topology.
@@ -103,32 +110,29 @@ class Hierarchy:
 
 
 def boundaries_of(
-    hierarchy: Hierarchy, table: RankTable, *, file: str
+    hierarchy: Hierarchy, hosts: Sequence[str | None], *, file: str
 ) -> tuple[Boundary, ...]:
-    """Return the boundaries of a topology on a table.
+    """Return the boundaries of a hierarchy on some nodes.
 
     Args:
-        hierarchy: The topology; it may have hosts that are not in the table.
-        table: The table, whose nodes need hosts.
-        file: Name of the topology.
+        hierarchy: The groups; it may have hosts that are not among the nodes.
+        hosts: The host of every node.
+        file: Name of the hierarchy.
 
     Raises:
-        LayoutError: A node has no host, or one that the topology does not have.
+        LayoutError: A node has no host, or one that the hierarchy does not have.
     """
-    hosts = []
-    for node_rank, host in enumerate(table.hosts):
-        if host is None:
-            raise LayoutError(
-                f"node {node_rank} has no host, and {printable(file)} names hosts; "
-                "give the table hosts: convert --hosts LIST, or gen --hosts LIST"
-            )
-        hosts.append(host)
     for level in hierarchy.levels:
         for node_rank, host in enumerate(hosts):
+            if host is None:
+                raise LayoutError(
+                    f"node {node_rank} has no host, and {printable(file)} names hosts; "
+                    "give the table hosts: convert --hosts LIST, or gen --hosts LIST"
+                )
             if host not in level.groups:
                 raise LayoutError(_missing(node_rank, host, level, file))
     return tuple(
-        make_boundary(level.name, [level.groups[host] for host in hosts])
+        make_boundary(level.name, [level.groups[str(host)] for host in hosts])
         for level in hierarchy.levels
     )
 
@@ -152,20 +156,19 @@ def is_level_list(text: str) -> bool:
     return _LOOKS.fullmatch(text) is not None
 
 
-def boundaries_of_levels(text: str, table: RankTable) -> tuple[Boundary, ...]:
-    """Return the boundaries of a list of levels, with the nodes in file order.
+def counted_levels(text: str, names: Sequence[str]) -> Hierarchy:
+    """Return the hierarchy of a list of levels, for nodes in a given order.
 
     Args:
         text: Names and numbers of nodes, the smallest first: ``rack=4,pod=16``.
-        table: The table.
+        names: The names of the nodes. After a change they are still in these groups.
 
     Raises:
         ArgumentError: It is not such a list, or a number is not a multiple of the
             one before.
     """
-    found: list[Boundary] = []
-    before = 1
-    at = 0
+    found: list[Level] = []
+    before, at = 1, 0
     for item in text.split(","):
         match = _ITEM.fullmatch(item)
         if match is None or match[1] in ("node", *(one.name for one in found)):
@@ -182,11 +185,11 @@ def boundaries_of_levels(text: str, table: RankTable) -> tuple[Boundary, ...]:
                 text=text,
                 position=at + len(name) + 1,
             )
-        labels = [f"{name} {node // size}" for node in range(table.num_nodes)]
-        found.append(make_boundary(name, labels))
+        groups = {node: f"{name} {place // size}" for place, node in enumerate(names)}
+        found.append(Level(name=name, groups=groups))
         before = size
         at += len(item) + 1
-    return tuple(found)
+    return Hierarchy(levels=tuple(found))
 
 
 _POD_LIST = "super_pod_list"

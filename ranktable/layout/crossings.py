@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from itertools import compress, product
-from math import exp, gcd, log
-from operator import ne
+from functools import cached_property
+from itertools import product
+from math import exp, log
 from typing import TYPE_CHECKING, NamedTuple
 
+from ranktable.layout.grid import Groups
 from ranktable.layout.megatron import groups_named
 from ranktable.layout.traffic import Crossing, Pattern
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ranktable.layout.boundaries import Boundary
-    from ranktable.layout.grid import Groups
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.layout.traffic import Flow
 
@@ -88,51 +87,6 @@ class Look(NamedTuple):
     busiest: list[tuple[int, float]]
 
 
-class Members:
-    """The groups of a flow with their lookups by rank, computed when first used.
-
-    Attributes:
-        groups: The groups.
-        size: Number of ranks of a group.
-    """
-
-    def __init__(self, groups: Groups) -> None:
-        """Store the groups."""
-        self.groups, self.size = groups, groups.group_size
-
-    @cached_property
-    def group(self) -> list[int]:
-        """The group of every rank."""
-        return self.groups.indices()
-
-    @cached_property
-    def first(self) -> list[int]:
-        """For every rank, the first rank of its group."""
-        firsts = [ranks[0] for ranks in self.groups]
-        return list(map(firsts.__getitem__, self.group))
-
-    @cached_property
-    def place(self) -> list[int]:
-        """For every rank, its index in its group."""
-        return self.groups.places()
-
-    @cached_property
-    def previous(self) -> list[int]:
-        """For every rank, the rank before it in its group; for the first, the last."""
-        found = [0] * self.groups.world_size
-        for ranks in self.groups:
-            before = ranks[-1]
-            for rank in ranks:
-                found[rank] = before
-                before = rank
-        return found
-
-
-@lru_cache(maxsize=8)  # a change uses the groups of one layout several times
-def _members(layout: ParallelLayout, axes: str) -> Members:
-    return Members(layout.along(axes))
-
-
 class CostModel:
     """The facts that are the same for all placements: groups, flows, boundaries.
 
@@ -155,16 +109,7 @@ class CostModel:
         self.layout = layout
         self.flows = tuple(flows)
         self.boundaries = tuple(boundaries)
-
-    @cached_property
-    def groups(self) -> tuple[list[list[int]], ...]:
-        """The groups of every flow."""
-        return tuple(self.layout.groups(flow.axes) for flow in self.flows)
-
-    @cached_property
-    def members(self) -> tuple[Members, ...]:
-        """For every flow, lookups of its groups by rank."""
-        return tuple(_members(self.layout, flow.axes) for flow in self.flows)
+        self.groups = [layout.along(flow.axes) for flow in flows]
 
     @cached_property
     def row_names(self) -> tuple[str, ...]:
@@ -174,48 +119,54 @@ class CostModel:
         sent = sorted(names, key=lambda one: order.get(one.split("-")[0], len(order)))
         return tuple(dict.fromkeys((*sent, *self.shown)))
 
-    def domains(self, owners: Owners) -> list[list[int]]:
-        """Return the domain of every rank, for every boundary."""
-        return [[one.domains[node] for node in owners] for one in self.boundaries]
-
     def totals(self, owners: Owners) -> tuple[float, ...]:
-        """Return the bytes that cross every boundary in a step."""
-        return tuple(self.total(owners, one) for one in self.boundaries)
-
-    def total(self, owners: Owners, boundary: Boundary, width: int = 1) -> float:
-        """Return the bytes that cross one boundary in a step.
+        """Return the bytes that cross every boundary in a step.
 
         Args:
-            owners: The node of every rank, or of every block of ranks. What ranks
-                that are ``LOST`` would send is not counted.
-            boundary: The boundary.
-            width: Ranks of a block.
+            owners: The node of every rank. What ranks that are ``LOST`` would send is
+                not counted.
         """
-        domains = (*boundary.domains, LOST)  # the last one has the index LOST
-        domain_of = list(map(domains.__getitem__, owners))
-        wider = _width(domain_of)
+        return tuple(self.total(owners, one) for one in self.boundaries)
+
+    def total(self, owners: Owners, boundary: Boundary) -> float:
+        """Return the bytes that cross one boundary in a step."""
+        domain_of = _domains_of(owners, boundary)
         return sum(
-            _bytes_across(flow, members.groups, domain_of[::wider], width * wider)
-            for flow, members in zip(self.flows, self.members, strict=True)
+            times * sum(flow.sent_by(domains).values())
+            for flow, groups in zip(self.flows, self.groups, strict=True)
+            for domains, times in _distinct(groups, domain_of)
         )
 
-    @cached_property
-    def _row_groups(self) -> tuple[Sequence[Sequence[int]], ...]:
-        return tuple(
-            groups_named(self.layout, axes)
-            if axes in self.shown
-            else self.layout.along(axes)
-            for axes in self.row_names
-        )
+    def groups_of(self, ranks: Iterable[int]) -> set[tuple[int, int]]:
+        """Return the groups of some ranks: the place of the flow, and the index."""
+        return {
+            (at, groups.index_of(rank))
+            for at, groups in enumerate(self.groups)
+            for rank in ranks
+        }
+
+    def crossing(
+        self, touched: Iterable[tuple[int, int]], owners: Owners
+    ) -> tuple[list[float], int]:
+        """Return the bytes of some groups over every boundary, and their members."""
+        found, members = [0.0] * len(self.boundaries), 0
+        for at, index in touched:
+            held = [owners[rank] for rank in self.groups[at][index]]
+            members += len(held)
+            for which, boundary in enumerate(self.boundaries):
+                domains = [boundary.domains[node] for node in held]
+                found[which] += sum(self.flows[at].sent_by(domains).values())
+        return found, members
 
     def look(self, owners: Owners) -> Look:
         """Return rows and busiest domains of a placement."""
         senders = {flow.axes: flow for flow in self.flows}
-        domains = self.domains(owners)
+        domains = [_domains_of(owners, one) for one in self.boundaries]
         local = local_ranks(owners)
         sent = [[0.0] * len(one.labels) for one in self.boundaries]
         rows = []
-        for axes, groups in zip(self.row_names, self._row_groups, strict=True):
+        for axes in self.row_names:
+            groups = groups_named(self.layout, axes)
             flow = senders.get(axes)
             at = [
                 _axis_crossing(flow, groups, domain_of, sums)
@@ -234,19 +185,40 @@ class CostModel:
         return Look(rows, [(sums.index(max(sums)), max(sums)) for sums in sent])
 
 
+def _domains_of(owners: Owners, boundary: Boundary) -> list[int]:
+    domains = (*boundary.domains, LOST)  # the last one has the index LOST
+    return list(map(domains.__getitem__, owners))
+
+
+def _distinct(
+    groups: Sequence[Sequence[int]], domain_of: Sequence[int]
+) -> Iterable[tuple[Sequence[int], int]]:
+    """Return the domains of every group, and how many groups have the same ones.
+
+    Groups in the same domains are counted once, such as those of all chips of a node.
+    """
+    if isinstance(groups, Groups):
+        found = Counter(map(tuple, groups.parts_of(domain_of)))
+    else:
+        found = Counter(tuple([domain_of[rank] for rank in ranks]) for ranks in groups)
+    if LOST not in domain_of:
+        return found.items()
+    left = (
+        ([domain for domain in domains if domain != LOST], times)
+        for domains, times in found.items()
+    )
+    return [(domains, times) for domains, times in left if domains]
+
+
 def _axis_crossing(
     flow: Flow | None,
     groups: Sequence[Sequence[int]],
     domain_of: list[int],
     sent: list[float],
 ) -> AxisCrossing:
-    """Return what crosses one boundary; add what every domain sends to ``sent``.
-
-    Groups in the same domains are counted once, such as those of all chips of a node.
-    """
-    held = Counter(tuple(map(domain_of.__getitem__, ranks)) for ranks in groups)
+    """Return what crosses one boundary; add what every domain sends to ``sent``."""
     inside, spread, least, flat = 0, 1, 0.0, 0.0
-    for domains, number in held.items():
+    for domains, number in _distinct(groups, domain_of):
         width = len(set(domains))
         spread = max(spread, width)
         if width == 1:
@@ -258,52 +230,6 @@ def _axis_crossing(
                 sent[domain] += number * size
     crossing = None if flow is None else Crossing(least, flat)
     return AxisCrossing(inside=inside, spread=spread, crossing=crossing)
-
-
-def _width(domain_of: Sequence[int]) -> int:
-    """Return the size of the largest blocks of ranks that lie in one domain each."""
-    changed = map(ne, domain_of, domain_of[1:])
-    return gcd(len(domain_of), *compress(range(1, len(domain_of)), changed))
-
-
-def _bytes_across(
-    flow: Flow, groups: Groups, domain_of: Sequence[int], width: int
-) -> float:
-    """Return what all groups of a flow send over a boundary; see ``Flow.crossing``.
-
-    The groups of the ranks of a block are alike, so one of them is counted.
-
-    Args:
-        flow: The flow.
-        groups: Its groups.
-        domain_of: The domain of every block of consecutive ranks.
-        width: Ranks of a block.
-    """
-    blocks = groups.of_blocks(width)
-    if blocks is None:
-        blocks = groups
-        domain_of = [domain for domain in domain_of for _ in range(width)]
-    times = len(groups) // len(blocks)
-    if flow.pattern is Pattern.ALL_TO_ALL:
-        times *= groups.group_size // blocks.group_size
-    parts: Iterable[Sequence[int]] = blocks.parts_of(domain_of)
-    if LOST in domain_of:
-        left = ([at for at in part if at != LOST] for part in parts)
-        parts = [part for part in left if part]
-    if flow.pattern in (Pattern.CHAIN, Pattern.RING):
-        edges = wraps = 0
-        for part in parts:
-            edges += sum(map(ne, part, part[1:]))
-            wraps += part[0] != part[-1]
-        wrap = flow.size_bytes if flow.pattern is Pattern.RING else flow.wrap_bytes
-        return times * float(edges * flow.size_bytes + wraps * wrap)
-    if flow.pattern is Pattern.ALL_TO_ALL:
-        pairs = 0
-        for part in parts:
-            pairs += len(part) ** 2 - sum(n * n for n in Counter(part).values())
-        return times * (flow.size_bytes / blocks.group_size * pairs)
-    touched = list(map(len, map(set, parts)))
-    return times * ((sum(touched) - len(touched)) * flow.per_domain)
 
 
 def local_ranks(owners: Owners) -> list[int]:
@@ -318,14 +244,11 @@ def local_ranks(owners: Owners) -> list[int]:
 
 def _is_aligned(ranks: Sequence[int], owners: Owners, local: list[int]) -> bool | None:
     """Whether a group joins the same local ranks of its nodes; None on one node."""
-    nodes = [owners[rank] for rank in ranks]
-    if nodes.count(nodes[0]) == len(nodes):
-        return None
-    if len(set(nodes)) == len(nodes):
-        return len({local[rank] for rank in ranks}) == 1
     places: dict[int, list[int]] = {}
     for rank in ranks:
         places.setdefault(owners[rank], []).append(local[rank])
+    if len(places) == 1:
+        return None
     first, *others = (sorted(held) for held in places.values())
     return all(held == first for held in others)
 

@@ -47,7 +47,7 @@ from ranktable.schema.remembered_layout import neighbouring_tp as written_tp
 from ranktable.schema.topology import BUILT_IN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Hashable, Mapping, Sequence
 
     from ranktable.layout.experts import Experts
     from ranktable.layout.grid import Grid, Groups, View
@@ -66,7 +66,6 @@ class ParallelLayout:
         pp: Number of stages of the pipeline.
         etp: Ranks that share one expert.
         dp_replicate: Number of copies in dp; each is sharded over the rest of dp.
-        dcp: Decode context parallel size of vLLM, a part of tp.
         order: The axes, the fastest first: neighbouring ranks differ along it.
         ep_style: The library that defines ep: megatron, torchtitan, deepspeed,
                 scaletorch or vllm.
@@ -80,7 +79,6 @@ class ParallelLayout:
     pp: int
     etp: int
     dp_replicate: int
-    dcp: int
     order: str
     ep_style: str
     world_size: int
@@ -97,7 +95,6 @@ class ParallelLayout:
         pp: int = 1,
         etp: int | None = None,
         dp_replicate: int = 1,
-        dcp: int = 1,
         order: str = "tp-cp-ep-dp-pp",
         ep_style: str = "megatron",
         world_size: int | None = None,
@@ -113,7 +110,6 @@ class ParallelLayout:
             etp: Size of etp; by default the one of the ep_style, for megatron that of
                 tp.
             dp_replicate: Number of copies in dp.
-            dcp: vLLM's decode context parallel size, which divides tp.
             order: The axes, the fastest first; one of size 1 may be left out.
             ep_style: The library that defines ep.
             world_size: Number of ranks; by default the product of the sizes.
@@ -130,7 +126,6 @@ class ParallelLayout:
             pp=pp,
             etp=etp,
             dp_replicate=dp_replicate,
-            dcp=dcp,
             order=order,
             ep_style=ep_style,
             world_size=world_size,
@@ -139,7 +134,6 @@ class ParallelLayout:
         values: dict[str, object] = {
             **resolved.fields,
             "dp_replicate": dp_replicate,
-            "dcp": dcp,
             "order": order,
             "ep_style": ep_style,
             "_resolved": resolved,
@@ -276,7 +270,6 @@ class ParallelLayout:
             pp=self.pp,
             etp=counted.etp,
             dp_replicate=self.dp_replicate,
-            dcp=self.dcp if like.ep_style == "vllm" else 1,
             order=like.order,
             ep_style=like.ep_style,
             world_size=self.world_size,
@@ -299,7 +292,6 @@ class GivenSizes:
     pp: int
     etp: int | None
     dp_replicate: int
-    dcp: int
     order: str
     ep_style: str
     world_size: int | None
@@ -376,11 +368,10 @@ def resolve(given: GivenSizes) -> Resolved:
     experts = lay_out_experts(given.ep_style, request)
     whole = {"dp": request.data} if given.dp_replicate > 1 else {}
     view = make_view(grid, {**experts.aliases, **whole}, experts.counted)
-    parts = _parts_of_tp(given, grid)
     return Resolved(
         fields={**sizes, "ep": experts.ep, "etp": experts.etp, "world_size": grid.size},
-        axes=(*_axes(order, request, experts), *(["dcp"] if parts else [])),
-        views=tuple(one for one in (view, experts.view, parts) if one is not None),
+        axes=_axes(order, request, experts),
+        views=(view,) if experts.view is None else (view, experts.view),
         has_experts=experts.ep > 1 or bool(experts.axes),
         refusal=experts.refusal,
     )
@@ -397,7 +388,6 @@ def _check(given: GivenSizes) -> None:
     if given.world_size is not None:
         check_size("world_size", given.world_size, may_be_inferred=False)
     check_size("dp_replicate", given.dp_replicate, may_be_inferred=False)
-    check_size("dcp", given.dcp, may_be_inferred=False)
     if given.ep_style not in STYLE_NAMES:
         raise LayoutError(
             f"{given.ep_style!r} is not an ep_style; they are {', '.join(STYLE_NAMES)}"
@@ -424,33 +414,6 @@ def _make_grid(
     return make_grid(parts)
 
 
-def _parts_of_tp(given: GivenSizes, grid: Grid) -> View | None:
-    """Return the grid in which dcp is a part of tp, None if dcp is 1.
-
-    Source: vLLM, whose decode context parallel groups are runs within a tp group.
-    """
-    if given.dcp == 1:
-        return None
-    if given.ep_style != "vllm":
-        raise LayoutError(
-            f"dcp is {given.dcp}, and only vLLM has it; give ep_style vllm"
-        )
-    tp = next(axis.size for axis in grid.axes if axis.name == "tp")
-    if tp % given.dcp:
-        choices = either(f"dcp={size}" for size in nearest(given.dcp, divisors(tp)))
-        raise LayoutError(
-            f"dcp {given.dcp} does not divide tp {tp}, of which it is a part; "
-            f"nearest: {choices}"
-        )
-    parts: list[tuple[str, int]] = []
-    for axis in grid.axes:
-        if axis.name == "tp":
-            parts += [("dcp", given.dcp), ("dcp_groups", tp // given.dcp)]
-        else:
-            parts.append((axis.name, axis.size))
-    return make_view(make_grid(parts), {"tp": ("dcp", "dcp_groups")})
-
-
 def _axes(
     order: tuple[str, ...], request: Request, experts: Experts
 ) -> tuple[str, ...]:
@@ -461,6 +424,30 @@ def _axes(
         if name == "dp" and request.dp_replicate > 1:
             axes += request.data
     return (*axes, *experts.axes)
+
+
+KEPT = ("tp", "cp", "pp")
+"""The axes along which ranks hold different parts of the model, or of a sequence."""
+
+_EXPERTS = ("ep", "etp")
+"""The same axes for experts, which have their own grid in most libraries."""
+
+
+def role_axes(layout: ParallelLayout, kept: Collection[str] = KEPT) -> tuple[str, ...]:
+    """Return the axes whose coordinates form the role of a rank.
+
+    Ranks of one role hold the same weights.
+    """
+    wanted = {*kept, *(_EXPERTS if layout.ep > 1 else ())}
+    return tuple(axis for axis in layout.axes if axis in wanted)
+
+
+def roles(layout: ParallelLayout, kept: Collection[str] = KEPT) -> Sequence[Hashable]:
+    """Return the role of every rank: its coordinates along ``role_axes``."""
+    axes = [a for a in role_axes(layout, kept) if layout.along(a).group_size > 1]
+    if not axes:
+        return [()] * layout.world_size
+    return list(zip(*[layout.along(axis).places() for axis in axes], strict=True))
 
 
 def describe_sizes(layout: ParallelLayout) -> str:
@@ -486,8 +473,6 @@ def spelt(layout: ParallelLayout) -> str:
         names += ["ep", "etp"]
     if layout.dp_replicate > 1:
         names.append("dp_replicate")
-    if layout.dcp > 1:
-        names.append("dcp")
     names += TEXTS
     if layout.ep_style == "vllm":
         names = [name for name in names if name not in ("ep", "etp")]

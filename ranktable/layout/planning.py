@@ -1,92 +1,65 @@
-"""A plan: bytes over every boundary, a lower bound, and a better placement."""
+"""A plan: bytes over every boundary, a lower bound, and a better order of the nodes.
+
+Every node keeps consecutive ranks, so every launcher can start the job. Nodes of one
+domain are put together and dealt along the axes of the grid, once for each order of the
+axes. The best of these orders is improved by exchanging two nodes.
+"""
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from dataclasses import dataclass
-from enum import Enum
-from itertools import chain, islice, permutations
-from math import factorial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from itertools import chain, combinations, islice, permutations
+from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.layout.arrangements import (
-    MAX_WORK,
-    blocks_of,
-    exchange,
-    free_orders,
-    from_order,
-    is_contiguous,
-    node_orders,
-)
-from ranktable.layout.boundaries import node_boundary, smallest_first
+from ranktable.layout.boundaries import is_contiguous, node_boundary, smallest_first
 from ranktable.layout.crossings import CostModel, is_reached, lower_bound
 from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.sizes import factors
-from ranktable.layout.spreading import make_spread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ranktable.layout.boundaries import Boundary
     from ranktable.layout.crossings import Owners
     from ranktable.layout.parallel import ParallelLayout
-    from ranktable.layout.spreading import Shared, Spread
     from ranktable.layout.traffic import Flow
     from ranktable.schema.model import RankTable
 
-MAX_UNITS = 1_024
-"""Blocks or ranks up to which exchanges of two are tried: half a million pairs."""
-
 MAX_TRYING = 4_000_000
-"""Members of groups to look at while placements are tried, a second or two."""
+"""Members of groups to look at while orders are tried, a second or two."""
 
-MAX_RESTARTED = 256
-"""Ranks up to which exchanges start from several placements, some of them random."""
-
-MAX_STARTS = 24
 MIN_TRIED = 4
-MAX_TRIED = 200
-
+MAX_TRIED = 120
 MAX_PERMUTED = 6
 """Nodes up to which every order of them is tried."""
 
-_SAME = 1e-9
-"""Relative difference of two sums that may be a rounding error."""
+MAX_EXCHANGED = 1_024
+"""Nodes up to which exchanges of two are tried: half a million pairs."""
 
+MAX_EXCHANGING = 1_500_000
+"""Members of groups to look at while nodes are exchanged, about a second."""
 
-class Mode(str, Enum):
-    """How ranks may be placed.
-
-    With ``NODE_ORDER`` every node holds consecutive ranks, so every launcher can start
-    the job. With ``FREE`` a rank may be on any node, and RANK has to come from the
-    table.
-    """
-
-    NODE_ORDER = "node-order"
-    FREE = "free"
+_GAIN = 1e-9
+"""Relative gain; a smaller one may be a rounding error of the sum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A placement that was found, and what it was compared with.
+    """An order of the nodes that was found, and what it was compared with.
 
     Attributes:
         costs: Groups, flows and boundaries.
-        mode: How ranks may be placed, None if only the table was examined.
-        before: The placement of the table.
+        before: The placement of the table: the node of every rank.
         after: The better placement, or the same one if there is no gain.
         bounds: Lower bound of the bytes over every boundary.
-        spread: The failure domains that were requested.
         is_exhaustive: Whether every order of the nodes was tried.
     """
 
     costs: CostModel
-    mode: Mode | None
     before: Owners
     after: Owners
     bounds: tuple[float, ...]
-    spread: Spread | None = None
     is_exhaustive: bool = False
 
     @property
@@ -95,13 +68,8 @@ class Plan:
         return self.before is not self.after
 
     @property
-    def is_free(self) -> bool:
-        """Whether RANK has to come from the table in the better placement."""
-        return len(blocks_of(self.after)) > len(set(self.after))
-
-    @property
     def node_order(self) -> list[int]:
-        """The nodes in the order of their first ranks in the better placement."""
+        """The nodes in the order of their ranks in the better placement."""
         return list(dict.fromkeys(self.after))
 
 
@@ -111,23 +79,18 @@ def make_plan(
     *,
     flows: Sequence[Flow] = (),
     boundaries: Sequence[Boundary] = (),
-    mode: Mode | Literal["node-order", "free"] | None = None,
     shown: Sequence[str] = (),
-    spread: str | None = None,
 ) -> Plan:
-    """Return the bytes over the boundaries, and a better placement if there is one.
+    """Return the bytes over the boundaries, and a better order of the nodes.
 
-    A placement is better if fewer bytes cross one boundary and no more cross the
-    others.
+    An order is better if fewer bytes cross one boundary and no more cross the others.
 
     Args:
         table: The table.
         layout: The layout.
-        flows: What is sent along every axis.
+        flows: What is sent along every axis; without any, no order is searched.
         boundaries: Groups of several nodes, the smallest first.
-        mode: How ranks may be placed; None to keep the placement.
         shown: More groups to show, such as ``dp-cp`` and ``embedding``.
-        spread: Axes whose replicas must be in different domains: ``dp:rack``.
 
     Raises:
         LayoutError: The layout has another number of ranks.
@@ -141,172 +104,158 @@ def make_plan(
     kept = (node_boundary(table), *smallest_first(boundaries))
     costs = CostModel(layout, flows, kept, shown)
     before = list(table.node_ranks)
-    held = Counter(before)
-    sizes_ = [held[node] for node in range(table.num_nodes)]
+    held = [len(node.devices) for node in table.nodes]
     bounds = tuple(
-        lower_bound(layout, flows, one.num_ranks(sizes_)) for one in costs.boundaries
+        lower_bound(layout, flows, one.num_ranks(held)) for one in costs.boundaries
     )
-    chosen = None if mode is None else Mode(mode)
-    apart = None if spread is None else make_spread(spread, layout, costs.boundaries)
-    after, is_exhaustive = before, False
-    if chosen is not None and (flows or apart):
-        choice = _Choice(costs, before, bounds, chosen, apart)
-        after, is_exhaustive = choice.best(), choice.is_exhaustive
+    is_every_order_equal = len(costs.boundaries) == 1 and len(set(held)) == 1
+    if not flows or is_every_order_equal:
+        return Plan(costs=costs, before=before, after=before, bounds=bounds)
+    search = _OrderSearch(costs, before, sum(bounds))
+    after = search.best()
     return Plan(
         costs=costs,
-        mode=chosen,
         before=before,
         after=after,
         bounds=bounds,
-        spread=apart,
-        is_exhaustive=is_exhaustive,
+        is_exhaustive=search.is_exhaustive,
     )
 
 
-def is_spread(plan: Plan) -> bool:
-    """Whether the groups that must be spread are in different domains."""
-    return plan.spread is None or not plan.spread.shared(plan.after).groups
-
-
 class _Tried(NamedTuple):
-    """A placement, its bytes over every boundary, and what is not spread."""
+    """A placement and its bytes over every boundary."""
 
     owners: Owners
     totals: Sequence[float]
-    shared: Shared | None
-
-    @property
-    def total(self) -> float:
-        return sum(self.totals)
 
 
-class _Choice:
-    """The choice among placements."""
+class _OrderSearch:
+    """The choice among orders of the nodes.
 
-    def __init__(
-        self,
-        costs: CostModel,
-        before: Owners,
-        bounds: Sequence[float],
-        mode: Mode,
-        spread: Spread | None,
-    ) -> None:
+    Attributes:
+        is_exhaustive: Whether every order was tried.
+    """
+
+    def __init__(self, costs: CostModel, before: Owners, bound: float) -> None:
         self.costs = costs
-        self.spread = spread
-        self.is_exhaustive = False
         self.before = before
-        self.bounds = bounds
-        self.mode = mode
+        self.bound = bound
         self.ceiling = costs.totals(before)
+        self.sizes = Counter(before)
+        self.is_exhaustive = False
 
     def best(self) -> Owners:
         """Return the best placement, the one of the table if none is better."""
-        chosen = self.tried(self.before)
-        tried = [chosen]
-        if self.is_optimal(chosen):
-            return self.before
-        for owners in self.candidates():
-            tried.append(self.tried(owners))
-            chosen = self.better(chosen, tried[-1])
-            if self.is_optimal(chosen):
-                return chosen.owners
-        blocks = len(blocks_of(self.before))
-        is_small = blocks == len(set(self.before)) <= MAX_PERMUTED
-        if is_small and self.mode is Mode.NODE_ORDER:
+        best = start = _Tried(self.before, self.ceiling)
+        nodes = list(self.sizes)
+        work = len(self.before) * len(self.costs.flows) * len(self.costs.boundaries)
+        number = min(max(MAX_TRYING // work, MIN_TRIED), MAX_TRIED)
+        orders: Iterator[Sequence[int]] = islice(self.orders(nodes), number)
+        if len(nodes) <= MAX_PERMUTED:
+            orders = chain(orders, permutations(nodes))
+        for order in orders:
+            if is_reached(self.bound, sum(best.totals)):
+                return best.owners
+            owners = [node for node in order for _ in range(self.sizes[node])]
+            tried = _Tried(owners, self.costs.totals(owners))
+            start = min(start, tried, key=lambda one: sum(one.totals))
+            best = self.better(best, tried)
+        if len(nodes) <= MAX_PERMUTED:
             self.is_exhaustive = True
-            return chosen.owners
-        starts = [chosen.owners]
-        if len(self.before) <= MAX_RESTARTED:
-            tried.sort(key=lambda one: one.total)
-            starts = _different(chain((one.owners for one in tried), self.shuffled()))
-        for begin in starts:
-            owners = self.exchanged(begin, MAX_WORK // len(starts))
-            if owners is chosen.owners:
-                continue  # it was tried already
-            chosen = self.better(chosen, self.tried(owners))
-            if self.is_optimal(chosen):
-                break
-        return chosen.owners
-
-    def tried(self, owners: Owners) -> _Tried:
-        """Return a placement with its traffic."""
-        shared = None if self.spread is None else self.spread.shared(owners)
-        is_known = owners is self.before
-        totals = self.ceiling if is_known else self.costs.totals(owners)
-        return _Tried(owners, totals, shared)
+        elif len(nodes) <= MAX_EXCHANGED and not self.has_contiguous():
+            for begin in (best, start):
+                owners = _exchanged(self.costs, begin.owners, self.ceiling)
+                best = self.better(best, _Tried(owners, self.costs.totals(owners)))
+        return best.owners
 
     def better(self, one: _Tried, other: _Tried) -> _Tried:
         """Return the second placement if it is allowed and better, else the first."""
-        is_less = other.total < one.total * (1 - _SAME)
-        if one.shared and other.shared and one.shared != other.shared:
-            is_less = other.shared < one.shared
-        return other if is_less and self.is_allowed(other) else one
-
-    def shuffled(self) -> Iterator[Owners]:
-        """Yield placements without any pattern, the same ones in every run."""
-        if self.mode is Mode.FREE:
-            shuffle = random.Random(0).shuffle  # noqa: S311 - where a search begins
-            for _ in range(MAX_STARTS):
-                owners = list(self.before)
-                shuffle(owners)
-                yield owners
-
-    def is_optimal(self, tried: _Tried) -> bool:
-        """Whether no placement can be better."""
-        is_spread = tried.shared is None or not any(tried.shared)
-        return is_spread and is_reached(sum(self.bounds), tried.total)
-
-    def candidates(self) -> Iterator[Owners]:
-        """Yield as many placements as can be tried."""
-        costs, before = self.costs, self.before
-        work = len(before) * max(len(costs.flows), 1) * len(costs.boundaries)
-        number = min(max(MAX_TRYING // work, MIN_TRIED), MAX_TRIED)
-        sizes = Counter(before)
-        nodes = list(dict.fromkeys(before))
-        orders = node_orders(costs, nodes, sizes)
-        found: Iterable[Owners] = (from_order(order, sizes) for order in orders)
-        if self.spread is not None:
-            free = costs.layout if self.mode is Mode.FREE else None
-            found = chain(self.spread.orders(before, layout=free), found)
-        if self.mode is Mode.NODE_ORDER and len(nodes) <= MAX_PERMUTED:
-            every = permutations(nodes)
-            found = chain(found, (from_order(order, sizes) for order in every))
-            number = max(number, factorial(MAX_PERMUTED) + MAX_TRIED)
-        if self.mode is Mode.FREE:
-            found = chain(found, free_orders(costs, nodes, sizes))
-        yield from islice(found, number)
-
-    def is_allowed(self, tried: _Tried) -> bool:
-        """Whether no boundary has more bytes, and ranks are contiguous where needed."""
-        pairs = zip(tried.totals, self.ceiling, strict=True)
-        is_worse = any(not is_reached(most, total) for total, most in pairs)
-        if self.spread is not None:
-            is_worse = False  # a spread placement may send more
-        return not is_worse and all(
-            is_contiguous([boundary.domains[node] for node in tried.owners])
+        is_less = sum(other.totals) < sum(one.totals) * (1 - _GAIN)
+        pairs = zip(self.ceiling, other.totals, strict=True)
+        is_allowed = is_less and all(is_reached(most, now) for most, now in pairs)
+        if not is_allowed or not all(
+            is_contiguous([boundary.domains[node] for node in dict.fromkeys(other[0])])
             for boundary in self.costs.boundaries
             if boundary.is_contiguous
-        )
+        ):
+            return one
+        return other
 
-    def exchanged(self, owners: Owners, work: int) -> Owners:
-        """Return the placement after useful exchanges of blocks or ranks."""
-        if any(boundary.is_contiguous for boundary in self.costs.boundaries):
-            return owners
-        units: list[range] = blocks_of(owners)
-        if self.mode is Mode.FREE:
-            units = [range(rank, rank + 1) for rank in range(len(owners))]
-        elif len(units) > len(Counter(owners)):
-            return owners  # the nodes of the table are not in blocks
-        if len(units) > MAX_UNITS:
-            return owners
-        return exchange(self.costs, owners, units, self.ceiling, work=work)
+    def has_contiguous(self) -> bool:
+        """Whether an exchange of two nodes could tear a super pod apart."""
+        return any(boundary.is_contiguous for boundary in self.costs.boundaries)
+
+    def orders(self, nodes: Sequence[int]) -> Iterator[list[int]]:
+        """Yield orders of nodes: by domain, then dealt along the axes of the grid."""
+        grouped = self.by_domain(nodes)
+        yield grouped
+        size = self.sizes[nodes[0]]
+        if set(self.sizes.values()) != {size}:
+            return
+        layout = self.costs.layout
+        sent = {flow.axes: flow.size_bytes for flow in self.costs.flows}
+        grid = layout.along("-".join(layout.mesh_shape))
+        axes = [axis for axis in grid.inside if axis.size > 1]
+        axes.sort(key=lambda axis: -sent.get(axis.name, 0))
+        firsts = range(0, len(self.before), size)
+        for chosen in permutations(axes):
+            # Blocks that differ along the first of the axes only are neighbours.
+            keys = {
+                first: [first // axis.stride % axis.size for axis in reversed(chosen)]
+                for first in firsts
+            }
+            places = sorted(firsts, key=keys.__getitem__)
+            dealt = dict(zip(places, grouped, strict=True))
+            yield [dealt[first] for first in firsts]
+
+    def by_domain(self, nodes: Sequence[int]) -> list[int]:
+        """Return the nodes with those of every domain together, the largest first."""
+        keys: list[dict[int, tuple[int, int]]] = []
+        outer = self.costs.boundaries[:0:-1]
+        for boundary in outer:
+            held = Counter[int]()
+            for node in nodes:
+                held[boundary.domains[node]] += self.sizes[node]
+            keys.append({d: (-held[d], at) for at, d in enumerate(held)})
+        pairs = [(key, one.domains) for key, one in zip(keys, outer, strict=True)]
+        return sorted(nodes, key=lambda node: [key[of[node]] for key, of in pairs])
 
 
-def _different(placements: Iterable[Owners]) -> list[Owners]:
-    """Return the first few of the placements, each once."""
-    found: dict[tuple[int, ...], Owners] = {}
-    for owners in placements:
-        found.setdefault(tuple(owners), owners)
-        if len(found) == MAX_STARTS:
-            break
-    return list(found.values())
+def _exchanged(costs: CostModel, owners: Owners, ceiling: Sequence[float]) -> Owners:
+    """Return the placement after exchanges of two nodes, while fewer bytes cross."""
+    owners, totals, work = list(owners), list(costs.totals(owners)), MAX_EXCHANGING
+    ranks: dict[int, list[int]] = {}
+    for rank, node in enumerate(owners):
+        ranks.setdefault(node, []).append(rank)
+    slots = list(ranks.values())
+    is_better = True
+    while is_better and work > 0:
+        is_better = False
+        for one, other in combinations(slots, 2):
+            if len(one) != len(other):
+                continue
+            touched = costs.groups_of([*one, *other])
+            before, looked_at = costs.crossing(touched, owners)
+            _swap(owners, one, other)
+            after, _ = costs.crossing(touched, owners)
+            changed = [
+                total - old + new
+                for total, old, new in zip(totals, before, after, strict=True)
+            ]
+            is_allowed = all(
+                total <= max(most, now) * (1 + _GAIN)
+                for total, most, now in zip(changed, ceiling, totals, strict=True)
+            )
+            if is_allowed and sum(changed) < sum(totals) * (1 - _GAIN):
+                totals, is_better = changed, True
+            else:
+                _swap(owners, one, other)
+            work -= 2 * looked_at
+            if work <= 0:
+                break
+    return owners
+
+
+def _swap(owners: Owners, one: Sequence[int], other: Sequence[int]) -> None:
+    for rank, partner in zip(one, other, strict=True):
+        owners[rank], owners[partner] = owners[partner], owners[rank]

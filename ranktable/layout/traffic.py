@@ -32,6 +32,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
+from operator import ne
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.layout.layout_errors import LayoutError
@@ -50,28 +51,6 @@ _UNITS: dict[str, int] = {
     **{f"{prefix}iB": 1 << (10 * at) for at, prefix in enumerate("KMGTP", 1)},
 }
 _SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([A-Za-z]+)")
-_BITS = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([kMGT]?)(?:bit/s|bps)")
-
-
-def parse_rate(text: str) -> float:
-    """Return bytes per second, given ``50GB/s``, or bits as in ``400Gbit/s``.
-
-    Raises:
-        LayoutError: It is not a number with a unit, or 0.
-    """
-    bits = _BITS.fullmatch(text)
-    if bits is not None:
-        rate = float(bits[1]) * 1000.0 ** " kMGT".index(bits[2] or " ") / 8
-    else:
-        match = _SIZE.fullmatch(text.removesuffix("/s"))
-        if not text.endswith("/s") or match is None or match[2] not in _UNITS:
-            raise LayoutError(
-                f"{text!r} is not a bandwidth; write 50GB/s, 40GiB/s or 400Gbit/s"
-            )
-        rate = parse_size(text.removesuffix("/s"))
-    if not rate:
-        raise LayoutError(f"{text!r} is a bandwidth of nothing")
-    return rate
 
 
 def parse_size(text: str) -> float:
@@ -139,61 +118,43 @@ class Flow:
             return 0  # these patterns have another bound
         return self.size_bytes * (2 if self.pattern is Pattern.ALL_REDUCE else 1)
 
-    def crossing(self, domains: Sequence[int]) -> Crossing:
-        """Return the bytes that one group sends over a boundary.
+    def sent_by(self, domains: Sequence[int]) -> dict[int, float]:
+        """Return the bytes that every domain sends over the boundary for one group.
+
+        They are the least that any algorithm sends. The domains of a collective send
+        equal shares. Over an edge of a chain half of the bytes go in each direction,
+        over one of a ring all go forward.
 
         Args:
             domains: Domain of every member, in the order of the group.
         """
-        first = domains[0]
-        if domains.count(first) == len(domains):
-            return NOTHING
-        size, members = self.size_bytes, len(domains)
+        held = Counter(domains)
+        if len(held) == 1:
+            return {}
         if self.pattern is Pattern.ALL_TO_ALL:
-            held = sum(count**2 for count in Counter(domains).values())
-            sent = size / members * (members**2 - held)
-            return Crossing(sent, sent)
-        wraps = first != domains[-1]
-        steps = sum(map(int.__ne__, domains, domains[1:]))
-        if self.pattern is Pattern.CHAIN:
-            sent = steps * size + wraps * self.wrap_bytes
-            return Crossing(sent, sent)
-        edges = steps + wraps
-        if self.pattern is Pattern.RING:
-            return Crossing(edges * size, edges * size)
-        per_edge = self.per_domain * (members - 1) / members
-        return Crossing((len(set(domains)) - 1) * self.per_domain, edges * per_edge)
-
-    def sent_by(self, domains: Sequence[int]) -> dict[int, float]:
-        """Return the bytes that every domain sends over the boundary for one group.
-
-        The domains of a collective send equal shares. Over an edge of a chain half of
-        the bytes go in each direction, over one of a ring all go forward.
-        """
-        found: Counter[int] = Counter(domains)
-        sent: dict[int, float] = dict.fromkeys(found, 0)
-        if len(found) == 1:
-            return sent
-        if self.pattern is Pattern.ALL_TO_ALL:
-            members = len(domains)
-            for domain, count in found.items():
-                sent[domain] = self.size_bytes / members * count * (members - count)
-        elif self.pattern in (Pattern.CHAIN, Pattern.RING):
-            self._add_edges(domains, sent)
-        else:
-            share = (len(found) - 1) * self.per_domain / len(found)
-            sent = dict.fromkeys(found, share)
-        return sent
-
-    def _add_edges(self, domains: Sequence[int], sent: dict[int, float]) -> None:
+            each, members = self.size_bytes / len(domains), len(domains)
+            return {d: each * count * (members - count) for d, count in held.items()}
+        if self.pattern not in (Pattern.CHAIN, Pattern.RING):
+            share = (len(held) - 1) * self.per_domain / len(held)
+            return dict.fromkeys(held, share)
         is_ring = self.pattern is Pattern.RING
+        sent = dict.fromkeys(held, 0.0)
+        sizes = [self.size_bytes] * (len(domains) - 1)
+        sizes.append(self.size_bytes if is_ring else self.wrap_bytes)
         after = (*domains[1:], domains[0])
-        for place, (one, other) in enumerate(zip(domains, after, strict=True)):
-            is_wrap = place == len(domains) - 1
-            size = self.wrap_bytes if is_wrap and not is_ring else self.size_bytes
+        for size, one, other in zip(sizes, domains, after, strict=True):
             if one != other:
                 sent[one] += size if is_ring else size / 2
                 sent[other] += 0 if is_ring else size / 2
+        return sent
+
+    def crossing(self, domains: Sequence[int]) -> Crossing:
+        """Return the bytes that one group sends over a boundary; see ``sent_by``."""
+        least = sum(self.sent_by(domains).values())
+        if self.pattern not in (Pattern.ALL_REDUCE, Pattern.SHARD):
+            return Crossing(least, least)
+        edges = sum(map(ne, domains, (*domains[1:], domains[0])))
+        return Crossing(least, edges * self.per_domain * (1 - 1 / len(domains)))
 
 
 BF16_BYTES = 2

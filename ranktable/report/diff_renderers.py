@@ -17,8 +17,7 @@ from ranktable.schema.diagnostic import counted, fold_numbers, plural_of, printa
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ranktable.layout.change.differing import Difference, Move
-    from ranktable.layout.change.touched import ChipName, GroupChange
+    from ranktable.layout.change.difference import ChipName, Difference, Move
     from ranktable.report.terminal import Style
     from ranktable.schema.model import RankTable
 
@@ -45,10 +44,12 @@ def render_diff(
 
 def render_changes(found: Difference, look: Style) -> Iterator[str]:
     """Yield the differences, without the names of the files."""
-    yield from _nodes("nodes out", found.nodes_out, look.mark("-", "removed"))
+    gone = [name for name in found.nodes_out if name not in found.now_spares]
+    yield from _nodes("nodes out", gone, look.mark("-", "removed"))
+    yield from _nodes("now spares", found.now_spares, "")
     yield from _nodes("nodes in", found.nodes_in, look.mark("+", "added"))
     if (found.nodes_out or found.nodes_in) and None in found.before.hosts:
-        yield "  nodes without hosts are told apart by their numbers\n"
+        yield "  nodes without hosts are told apart by their indices\n"
     moves = found.rank_moves
     parts = [f"{found.num_kept} as before"]
     if found.chips_in:
@@ -58,11 +59,10 @@ def render_changes(found: Difference, look: Style) -> Iterator[str]:
     yield f"ranks: {', '.join(parts)}\n"
     yield from _taken(found)
     yield from _limited(_blocks(moves), _moved)
-    if found.groups or found.distinct:
+    if found.has_roles:
         roles = found.role_moves
         yield f"roles: {len(roles) or 'none'} moved\n"
         yield from _limited(roles, _role)
-        yield from _groups(found)
     yield from _crossings(found)
     if found.others:
         yield f"also differs: {'; '.join(map(printable, found.others))}\n"
@@ -79,8 +79,6 @@ def _crossings(found: Difference) -> Iterator[str]:
         how = ""
         if is_reached(one.bound, one.after):
             how = ", optimal"
-        elif found.is_optimal:
-            how = f", optimal; the bound is {bound:.2f}"
         elif one.bound:
             how = f", {100 * (after / bound - 1):.0f}% above the bound of {bound:.2f}"
         yield (
@@ -169,22 +167,6 @@ def _role(move: Move) -> str:
     )
 
 
-def _groups(found: Difference) -> Iterator[str]:
-    for kind, one in found.groups.items():
-        yield f"{kind}: {_of(one.before, one.after)}, {one.touched} to be made anew\n"
-    if found.distinct is not None and len(found.groups) > 1:
-        one = found.distinct
-        yield (
-            f"distinct groups: {_of(one.before, one.after)}, {one.touched} to be made "
-            "anew\n"
-        )
-
-
-def _of(before: int, after: int) -> str:
-    groups = counted(after, "group")
-    return groups if before == after else f"{before} -> {groups}"
-
-
 def _limited(items: Sequence[Item], line: Callable[[Item], str]) -> Iterator[str]:
     """Yield a line for each item; if there are many, the first ones and a count."""
     yield from map(line, items[:MAX_LINES])
@@ -204,11 +186,10 @@ def render_diff_json(
             "after": _table(names[1], found.after),
             "nodes_out": found.nodes_out,
             "nodes_in": found.nodes_in,
+            "now_spares": found.now_spares,
             "moves": map(_move, found.moves),
             "chips_out": _chips(found.chips_out),
             "chips_in": _chips(found.chips_in),
-            "groups": {kind: _group(one) for kind, one in found.groups.items()},
-            "distinct_groups": _group(found.distinct),
             "bytes_between_nodes": next(
                 (
                     {"before": one.before, "after": one.after}
@@ -223,12 +204,11 @@ def render_diff_json(
                     "before": one.before,
                     "after": one.after,
                     "bound": one.bound,
-                    "optimal": found.is_optimal or is_reached(one.bound, one.after),
+                    "optimal": is_reached(one.bound, one.after),
                 }
                 for one in found.crossed
             ],
             "bytes_are_typical": found.is_typical,
-            "optimal": found.is_optimal,
             "others": found.others,
             "totals": _totals(found),
         }
@@ -256,17 +236,6 @@ def _move(move: Move) -> dict[str, object]:
 def _chips(chips: Mapping[int, ChipName]) -> Iterator[dict[str, object]]:
     for rank, (node, device_id) in chips.items():
         yield {"rank": rank, "node": node, "device_id": device_id}
-
-
-def _group(one: GroupChange | None) -> dict[str, int] | None:
-    if one is None:
-        return None
-    return {
-        "before": one.before,
-        "after": one.after,
-        "kept": one.kept,
-        "touched": one.touched,
-    }
 
 
 def _totals(found: Difference) -> dict[str, int]:

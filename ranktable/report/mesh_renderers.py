@@ -12,18 +12,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ranktable.layout.parallel import describe_sizes
 from ranktable.layout.sizes import divisors
-from ranktable.layout.suggesting import balanced_dims
 from ranktable.report.folding import host_label, spell_numbers
 from ranktable.report.json_document import json_document
 from ranktable.report.terminal import table_lines, tree_lines
-from ranktable.schema.diagnostic import counted, fold_numbers, plural_of, printable
+from ranktable.schema.diagnostic import counted, fold_numbers, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ranktable.layout.communicator import Communicator, Communicators
     from ranktable.layout.parallel import ParallelLayout
-    from ranktable.layout.suggesting import Suggestion
     from ranktable.report.terminal import Style
 
 Item = TypeVar("Item")
@@ -300,59 +298,4 @@ def _totals(found: Communicators) -> dict[str, object]:
         "ranks": found.table.world_size,
         "groups": len(found),
         "by_kind": kinds,
-    }
-
-
-MAX_SUGGESTIONS = 40
-
-
-def render_suggestions(
-    world_size: int, found: Sequence[Suggestion], left: int, look: Style
-) -> Iterator[str]:
-    """Yield a line for every layout.
-
-    Args:
-        world_size: The number of ranks.
-        found: The layouts to show.
-        left: Number of other layouts.
-        look: The style of the output.
-    """
-    dims = (" x ".join(map(str, balanced_dims(world_size, count))) for count in (2, 3))
-    yield f"{counted(world_size, 'rank')}; balanced as MPI_Dims_create has it: "
-    yield f"{', '.join(dims)}\n\n"
-    kinds = {axis for one in found for axis in one.layout.kinds}
-    axes = [axis for axis in ("tp", "cp", "pp", "dp", "ep", "edp") if axis in kinds]
-    names = list(found[0].spread) if found else []
-    sizes = ["tp", "cp", "pp", "dp", *(["ep", "edp"] if "ep" in axes else [])]
-    several = [printable(plural_of(name)) for name in names]
-    rows = [(*sizes, *(f"{axis} over {name}" for name in several for axis in axes))]
-    for one in found:
-        held = [str(one.layout.along(axis).group_size) for axis in sizes]
-        over = [str(one.spread[n].get(axis, 1)) for n in names for axis in axes]
-        rows.append((*held, *over))
-    yield from table_lines(rows, look, right=range(len(rows[0])))
-    if left:
-        more = counted(left, "layout")
-        yield f"... and {more} more; --tp, --pp, --dp choose among them\n"
-
-
-def render_suggestions_json(
-    world_size: int, found: Sequence[Suggestion]
-) -> Iterator[str]:
-    """Yield the JSON document."""
-    yield from json_document(
-        {
-            "world_size": world_size,
-            "balanced": [list(balanced_dims(world_size, count)) for count in (2, 3)],
-            "layouts": map(_suggestion, found),
-        }
-    )
-
-
-def _suggestion(one: Suggestion) -> dict[str, object]:
-    layout = one.layout
-    return {
-        "order": layout.order,
-        "sizes": {**layout.sizes, "ep": layout.ep, "etp": layout.etp},
-        "spread": one.spread,
     }

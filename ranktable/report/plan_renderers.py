@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ranktable.layout.crossings import AxisCrossing, AxisRow, Look, Owners
     from ranktable.layout.planning import Plan
     from ranktable.layout.rings import RingRow, RingRows
-    from ranktable.layout.spreading import Spread
-    from ranktable.layout.timing import PlanTimes, StepTime
     from ranktable.report.terminal import Style
 
     Cells = tuple[str, ...]
@@ -35,12 +33,7 @@ MAX_NAMED = 64
 
 
 def render_plan(
-    name: str,
-    plan: Plan,
-    look: Style,
-    *,
-    rings: RingRows | None = None,
-    times: PlanTimes | None = None,
+    name: str, plan: Plan, look: Style, rings: RingRows | None = None
 ) -> Iterator[str]:
     """Yield the placement of the table, then the better one if there is one.
 
@@ -49,7 +42,6 @@ def render_plan(
         plan: The plan.
         look: The style of the output.
         rings: The groups inside nodes as rings of links.
-        times: The times of a step.
     """
     costs, layout = plan.costs, plan.costs.layout
     nodes = counted(len(costs.boundaries[0].labels), "node")
@@ -60,33 +52,15 @@ def render_plan(
         f"{layout.order}\n\n"
     )
     yield from _table(plan, plan.before, look, rings.before if rings else {})
-    yield from _times(times.before if times else [], look)
-    if plan.is_better and plan.mode is not None:
-        yield f"\nwith --mode {plan.mode.value}:\n\n"
+    if plan.is_better:
+        yield "\nwith the nodes in a better order:\n\n"
         yield from _table(plan, plan.after, look, rings.after if rings else {})
-        yield from _times(times.after if times else [], look)
         yield f"\n{_nodes_in_order(plan)}\n"
-        if plan.is_free:
-            yield (
-                "\nRANK has to come from the table: start the job with --rankfile or "
-                "--slurm-hostfile\n"
-            )
     elif costs.flows:
         yield from _verdict(plan)
     if plan.is_exhaustive:
         count = counted(len(set(plan.before)), "node")
         yield f"every order of the {count} was tried\n"
-    if times:
-        yield f"\n{_ASSUMED}\n"
-    if plan.spread is not None:
-        yield f"\n{_spread(plan, plan.spread)}\n"
-
-
-_ASSUMED = (
-    "time: what the busiest rank, node or rack sends in a step / its bandwidth in one "
-    "direction;\nhierarchical algorithms, every link at its full bandwidth, no "
-    "latency, no work at the same time"
-)
 
 
 def _nodes_in_order(plan: Plan) -> str:
@@ -95,68 +69,16 @@ def _nodes_in_order(plan: Plan) -> str:
     order = plan.node_order
     more = len(order) - MAX_NAMED
     named = ",".join(printable(labels[node]) for node in order[:MAX_NAMED])
-    how = "nodes by their first rank" if plan.is_free else "nodes in order"
     left = f",... and {more} more; --format json has all" if more > 0 else ""
-    return f"{how}: {named}{left}"
-
-
-def _times(times: Sequence[StepTime], look: Style) -> Iterator[str]:
-    """Yield a line for every boundary with a known bandwidth."""
-    if not times:
-        return
-    grid = [("boundary", "busiest", "GiB", "GB/s", "ms a step")]
-    grid += [
-        (
-            printable(one.boundary),
-            printable(one.busiest),
-            gib(one.size_bytes),
-            f"{one.bandwidth / 1e9:g}",
-            f"{one.seconds * 1000:.2f}",
-        )
-        for one in times
-    ]
-    yield "\n"
-    yield from table_lines(grid, look, right=range(2, len(grid[0])))
-
-
-def _spread(plan: Plan, spread: Spread) -> str:
-    """Return whether replicas are in different domains, or why not."""
-    shared = spread.shared(plan.after)
-    name, axes = printable(spread.boundary), spread.axes
-    asked = f"--spread {axes}:{name}"
-    if not shared.groups:
-        size = len(spread.groups[0])
-        held = f"no {name} holds ranks of two replicas"
-        if shared.domains:
-            some = counted(shared.domains, name)
-            held = f"{some} hold ranks of several replicas"
-        return (
-            f"{asked}: the {size} ranks of each group are in {counted(size, name)}; "
-            f"{held}"
-        )
-    why = spread.impossible()
-    if why is None and plan.mode is not None:
-        why = f"no placement of --mode {plan.mode.value} that was tried does it"
-        if plan.mode.value == "node-order":
-            if spread.is_shared_by_nodes(plan.after):
-                why = "consecutive ranks on a node are of several replicas"
-            why += "; --mode free may"
-    return (
-        f"{asked} cannot be kept: {why}; "
-        f"{counted(shared.groups, 'group')} of {len(spread.groups)} have two ranks in "
-        f"one {name}"
-    )
+    return f"nodes in order: {named}{left}"
 
 
 def _verdict(plan: Plan) -> Iterator[str]:
-    """Yield the result of the search, or a hint that a search is possible."""
+    """Yield why the order of the nodes stays."""
     pairs = zip(plan.bounds, plan.costs.totals(plan.before), strict=True)
     is_least = all(is_reached(bound, total) for bound, total in pairs)
-    if plan.mode is not None:
-        why = "nothing can cross less" if is_least else "nothing better was found"
-        yield f"\n--mode {plan.mode.value}: {why}, so the order stays as it is\n"
-    elif not is_least:
-        yield "\n--mode node-order or --mode free looks for a better placement\n"
+    why = "nothing can cross less" if is_least else "no better order was found"
+    yield f"\n{why}, so the nodes stay in their order\n"
 
 
 def _domains(boundary: Boundary) -> str:
@@ -233,11 +155,7 @@ def gib(size: float) -> str:
 
 
 def render_plan_json(
-    name: str,
-    plan: Plan,
-    *,
-    rings: RingRows | None = None,
-    times: PlanTimes | None = None,
+    name: str, plan: Plan, rings: RingRows | None = None
 ) -> Iterator[str]:
     """Yield the JSON document."""
     costs = plan.costs
@@ -269,9 +187,7 @@ def render_plan_json(
             for flow in costs.flows
         ),
         "before": _placement(plan, plan.before, rings.before if rings else None),
-        "mode": None if plan.mode is None else plan.mode.value,
         "is_better": plan.is_better,
-        "rank_from_table": plan.is_free,
         "after": (
             _placement(plan, plan.after, rings.after if rings else None)
             if plan.is_better
@@ -281,31 +197,7 @@ def render_plan_json(
         "node_order": plan.node_order if plan.is_better else None,
         "is_every_order_tried": plan.is_exhaustive,
     }
-    if plan.spread is not None:
-        shared = plan.spread.shared(plan.after)
-        data["spread"] = {
-            "axes": plan.spread.axes,
-            "boundary": plan.spread.boundary,
-            "is_kept": not shared.groups,
-            "groups_in_one_domain": shared.groups,
-            "domains_with_several_replicas": shared.domains,
-        }
-    if times is not None:
-        data["times"] = {
-            "before": list(map(_time, times.before)),
-            "after": list(map(_time, times.after)) if plan.is_better else None,
-        }
     yield from json_document(data)
-
-
-def _time(one: StepTime) -> dict[str, object]:
-    return {
-        "boundary": one.boundary,
-        "busiest": one.busiest,
-        "bytes": round(one.size_bytes),
-        "bytes_per_second": one.bandwidth,
-        "seconds": one.seconds,
-    }
 
 
 def _placement(

@@ -28,22 +28,12 @@ if TYPE_CHECKING:
     from ranktable.schema.finding import Findings, Rule
     from ranktable.schema.model import Device, Layout, Node, Parts, RankTable
 
-PLACEMENT_KEY = "placement"
-FREE = "free"
-"""With ``"placement": "free"`` a table says that RANK comes from the table."""
-
 LAYOUT_KEY = "layout"
 TOPOLOGY_KEY = "topology"
 """Keys of the layout of the ranks, and of the links between the chips of a host."""
 
 SPARES_KEY = "spare_list"
 """The key of the spare nodes, which have no ranks; an addition of ranktable."""
-
-STANDS_IN_KEY = "spare_for"
-"""The key with which a spare in use names the node that it replaces."""
-
-NUMBER_KEY = "node_number"
-"""The key of the old number of a node without a host, after others were removed."""
 
 SUPER_POD_KEY = "super_pod_id"
 """The key with which a node names its super pod, as in Ascend's tables."""

@@ -11,7 +11,7 @@ from ranktable.schema.text import quoted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SIZES = ("tp", "cp", "pp", "dp", "ep", "etp", "dp_replicate", "dcp")
+SIZES = ("tp", "cp", "pp", "dp", "ep", "etp", "dp_replicate")
 TEXTS = ("order", "ep_style")
 TOKENS = ("tp", "cp", "ep", "dp", "pp")
 """Axes of an order: tensor, context, expert, data and pipeline parallel."""
@@ -84,12 +84,9 @@ def _check_order(given: Mapping[str, int | str]) -> None:
 
 def _check_parts(given: Mapping[str, int | str]) -> None:
     """Raise LayoutTextError if a size does not divide the size that it is a part of."""
-    if size_of(given, "dcp") > 1 and given.get("ep_style") != "vllm":
-        raise LayoutTextError("only ep_style vllm has dcp")
-    for part, whole in (("dp_replicate", "dp"), ("dcp", "tp")):
-        size, of = size_of(given, part), size_of(given, whole)
-        if of % size:
-            raise LayoutTextError(f"{part} {size} does not divide {whole} {of}")
+    copies, dp = size_of(given, "dp_replicate"), size_of(given, "dp")
+    if dp % copies:
+        raise LayoutTextError(f"dp_replicate {copies} does not divide dp {dp}")
 
 
 def _check_experts(given: Mapping[str, int | str]) -> None:

@@ -177,7 +177,7 @@ def layout_keywords(draw: st.DrawFn) -> dict[str, Any]:
     """Draw what a layout may be asked for, possible or not."""
     few = st.integers(1, 4)
     given: dict[str, Any] = {name: draw(few) for name in ("tp", "cp", "pp", "dp")}
-    for name in ("ep", "etp", "dp_replicate", "dcp"):
+    for name in ("ep", "etp", "dp_replicate"):
         if draw(st.booleans()):
             given[name] = draw(st.sampled_from((1, 2, 3, 4, 8, 16)))
     if draw(st.booleans()):

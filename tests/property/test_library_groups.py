@@ -63,15 +63,15 @@ def megatron_requests(draw: st.DrawFn) -> tuple[dict[str, int], str, int]:
     stage = sizes["tp"] * sizes["cp"] * sizes["dp"] // sizes["etp"]
     fitting = [size for size in range(1, stage + 1) if stage % size == 0]
     sizes["ep"] = draw(st.sampled_from(fitting))
-    return sizes, order, draw(st.integers(1, 4))
+    return sizes, order
 
 
 @given(megatron_requests())
 @law(300)
 def test_megatron_makes_these_groups_and_no_others(
-    request: tuple[dict[str, int], str, int],
+    request: tuple[dict[str, int], str],
 ) -> None:
-    sizes, order, instances = request
+    sizes, order = request
     tp, cp, dp, pp, etp, ep = (
         sizes[name] for name in ("tp", "cp", "dp", "pp", "etp", "ep")
     )
@@ -88,12 +88,10 @@ def test_megatron_makes_these_groups_and_no_others(
         assert not is_taken
         return
     assert (layout.refusal is None) == is_taken
-    if edp % instances or dp * cp % instances:
-        return
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = megatron_groups(layout, optimizer_instances=instances)
+        found = megatron_groups(layout)
 
     expected = {
         name: megatron_lists(dense, order, name)
@@ -107,23 +105,8 @@ def test_megatron_makes_these_groups_and_no_others(
         expected |= {
             name: megatron_lists(expert, order, token) for name, token in spelt.items()
         }
-        models = blocks(expected["etp-ep-pp"], edp // instances)  # type: ignore[arg-type]
         expected["optimizer-instance"] = [
-            [rank for model in one for rank in model]  # type: ignore[attr-defined]
-            for one in models
-        ]
-        if instances > 1:
-            cut = edp // instances
-            expected["edp-intra"] = [
-                part for ranks in expected["edp"] for part in blocks(ranks, cut)
-            ]
-            expected["edp-inter"] = [
-                ranks[at::cut] for ranks in expected["edp"] for at in range(cut)
-            ]
-    if instances > 1:
-        cut = dp * cp // instances
-        expected["dp-cp-intra"] = [
-            part for ranks in expected["dp-cp"] for part in blocks(ranks, cut)
+            [rank for model in expected["etp-ep-pp"] for rank in model]
         ]
     stages = expected["pp"]
     expected["embedding"] = [
@@ -135,18 +118,15 @@ def test_megatron_makes_these_groups_and_no_others(
         assert found.keys() == expected.keys()
 
 
-@given(few, few, few, few, st.integers(1, 3), st.data())
+@given(few, few, few, few, st.integers(1, 3))
 @law(200)
 def test_vllm_lists_its_groups_so(
-    tp: int, cp: int, pp: int, dp: int, external: int, data: st.DataObject
+    tp: int, cp: int, pp: int, dp: int, external: int
 ) -> None:
     shape = (external, dp, pp, cp, tp)
     assume(prod(shape) <= LARGEST)
-    dcp = data.draw(
-        st.sampled_from([size for size in range(1, tp + 1) if tp % size == 0])
-    )
     layout = ParallelLayout.preset(
-        "vllm", tp=tp, cp=cp, pp=pp, dp=dp * external, dp_replicate=external, dcp=dcp
+        "vllm", tp=tp, cp=cp, pp=pp, dp=dp * external, dp_replicate=external
     )
 
     # Each axis is exchanged with the last one; for the experts dp is with pp.
@@ -159,8 +139,6 @@ def test_vllm_lists_its_groups_so(
         ),
         "ep": blocks(moved_last(shape, (0, 2, 1, 3, 4)), dp * cp * tp),
     }
-    if dcp > 1:
-        expected["dcp"] = blocks(range(prod(shape)), dcp)
     assert {name: layout.groups(name) for name in expected} == expected
     for rank in range(layout.world_size):
         assert layout.rank(**layout.coordinates(rank)) == rank

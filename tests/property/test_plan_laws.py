@@ -16,9 +16,9 @@ from ranktable.cluster.generate import make_table
 from ranktable.layout import ParallelLayout, planning
 from ranktable.layout.boundaries import Boundary, make_boundary, node_boundary
 from ranktable.layout.crossings import CostModel, is_reached, lower_bound
-from ranktable.layout.placing import place_ranks
-from ranktable.layout.planning import Mode, make_plan
-from ranktable.layout.topologies.reading import read_topology
+from ranktable.layout.placing import reorder_nodes
+from ranktable.layout.planning import make_plan
+from ranktable.layout.rack_files import read_rack_file
 from ranktable.layout.traffic import Flow, Pattern, given_flows
 from tests.property.test_layout_laws import layouts
 
@@ -109,54 +109,6 @@ def test_bound_is_never_above_the_best_of_all_placements(
     assert bound <= best
 
 
-@pytest.mark.parametrize(
-    ("sizes", "volume"), [((2, 2, 2), 4), ((2, 4), 4), ((4, 4), 8), ((2, 2, 2, 2), 8)]
-)
-@settings(max_examples=15, deadline=None)
-@given(costs=weights)
-def test_free_placement_is_the_best_of_all_on_powers_of_two(
-    sizes: tuple[int, ...], volume: int, costs: list[int]
-) -> None:
-    layout = make_layout(sizes)
-    flows = [
-        Flow(axes=name, pattern=Pattern.SHARD, size_bytes=cost)
-        for name, cost in zip(NAMES, costs, strict=True)
-        if layout.sizes[name] > 1
-    ]
-    number = layout.world_size // volume
-    table = make_table([range(volume)] * number)
-
-    plan = make_plan(table, layout, flows=flows, mode=Mode.FREE)
-    best = min(
-        sum(cost * count for cost, count in zip(costs, counts, strict=True))
-        for counts in touched(sizes, volume)
-    )
-
-    assert plan.costs.totals(plan.after)[0] == best
-
-
-@pytest.mark.parametrize(("sizes", "volume"), [((3, 4), 4), ((2, 2, 3), 4)])
-@pytest.mark.parametrize("costs", [(1, 1, 1, 1), (18, 73, 98, 9), (33, 16, 64, 98)])
-def test_exchanges_find_the_best_of_all_where_sizes_do_not_divide(
-    sizes: tuple[int, ...], volume: int, costs: tuple[int, ...]
-) -> None:
-    layout = make_layout(sizes)
-    flows = [
-        Flow(axes=name, pattern=Pattern.SHARD, size_bytes=cost)
-        for name, cost in zip(NAMES, costs, strict=True)
-        if layout.sizes[name] > 1
-    ]
-    table = make_table([range(volume)] * (layout.world_size // volume))
-
-    plan = make_plan(table, layout, flows=flows, mode=Mode.FREE)
-    best = min(
-        sum(cost * count for cost, count in zip(costs, counts, strict=True))
-        for counts in touched(sizes, volume)
-    )
-
-    assert plan.costs.totals(plan.after)[0] == best
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     sizes=st.sampled_from([(2, 2, 2), (2, 4), (2, 3), (3, 3), (4, 2)]),
@@ -235,16 +187,18 @@ def test_bytes_are_those_of_every_group_also_where_nodes_take_blocks(
     assert found == pytest.approx(sum(one.least for one in crossed))
 
 
-@given(problem=problems(), mode=st.sampled_from(list(Mode)))
+@given(problem=problems())
 def test_plan_is_a_permutation_and_never_worse(
-    problem: tuple[ParallelLayout, list[int], list[Flow], list[Boundary]], mode: Mode
+    problem: tuple[ParallelLayout, list[int], list[Flow], list[Boundary]],
 ) -> None:
     layout, sizes, flows, racks = problem
     table = make_table([range(size) for size in sizes])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, "MAX_WORK", 50_000)  # the law holds wherever it ends
-        plan = make_plan(table, layout, flows=flows, boundaries=racks, mode=mode)
+        patch.setattr(
+            planning, "MAX_EXCHANGING", 50_000
+        )  # the law holds wherever it ends
+        plan = make_plan(table, layout, flows=flows, boundaries=racks)
     before, after = plan.costs.totals(plan.before), plan.costs.totals(plan.after)
 
     assert Counter(plan.after) == Counter(plan.before)
@@ -260,27 +214,27 @@ def test_plan_is_a_permutation_and_never_worse(
 
 
 @settings(max_examples=40, deadline=None)
-@given(problem=problems(), mode=st.sampled_from(list(Mode)))
+@given(problem=problems())
 def test_placed_table_is_sound_and_has_the_ranks_where_they_were_put(
-    problem: tuple[ParallelLayout, list[int], list[Flow], list[Boundary]], mode: Mode
+    problem: tuple[ParallelLayout, list[int], list[Flow], list[Boundary]],
 ) -> None:
     layout, sizes, flows, racks = problem
     hosts = [f"n{node}" for node in range(len(sizes))]
     table = make_table([range(size) for size in sizes], hosts=hosts)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, "MAX_WORK", 50_000)  # the law holds wherever it ends
-        plan = make_plan(table, layout, flows=flows, boundaries=racks, mode=mode)
-    placed = loads(dumps(place_ranks(table, plan.after)))
+        patch.setattr(
+            planning, "MAX_EXCHANGING", 50_000
+        )  # the law holds wherever it ends
+        plan = make_plan(table, layout, flows=flows, boundaries=racks)
+    placed = loads(dumps(reorder_nodes(table, plan.node_order)))
     found = [placed.node_of(rank) for rank in range(layout.world_size)]
 
     assert [node.host for node in found] == [hosts[node] for node in plan.after]
     for node in placed.nodes:
         ranks = [device.rank for device in node.devices]
         assert [device.device_id for device in node.devices] == [*range(len(ranks))]
-        assert ranks == sorted(ranks)
-        if mode is Mode.NODE_ORDER:
-            assert ranks == [*range(ranks[0], ranks[0] + len(ranks))]
+        assert ranks == [*range(ranks[0], ranks[0] + len(ranks))]
 
 
 def test_super_pods_keep_their_ranks_together() -> None:
@@ -289,9 +243,7 @@ def test_super_pods_keep_their_ranks_together() -> None:
     pods = make_boundary("super pod", list("abababab"), is_contiguous=True)
     flows = [Flow(axes="dp", pattern=Pattern.SHARD, size_bytes=100)]
 
-    plan = make_plan(
-        table, layout, flows=flows, boundaries=[pods], mode=Mode.NODE_ORDER
-    )
+    plan = make_plan(table, layout, flows=flows, boundaries=[pods])
 
     assert plan.is_better
     assert plan.after == [node for node in (0, 2, 4, 6, 1, 3, 5, 7) for _ in "12"]
@@ -300,55 +252,19 @@ def test_super_pods_keep_their_ranks_together() -> None:
 
 pieces = st.sampled_from(
     [
-        *(
-            "SwitchName=",
-            "Nodes=",
-            "Switches=",
-            "BlockName=",
-            "BlockSizes=",
-            "s1",
-            "s2",
-        ),
-        *(
-            "n1",
-            "n[1-3]",
-            "n[1-99999999]",
-            "=",
-            ",",
-            " ",
-            "\n",
-            "\\\n",
-            "#",
-            "\t",
-            "4,8",
-        ),
-        *(
-            "- topology: a\n",
-            "  tree:\n",
-            "  block:\n",
-            "  flat: true\n",
-            "---\n",
-            "*a",
-        ),
-        *("    switches:\n", "    - switch: s1\n", "      nodes: n1\n", "[", "]", "{"),
-        *("      children: s1\n", "    blocks:\n", "    - block: b\n", "host rack\n"),
-        *(
-            "    block_sizes: [1, 2]\n",
-            "cluster_default: true",
-            "n1 r1\n",
-            "\0",
-            "\ufeff",
-        ),
+        *("SwitchName=", "Nodes=", "Switches=", "Level=0", "s1", "s2", "host rack\n"),
+        *("n1", "n[1-3]", "n[1-99999999]", "n1 r1\n", "=", ",", " ", "\n", "\\\n"),
+        *("#", "\t", "[", "]", "\0", "\ufeff"),
     ]
 )
 
 
 @settings(deadline=None)
 @given(parts=st.lists(pieces | st.text(max_size=3), max_size=25))
-def test_any_text_is_a_topology_or_has_a_diagnostic(parts: list[str]) -> None:
+def test_any_text_is_a_file_of_racks_or_has_a_diagnostic(parts: list[str]) -> None:
     data = "".join(parts).encode(errors="surrogatepass")
 
-    report, hierarchy = read_topology(data, file="t")
+    report, hierarchy = read_rack_file(data, file="t")
 
     assert (hierarchy is None) == (not report.ok)
     for level in hierarchy.levels if hierarchy else ():
@@ -371,7 +287,7 @@ def test_no_order_of_a_few_nodes_is_better(
     flows = given_flows({axes: w for axes, n, w in given_ if n > 1}, layout)
     rack = make_boundary("rack", [str(one // 2) for one in racks])
 
-    plan = make_plan(table, layout, flows=flows, boundaries=[rack], mode="node-order")
+    plan = make_plan(table, layout, flows=flows, boundaries=[rack])
 
     before = plan.costs.totals(plan.before)
     best = min(

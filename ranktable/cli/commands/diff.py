@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli.app import with_options
-from ranktable.cli.options import LayoutOptions, SiteOptions
+from ranktable.cli.options import CostOptions, LayoutOptions
 from ranktable.cli.output import (
     COULD_NOT_JUDGE,
     DEFECTS_FOUND,
@@ -17,10 +17,10 @@ from ranktable.cli.output import (
     style,
     write,
 )
-from ranktable.cli.parameters import ColorOption, OutputFormatOption, valued
+from ranktable.cli.parameters import ColorOption, OutputFormatOption
 from ranktable.cli.sources import STANDARD_INPUT
 from ranktable.cli.table_input import sound_table
-from ranktable.layout.change.differing import difference
+from ranktable.layout.change.difference import difference
 from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.parallel import remembered, spelt
 from ranktable.report.diff_renderers import render_diff, render_diff_json
@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from ranktable.cli.table_input import TableFile
     from ranktable.layout.parallel import ParallelLayout
 
-    """Whether two tables are equal, and the output about them."""
 
-
-@with_options(layout_options=LayoutOptions, site=SiteOptions)
+@with_options(layout_options=LayoutOptions, costs=CostOptions)
 def diff(
     *,
     first: Annotated[
@@ -40,14 +38,11 @@ def diff(
     ],
     second: Annotated[str, typer.Argument(metavar="B", help="The second rank table.")],
     layout_options: LayoutOptions,
-    groups: Annotated[
-        str | None, valued("LIST", "Groups to compare: tp,dp-cp; by default all.")
-    ] = None,
-    site: SiteOptions,
+    costs: CostOptions,
     format: OutputFormatOption = OutputFormat.TEXT,
     color: ColorOption = Color.AUTO,
 ) -> None:
-    """Show the differences between two tables: nodes, ranks, roles, groups and bytes.
+    """Show the differences between two tables: nodes, ranks, roles and bytes.
 
     A rank has moved when its chip has another rank now. A role has changed when a chip
     has other coordinates along tp, cp, pp or the experts: it must load other weights.
@@ -61,16 +56,14 @@ def diff(
     if first == second == STANDARD_INPUT:
         raise CommandError("standard input can be read once")
     before, after = (_judgeable(file) for file in (first, second))
-    has_site = site.bytes_ is not None or site.topology is not None
-    kinds = None if groups is None else groups.split(",")
-
+    has_facts = costs.bytes_ is not None or costs.racks is not None
     tables = before.table, after.table
     is_remembered = None not in map(remembered, tables)
     layouts = None
-    if layout_options.are_given or groups is not None or has_site or is_remembered:
+    if layout_options.are_given or has_facts or is_remembered:
         layouts = _layouts(layout_options, before, after)
-    where = site.site(before.table) if has_site else None
-    found = difference(*tables, layouts, groups=kinds, site=where)
+    facts = costs.facts(before.table, after.table.nodes) if has_facts else None
+    found = difference(*tables, layouts, facts=facts)
     names = before.name, after.name
     if format is OutputFormat.JSON:
         write(render_diff_json(names, found))

@@ -16,7 +16,7 @@ from ranktable.cli.node_arguments import (
     read_nodes,
     with_pods,
 )
-from ranktable.cli.options import LayoutOptions, SiteOptions
+from ranktable.cli.options import CostOptions, LayoutOptions
 from ranktable.cli.output import CommandError
 from ranktable.cli.parameters import (
     KeepOption,
@@ -27,9 +27,8 @@ from ranktable.cli.parameters import (
 )
 from ranktable.cli.table_input import table_with_gaps
 from ranktable.cluster.host_lists import fold_hosts
-from ranktable.layout.change.names import node_names
-from ranktable.layout.change.resize import grow as change
-from ranktable.layout.change.spare_nodes import named_table, spares_of
+from ranktable.layout.change.nodes import named_table, node_names, spares_of
+from ranktable.layout.change.operations import grow as change
 from ranktable.layout.layout_errors import ChangeError
 from ranktable.schema.diagnostic import printable
 from ranktable.schema.format import SUPER_POD_KEY
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from ranktable.schema.model import Node, RankTable
 
 
-@with_options(layout_options=LayoutOptions, site=SiteOptions, result=ChangeOutput)
+@with_options(layout_options=LayoutOptions, costs=CostOptions, result=ChangeOutput)
 def grow(
     *,
     file: TableArgument,
@@ -53,7 +52,7 @@ def grow(
     keep: KeepOption = "tp,pp,cp",
     ranks: RanksOption = None,
     layout_options: LayoutOptions,
-    site: SiteOptions,
+    costs: CostOptions,
     pod: Annotated[
         str | None,
         valued("NAME", "Super pod of the new nodes, if their files do not name it."),
@@ -83,20 +82,15 @@ def grow(
         table,
         with_dp=bool(nodes) or not again,
         is_needed=True,
+        may_lack_ranks=True,
         world_size=table.rank_end,
     )
-    where = site.site(table)
+    facts = costs.facts(table, nodes)
     found = change(
-        table, layout, nodes, kept=keep.split(","), world_size=ranks, site=where
+        table, layout, nodes, kept=keep.split(","), world_size=ranks, facts=facts
     )
-    result.put(
-        read,
-        found.table,
-        (layout, found.layout),
-        site=where,
-        is_optimal=found.is_optimal,
-        may_have_gaps=not nodes,
-    )
+    layouts = (layout, found.layout)
+    result.put(read, found.table, layouts, facts=facts, may_have_gaps=not nodes)
     tell_sizes(layout, found.layout)
     _say_spares(table, nodes)
 

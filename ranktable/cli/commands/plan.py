@@ -7,12 +7,10 @@ import sys
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import typer
-
 from ranktable.cli import completion
 from ranktable.cli.app import with_options
 from ranktable.cli.options import (
-    TOPOLOGY_HELP,
+    RACKS_HELP,
     LayoutOptions,
     holders,
     links_of,
@@ -20,7 +18,6 @@ from ranktable.cli.options import (
     warn_of_refusal,
 )
 from ranktable.cli.output import (
-    DEFECTS_FOUND,
     Color,
     CommandError,
     OutputFormat,
@@ -40,11 +37,10 @@ from ranktable.cli.parameters import (
 from ranktable.cli.placement_files import placement_files, put_placement
 from ranktable.cli.table_input import sound_table
 from ranktable.layout.parallel import remembering
-from ranktable.layout.placing import place_ranks
-from ranktable.layout.planning import Mode, is_spread, make_plan
+from ranktable.layout.placing import reorder_nodes
+from ranktable.layout.planning import make_plan
 from ranktable.layout.rings import RingRows, ring_rows
-from ranktable.layout.timing import plan_times
-from ranktable.layout.traffic import Model, given_flows, model_flows, parse_rate
+from ranktable.layout.traffic import Model, given_flows, model_flows
 from ranktable.report.plan_renderers import render_plan, render_plan_json
 
 if TYPE_CHECKING:
@@ -179,26 +175,6 @@ def _parameters(option: str, text: str | None) -> int | None:
     return number
 
 
-def read_bandwidths(text: str) -> dict[str, float]:
-    """Return bytes per second by boundary, given ``intra=400GB/s,node=50GB/s``.
-
-    Raises:
-        CommandError: It is not such a list.
-    """
-    found: dict[str, float] = {}
-    for item in text.split(","):
-        name, equals, rate = item.rpartition("=")
-        if not equals or not name:
-            raise CommandError(
-                f"--bandwidth: {item!r} is not a boundary and bytes a second, as "
-                "node=50GB/s"
-            )
-        if name in found:
-            raise CommandError(f"--bandwidth: {name} is given twice")
-        found[name] = parse_rate(rate)
-    return found
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementOutputs:
     """Which files to write for the better placement."""
@@ -207,7 +183,7 @@ class PlacementOutputs:
         str | None,
         valued(
             "FILE",
-            "Write the better table; implies --mode node-order.",
+            "Write the table with the better order.",
             "--output",
             "-o",
         ),
@@ -239,74 +215,14 @@ class PlacementOutputs:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchOptions:
-    """What to show, and which placements to search."""
-
-    groups: Annotated[
-        str | None, valued("LIST", "More groups to show: dp-cp,embedding.")
-    ] = None
-    bandwidth: Annotated[
-        str | None,
-        valued(
-            "LIST",
-            "Bandwidth of a rank, a node and a rack, to show times too: "
-            "intra=400GB/s,node=50GB/s,rack=400Gbit/s.",
-        ),
-    ] = None
-    spread: Annotated[
-        str | None,
-        valued(
-            "AXIS:BOUNDARY",
-            "Keep replicas in different failure domains: dp:rack; implies "
-            "--mode node-order.",
-        ),
-    ] = None
-    mode: Annotated[
-        Mode | None,
-        typer.Option(
-            help="Search for a better placement: whole nodes in another order, or any "
-            "rank anywhere."
-        ),
-    ] = None
-
-    def mode_for(self, *, is_sent: bool, is_written: bool) -> Mode | None:
-        """Return which placements to search, None for no search.
-
-        Args:
-            is_sent: Whether the bytes that are sent are known.
-            is_written: Whether files with the better placement are wanted.
-
-        Raises:
-            CommandError: The bytes are not known, and an option needs them.
-        """
-        mode = self.mode
-        if mode is None and (is_written or self.spread is not None):
-            mode = Mode.NODE_ORDER
-        if self.bandwidth is not None and not is_sent:
-            raise CommandError(
-                "--bandwidth needs what is sent: --model with --seq and --micro, or "
-                "--bytes"
-            )
-        if mode is not None and not is_sent and self.spread is None:
-            raise CommandError(
-                "the bytes that are sent are not known; give --model with --seq "
-                "and --micro, or --bytes"
-            )
-        return mode
-
-
 @with_options(
-    layout_options=LayoutOptions,
-    traffic=TrafficOptions,
-    search=SearchOptions,
-    outputs=PlacementOutputs,
+    layout_options=LayoutOptions, traffic=TrafficOptions, outputs=PlacementOutputs
 )
 def plan(
     *,
     file: FileArgument = None,
     layout_options: LayoutOptions,
-    topology: Annotated[str | None, valued("TOPOLOGY", TOPOLOGY_HELP)] = None,
+    racks: Annotated[str | None, valued("RACKS", RACKS_HELP)] = None,
     links: Annotated[
         str | None,
         valued(
@@ -316,7 +232,9 @@ def plan(
         ),
     ] = None,
     traffic: TrafficOptions,
-    search: SearchOptions,
+    groups: Annotated[
+        str | None, valued("LIST", "More groups to show: dp-cp,embedding.")
+    ] = None,
     outputs: PlacementOutputs,
     force: ReplaceFilesOption = False,
     format: OutputFormatOption = OutputFormat.TEXT,
@@ -324,18 +242,20 @@ def plan(
 ) -> None:
     """Compare the traffic between nodes and racks with a lower bound.
 
-    The lower bound holds for every placement of the ranks. --mode searches for a
-    better placement. With node-order every node keeps consecutive ranks. With free any
-    rank may be anywhere, and RANK must come from the table.
+    The lower bound holds for every placement of the ranks. If the bytes are known, a
+    better order of the nodes is looked for, in which every node keeps consecutive
+    ranks.
 
     Example: ranktable plan sccl_rank_table.json --tp 4 --model 2x64 --seq 8 --micro 4
     """
     layout_options.refuse_clash()
     wanted = outputs.paths()
     shape = traffic.shape()
-    is_sent = shape is not None or traffic.bytes_ is not None
-    mode = search.mode_for(is_sent=is_sent, is_written=bool(wanted))
-    ways = None if search.bandwidth is None else read_bandwidths(search.bandwidth)
+    if wanted and shape is None and traffic.bytes_ is None:
+        raise CommandError(
+            "the bytes that are sent are not known; give --model with --seq and "
+            "--micro, or --bytes"
+        )
 
     def planned(read: TableFile) -> Planned:
         table = read.table
@@ -345,25 +265,19 @@ def plan(
             table,
             layout,
             flows=traffic.flows(shape, layout),
-            boundaries=holders(topology, table, format, color),
-            mode=mode,
-            shown=() if search.groups is None else search.groups.split(","),
-            spread=search.spread,
+            boundaries=holders(racks, table, format, color),
+            shown=() if groups is None else groups.split(","),
         )
-        times = None if ways is None else plan_times(made, ways)
         chips = links_of(links, table)
         placed = table
         if made.is_better and (wanted or chips):
-            placed = place_ranks(table, made.after)
+            placed = reorder_nodes(table, made.node_order)
         if wanted:
             placed = remembering(placed, layout, topology=links)
         rings = None if chips is None else _rings(chips, table, placed, made)
         if format is OutputFormat.JSON:
-            pieces = render_plan_json(read.name, made, rings=rings, times=times)
-        else:
-            look = style(color)
-            pieces = render_plan(read.name, made, look, rings=rings, times=times)
-        return Planned(made, pieces, placed)
+            return Planned(made, render_plan_json(read.name, made, rings), placed)
+        return Planned(made, render_plan(read.name, made, style(color), rings), placed)
 
     read = sound_table(file)
     only = planned(read)
@@ -372,8 +286,6 @@ def plan(
         sys.stderr.writelines(only.pieces)
     else:
         write(only.pieces)
-    if not is_spread(only.made):
-        raise typer.Exit(DEFECTS_FOUND)
     if files:
         put_placement(files, read, is_better=only.made.is_better, force=force)
 

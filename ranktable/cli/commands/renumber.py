@@ -2,80 +2,60 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.node_arguments import places_of, ranks_in
-from ranktable.cli.options import LayoutOptions, SiteOptions
+from ranktable.cli.options import CostOptions, LayoutOptions
 from ranktable.cli.output import CommandError
 from ranktable.cli.parameters import DropOption, DropRanksOption, TableArgument
 from ranktable.cli.table_input import table_with_gaps
 from ranktable.layout.change.fitting import with_dp_for as resized
-from ranktable.layout.change.rebuilt import left_of
-from ranktable.layout.change.renumbering import Policy
-from ranktable.layout.change.renumbering import renumbered as change
-from ranktable.layout.change.spare_nodes import named_table
+from ranktable.layout.change.nodes import named_table
+from ranktable.layout.change.operations import renumber as change
 from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.parallel import remembered, spelt
 from ranktable.schema.diagnostic import counted
-from ranktable.schema.format import NotExpressibleError
 
 if TYPE_CHECKING:
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.schema.model import RankTable
 
 
-@with_options(layout_options=LayoutOptions, site=SiteOptions, result=ChangeOutput)
+@with_options(layout_options=LayoutOptions, costs=CostOptions, result=ChangeOutput)
 def renumber(
     *,
     file: TableArgument,
-    policy: Annotated[
-        Policy,
-        typer.Option(
-            help="fill: the last nodes move into the gaps; shift: all after the first "
-            "gap move; stable: none moves, spares fill the gaps."
-        ),
-    ],
     drop: DropOption = None,
     drop_ranks: DropRanksOption = None,
     layout_options: LayoutOptions,
-    site: SiteOptions,
+    costs: CostOptions,
     again: Again = False,
     result: ChangeOutput,
 ) -> None:
     """Number the ranks of a table without gaps, after nodes or chips were lost.
 
-    The gaps may be in the table, or come from --drop and --drop-ranks. Sizes such as
-    --tp are checked: if they do not fit the remaining ranks, nothing is written, and
-    shrink can find sizes that do. Running it again changes nothing.
+    The order of the ranks stays. The gaps may be in the table, or come from --drop and
+    --drop-ranks. Sizes such as --tp are checked: if they do not fit the remaining
+    ranks, nothing is written, and shrink can find sizes that do. Running it again
+    changes nothing.
 
-    Example: ranktable renumber sccl_rank_table.json --policy fill --drop-ranks 1,4-5
+    Example: ranktable renumber sccl_rank_table.json --drop-ranks 1,4-5
     """
     result.refuse_clash()
     read = table_with_gaps(file)
     table = named_table(read.table)
     lost = places_of(table, drop or [], again=again)
     ranks = [] if drop_ranks is None else ranks_in(drop_ranks)
-    where = site.site(table)
-    size = table.rank_end
-    left = size
-    if policy is not Policy.STABLE:
-        left = sum(map(len, left_of(table, lost, ranks)))
-    layouts = _layouts(layout_options, table, size, left)
-    found, is_optimal = change(
-        table, policy, nodes=lost, ranks=ranks, layouts=layouts, site=where
-    )
-    try:
-        result.put(read, found, layouts, site=where, is_optimal=is_optimal)
-    except NotExpressibleError as error:
-        raise CommandError(f"{read.name}: {error}") from None
+    facts = costs.facts(table)
+    found = change(table, nodes=lost, ranks=ranks, facts=facts)
+    layouts = _layouts(layout_options, table, found.world_size)
+    result.put(read, found, layouts, facts=facts)
 
 
 def _layouts(
-    options: LayoutOptions, table: RankTable, before: int, after: int
+    options: LayoutOptions, table: RankTable, after: int
 ) -> tuple[ParallelLayout | None, ParallelLayout] | None:
     """Return the layouts before and after, None if they are not known.
 
@@ -91,10 +71,10 @@ def _layouts(
             return None
         given = options.given_layout(after)
         try:
-            return options.given_layout(before), given
+            return options.given_layout(table.rank_end), given
         except LayoutError:
             return None, given
-    options.layout(table)
+    options.layout(table, may_lack_ranks=True)
     new = known if known.world_size == after else resized(known, after)
     if new is None:
         raise CommandError(

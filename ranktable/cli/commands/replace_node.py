@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,18 +17,19 @@ from ranktable.cli.node_arguments import (
     one_host,
     read_node,
 )
-from ranktable.cli.options import LayoutOptions, SiteOptions
+from ranktable.cli.options import CostOptions, LayoutOptions
 from ranktable.cli.parameters import TableArgument, flag
 from ranktable.cli.table_input import table_with_gaps
-from ranktable.layout.change.names import find_node, node_names
-from ranktable.layout.change.replace import replace_node as change
-from ranktable.layout.change.replace import stands_in_for
-from ranktable.layout.change.spare_nodes import is_spare, named_table
-from ranktable.layout.parallel import remembered
+from ranktable.layout.change.nodes import find_node, is_spare, named_table, node_names
+from ranktable.layout.change.operations import replace_node as change
+from ranktable.layout.parallel import neighbouring_tp, remembered
 from ranktable.schema.diagnostic import printable
 
+if TYPE_CHECKING:
+    from ranktable.schema.model import Node, RankTable
 
-@with_options(layout_options=LayoutOptions, site=SiteOptions, result=ChangeOutput)
+
+@with_options(layout_options=LayoutOptions, costs=CostOptions, result=ChangeOutput)
 def replace_node(
     *,
     file: TableArgument,
@@ -36,49 +37,60 @@ def replace_node(
         str,
         typer.Argument(
             metavar="OLD",
-            help="The node to replace: its host, or its number if it has no host.",
+            help="The node to replace: its host, or its index if it has no host.",
         ),
     ],
     new: Annotated[
-        str, typer.Argument(metavar="NEW", help=f"The new node: {NODES_HELP}")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="[NEW]",
+            help=f"The new node, by default a spare of the table: {NODES_HELP}",
+        ),
+    ] = None,
     new_host: New = False,
     to_spares: Annotated[
         bool, flag("Keep OLD in the table, as a spare.", "--to-spares")
     ] = False,
     layout_options: LayoutOptions,
-    site: SiteOptions,
+    costs: CostOptions,
     result: ChangeOutput,
 ) -> None:
     """Replace one node by another; no other rank moves.
 
-    A spare of the table keeps its own chips. With --new, any other host gets the chips
-    of the old node, in their order. When a node that a spare has replaced comes back,
-    or one that went to the spares, its replacement becomes a spare. A node with fewer
-    chips is refused, and so is a node that is already in the table. Running it again
-    changes nothing.
+    Without NEW, the spare in the same rack is taken, or else any spare with enough
+    chips. A spare keeps its own chips. With --new, any other host gets the chips of
+    the old node, in their order. A node with fewer chips is refused, and so is a node
+    that is already in the table. Running it again changes nothing.
 
     Example: ranktable replace-node sccl_rank_table.json 0 n7 --new -o replaced.json
     """
     result.refuse_clash()
     read = table_with_gaps(file)
     table = named_table(read.table)
-    node = read_node(new) if is_file(new) else one_host(new)
-    if isinstance(node, str) and node not in node_names(table.nodes):
-        place = find_node(table, old)
-        gone = table.nodes[place]
-        if not is_spare(table, node) and stands_in_for(gone) != node:
-            node = node_like(table, gone, node, is_new=new_host)
-    changed = change(table, old, node, to_spares=to_spares)
-    layouts = None
+    node = None if new is None else _new_node(table, old, new, is_new=new_host)
+    layout = None
     if layout_options.are_given or remembered(table) is not None:
-        layout = layout_options.layout(table, world_size=table.rank_end)
-        layouts = (layout, layout)
-    result.put(read, changed, layouts, site=site.site(table), may_have_gaps=True)
+        layout = layout_options.layout(
+            table, may_lack_ranks=True, world_size=table.rank_end
+        )
+    facts = costs.facts(table, [node] if node and not isinstance(node, str) else ())
+    tp = 1 if layout is None else neighbouring_tp(layout)
+    changed = change(table, old, node, to_spares=to_spares, facts=facts, tp=tp)
+    layouts = None if layout is None else (layout, layout)
+    result.put(read, changed, layouts, facts=facts, may_have_gaps=True)
     if old not in node_names(table.nodes):
         # Either the command was run before, or OLD is a typing mistake.
-        host = node if isinstance(node, str) else str(node.host)
+        host = node.host if node and not isinstance(node, str) else node
         sys.stderr.write(
-            f"note: there is no node {printable(repr(old))}, and {printable(host)} is "
-            "in the table already, so nothing was changed\n"
+            f"note: there is no node {printable(repr(old))}, and "
+            f"{printable(str(host))} is in the table already, so nothing was changed\n"
         )
+
+
+def _new_node(table: RankTable, old: str, new: str, *, is_new: bool) -> Node | str:
+    if is_file(new):
+        return read_node(new, table)
+    host = one_host(new)
+    if host in node_names(table.nodes) or is_spare(table, host):
+        return host
+    return node_like(table, table.nodes[find_node(table, old)], host, is_new=is_new)

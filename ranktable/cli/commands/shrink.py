@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput, tell_sizes
 from ranktable.cli.node_arguments import places_of, ranks_in
-from ranktable.cli.options import LayoutOptions, SiteOptions
+from ranktable.cli.options import CostOptions, LayoutOptions
 from ranktable.cli.output import CommandError
 from ranktable.cli.parameters import (
     DropOption,
@@ -19,8 +19,8 @@ from ranktable.cli.parameters import (
     TableArgument,
 )
 from ranktable.cli.table_input import table_with_gaps
-from ranktable.layout.change.resize import shrink as change
-from ranktable.layout.change.spare_nodes import named_table
+from ranktable.layout.change.nodes import named_table
+from ranktable.layout.change.operations import shrink as change
 from ranktable.layout.parallel import remembered
 from ranktable.schema.diagnostic import counted, printable
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
 
 
-@with_options(layout_options=LayoutOptions, site=SiteOptions, result=ChangeOutput)
+@with_options(layout_options=LayoutOptions, costs=CostOptions, result=ChangeOutput)
 def shrink(
     *,
     file: TableArgument,
@@ -40,7 +40,7 @@ def shrink(
     keep: KeepOption = "tp,pp,cp",
     ranks: RanksOption = None,
     layout_options: LayoutOptions,
-    site: SiteOptions,
+    costs: CostOptions,
     again: Again = False,
     result: ChangeOutput,
 ) -> None:
@@ -48,9 +48,9 @@ def shrink(
 
     The sizes of --keep stay; dp becomes as large as the remaining nodes and the spares
     allow. If several tables are possible, this decides, in this order: closed rings of
-    chips, groups inside their node and rack, chips that keep their role, ranks that
-    keep their number. Chips that are not needed become spares. If no layout fits,
-    nothing is written.
+    chips, tp groups inside their node, chips that keep their role, ranks that keep
+    their number, bytes between racks, bytes between nodes. Chips that are not needed
+    become spares. If no layout fits, nothing is written.
 
     Example: ranktable gen --device-id '[[0..7],[0..7]]' --hosts a,b -o - |
     ranktable shrink - --drop b --tp 4 -o shrunk.json
@@ -72,7 +72,7 @@ def shrink(
         may_lack_ranks=True,
         world_size=size,
     )
-    where = site.site(table)
+    facts = costs.facts(table)
     found = change(
         table,
         layout,
@@ -80,15 +80,9 @@ def shrink(
         ranks=single,
         kept=keep.split(","),
         world_size=ranks,
-        site=where,
+        facts=facts,
     )
-    result.put(
-        read,
-        found.table,
-        (layout, found.layout),
-        site=where,
-        is_optimal=found.is_optimal,
-    )
+    result.put(read, found.table, (layout, found.layout), facts=facts)
     tell_sizes(layout, found.layout)
     is_whole = layout.world_size == table.world_size  # else more ranks are missing
     if ranks is None and is_whole and found.layout.dp < layout.dp:

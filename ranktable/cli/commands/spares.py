@@ -18,15 +18,7 @@ from ranktable.cli.output import CommandError, OutputFormat, write
 from ranktable.cli.parameters import FileArgument, valued
 from ranktable.cli.sources import named_file
 from ranktable.cli.table_input import table_with_gaps
-from ranktable.layout.change.names import number_of
-from ranktable.layout.change.spare_nodes import (
-    add_spares,
-    named_table,
-    refuse_present,
-    refuse_spare,
-    spares_of,
-    take_spare,
-)
+from ranktable.layout.change.nodes import add_spares, named_table, spares_of, take_spare
 from ranktable.report.json_document import json_document
 from ranktable.schema.diagnostic import counted, fold_numbers, printable
 
@@ -82,24 +74,23 @@ def _changed(
     for host in (host for text in removed for host in hosts_in(text)):
         if host in hosts or not again:
             table = take_spare(table, host)[1]
-    known = {node.host for node in spares_of(table)} if again else set()
-    new = [node for text in added for node in _nodes(table, text, known, is_new=is_new)]
-    return add_spares(table, [node for node in new if node.host not in known])
-
-
-def _nodes(
-    table: RankTable, text: str, known: set[str | None], *, is_new: bool
-) -> Iterator[Node]:
-    """Yield the nodes of an argument, except hosts that already are spares."""
-    if is_file(text):
-        yield from read_nodes(text)
-        return
-    found, last = spares_of(table), table.nodes[-1]
-    for host in hosts_in(text):
-        if host not in known:
-            refuse_present(table, host)
-            refuse_spare(found, host)
-            yield node_like(table, last, host, is_new=is_new)
+    known = {node.host for node in spares_of(table)}
+    there = known | {node.host for node in table.nodes}
+    new: list[Node] = []
+    for text in added:
+        if is_file(text):
+            nodes = read_nodes(text)
+            lacking = [node for node in nodes if node.host not in there]
+            # A file of a whole cluster holds the nodes of the table too.
+            new += lacking or ([] if again else nodes)
+            continue
+        last = table.nodes[-1]
+        new += [
+            node_like(table, last, host, is_new=is_new or host in there)
+            for host in hosts_in(text)
+            if not (again and host in known)
+        ]
+    return add_spares(table, new)
 
 
 def _show(name: str, table: RankTable, form: OutputFormat) -> None:
@@ -117,7 +108,7 @@ def _json(name: str, nodes: list[Node]) -> Iterator[str]:
         {
             "file": name,
             "spares": (
-                {"host": node.host or number_of(node), "device_ids": ids}
+                {"host": node.host, "device_ids": ids}
                 for node, ids in zip(nodes, chips, strict=True)
             ),
             "totals": {"spares": len(nodes), "chips": sum(map(len, chips))},
@@ -129,5 +120,5 @@ def _lines(name: str, nodes: list[Node]) -> Iterator[str]:
     yield f"{printable(name)}: {counted(len(nodes), 'spare')}\n"
     for node in nodes:
         chips = fold_numbers([device.device_id for device in node.devices])
-        name = node.host or number_of(node) or "without a host"
+        name = node.host or "without a host"
         yield f"{printable(name)}: chips {chips}\n"

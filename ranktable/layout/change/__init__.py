@@ -1,4 +1,4 @@
-"""Changes of a table, such as a lost node, that move as few ranks as possible."""
+"""Changes of a table, such as a lost node: few chips load other weights, few move."""
 
 from __future__ import annotations
 
@@ -7,35 +7,42 @@ from typing import TYPE_CHECKING
 from ranktable._lazy import attach
 
 if TYPE_CHECKING:
-    from ranktable.layout.change.differing import Difference, difference
-    from ranktable.layout.change.names import find_nodes, node_names
-    from ranktable.layout.change.renumbering import Policy, renumber
-    from ranktable.layout.change.replace import replace_node
-    from ranktable.layout.change.resize import Resized, grow, shrink
-    from ranktable.layout.change.spare_nodes import add_spares, spares_of, with_spares
+    from ranktable.layout.change.difference import Difference, difference
+    from ranktable.layout.change.facts import CostFacts
+    from ranktable.layout.change.nodes import (
+        add_spares,
+        find_nodes,
+        node_names,
+        spares_of,
+        with_spares,
+    )
+    from ranktable.layout.change.operations import (
+        Resized,
+        grow,
+        renumber,
+        replace_node,
+        shrink,
+    )
     from ranktable.layout.layout_errors import ChangeError
 
 _HOMES = {
     "ChangeError": "ranktable.layout.layout_errors",
-    "Difference": "ranktable.layout.change.differing",
-    "Policy": "ranktable.layout.change.renumbering",
-    "Resized": "ranktable.layout.change.resize",
-    "add_spares": "ranktable.layout.change.spare_nodes",
-    "difference": "ranktable.layout.change.differing",
-    "find_nodes": "ranktable.layout.change.names",
-    "grow": "ranktable.layout.change.resize",
-    "node_names": "ranktable.layout.change.names",
-    "renumber": "ranktable.layout.change.renumbering",
-    "replace_node": "ranktable.layout.change.replace",
-    "shrink": "ranktable.layout.change.resize",
-    "spares_of": "ranktable.layout.change.spare_nodes",
-    "with_spares": "ranktable.layout.change.spare_nodes",
+    "CostFacts": "ranktable.layout.change.facts",
+    **dict.fromkeys(("Difference", "difference"), "ranktable.layout.change.difference"),
+    **dict.fromkeys(
+        ("add_spares", "find_nodes", "node_names", "spares_of", "with_spares"),
+        "ranktable.layout.change.nodes",
+    ),
+    **dict.fromkeys(
+        ("Resized", "grow", "renumber", "replace_node", "shrink"),
+        "ranktable.layout.change.operations",
+    ),
 }
 
 __all__ = [
     "ChangeError",
+    "CostFacts",
     "Difference",
-    "Policy",
     "Resized",
     "add_spares",
     "difference",

@@ -9,7 +9,7 @@ of version 1.0.
 from __future__ import annotations
 
 from ranktable.schema.format import Field, Format, Kind, Role
-from ranktable.schema.formats.sccl import LAYOUT, STANDS_IN, TOPOLOGY, spares_field
+from ranktable.schema.formats.sccl import LAYOUT, TOPOLOGY, spares_field
 from ranktable.schema.rules import (
     hccl,
     hccl_chips,
@@ -105,7 +105,6 @@ NODE_FIELDS = (
             ("super_pod_id", "Super pod"),
         )
     ),
-    STANDS_IN,
 )
 DEVICE_FIELDS = (
     Field(

@@ -2,19 +2,15 @@
 
 ``tpu_gen_sccl_rank_table`` writes it, and users by hand from SOPHGO's manual. The key
 of the rank is ``rank`` (SCCL's C++ reader), ``world_rank`` (torch_tpu's Python reader),
-or both. ``host``, ``placement``, ``layout`` and ``topology`` are additions of
-ranktable; every reader of the vendor ignores them.
+or both. ``host``, ``layout`` and ``topology`` are additions of ranktable;
+every reader of the vendor ignores them.
 """
 
 from __future__ import annotations
 
 from ranktable.schema.format import (
-    FREE,
     LAYOUT_KEY,
-    NUMBER_KEY,
-    PLACEMENT_KEY,
     SPARES_KEY,
-    STANDS_IN_KEY,
     TOPOLOGY_KEY,
     Field,
     Format,
@@ -35,14 +31,6 @@ VERSION = Field(
     values=("1.0",),
     title="Version",
     description="Version of the format; there is only one.",
-)
-PLACEMENT = Field(
-    key=PLACEMENT_KEY,
-    kind=Kind.TEXT,
-    values=(FREE,),
-    title="Placement",
-    description="That the ranks of a node need not be consecutive: RANK is taken from "
-    "the table. Our own addition; readers of the vendor ignore it.",
 )
 LAYOUT = Field(
     key=LAYOUT_KEY,
@@ -74,23 +62,7 @@ def spares_field(host_key: str, devices_key: str) -> Field:
     )
 
 
-STANDS_IN = Field(
-    key=STANDS_IN_KEY,
-    kind=Kind.TEXT,
-    title="Spare for",
-    description="The host that this node, a spare, stands in for. Our own addition; "
-    "readers of the vendor ignore it.",
-    examples=("node-b",),
-)
-NUMBER = Field(
-    key=NUMBER_KEY,
-    kind=Kind.NUMBER,
-    title="Number of the node",
-    description="The number of this node, which has no host, from before other nodes "
-    "were removed. Our own addition; readers of the vendor ignore it.",
-    examples=("3",),
-)
-OWN_FIELDS = (PLACEMENT, LAYOUT, TOPOLOGY)
+OWN_FIELDS = (LAYOUT, TOPOLOGY)
 DEVICE_ID = Field(
     key="device_id",
     kind=Kind.NUMBER,
@@ -197,8 +169,6 @@ FORMAT = Format(
             "the vendor's libraries ignore.",
             examples=("node-a", "10.20.0.5"),
         ),
-        STANDS_IN,
-        NUMBER,
     ),
     device_fields=(
         DEVICE_ID,

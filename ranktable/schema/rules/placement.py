@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.chip_order import compare_orders
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Rule, Severity
-from ranktable.schema.format import FREE, LAYOUT_KEY, PLACEMENT_KEY, TOPOLOGY_KEY
+from ranktable.schema.format import LAYOUT_KEY, TOPOLOGY_KEY
 from ranktable.schema.remembered_layout import (
     LayoutTextError,
     neighbouring_tp,
@@ -244,37 +243,23 @@ def _are_consecutive(ranks: list[int]) -> bool:
     return ranks == list(range(ranks[0], ranks[0] + len(ranks)))
 
 
-def _keep_order(columns: Columns, ranks: list[int]) -> bool:
-    """Whether the index of each device is its local rank."""
-    return _are_consecutive(ranks) or (_is_free(columns) and ranks == sorted(ranks))
-
-
 def _ranks_out_of_order(
     columns: Columns, _: Options
 ) -> Iterable[tuple[int, list[int]]]:
     for node, ranks in _disordered(columns):
-        if not _keep_order(columns, ranks):
+        if not _are_consecutive(ranks):
             yield node, ranks
 
 
 def _out_of_order(columns: Columns, place: tuple[int, list[int]]) -> Finding:
     node, ranks = place
-    is_free = _is_free(columns)
-    at = next(
-        at
-        for at in range(1, len(ranks))
-        if ranks[at] < ranks[at - 1] or (not is_free and ranks[at] != ranks[at - 1] + 1)
-    )
-    wanted = "increasing" if is_free else "consecutive"
-    hint = f"list the devices of each node by {wanted} rank"
-    if not is_free and ranks == sorted(ranks):
-        hint += '; or write "placement": "free", if RANK comes from the table'
+    at = next(at for at in range(1, len(ranks)) if ranks[at] != ranks[at - 1] + 1)
     index = columns.starts[node] + at
     return RANKS_OUT_OF_ORDER.finding(
         columns.rank_span(index),
         f"rank {ranks[at]} follows rank {ranks[at - 1]} in node {node}, so readers "
         "give a process different chips",
-        hint=hint,
+        hint="list the devices of each node by consecutive rank",
         related=(columns.rank_span(index - 1, label="the device before"),),
     )
 
@@ -282,9 +267,9 @@ def _out_of_order(columns: Columns, place: tuple[int, list[int]]) -> Finding:
 def _nodes_out_of_order(columns: Columns, _: Options) -> Iterable[int]:
     highest = -1
     for node, ranks in _disordered(columns):
-        if ranks[0] < highest and _keep_order(columns, ranks):
+        if ranks[0] < highest and _are_consecutive(ranks):
             yield node
-        highest = max(highest, ranks[0] if _is_free(columns) else max(ranks))
+        highest = max(highest, *ranks)
 
 
 def _node_out_of_order(columns: Columns, node: int) -> Finding:
@@ -294,26 +279,6 @@ def _node_out_of_order(columns: Columns, node: int) -> Finding:
         f"node {node} holds rank {columns.ranks[first]}, below the ranks of an earlier "
         "node",
         hint="list the nodes in the order of their ranks",
-    )
-
-
-def _free_placement(columns: Columns, _: Options) -> Iterable[int]:
-    """Yield the first node for whose ranks RANK must come from the table."""
-    if _is_free(columns):
-        apart = (node for node, r in _disordered(columns) if not _are_consecutive(r))
-        yield from islice(apart, 1)
-
-
-def _is_free(columns: Columns) -> bool:
-    return columns.top.get(PLACEMENT_KEY) == FREE
-
-
-def _free_node(_: Columns, node: int) -> Finding:
-    return FREE_PLACEMENT.finding(
-        SourceSpan((PLACEMENT_KEY,)),
-        f"the ranks of node {node} are not consecutive: RANK must come from the table, "
-        "because launchers such as torchrun number processes consecutively",
-        hint="start the job with a rank file, or with srun and a host file",
     )
 
 
@@ -554,10 +519,7 @@ RANKS_OUT_OF_ORDER = Rule(
         "index of this list; SCCL uses the rank in the file. In any other order the "
         "two readers give a process different chips, without a message."
     ),
-    fix=(
-        "List the devices of every node in the order of their ranks. If RANK comes "
-        'from the table, "placement": "free" allows gaps between them.'
-    ),
+    fix="List the devices of every node in the order of their ranks.",
     readers={
         "torch_tpu": "chip by place in the file",
         "SCCL": "chip by rank; another one",
@@ -642,39 +604,6 @@ ODD_RING = Rule(
     good=PAIR,
     find=_odd_rings,
     tell=_odd_ring,
-)
-
-FREE_PLACEMENT = Rule(
-    code="RT510",
-    name="free-placement",
-    severity=Severity.NOTE,
-    summary="the ranks of a node are not consecutive: RANK must come from the table",
-    why=(
-        'With "placement": "free" the ranks of a node increase but may have gaps, as '
-        "in tables of ranktable plan --mode free. torchrun and other launchers give "
-        "consecutive ranks to the processes of a node, so they would not be the ranks "
-        "of the table."
-    ),
-    fix=(
-        "Use a launcher that reads the ranks: convert --to openmpi-rankfile, or "
-        "srun-hostfile with srun --distribution=arbitrary."
-    ),
-    readers={
-        "torch_tpu": "chip by place in its node's list: IndexError, or another chip",
-        "SCCL": "chip by rank, as meant",
-    },
-    bad=nodes(
-        (device(0, 0), device(1, 2)),
-        (device(0, 1), device(1, 3)),
-        head='"version":"1.0","placement":"free",',
-    ),
-    good=nodes(
-        (device(0, 0), device(1, 1)),
-        (device(0, 2), device(1, 3)),
-        head='"version":"1.0","placement":"free",',
-    ),
-    find=_free_placement,
-    tell=_free_node,
 )
 
 OPEN_GROUP = Rule(
@@ -787,7 +716,6 @@ RULES = (
     TOO_MANY_CHIPS,
     TOO_MANY_NODES,
     ODD_RING,
-    FREE_PLACEMENT,
     OPEN_GROUP,
     *REMEMBERED,
 )

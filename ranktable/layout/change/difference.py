@@ -1,4 +1,4 @@
-"""The differences between two tables: nodes, ranks, roles, groups, bytes."""
+"""The differences between two tables: nodes, ranks, roles, bytes."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ranktable.layout.change.names import node_names, without_number
-from ranktable.layout.change.roles import role_axes
-from ranktable.layout.change.site import Site, crossed
-from ranktable.layout.change.touched import both_groups, touched_groups
+from ranktable.layout.change.facts import CostFacts, crossed
+from ranktable.layout.change.nodes import node_names, spares_of
 from ranktable.layout.layout_errors import LayoutError
+from ranktable.layout.parallel import role_axes
 from ranktable.schema.diagnostic import counted
 from ranktable.schema.format import SPARES_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from ranktable.layout.change.site import Crossed
-    from ranktable.layout.change.touched import ChipName, GroupChange, Kinds
+    from ranktable.layout.change.facts import Crossed
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.schema.model import Device, Node, RankTable
 
+    ChipName = tuple[str, int]
+    """The name of a node, and a device_id there."""
     Chips = Mapping[int, tuple[ChipName, Device]]
     Named = Mapping[str, Sequence[Node]]
 
@@ -64,15 +64,14 @@ class Difference:
         after: The second.
         nodes_out: Names of the nodes that only the first has.
         nodes_in: Names of those that only the second has.
+        now_spares: Those of ``nodes_out`` that are spares of the second.
         chips_out: Chips that only the first has, by rank there.
         chips_in: Chips that only the second has, by rank there.
         moves: Chips of both with another rank or role, by rank in the second.
-        groups: What changed in the groups, by kind; empty without layouts.
-        distinct: The same, for distinct sets of chips of any kind.
+        has_roles: Whether the layouts are known.
         crossed: Bytes of a step over every boundary, empty without layouts.
         had_gaps: Whether the first table lacks ranks of its layout.
         is_typical: Whether these are typical bytes, because none were given.
-        is_optimal: Whether every placement of the second was tried.
         others: Other differences, one sentence each.
     """
 
@@ -80,15 +79,14 @@ class Difference:
     after: RankTable
     nodes_out: tuple[str, ...]
     nodes_in: tuple[str, ...]
+    now_spares: tuple[str, ...]
     chips_out: Mapping[int, ChipName]
     chips_in: Mapping[int, ChipName]
     moves: tuple[Move, ...]
-    groups: Mapping[str, GroupChange]
-    distinct: GroupChange | None
+    has_roles: bool
     crossed: tuple[Crossed, ...]
     had_gaps: bool
     is_typical: bool
-    is_optimal: bool
     others: tuple[str, ...]
 
     @property
@@ -120,10 +118,7 @@ def difference(
     after: RankTable,
     layouts: tuple[ParallelLayout, ParallelLayout] | None = None,
     *,
-    groups: tuple[Kinds, Kinds] | Iterable[str] | None = None,
-    bytes_of: Mapping[str, float] | None = None,
-    site: Site | None = None,
-    is_optimal: bool = False,
+    facts: CostFacts | None = None,
 ) -> Difference:
     """Return what differs between two tables.
 
@@ -134,11 +129,7 @@ def difference(
         before: The first table.
         after: The second.
         layouts: The layout of each.
-        groups: The axes of each kind of group, by default every axis of more than one
-            rank; or for each table the lists of ranks by kind.
-        bytes_of: Bytes of a group and step for every axis; see ``given_flows``.
-        site: Bytes and racks; by default bytes are counted only with ``bytes_of``.
-        is_optimal: Whether every placement of the second table was tried.
+        facts: Bytes and racks; by default no bytes are counted.
 
     Raises:
         LayoutError: A layout has another number of ranks than its table, unless the
@@ -151,31 +142,26 @@ def difference(
     known = {name: rank for rank, (name, _) in first.items()}
     was = {rank: known.get(name) for rank, (name, _) in second.items()}
     kept = set(was.values())
-    kinds: dict[str, GroupChange] = {}
-    distinct: GroupChange | None = None
-    if bytes_of:
-        site = Site(sizes=bytes_of)
     sent: tuple[Crossed, ...] = ()
     if layouts is not None:
         _refuse_other_sizes((before, after), layouts)
-        sizes = (layouts[0].world_size, layouts[1].world_size)
-        kinds, distinct = touched_groups(both_groups(layouts, groups), sizes, was)
-        if site is not None:
-            sent = crossed((before, layouts[0]), (after, layouts[1]), site)
+        if facts is not None:
+            sent = crossed((before, layouts[0]), (after, layouts[1]), facts)
+    spares = {spare.host for spare in spares_of(after)}
+    out = tuple(name for name in sides[0] if name not in sides[1])
     return Difference(
         before=before,
         after=after,
-        nodes_out=tuple(name for name in sides[0] if name not in sides[1]),
+        nodes_out=out,
         nodes_in=tuple(name for name in sides[1] if name not in sides[0]),
+        now_spares=tuple(name for name in out if name in spares),
         chips_out={r: n for r, (n, _) in first.items() if r not in kept},
         chips_in={r: second[r][0] for r, before in was.items() if before is None},
         moves=tuple(_moves(was, second, sides[1], still, layouts)),
-        groups=kinds,
-        distinct=distinct,
+        has_roles=layouts is not None,
         crossed=sent,
         had_gaps=layouts is not None and before.world_size < layouts[0].world_size,
-        is_typical=site is not None and site.sizes is None,
-        is_optimal=is_optimal,
+        is_typical=facts is not None and facts.sizes is None,
         others=(
             *_others_of_chips(first, second, was),
             *_others_of_nodes(sides, _moved(second, was), still),
@@ -318,17 +304,12 @@ def _others_of_nodes(
         yield "the order of the nodes"
     changed = (name for name in sides[1] if name in sides[0] and name not in still)
     keys = sum(
-        _keys_differ(*both)
+        one.extra != other.extra
         for name in changed
-        for both in zip(sides[0][name], sides[1][name], strict=False)
+        for one, other in zip(sides[0][name], sides[1][name], strict=False)
     )
     if keys:
         yield f"keys without a meaning, of {counted(keys, 'node')}"
-
-
-def _keys_differ(one: Node, other: Node) -> bool:
-    """Whether extra keys differ, apart from the number of a node."""
-    return without_number(one) != without_number(other)
 
 
 def _others_of_chips(

@@ -5,17 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ranktable.layout.boundaries import node_boundary, smallest_first, super_pods
-from ranktable.layout.change.rebuilt import with_nodes
+from ranktable.layout.boundaries import (
+    boundaries_of,
+    node_boundary,
+    smallest_first,
+    super_pods,
+)
+from ranktable.layout.change.pods import with_nodes
 from ranktable.layout.crossings import LOST, CostModel, lower_bound
 from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.traffic import given_flows
 from ranktable.schema.topology import SOPHGO_8
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from ranktable.layout.boundaries import Boundary
+    from ranktable.layout.boundaries import Boundary, Hierarchy
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.layout.traffic import Flow
     from ranktable.schema.model import Node, RankTable
@@ -33,18 +38,20 @@ TYPICAL_BYTES: Mapping[str, float] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class CostFacts:
     """Facts besides the table that decide about a change.
 
     Attributes:
         sizes: Bytes of a group and step by axes; ``TYPICAL_BYTES`` if None.
-        racks: A function that returns the groups of nodes of a table, smallest first.
+        racks: The groups of nodes, by the names of the nodes.
+        racks_file: The name of their file, for messages.
         links: The links of the chips of a host; by default those of the published
             8-chip box, if every node of the table is one of its rings.
     """
 
     sizes: Mapping[str, float] | None = None
-    racks: Callable[[RankTable], Sequence[Boundary]] | None = None
+    racks: Hierarchy | None = None
+    racks_file: str = ""
     links: Topology | None = None
 
     def flows(self, layout: ParallelLayout) -> tuple[Flow, ...]:
@@ -74,7 +81,7 @@ class Site:
         if pods is not None:
             beyond.append(pods)
         if self.racks is not None:
-            beyond += self.racks(every)
+            beyond += boundaries_of(self.racks, every.hosts, file=self.racks_file)
         beyond.sort(key=lambda boundary: -len(boundary.labels))
         return (node_boundary(every), *smallest_first(beyond))
 
@@ -111,7 +118,7 @@ class Crossed:
 def crossed(
     before: tuple[RankTable, ParallelLayout],
     after: tuple[RankTable, ParallelLayout],
-    site: Site,
+    facts: CostFacts,
 ) -> tuple[Crossed, ...]:
     """Return the bytes that cross nodes, racks and so on, before and after a change.
 
@@ -120,12 +127,12 @@ def crossed(
     sides = []
     bounds: dict[str, float] = {}
     for table, layout in (before, after):
-        boundaries = site.boundaries(table, table.nodes)
+        boundaries = facts.boundaries(table, table.nodes)
         owners = [LOST] * layout.world_size
         for at, node in enumerate(table.nodes):
             for device in node.devices:
                 owners[device.rank] = at
-        costs = CostModel(layout, site.flows(layout), boundaries)
+        costs = CostModel(layout, facts.flows(layout), boundaries)
         names = [boundary.name for boundary in boundaries]
         sides.append(dict(zip(names, costs.totals(owners), strict=True)))
     if LOST not in owners:

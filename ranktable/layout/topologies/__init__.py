@@ -1,1 +1,0 @@
-"""Groups of several nodes: racks, switches, blocks; one file for each source."""
