@@ -21,7 +21,7 @@ from ranktable.cli.output import (
 )
 from ranktable.cli.parameters import flag, valued
 from ranktable.cli.sources import STANDARD_INPUT_NAME
-from ranktable.layout.change.difference import difference
+from ranktable.layout.change.comparison import difference
 from ranktable.layout.change.fitting import factor_names
 from ranktable.layout.change.nodes import named_table, unnamed_table
 from ranktable.layout.change.pods import refuse_same_ids
@@ -32,7 +32,7 @@ from ranktable.schema.writing import dumps_judged, replace_file
 
 if TYPE_CHECKING:
     from ranktable.cli.table_input import TableFile
-    from ranktable.layout.change.difference import Difference
+    from ranktable.layout.change.comparison import Difference
     from ranktable.layout.change.facts import CostFacts
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.schema.model import RankTable

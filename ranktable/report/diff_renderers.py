@@ -17,7 +17,7 @@ from ranktable.schema.diagnostic import counted, fold_numbers, plural_of, printa
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ranktable.layout.change.difference import ChipName, Difference, Move
+    from ranktable.layout.change.comparison import ChipName, Difference, Move
     from ranktable.report.terminal import Style
     from ranktable.schema.model import RankTable
 

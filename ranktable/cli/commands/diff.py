@@ -20,7 +20,7 @@ from ranktable.cli.output import (
 from ranktable.cli.parameters import ColorOption, OutputFormatOption
 from ranktable.cli.sources import STANDARD_INPUT
 from ranktable.cli.table_input import sound_table
-from ranktable.layout.change.difference import difference
+from ranktable.layout.change.comparison import difference
 from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.parallel import remembered, spelt
 from ranktable.report.diff_renderers import render_diff, render_diff_json

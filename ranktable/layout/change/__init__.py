@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ranktable._lazy import attach
 
 if TYPE_CHECKING:
-    from ranktable.layout.change.difference import Difference, difference
+    from ranktable.layout.change.comparison import Difference, difference
     from ranktable.layout.change.facts import CostFacts
     from ranktable.layout.change.nodes import (
         add_spares,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ChangeError": "ranktable.layout.layout_errors",
     "CostFacts": "ranktable.layout.change.facts",
-    **dict.fromkeys(("Difference", "difference"), "ranktable.layout.change.difference"),
+    **dict.fromkeys(("Difference", "difference"), "ranktable.layout.change.comparison"),
     **dict.fromkeys(
         ("add_spares", "find_nodes", "node_names", "spares_of", "with_spares"),
         "ranktable.layout.change.nodes",
