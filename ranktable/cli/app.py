@@ -43,8 +43,7 @@ PANELS: Final = {
         ),
         "plan": "Compare the traffic between nodes and racks with a lower bound.",
         "diff": (
-            "Show the differences between two tables: nodes, ranks, roles, groups and "
-            "bytes."
+            "Show the differences between two tables: nodes, ranks, roles and bytes."
         ),
         "digest": (
             "Print the SHA-256 of the content of a table, whatever its formatting."
