@@ -27,7 +27,7 @@ import pytest
 import ranktable
 from ranktable import cluster, dist, layout, runtime
 from ranktable.report.catalogue import RULES
-from ranktable.runtime.launchers import all_launchers
+from ranktable.runtime.launchers.declared import LAUNCHERS
 from ranktable.runtime.launchers.nesting import NESTINGS
 from tests.commands import TORCH_ENVIRONMENT, run_in_shell, run_process, with_torch
 from tests.test_launchers import CASES
@@ -340,7 +340,7 @@ def launcher_table() -> str:
         "| launcher | level | known by | says | does not say |\n",
         "|---|---|---|---|---|\n",
     ]
-    for launcher in all_launchers():
+    for launcher in LAUNCHERS:
         said = said_by(launcher)
         says = "; ".join(
             f"{name}: {code_list(said[name])}" for name in FIELDS if name in said

@@ -13,10 +13,10 @@ from ranktable.runtime import (
     resolve_environment,
 )
 from ranktable.runtime.environment import no_rank
-from ranktable.runtime.launchers import all_launchers, launchers_in
+from ranktable.runtime.launchers.declared import LAUNCHERS
 from ranktable.runtime.launchers.launcher import Scope
 from ranktable.runtime.launchers.nesting import NESTINGS, SETS_TOO
-from tests.test_launchers import AGENTS, CASES, OPEN_MPI, SLURM, TORCHRUN
+from tests.test_launchers import AGENTS, OPEN_MPI, SLURM, TORCHRUN
 
 # --mpi=cray_shasta, the default on Cray EX: slurm 22.05, mpi_cray_shasta.c.
 SHASTA = {
@@ -69,7 +69,6 @@ HYDRA = {
 }
 # sagemaker-training 4.8: mpirun -x SM_CURRENT_HOST gives all that of the first host
 # (aws/sagemaker-training-toolkit#158).
-SAGEMAKER = {"SM_HOSTS": '["algo-1","algo-2"]', "SM_CURRENT_HOST": "algo-1"}
 PODS = {"MASTER_ADDR": "job-master-0", "MASTER_PORT": "23456"}
 VOLCANO = {"VC_TASK_INDEX": "0", "VK_TASK_INDEX": "0", **PODS}
 RANK_1_OF_2 = {"RANK": "1", "WORLD_SIZE": "2"}
@@ -113,25 +112,7 @@ FOUND = {
          "OMPI_COMM_WORLD_LOCAL_SIZE": "1", "OMPI_COMMAND": "sh"},
         (0, 1, 0, None, "open mpi"),
     ),
-    "sagemaker's mpirun": (
-        {**OPEN_MPI, **SAGEMAKER, "PMIX_HOSTNAME": "algo-2"},
-        (3, 4, 1, 1, "open mpi"),
-    ),
     # Open MPI 4.0 has no PMIX_HOSTNAME.
-    "sagemaker's older mpirun": (
-        {**OPEN_MPI, **SAGEMAKER}, (3, 4, 1, None, "open mpi"),
-    ),
-    "sagemaker's mpirun on other names": (
-        {**OPEN_MPI, **SAGEMAKER, "PMIX_HOSTNAME": "ip-10-0-0-7"},
-        (3, 4, 1, None, "open mpi"),
-    ),
-    "sagemaker's mpirun on one host": (
-        {**OPEN_MPI, "SM_HOSTS": '["algo-1"]', "SM_CURRENT_HOST": "algo-1"},
-        (3, 4, 1, 0, "open mpi"),
-    ),
-    "sagemaker's intel mpi": (
-        {**HYDRA, **SAGEMAKER}, (3, 4, 1, None, "mpich or intel mpi"),
-    ),
     # JobSet 0.7: every Job of it counts its own pods.
     "pod of the second job of a jobset": (
         {"PET_NNODES": "4", "PET_NODE_RANK": "3", "JOB_COMPLETION_INDEX": "1"},
@@ -144,11 +125,6 @@ FOUND = {
         (5, 8, 1, None, "flux"),
     ),
     # Sierra: jsrun -a 1 flux start.
-    "flux in jsrun": (
-        {**FLUX, "JSM_NAMESPACE_RANK": "1", "JSM_NAMESPACE_SIZE": "2",
-         "JSM_NAMESPACE_LOCAL_RANK": "0", "JSM_NAMESPACE_LOCAL_SIZE": "1"},
-        (5, 8, 1, None, "flux"),
-    ),
     "flux in PALS": ({**PALS, **FLUX}, (5, 8, 1, None, "flux")),
     # torch's env://: one process in each pod, whose rank is the pod's.
     "volcano, one process a pod": (
@@ -350,9 +326,7 @@ LACKING = [
     # environment, variables that are missing, words of the message
     ({"RANK_ID": "3"}, {"RANK_SIZE", "RANK_TABLE_FILE"}, "RANK_ID=3"),
     ({"MS_ROLE": "MS_WORKER", "MS_WORKER_NUM": "8"}, {"MS_NODE_ID"}, "msrun"),
-    ({"MS_ROLE": "MS_SCHED", "MS_WORKER_NUM": "8"}, {"MS_NODE_ID"}, "not a worker"),
     # The scheduler of msrun in srun is not a rank of srun's.
-    ({**AGENTS, "MS_ROLE": "MS_SCHED"}, {"MS_NODE_ID"}, "MS_ROLE=MS_SCHED"),
     (
         {"JOB_COMPLETION_INDEX": "2", "PET_NNODES": "4"},
         {"RANK", "WORLD_SIZE"},
@@ -378,7 +352,7 @@ def test_process_without_a_rank_is_told_which_variable_is_missing(
 
 
 def test_every_pair_of_the_relation_is_of_launchers_that_there_are() -> None:
-    names = {launcher.name for launcher in all_launchers()}
+    names = {launcher.name for launcher in LAUNCHERS}
     named = {name for row in NESTINGS for name in (*row.inner, *row.outer)}
     named |= {name for owner, others in SETS_TOO.items() for name in (owner, *others)}
 
@@ -398,26 +372,14 @@ def test_only_launchers_that_the_environment_distinguishes_may_be_reversed() -> 
 def test_every_launcher_of_workers_is_inside_every_one_of_agents() -> None:
     pairs = {(i, o) for row in NESTINGS for i in row.inner for o in row.outer}
     processes = {
-        launcher.name for launcher in all_launchers() if launcher.level is Scope.PROCESS
+        launcher.name for launcher in LAUNCHERS if launcher.level is Scope.PROCESS
     }
     agents = {o for _, o in pairs} & processes
     workers = {i for i, _ in pairs} - {o for _, o in pairs}
 
     assert workers == {"torchrun", "deepspeed", "ray train", "msrun", "paddle"}
-    assert agents >= {"slurm", "flux", "pals", "jsrun", "open mpi"}
+    assert agents >= {"slurm", "flux", "pals", "open mpi"}
     assert {(i, o) for i in workers for o in agents} <= pairs
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_no_launcher_is_overlooked_because_its_file_is_not_loaded(name: str) -> None:
-    env = CASES[name][0]
-    present = [launcher for launcher in all_launchers() if launcher.is_present(env)]
-    torchs_names = {"rank": "RANK", "node_rank": "RANK"}
-
-    for launcher in present:
-        is_owned = bool(launcher.fields.items() & torchs_names.items())
-        is_found = launcher in launchers_in(env)
-        assert is_found or is_owned or not list(launcher.claims(env))
 
 
 # prterun of PRRTE 3.0.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import MissingVariableError
-from ranktable.runtime.launchers import launchers_in
+from ranktable.runtime.launchers.declared import launchers_in
 from ranktable.runtime.resolution import (
     FIELDS,
     believed,

@@ -15,7 +15,7 @@ from ranktable.runtime.errors import (
     ConflictingVariablesError,
     MissingVariableError,
 )
-from ranktable.runtime.launchers import launchers_in
+from ranktable.runtime.launchers.declared import launchers_in
 from ranktable.runtime.launchers.launcher import Scope, VariableClaim
 from ranktable.runtime.launchers.nesting import SETS_TOO, nested
 from ranktable.runtime.values import is_loopback, said

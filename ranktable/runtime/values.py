@@ -113,28 +113,13 @@ def read_address(field: str, variable: str, text: str) -> str:
     )
 
 
-def read_host(field: str, variable: str, text: str) -> str:
-    """Return the host of ``host:port`` or of a host alone; for IPv6, ``[host]:port``.
-
-    Raises:
-        InvalidVariableError: It has characters that no host name or address has.
-    """
-    host, _, port = text.rpartition(":")
-    is_port = is_plain(port) and int(port) <= MAX_PORT
-    has_port = is_port and host and (":" not in host or host.endswith("]"))
-    bare = host if has_port else text
-    if bare.startswith("[") and bare.endswith("]") and ":" in bare:
-        bare = bare[1:-1]
-    return read_address(field, variable, bare)
-
-
 def read_list(
     read: Callable[[str, str, str], Read], field: str, variable: str, text: str
 ) -> list[Read]:
     """Return the items of a list in a variable, which are separated by commas.
 
     Args:
-        read: Reads one item: ``read_number``, ``read_host``.
+        read: Reads one item: ``read_number``.
         field: Field of the environment for each item.
         variable: Name of the variable.
         text: Its value.

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.runtime.backends.sccl import PACKAGE, package_owner
-from ranktable.runtime.launchers import all_launchers
-from ranktable.runtime.launchers.sophgo import SOPHGO
+from ranktable.runtime.launchers.declared import LAUNCHERS, SOPHGO
 from ranktable.runtime.table import VARIABLE
 
 if TYPE_CHECKING:
@@ -160,7 +159,7 @@ def rank_environment(
 
 def _outer_variables() -> Iterable[str]:
     yield from _GROUP_VARIABLES
-    for launcher in all_launchers():
+    for launcher in LAUNCHERS:
         if launcher is SOPHGO:
             continue  # CHIP_MAP is for the ranks, with any launcher
         yield from launcher.markers

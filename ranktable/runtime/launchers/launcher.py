@@ -56,6 +56,7 @@ class Launcher:
 
     Attributes:
         name: Name in messages.
+        owns_torchs_names: Whether ``RANK`` and similar variables are its own.
         level: Scope of the claims of ``fields``.
         markers: Variables that are all set where it has started the process.
         any_of: Variables of which one is set there.
@@ -70,6 +71,7 @@ class Launcher:
     """
 
     name: str
+    owns_torchs_names: bool = False
     level: Scope = Scope.PROCESS
     markers: tuple[str, ...] = ()
     any_of: tuple[str, ...] = ()

@@ -42,14 +42,11 @@ class Nesting:
 
 
 _WORKERS = ("torchrun", "deepspeed", "ray train", "msrun", "paddle")
-_MPI = ("open mpi", "mvapich2", "mpich or intel mpi")
+_MPI = ("open mpi", "mpich or intel mpi")
 _PRRTE = ("prterun",)
-_MANAGERS = ("slurm", "flux", "pals", "jsrun")
+_MANAGERS = ("slurm", "flux", "pals")
 _PODS = ("pytorchjob", "volcano", "pai dlc")
-_PLATFORMS = (
-    *("torchrun's PET_* variables", *_PODS, "kubernetes indexed job", "sagemaker"),
-    *("azure ml", "cloud tpu"),
-)
+_PLATFORMS = ("torchrun's PET_* variables", *_PODS, "kubernetes indexed job")
 
 NESTINGS = (
     Nesting(
@@ -80,14 +77,14 @@ NESTINGS = (
         "jax-ml/jax#13929, Open MPI's plm_slurm, MPICH's external_hosts",
     ),
     Nesting(
-        inner=("open mpi", "mvapich2", *_PRRTE),
+        inner=("open mpi", *_PRRTE),
         outer=("pals",),
         source="PALS, or srun --mpi=cray_shasta, starts one daemon per node: PRRTE's "
         "plm_pals",
     ),
     Nesting(
         inner=("flux",),
-        outer=("slurm", "pals", "jsrun"),
+        outer=("slurm", "pals"),
         may_be_reversed=True,
         source="a site's launcher starts one broker per node: "
         "flux-framework/flux-core#5206",
@@ -95,11 +92,10 @@ NESTINGS = (
     Nesting(
         inner=(*_WORKERS, *_MPI, *_MANAGERS),
         outer=_PLATFORMS,
-        source="a pod or a node of a platform starts the launcher: kubeflow/trainer, "
-        "aws/sagemaker-training-toolkit, Azure ML",
+        source="a pod of a platform starts the launcher: kubeflow/trainer",
     ),
     Nesting(
-        inner=("torchrun's PET_* variables", "cloud tpu"),
+        inner=("torchrun's PET_* variables",),
         outer=("kubernetes indexed job",),
         source="JobSet: every Job counts its own pods from 0",
     ),

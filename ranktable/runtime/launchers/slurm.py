@@ -228,4 +228,3 @@ SLURM = Launcher(
     },
     more=_more,
 )
-LAUNCHERS = (SLURM,)
