@@ -268,13 +268,12 @@ def test_dry_run_prints_a_command_a_node(
 @pytest.mark.parametrize(
     ("options", "env", "said"),
     [
-        ([], {}, "this node cannot be found among 2 nodes: the host "),
+        ([], {}, "this node is not among the 2 of the table: no host of it is "),
         (["--node", "2"], {}, "node 2 is not among the 2 nodes"),
         ([], SLURM, "start ranktable run once per node"),
         ([], {**SLURM, "RANK": "0"}, "RT303"),
         (["--table", "nowhere"], {}, "RT001"),
         ([], {"JOB_COMPLETION_INDEX": "7"}, "the rank table has 2 nodes"),
-        ([], {"HOSTNAME": "x"}, "no launcher gives the index"),
         ([], {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "3"}, "started several"),
         ([], FLUX_OF_FOUR, "started several processes"),
         ([], {"RANK": "0", "WORLD_SIZE": "1"}, "started a job of 1"),
@@ -368,20 +367,99 @@ def test_agents_follow_the_ranks_not_the_file() -> None:
     [
         ("n2.site", None, 1),
         ("n2", None, 1),
-        ("n2.other", 0, 0),
-        ("n2.other", None, None),
-        ("x", 1, 1),
-        ("x", None, None),
-        ("x", 5, None),
+        ("n2.other", 0, None),
+        ("x", 1, None),
     ],
 )
-def test_node_is_found_by_its_name_then_by_the_launcher(
+def test_node_is_found_by_its_name_alone_if_the_table_has_names(
     host_name: str, node_rank: int | None, found: int | None
 ) -> None:
     environment = Environment(node_rank=node_rank)
     agent = find_agent(agents_of(TWO_NODES), environment, host_name)
 
     assert (agent.node_rank if agent else None) == found
+
+
+@pytest.mark.parametrize("node_rank", [1, 5, None])
+def test_launchers_index_counts_where_the_table_has_no_names(
+    node_rank: int | None,
+) -> None:
+    environment = Environment(node_rank=node_rank)
+    nameless = agents_of(make_table([[3, 1], [0, 2]]))
+    elsewhere = agents_of(make_table([[3, 1], [0]], hosts=["203.0.113.1", "::9"]))
+    for agents in (nameless, elsewhere):
+        agent = find_agent(agents, environment, "x")
+
+        assert agent == (agents[1] if node_rank == 1 else None)
+
+
+def test_node_is_found_by_its_address() -> None:
+    agents = agents_of(make_table([[3, 1], [0, 2]], hosts=["203.0.113.1", "127.0.0.1"]))
+
+    assert find_agent(agents, Environment(node_rank=0), "x") == agents[1]
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (
+            "a,c,d",
+            [
+                "the table has no node d; Slurm started none on b",
+                "replace-node t.json b d",
+            ],
+        ),
+        ("a,c", ["Slurm started none on b", "shrink t.json --drop b"]),
+        ("a,b,c,d", ["the table has no node d", "grow t.json --add d"]),
+    ],
+)
+def test_allocation_of_other_nodes_is_refused_on_each_by_name(
+    step: str, said: list[str], run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    # By name c is node 2 of the table, and by Slurm's index d is node 2 too.
+    dump(make_table([[0], [0], [0]], hosts=list("abc")), tmp_path / "t.json")
+    hosts = step.split(",")
+    for index, host in enumerate(hosts):
+        env = {
+            "SLURM_PROCID": str(index),
+            "SLURM_NODEID": str(index),
+            "SLURM_STEP_NUM_TASKS": str(len(hosts)),
+            "SLURM_STEP_NUM_NODES": str(len(hosts)),
+            "SLURM_STEP_NODELIST": step,
+            "SLURM_STEP_TASKS_PER_NODE": f"1(x{len(hosts)})",
+            "SLURM_LOCALID": "0",
+            "SLURMD_NODENAME": host,
+        }
+        done = run("ranktable", "run", "--table", "t.json", "x.py", env=env)
+
+        assert (done.status, done.out) == (1, "")
+        assert done.err.startswith(f"ranktable: {said[0]}\n")
+        assert f"ranktable {said[1]}" in done.err
+
+
+@pytest.mark.torch
+def test_run_says_which_node_it_waits_for(tmp_path: Path) -> None:
+    hosts = ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
+    dump(make_table([[0], [0], [0]], hosts=hosts), tmp_path / "t.json")
+    (tmp_path / "s.py").write_text("")
+    port = str(free_port())
+    started = []
+    for node in ("0", "2"):
+        given = ("run", "--table=t.json", "--node", node, "--master-port", port, "s.py")
+        command = [BIN / "ranktable", *given]
+        env = torch_environment()
+        started.append(start_process(command, cwd=tmp_path, env=env, pipes=["stderr"]))
+    try:
+        assert started[0].stderr is not None
+        said = started[0].stderr.readline()
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+
+    assert said == (
+        "ranktable: waiting for node 1 (127.0.0.2); start ranktable run there too\n"
+    )
 
 
 def on_this_node(folder: Path, script: str) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.hostfiles.hostfile import hostfile_from_table, refuse_interleaved
 from ranktable.cluster.hostfiles.torchrun import agent_arguments
 from ranktable.runtime.agreement import is_same_host
+from ranktable.schema.addresses import is_address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,6 +76,40 @@ def agents_of(table: RankTable) -> list[Agent]:
     ]
 
 
+def find_agent(
+    agents: Sequence[Agent], environment: Environment, host_name: str
+) -> Agent | None:
+    """Return the agent of this node, None if it is not known.
+
+    The host name is compared first, because the table names the host itself; then the
+    launcher's name of the host, then the addresses of this machine. The launcher's
+    index of the node is used only if the table names no host: it may be the number of
+    a node that finds itself by its name.
+
+    Args:
+        agents: The agents of the job.
+        environment: The facts from the launcher of this process.
+        host_name: Name of this host, with or without a domain.
+    """
+    if len(agents) == 1:
+        return agents[0]
+    for name in filter(None, (host_name, environment.host)):
+        if (agent := _agent_of(agents, name)) is not None:
+            return agent
+    local = [agent for agent in agents if _is_address_of_this_machine(agent.host)]
+    if len(local) == 1:
+        return local[0]
+    if any(agent.host is not None and not is_address(agent.host) for agent in agents):
+        return None
+    node_rank = environment.node_rank
+    if node_rank is None and environment.world_size == len(agents):
+        # mpirun does not number nodes; with one process on each node, the rank does.
+        node_rank = environment.rank if environment.local_world_size == 1 else None
+    if node_rank is not None and node_rank < len(agents):
+        return agents[node_rank]
+    return None
+
+
 def _agent_of(agents: Sequence[Agent], host_name: str) -> Agent | None:
     """Return the only agent of a host; names with domain are compared first."""
     for is_it in (str.__eq__, is_same_host):
@@ -87,28 +123,32 @@ def _agent_of(agents: Sequence[Agent], host_name: str) -> Agent | None:
     return None
 
 
-def find_agent(
-    agents: Sequence[Agent], environment: Environment, host_name: str
-) -> Agent | None:
-    """Return the agent of this node, None if it is not known.
+def _is_address_of_this_machine(host: str | None) -> bool:
+    if host is None or not is_address(host):
+        return False
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family) as one:
+            one.bind((host, 0))  # possible with addresses of this machine only
+    except OSError:
+        return False
+    return True
 
-    The host name is compared first, because the table names the host itself; then the
-    launcher's name of the host, and then its index of the node.
 
-    Args:
-        agents: The agents of the job.
-        environment: The facts from the launcher of this process.
-        host_name: Name of this host, with or without a domain.
+def compare_hosts(
+    agents: Sequence[Agent], hosts: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Return the nodes of a table that are not started, and the hosts not in it.
+
+    Both are empty if the launcher names the hosts in a way of its own.
     """
-    if len(agents) == 1:
-        return agents[0]
-    for name in filter(None, (host_name, environment.host)):
-        if (agent := _agent_of(agents, name)) is not None:
-            return agent
-    node_rank = environment.node_rank
-    if node_rank is None and environment.world_size == len(agents):
-        # mpirun does not number nodes; with one process on each node, the rank does.
-        node_rank = environment.rank if environment.local_world_size == 1 else None
-    if node_rank is not None and node_rank < len(agents):
-        return agents[node_rank]
-    return None
+    listed = [agent.host for agent in agents if agent.host is not None]
+    known, started = set(map(_short, listed)), set(map(_short, hosts))
+    if not known & started:
+        return [], []
+    missing = [host for host in listed if _short(host) not in started]
+    return missing, [host for host in hosts if _short(host) not in known]
+
+
+def _short(host: str) -> str:
+    return host if is_address(host) else host.partition(".")[0]

@@ -1,23 +1,36 @@
 """The process of ``ranktable run``: torchrun, without tracebacks of its own.
 
 Ctrl-C, or a rank that fails, ends torchrun with an exception. Its traceback does not
-help: a script that raises has printed its own.
+help: a script that raises has printed its own. While torchrun waits for other nodes, it
+says nothing; so every node notes in torchrun's store that it is there, and the first
+node names those that are not.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import time
+from datetime import timedelta
 from threading import Thread
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ranktable.runtime.agents import agents_of
+from ranktable.runtime.table import VARIABLE
+from ranktable.schema.check import load
+from ranktable.schema.diagnostic import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import FrameType
 
 _SIGNALLED = 128  # plus the signal, as shells report it
 _GRACE_S = 1.0
+_QUIET_S = 10.0
+_CONNECT_S = 5.0
+_MOST_NAMED = 8
 
 
 def main() -> None:
@@ -32,6 +45,8 @@ def main() -> None:
     from torch.distributed.elastic.multiprocessing import api, errors
     from torch.distributed.run import main as torchrun
 
+    if "--node-rank" in sys.argv:
+        Thread(target=_watch, args=(sys.argv[1:],), daemon=True).start()
     try:
         if is_pythons:
             # With --signals-to-handle torchrun may have ranks and no handler.
@@ -74,6 +89,62 @@ def _end_without_ranks(reader: int) -> None:
         time.sleep(_GRACE_S)
         if not had_ranks and not _has_children():
             os._exit(_SIGNALLED + signum)
+
+
+def _watch(arguments: Sequence[str]) -> None:
+    """Note in the store that this node is there; say who is not after a while."""
+    node_rank, addr, port = (
+        arguments[arguments.index(option) + 1]
+        for option in ("--node-rank", "--master-addr", "--master-port")
+    )
+    start, has_said = time.monotonic(), False
+    while not _answers(addr, int(port)):
+        if time.monotonic() - start > _QUIET_S and not has_said:
+            has_said = True
+            _say(f"waiting for node 0 at {addr}, port {port}")
+        time.sleep(_GRACE_S / 2)
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+    store = TCPStore(
+        addr, int(port), None, False, timedelta(seconds=60), wait_for_workers=False
+    )
+    store.set(_key(node_rank), "")
+    if node_rank == "0":
+        time.sleep(max(start + _QUIET_S - time.monotonic(), 0))
+        _name_missing(store)
+
+
+def _answers(addr: str, port: int) -> bool:
+    try:
+        socket.create_connection((addr, port), _CONNECT_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def _key(node_rank: object) -> str:
+    return f"ranktable/node/{node_rank}"
+
+
+def _name_missing(store: Any) -> None:
+    """Print the nodes that have not come to the store."""
+    agents = agents_of(load(os.environ[VARIABLE]))
+    names = [
+        f"node {agent.node_rank}"
+        + (f" ({printable(agent.host)})" if agent.host else "")
+        for agent in agents
+        if not store.check([_key(agent.node_rank)])
+    ]
+    if names:
+        shown = ", ".join(names[:_MOST_NAMED])
+        more = len(names) - _MOST_NAMED
+        others = f" and {more} more" if more > 0 else ""
+        _say(f"waiting for {shown}{others}; start ranktable run there too")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"ranktable: {text}\n")
+    sys.stderr.flush()
 
 
 def _has_children() -> bool:

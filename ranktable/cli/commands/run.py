@@ -18,10 +18,12 @@ from ranktable.cli.output import DEFECTS_FOUND, CommandError, write
 from ranktable.cli.parameters import flag, number, valued
 from ranktable.cli.sources import STANDARD_INPUT
 from ranktable.cli.table_input import sound_table
+from ranktable.cluster.host_lists import fold_hosts
 from ranktable.runtime import agreement
-from ranktable.runtime.agents import agents_of, find_agent
+from ranktable.runtime.agents import agents_of, compare_hosts, find_agent
 from ranktable.runtime.environment import resolve_environment
 from ranktable.runtime.errors import InvalidVariableError, LaunchEnvironmentError
+from ranktable.runtime.launchers.slurm import SLURM, step_hosts
 from ranktable.runtime.master_address import DEFAULT_PORT
 from ranktable.runtime.table import VARIABLE
 from ranktable.runtime.values import read_address
@@ -97,6 +99,8 @@ def run(
     if node is not None and not 0 <= node < len(agents):
         raise CommandError(f"node {node} is not among the {len(agents)} nodes")
     if not dry_run:
+        if node is None and environment.launcher == SLURM.name:
+            _refuse_other_hosts(agents, file)
         refuse_other_node(environment, ranks, file, node)
     addr = given or environment.master_addr
     port = master_port or environment.master_port or DEFAULT_PORT
@@ -129,12 +133,35 @@ def _this_agent(
     host_name = socket.gethostname()
     agent = find_agent(agents, environment, host_name)
     if agent is None:
+        names = dict.fromkeys(filter(None, (host_name, environment.host)))
         raise CommandError(
-            f"this node cannot be found among {counted(len(agents), 'node')}: the host "
-            f"{host_name} is not in the table, and no launcher gives the index of one "
-            "of its nodes; pass --node"
+            f"this node is not among the {len(agents)} of the table: no host of it is "
+            f"{' or '.join(map(printable, names))}\n"
+            "help: ranktable replace-node puts it in the place of another; --node N "
+            "says which one it is"
         )
     return agent
+
+
+def _refuse_other_hosts(agents: Sequence[Agent], file: str) -> None:
+    """Raise unless the hosts of Slurm's step are those of the table, on every node."""
+    missing, unknown = compare_hosts(agents, step_hosts(os.environ))
+    if not missing and not unknown:
+        return
+    parts = []
+    if unknown:
+        parts.append(f"the table has no node {printable(fold_hosts(unknown))}")
+    if missing:
+        parts.append(f"Slurm started none on {printable(fold_hosts(missing))}")
+    change = f"shrink {file} --drop {shlex.quote(fold_hosts(missing))}"
+    if unknown:
+        change = f"grow {file} --add {shlex.quote(fold_hosts(unknown))}"
+    if unknown and missing:
+        change = f"replace-node {file} {missing[0]} {unknown[0]}"
+    raise CommandError(
+        f"{'; '.join(parts)}\nhelp: make the table of these nodes: ranktable {change}",
+        DEFECTS_FOUND,
+    )
 
 
 def _commands(

@@ -66,6 +66,11 @@ def tasks_per_node(text: str) -> list[tuple[int, int]]:
     return runs
 
 
+def step_hosts(env: Mapping[str, str]) -> list[str]:
+    """Return the hosts of the step, none outside of a step."""
+    return _read_hosts(env, _HOSTS) if env.get(_HOSTS) else []
+
+
 def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
     _refuse_other_step(env)
     counts = _counts(env)
