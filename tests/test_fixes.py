@@ -47,6 +47,13 @@ def fixed(text: str) -> str | None:
             '{"version":"1.0",' + TABLE + "}",
         ),
         ("{" + TABLE + "}", '{"version":"1.0",' + TABLE + "}"),
+        # Comments of every kind, but not what looks like one in a string.
+        (
+            '{"version":"1.0", // ours\n"x":"a//b # c", # " x\n/* the\nnodes */'
+            + TABLE
+            + "}",
+            '{"version":"1.0",\n"x":"a//b # c",\n' + TABLE + "}",
+        ),
         ('{"version":1.0,' + TABLE + "}", '{"version":"1.0",' + TABLE + "}"),
     ],
 )

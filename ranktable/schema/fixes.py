@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.check import check_bytes
 from ranktable.schema.document import SourceSpan, find_spans
-from ranktable.schema.json_parser import find_too_deep
+from ranktable.schema.json_parser import COMMENT, find_too_deep
 from ranktable.schema.rules.syntax import NOT_JSON
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ MAX_COMMAS = 2
 
 # A string, or commas and the bracket after them. The pattern also matches a string
 # without an end, so that no text is read twice.
+_COMMENTS = re.compile(rf'("(?:[^"\\]|\\.)*"?)|[ \t]*(?:{COMMENT.pattern})', re.DOTALL)
 _COMMA = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
 _COMMAS = re.compile(r'"(?:[^"\\]|\\.)*"?|,[ \t\r\n,]*([\]}]?)', re.DOTALL)
 
@@ -60,7 +61,10 @@ def fixed_text(report: Report) -> str | None:
         return None
     text = report.text
     if repairs[0].code == NOT_JSON.code and repairs[0].span and repairs[0].span.offsets:
-        return _without_trailing_commas(text, repairs[0].span.offsets[0])
+        first = repairs[0].span.offsets[0]
+        if text[first] == ",":
+            return _without_trailing_commas(text, first)
+        return text[:first].rstrip(" \t") + _COMMENTS.sub(r"\1", text[first:])
     spans = find_spans(text, [_edited_span(repair) for repair in repairs])
     replacements = sorted(
         _replacement(text, repair, spans[_edited_span(repair)]) for repair in repairs

@@ -6,7 +6,7 @@ import codecs
 import json
 import math
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ranktable.schema.document import Path, SourceSpan
 from ranktable.schema.finding import Edit, Finding, Findings
@@ -317,8 +317,18 @@ def explain_syntax(text: str, error: json.JSONDecodeError) -> Finding:
             hint="remove the comma",
             edit=Edit("remove"),
         )
+    comment = COMMENT.match(text, at)
+    if comment is not None:
+        return rules.NOT_JSON.finding(
+            SourceSpan(offsets=comment.span()),
+            "JSON has no comments",
+            hint="remove the comment",
+            edit=Edit("remove"),
+        )
     return rules.NOT_JSON.finding(here, _reason(text, at, before, error))
 
+
+COMMENT: Final = re.compile(r"//[^\n]*|#[^\n]*|/\*.*?\*/", re.DOTALL)
 
 TEXT_AFTER = "there is more text after the end of the table"
 _REASONS = (
@@ -333,8 +343,8 @@ _REASONS = (
 
 
 def _reason(text: str, at: int, before: str, error: json.JSONDecodeError) -> str:
-    if text.startswith(("//", "/*", "#"), at):
-        return "JSON has no comments"
+    if text.startswith("/*", at):
+        return "a comment begins here and does not end"
     if text[at] == "\0":
         return "the file holds zero bytes, as it may after a crash"
     if not before and text[at] == "<":
