@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
 
 _JSON = ("{", "[")
-_LAUNCHERS = tuple(format_.name for format_ in LAUNCHER_FORMATS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,8 +127,8 @@ def convert(
         str,
         valued(
             "NAME",
-            f"A rank table: {', '.join(WRITTEN)}; or what launchers read: "
-            f"{', '.join(_LAUNCHERS)}.",
+            f"A rank table, {', '.join(WRITTEN)}, or the file of a launcher, such as "
+            "torchrun or slurm-nodelist; the documents list all.",
             completes=completion.written_formats,
         ),
     ],
