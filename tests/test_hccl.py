@@ -424,10 +424,30 @@ def test_code_of_hccl_lists_its_causes(
     assert "RT101" in codes or "RT101" not in {line[:5] for line in said}
 
 
-def test_code_of_hccl_about_other_files_is_explained_too(
-    run: Callable[..., Outcome],
+@pytest.mark.parametrize(
+    ("code", "said", "ours"),
+    [
+        ("EI0016", "hccl_rootinfo", set()),
+        ("EI0002", "this rank waited", {"RT404"}),
+        ("EI0013", "a link between the two devices", {"RT404"}),
+        ("EI0019", "the port of the host is in use", set()),
+        ("EJ0003", "the older form of EI0019", set()),
+    ],
+)
+def test_code_of_hccl_about_other_things_than_tables_is_explained_too(
+    run: Callable[..., Outcome], code: str, said: str, ours: set[str]
 ) -> None:
-    assert run("ranktable", "explain", "EI0016").out.startswith("EI0016: hccl_rootinfo")
+    done = run("ranktable", "explain", f"[ERROR] {code}: at 10:00")
+
+    assert done.out.startswith(f"{code}: {said}")
+    listed = {line[:5] for line in done.out.splitlines() if line.startswith("RT")}
+    assert listed == ours
+
+
+def test_advice_about_addresses_is_for_hccl_too(run: Callable[..., Outcome]) -> None:
+    said = " ".join(run("ranktable", "explain", "RT211").out.split())
+
+    assert "HCCL needs it where a job has several servers" in said
 
 
 def test_text_after_a_table_is_ignored_by_hccl_and_a_warning() -> None:

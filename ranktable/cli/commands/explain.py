@@ -21,7 +21,7 @@ from ranktable.cli.parameters import ColorOption, OutputFormatOption
 from ranktable.report.catalogue import RULES
 from ranktable.report.terminal import Style, render_full, table_lines
 from ranktable.schema.check import check
-from ranktable.schema.vendor_codes import MEANINGS, causes, code_in, has_variable
+from ranktable.schema.vendor_codes import VENDOR_CODES, causes, code_in, has_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +85,7 @@ def _nothing_found(text: str) -> str:
 def _several(text: str, vendor_code: str | None, found: list[Rule]) -> Iterator[str]:
     """Yield the codes that match a code or message of a vendor."""
     if vendor_code is not None:
-        yield _wrapped(f"{vendor_code}: {MEANINGS[vendor_code]}") + "\n\n"
+        yield _wrapped(f"{vendor_code}: {VENDOR_CODES[vendor_code].cause}") + "\n\n"
     codes = "1 code" if len(found) == 1 else f"{len(found)} codes"
     yield f"{text!r} matches {codes}{':' if found else ''}\n\n"
     yield from (f"{rule.code}  {rule.summary}\n" for rule in found)
