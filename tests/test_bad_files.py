@@ -416,7 +416,7 @@ def test_missing_node_is_one_finding_between_its_neighbours() -> None:
     assert gap.message == (
         "the ranks 24-31 are missing: 56 devices need the ranks 0 to 55"
     )
-    assert gap.location.pointer == "/node_list/2/device_list/7/rank"
+    assert gap.location.pointer == "/node_list/3/device_list/0/rank"
     assert "ranktable renumber" in str(gap.hint)
 
 
