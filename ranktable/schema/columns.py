@@ -201,6 +201,10 @@ class Columns:
             self.worked_out["are_ranks_in_file_order"] = found
         return found
 
+    def are_in_order_of_nodes(self) -> bool:
+        """Whether nodes and devices are listed in the order of the model."""
+        return self.format.keeps_file_order or self.are_ranks_in_file_order()
+
     def once(self, work: Callable[[Columns], T]) -> T:
         """Return what a function makes of this table, for all rules that need it."""
         if work not in self.worked_out:

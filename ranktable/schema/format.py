@@ -186,7 +186,7 @@ class Format:
 
     def build(self, columns: Columns) -> Parts:
         """Return the parts of a table, from a document that is sound."""
-        from ranktable.schema.build import build_parts
+        from ranktable.schema.model import build_parts
 
         return build_parts(columns)
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+from bisect import bisect_right
 from functools import cached_property
-from itertools import chain, repeat
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 from msgspec import json as json_text
 
+from ranktable.schema.format import Role
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ranktable.schema.columns import Columns
 
@@ -84,15 +86,32 @@ class Parts(NamedTuple):
     document: object = None
 
 
+class _Cells(NamedTuple):
+    """A table as columns, in the order of its nodes and of their devices.
+
+    Attributes:
+        starts: Index of the first device of each node, and the number of devices.
+        ranks: Global rank of each device.
+        device_ids: Chip of each device.
+        hosts: Host of each node, None where the table has none.
+    """
+
+    starts: Sequence[int]
+    ranks: Sequence[int]
+    device_ids: Sequence[int]
+    hosts: tuple[str | None, ...]
+
+
 class RankTable:
     """Which chip each rank of a job runs on; it cannot be changed.
 
+    A table is columns of ranks, chips and hosts. Its nodes are made from the document
+    when they are first used, because a training process needs only the chips.
+
     Attributes:
-        nodes: The nodes, in file order; the index of a node is its node_rank.
         version: Version of the table.
         format: Name of its format, in which it is written by default.
-        extra: Keys that the format does not define, as they were read.
-        layout: The form of the file, None if it was not read from a file.
+        has_global_ranks: Whether the ranks are those of one job, 0 to world_size - 1.
     """
 
     def __init__(
@@ -103,22 +122,23 @@ class RankTable:
         format: str = "sccl-1.0",
         extra: Mapping[str, object] | None = None,
         layout: Layout | None = None,
+        has_global_ranks: bool = True,
     ) -> None:
         """Make a table from nodes."""
         self._columns: Columns | None = None
-        self.__dict__["_parts"] = Parts(
-            tuple(nodes), version, format, dict(extra or {}), layout
-        )
+        self.version = version
+        self.format = format
+        self.has_global_ranks = has_global_ranks
+        self._parts = Parts(tuple(nodes), version, format, dict(extra or {}), layout)
 
     @classmethod
     def from_columns(cls, columns: Columns) -> RankTable:
-        """Return the table of a document that was found sound.
-
-        Nodes and devices are made when they are first used, because a training process
-        needs only the chips.
-        """
+        """Return the table of a document that was found sound."""
         table = cls.__new__(cls)
         table._columns = columns
+        table.version = str(columns.top.get("version", ""))
+        table.format = columns.format.name
+        table.has_global_ranks = columns.format.has_global_ranks
         return table
 
     @cached_property
@@ -126,22 +146,24 @@ class RankTable:
         assert self._columns is not None
         return self._columns.format.build(self._columns)
 
+    @cached_property
+    def _cells(self) -> _Cells:
+        columns = self._columns
+        if columns is not None and columns.are_in_order_of_nodes():
+            ranks, device_ids = columns.ranks, columns.device_ids
+            return _Cells(columns.starts, ranks, device_ids, tuple(columns.hosts))  # type: ignore[arg-type]
+        devices = [device for node in self.nodes for device in node.devices]
+        return _Cells(
+            [*accumulate((len(node.devices) for node in self.nodes), initial=0)],
+            [device.rank for device in devices],
+            [device.device_id for device in devices],
+            tuple(node.host for node in self.nodes),
+        )
+
     @property
     def nodes(self) -> tuple[Node, ...]:
         """The nodes; the index of a node is its node_rank."""
         return self._parts.nodes
-
-    @property
-    def version(self) -> str:
-        """Version of the table."""
-        if self._columns is not None:
-            return str(self._columns.top.get("version", ""))
-        return self._parts.version
-
-    @property
-    def format(self) -> str:
-        """Name of its format, in which it is written by default."""
-        return self._columns.format.name if self._columns else self._parts.format
 
     @property
     def extra(self) -> Mapping[str, object]:
@@ -162,15 +184,6 @@ class RankTable:
             return None  # without building anything
         return self._parts.document
 
-    @property
-    def has_global_ranks(self) -> bool:
-        """Whether the ranks are those of one job, 0 to world_size - 1."""
-        if self._columns is not None:
-            return self._columns.format.has_global_ranks
-        from ranktable.schema.formats import by_name
-
-        return by_name(self.format).has_global_ranks
-
     def with_changes(
         self,
         *,
@@ -184,6 +197,7 @@ class RankTable:
             format=self.format,
             extra=self.extra if extra is None else extra,
             layout=self.layout,
+            has_global_ranks=self.has_global_ranks,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -201,92 +215,67 @@ class RankTable:
             f"world_size={self.world_size})"
         )
 
-    @cached_property
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self._cells.hosts)
+
+    @property
     def world_size(self) -> int:
         """Number of processes; number of devices if the table has no ranks."""
-        if self._columns is not None:
-            return self._columns.num_devices
-        return sum(len(node.devices) for node in self.nodes)
+        return len(self._cells.ranks)
 
-    @cached_property
+    @property
     def rank_end(self) -> int:
         """Highest rank plus one; larger than world_size if some ranks are missing."""
-        if self._in_file_order is not None:
-            return self.world_size
-        return 1 + max(device.rank for node in self.nodes for device in node.devices)
+        return 1 + max(self._cells.ranks)
+
+    @property
+    def hosts(self) -> tuple[str | None, ...]:
+        """Host of every node, None where the table has none."""
+        return self._cells.hosts
+
+    @cached_property
+    def _by_rank(self) -> Sequence[int]:
+        """Index of the device of every rank."""
+        ranks = self._cells.ranks
+        in_order = range(len(ranks))
+        if ranks == [*in_order]:
+            return in_order
+        return sorted(in_order, key=ranks.__getitem__)
 
     @property
     def chip_map(self) -> list[int]:
         """``device_id`` of every rank; length world_size."""
-        return list(self._chips)
-
-    @cached_property
-    def _chips(self) -> list[int]:
-        if self._columns is not None and self._columns.format.has_global_ranks:
-            return self._columns.chip_map()
         if not self.has_global_ranks:
             raise ValueError(f"a table of the format {self.format} has no chip_map")
-        return [device.device_id for _, device in self._by_rank]
-
-    @cached_property
-    def _in_file_order(self) -> Columns | None:
-        """The columns, if the index of each device is its rank, else None."""
-        columns = self._columns
-        return columns if columns and columns.are_ranks_in_file_order() else None
-
-    @property
-    def num_nodes(self) -> int:
-        """Number of nodes."""
-        return self._columns.num_nodes if self._columns else len(self.nodes)
-
-    @cached_property
-    def hosts(self) -> tuple[str | None, ...]:
-        """Host of every node, None where the table has none."""
-        if self._in_file_order is not None:
-            return tuple(self._in_file_order.hosts)
-        return tuple(node.host for node in self.nodes)
-
-    def extras_of_nodes(self, key: str) -> list[object]:
-        """Return the value of an extra key for every node, None if it has none."""
-        columns = self._in_file_order
-        if columns is None or columns.format.keeps_document:
-            return [node.extra.get(key) for node in self.nodes]
-        if columns.is_plain():
-            return [None] * columns.num_nodes
-        nodes = map(columns.node_path, range(columns.num_nodes))
-        members = (columns.document.get(*path) for path in nodes)
-        return [one.get(key) if isinstance(one, dict) else None for one in members]
+        return [*map(self._cells.device_ids.__getitem__, self._by_rank)]
 
     @cached_property
     def node_ranks(self) -> tuple[int, ...]:
         """node_rank of every rank."""
-        if self._in_file_order is None:
-            return tuple(node_rank for node_rank, _ in self._by_rank)
-        nodes = self._in_file_order.nodes()
-        return tuple(
-            chain.from_iterable(repeat(node, end - start) for node, start, end in nodes)
-        )
+        sizes = pairwise(self._cells.starts)
+        owners = [node for node, (a, b) in enumerate(sizes) for _ in range(a, b)]
+        return tuple(map(owners.__getitem__, self._by_rank))
 
-    @cached_property
+    @property
     def first_ranks(self) -> tuple[int, ...]:
         """Lowest rank of every node."""
-        if self._in_file_order is not None:
-            return tuple(self._in_file_order.starts[:-1])
-        return tuple(node.devices[0].rank for node in self.nodes)
+        return tuple(map(self._cells.ranks.__getitem__, self._cells.starts[:-1]))
 
-    @cached_property
-    def _by_rank(self) -> list[tuple[int, Device]]:
-        """(node_rank, device) of every rank."""
-        pairs = [
-            (node_rank, device)
-            for node_rank, node in enumerate(self.nodes)
-            for device in node.devices
-        ]
-        return sorted(pairs, key=lambda pair: pair[1].rank)
+    def extras_of_nodes(self, key: str) -> list[object]:
+        """Return the value of an extra key for every node, None if it has none."""
+        if self._columns is not None and self._columns.is_plain():
+            return [None] * self.num_nodes  # without building anything
+        return [node.extra.get(key) for node in self.nodes]
 
-    def _refuse_unknown(self, rank: int) -> None:
+    def _place_of(self, rank: int) -> tuple[int, int]:
+        """Return the node_rank and the local_rank of a rank."""
         if not 0 <= rank < self.world_size:
             raise IndexError(f"rank {rank} is not among the {self.world_size} ranks")
+        index, starts = self._by_rank[rank], self._cells.starts
+        node = bisect_right(starts, index) - 1
+        return node, index - starts[node]
 
     def device_of(self, rank: int) -> Device:
         """Return the device of a rank.
@@ -294,8 +283,8 @@ class RankTable:
         Raises:
             IndexError: The table has no such rank.
         """
-        self._refuse_unknown(rank)
-        return self._by_rank[rank][1]
+        node, local_rank = self._place_of(rank)
+        return self.nodes[node].devices[local_rank]
 
     def node_rank_of(self, rank: int) -> int:
         """Return the index of the node of a rank.
@@ -303,10 +292,7 @@ class RankTable:
         Raises:
             IndexError: The table has no such rank.
         """
-        self._refuse_unknown(rank)
-        if self._in_file_order is not None:
-            return self._in_file_order.node_of(rank)[0]
-        return self._by_rank[rank][0]
+        return self._place_of(rank)[0]
 
     def node_of(self, rank: int) -> Node:
         """Return the node of a rank.
@@ -314,7 +300,7 @@ class RankTable:
         Raises:
             IndexError: The table has no such rank.
         """
-        return self.nodes[self.node_rank_of(rank)]
+        return self.nodes[self._place_of(rank)[0]]
 
     def local_rank_of(self, rank: int) -> int:
         """Return the index of a rank within its node.
@@ -322,10 +308,7 @@ class RankTable:
         Raises:
             IndexError: The table has no such rank.
         """
-        self._refuse_unknown(rank)
-        if self._in_file_order is not None:
-            return self._in_file_order.node_of(rank)[1]
-        return self.node_of(rank).devices.index(self.device_of(rank))
+        return self._place_of(rank)[1]
 
     def local_chip_map(self, node_rank: int) -> list[int]:
         """Return the ``device_id`` of every local_rank of a node.
@@ -335,10 +318,8 @@ class RankTable:
         """
         if not 0 <= node_rank < self.num_nodes:
             raise IndexError(f"node {node_rank} is not among {self.num_nodes} nodes")
-        if self._in_file_order is not None:
-            start, end = self._in_file_order.starts[node_rank : node_rank + 2]
-            return self._chips[start:end]
-        return [device.device_id for device in self.nodes[node_rank].devices]
+        start, end = self._cells.starts[node_rank : node_rank + 2]
+        return [*self._cells.device_ids[start:end]]
 
     def digest(self) -> str:
         """Return the SHA-256 of the content of the table, in hexadecimal.
@@ -350,9 +331,9 @@ class RankTable:
         if self.document is not None:
             return hashlib.sha256(_canonical(self.document).encode()).hexdigest()
         lines = [_canonical({"version": self.version, "extra": self.extra})]
-        plain = self._in_file_order
-        if plain is not None and plain.is_plain():
-            lines.append(_plain_text(plain))
+        columns = self._columns
+        if columns and columns.is_plain() and columns.are_ranks_in_file_order():
+            lines.append(_plain_text(columns))
         else:
             for node in self.nodes:
                 lines.append(_canonical({"host": node.host, "extra": node.extra}))
@@ -391,3 +372,117 @@ def _spelt(numbers: list[int | None]) -> list[str]:
 
 
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
+
+_NO_EXTRA: dict[str, object] = {}
+
+
+def build_parts(columns: Columns) -> Parts:
+    """Return the parts of a table, from a document that is sound."""
+    return _Builder(columns).parts()
+
+
+class _ReadSpelling(NamedTuple):
+    """The form in which some devices are written.
+
+    Attributes:
+        layout: Their keys and types.
+        is_emulated: Whether their address is that of an emulated device.
+        others: Keys that the model has no fields for.
+    """
+
+    layout: Layout
+    is_emulated: bool
+    others: tuple[str, ...]
+
+
+class _Builder:
+    """Builds one table; devices and nodes of the same form share one layout."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        self.format = columns.format
+        self.layouts: dict[Layout, Layout] = {}
+        self.spellings: dict[tuple[object, ...], _ReadSpelling] = {}
+        self.known_keys = self.format.device_keys_of(
+            Role.DEVICE_ID, Role.RANK, Role.LOCAL_RANK, Role.ADDRESS
+        )
+
+    def parts(self) -> Parts:
+        columns = self.columns
+        document = columns.document.data
+        assert isinstance(document, dict)
+        nodes = [self.node(node) for node in range(columns.num_nodes)]
+        if not columns.format.keeps_file_order:
+            nodes.sort(key=lambda node: node.devices[0].rank)
+        return Parts(
+            tuple(nodes),
+            str(document["version"]),
+            self.format.name,
+            columns.extra(),
+            self.layout(document),
+        )
+
+    def node(self, node: int) -> Node:
+        format_ = self.format
+        members: dict[str, Any] = self.columns.document.get(  # type: ignore[assignment]
+            *self.columns.node_path(node)
+        )
+        built = self.devices(self.columns.starts[node], members[format_.devices_key])
+        if not format_.keeps_file_order:
+            built.sort(key=lambda device: device.rank)
+        return Node(
+            devices=tuple(built),
+            host=self.columns.hosts[node],
+            extra=_without(members, {format_.devices_key, format_.host_key}),
+            layout=self.layout(members),
+        )
+
+    def devices(self, start: int, found: list[dict[str, object]]) -> list[Device]:
+        columns, end = self.columns, start + len(found)
+        built = []
+        for rank, device_id, address, members in zip(
+            columns.ranks[start:end],
+            columns.device_ids[start:end],
+            columns.addresses[start:end],
+            found,
+            strict=True,
+        ):
+            assert rank is not None
+            assert device_id is not None
+            key: tuple[str | type, ...] = (*members, *map(type, members.values()))
+            spelling = self.spellings.get(key) or self.spelling(key, members)
+            others = spelling.others
+            device = Device(
+                rank=rank,
+                device_id=device_id,
+                address=address,
+                is_emulated=spelling.is_emulated,
+                extra={key: members[key] for key in others} if others else _NO_EXTRA,
+                layout=spelling.layout,
+            )
+            built.append(device)
+        return built
+
+    def spelling(
+        self, key: tuple[object, ...], members: dict[str, object]
+    ) -> _ReadSpelling:
+        known = set(self.known_keys)
+        is_emulated = "device_ip_emulator" in members
+        if is_emulated:
+            known.discard("device_ip")  # the emulator's address is used instead
+        others = tuple(key for key in members if key not in known)
+        found = _ReadSpelling(self.layout(members), is_emulated, others)
+        self.spellings[key] = found
+        return found
+
+    def layout(self, members: dict[str, object]) -> Layout:
+        layout = tuple(zip(members, map(type, members.values()), strict=True))
+        return self.layouts.setdefault(layout, layout)
+
+
+def _without(
+    members: dict[str, object], known: Collection[str | None]
+) -> dict[str, object]:
+    found = {key: value for key, value in members.items() if key not in known}
+    return found or _NO_EXTRA
