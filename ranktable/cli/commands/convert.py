@@ -127,8 +127,8 @@ def convert(
         str,
         valued(
             "NAME",
-            f"A rank table, {', '.join(WRITTEN)}, or the file of a launcher, such as "
-            "torchrun or slurm-nodelist; the documents list all.",
+            f"{', '.join(WRITTEN)}, or the file of a launcher, such as torchrun or "
+            "slurm-nodelist.",
             completes=completion.written_formats,
         ),
     ],

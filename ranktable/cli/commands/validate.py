@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
+from msgspec import structs
 
 from ranktable.cli import completion
 from ranktable.cli.app import with_options
@@ -195,7 +197,7 @@ class ReportOptions:
         Raises:
             CommandError: A code is neither a code nor the beginning of one.
         """
-        return replace(
+        return structs.replace(
             settings,
             select=_codes(self.select) or settings.select,
             ignore=(*settings.ignore, *_codes(self.ignore)),
@@ -241,7 +243,7 @@ def validate(
 
     Cluster specs, host files, manifests and topology files are checked too; the kind of
     a file is detected from its content. A folder stands for the tables and specs in it.
-    [tool.ranktable] in pyproject.toml, or ranktable.toml, sets options for a project.
+    [tool.ranktable] in pyproject.toml sets options for a project.
 
     Exit status: 0 sound, 1 defects found, 2 could not judge.
 
@@ -401,12 +403,14 @@ def _site_schema(path: str, limit: int | None) -> SiteSchema:
     return read_site_schema(path, limit=limit)
 
 
-OWN_FILE, SHARED_FILE = "ranktable.toml", "pyproject.toml"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Settings of a project for ``ranktable validate``; options of a call are stronger.
+class Settings(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    rename="kebab",
+):
+    """What ``[tool.ranktable]`` says; the options of a call are stronger.
 
     Attributes:
         chip: ``--chip``.
@@ -416,11 +420,11 @@ class Settings:
         max_errors: ``--max-errors``.
     """
 
-    chip: str | None = None
+    chip: str | int | None = None
     topology: str | None = None
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
-    max_errors: int | None = None
+    max_errors: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
 def find_settings(folder: Path) -> Settings:
@@ -429,94 +433,41 @@ def find_settings(folder: Path) -> Settings:
     The search ends at the root of a repository.
 
     Raises:
-        CommandError: A file is not TOML, or has an unknown option.
+        CommandError: A pyproject.toml is not TOML, or has an unknown option.
     """
     for place in (folder, *folder.parents):
-        for name in (OWN_FILE, SHARED_FILE):
-            path = place / name
-            if path.is_file():
-                found = _table_of(path)
-                if found is not None:
-                    return _settings(found, path)
+        path = place / "pyproject.toml"
+        data = path.read_bytes() if path.is_file() else b""
+        if b"ranktable" in data:
+            try:
+                tools = tomllib.loads(data.decode()).get("tool")
+                if isinstance(tools, dict) and "ranktable" in tools:
+                    return _settings(tools["ranktable"], place)
+            except (CommandError, ValueError) as error:
+                raise CommandError(f"{path}: {error}") from None
         if (place / ".git").exists():
             break
     return Settings()
 
 
-def _table_of(path: Path) -> dict[str, Any] | None:
-    """Return ranktable's table in a file, None if there is none."""
-    data = path.read_bytes()
-    try:
-        document = tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        if path.name == SHARED_FILE and b"tool.ranktable" not in data:
-            return None  # it has no settings for ranktable
-        is_text = isinstance(error, tomllib.TOMLDecodeError)
+def _settings(table: object, folder: Path) -> Settings:
+    """Return the settings in a table of TOML.
+
+    Raises:
+        CommandError: A code is unknown, or a file of links is not there.
+        ValueError: There is another option, or a value has another type.
+    """
+    found = msgspec.convert(table, Settings)
+    check_codes((*found.select, *found.ignore))
+    chips_per_host(None if found.chip is None else str(found.chip))
+    if found.topology is None or any(found.topology == one.name for one in BUILT_IN):
+        return found
+    beside = folder / found.topology
+    if not beside.is_file():
         raise CommandError(
-            f"{path}: {error if is_text else 'it is not UTF-8'}"
-        ) from None
-    if path.name == OWN_FILE:
-        if isinstance(document.get("tool"), dict) and "ranktable" in document["tool"]:
-            raise CommandError(
-                f"{path}: the options stand at the top level here, not below "
-                f"[tool.ranktable], which is for {SHARED_FILE}"
-            )
-        return document
-    tools = document.get("tool")
-    if not isinstance(tools, dict) or "ranktable" not in tools:
-        return None
-    found = tools["ranktable"]
-    if not isinstance(found, dict):
-        raise CommandError(f"{path}: tool.ranktable is not a table: [tool.ranktable]")
-    return found
-
-
-def _settings(table: dict[str, Any], path: Path) -> Settings:
-    names = {each.name.replace("_", "-"): each.name for each in fields(Settings)}
-    values: dict[str, Any] = {}
-    for key, value in table.items():
-        if key not in names:
-            raise CommandError(
-                f"{path}: {key} is not an option; there are {', '.join(names)}"
-            )
-        values[names[key]] = _value(key, value, path)
-    try:
-        check_codes((*values.get("select", ()), *values.get("ignore", ())))
-        chips_per_host(values.get("chip"))
-    except (CommandError, ValueError) as error:
-        raise CommandError(f"{path}: {error}") from None
-    if "topology" in values:
-        beside = path.parent / values["topology"]
-        if beside.is_file():
-            values["topology"] = str(beside)
-        elif values["topology"] not in {each.name for each in BUILT_IN}:
-            raise CommandError(
-                f"{path}: topology is {values['topology']!r}, and there is no file "
-                f"{beside}"
-            )
-    return Settings(**values)
-
-
-def _value(key: str, value: object, path: Path) -> object:
-    """Return the value of a setting."""
-    if key in ("select", "ignore") and _is_texts(value):
-        return tuple(value)  # type: ignore[arg-type]
-    if key == "chip" and type(value) in (str, int):
-        return str(value)
-    if key == "topology" and isinstance(value, str):
-        return value
-    if key == "max-errors" and type(value) is int and value >= 0:
-        return value
-    raise CommandError(f"{path}: {key} is {value!r}; write {_EXAMPLES[key]}")
-
-
-_EXAMPLES = {
-    "chip": 'the name of a chip, such as "bm1690", or a number of chips',
-    "topology": 'a name or a file, such as "sophgo-8"',
-    "select": 'a list of codes, such as ["RT2"]',
-    "ignore": 'a list of codes, such as ["RT505"]',
-    "max-errors": "a number; 0 shows all",
-}
+            f"topology is {found.topology!r}, and there is no file {beside}"
+        )
+    return structs.replace(found, topology=str(beside))
 
 
 def check_codes(codes: Sequence[str]) -> None:
@@ -535,10 +486,6 @@ def check_codes(codes: Sequence[str]) -> None:
 
 
 _CODE = len("RT202")
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def selected(report: Report, settings: Settings) -> Report:
