@@ -157,3 +157,10 @@ def test_unknown_key_that_cannot_be_read_back_is_not_written() -> None:
 
     with pytest.raises(RankTableError, match="RT106"):
         ranktable.dumps(huge)
+
+
+def test_text_that_is_not_unicode_is_not_written() -> None:
+    odd = RankTable(nodes=TABLE.nodes, extra={"note": "\ud800"})
+
+    with pytest.raises(RankTableError, match="RT108"):
+        ranktable.dumps(odd)

@@ -29,7 +29,7 @@ from ranktable.schema.formats import by_name
 from ranktable.schema.json_parser import parse
 from ranktable.schema.report import Options
 from ranktable.schema.rules.ranks import NOT_FROM_ZERO, RANK_GAP, WRONG_LOCAL_RANK
-from ranktable.schema.rules.syntax import NOT_A_REGULAR_FILE
+from ranktable.schema.rules.syntax import LONE_SURROGATE, NOT_A_REGULAR_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -101,32 +101,35 @@ def dumps_judged(
         key = "hccl.json" if table.format.startswith("hccl") else "rank_table.json"
         return new_config_map(data, key), notes
     target = target or by_name(table.format)
-    document = target.write(table)
-    options = options or Options()
-    but = OF_GAPS if may_have_gaps else ()
-    plain = _judged_plain(target, document, options)
-    if plain is not None:
-        _refuse_errors(plain[1], but)
-        return plain[0], plain[1].kept
-    found = _judged_closely(target, document, options)
-    _refuse_errors(found, but)
-    data = encode(document)
-    if _has_extra(table):
-        _refuse_unreadable(data)
+    data, found = judged_document(target, target.write(table), options or Options())
+    _refuse_errors(found, OF_GAPS if may_have_gaps else ())
     return data, found.kept
 
 
-def _has_extra(table: RankTable) -> bool:
-    return bool(table.extra) or any(
-        node.extra or any(device.extra for device in node.devices)
-        for node in table.nodes
-    )
+def judged_document(
+    format_: Format, document: dict[str, object], options: Options
+) -> tuple[bytes, Findings]:
+    """Return the bytes of plain data, and what is wrong with these bytes."""
+    found = Findings(limit=options.limit)
+    try:
+        data = encode(document)
+    except UnicodeError:
+        message = "a text of the table has half of a surrogate pair"
+        return b"", Findings([LONE_SURROGATE.finding(None, message)])
+    columns = format_.decode(data, found)
+    if columns is None:
+        parsed = parse(data.decode(), options.limit)
+        if isinstance(parsed, Finding):
+            return data, Findings([parsed])
+        found.extend(parsed[1])
+        columns = format_.read(Document(text="", data=parsed[0]), found)
+    judge(columns, options, found)
+    return data, found
 
 
-def _refuse_unreadable(data: bytes) -> None:
-    """Raise RankTableError if unknown keys have values that cannot be read again."""
-    parsed = parse(data.decode())
-    _refuse_errors(Findings([parsed]) if isinstance(parsed, Finding) else parsed[1])
+def refuse_unsound(table: RankTable) -> None:
+    """Raise RankTableError if a table has an error; a script may have made it."""
+    dumps_judged(table)
 
 
 def encode(document: object) -> bytes:
@@ -142,42 +145,6 @@ def encode(document: object) -> bytes:
 
 def _without_blank(key: re.Match[bytes]) -> bytes:
     return key[0][:-1]
-
-
-def judge_document(
-    format_: Format, document: dict[str, object], options: Options
-) -> Findings:
-    """Return what is wrong with the plain data of a table before it is written."""
-    plain = _judged_plain(format_, document, options)
-    return plain[1] if plain else _judged_closely(format_, document, options)
-
-
-def _judged_plain(
-    format_: Format, document: dict[str, object], options: Options
-) -> tuple[bytes, Findings] | None:
-    """Return the bytes and findings of a table of the usual shape, else None."""
-    with contextlib.suppress(UnicodeError, OverflowError):  # a file cannot have these
-        data = encode(document)
-        found = Findings(limit=options.limit)
-        columns = format_.decode(data, found)
-        if columns is not None:
-            judge(columns, options, found)
-            return data, found
-    return None
-
-
-def _judged_closely(
-    format_: Format, document: dict[str, object], options: Options
-) -> Findings:
-    found = Findings(limit=options.limit)
-    judge(format_.read(Document(text="", data=document), found), options, found)
-    return found
-
-
-def refuse_unsound(table: RankTable) -> None:
-    """Raise RankTableError if a table has an error; a script may have made it."""
-    format_ = by_name(table.format)
-    _refuse_errors(_judged_closely(format_, format_.write(table), Options()))
 
 
 def _refuse_errors(found: Findings, but: Collection[str] = ()) -> None:

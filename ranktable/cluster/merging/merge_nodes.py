@@ -17,7 +17,7 @@ from ranktable.cluster.host_lists import fold_hosts
 from ranktable.cluster.merging.merge_checks import NOT_AS_LISTED, check_ranks
 from ranktable.schema.diagnostic import Options, counted, quoted
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.writing import encode, judge_document
+from ranktable.schema.writing import encode, judged_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -270,7 +270,7 @@ def judged(
         findings: What was found in the files.
     """
     rules = Options(topology=options.topology, limit=options.limit)
-    found = judge_document(format_, document, rules)
+    _, found = judged_document(format_, document, rules)
     for finding in found:
         file, span = origin(finding.span)
         related = tuple(map(origin, finding.related))
