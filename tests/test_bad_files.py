@@ -444,3 +444,48 @@ def test_table_is_judged_by_the_links_that_it_names(
     assert found[code] == ("error" if code == "RT208" else "warning")
     assert is_rank_table_valid(tmp_path / "t.json") == (code != "RT208")
     assert "RT512" in check(json.dumps(named).encode()).totals
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("version: '1.0'\nnode_list: []\n", 1, "this is YAML"),
+        ('{"version":"1.0",\n<<<<<<< HEAD\n"node_list":[]}\n', 2, "a conflict"),
+        ('{"version":"1.0"\n=======\n"node_list":[]}\n', 2, "a conflict"),
+        ("{\u201cversion\u201d:1}", 1, "a quotation mark of a word processor"),
+        ('{version:"1.0"}', 1, "a key in double quotes is expected here"),
+    ],
+)
+def test_text_of_another_kind_is_named(text: str, line: int, said: str) -> None:
+    (found,) = check(text.encode()).diagnostics
+
+    assert (found.code, found.location.line) == ("RT101", line)
+    assert said in found.message
+    assert found.hint or "key" in said
+
+
+def test_two_tables_pasted_together_are_one_finding_that_names_merge() -> None:
+    one = b'"node_list":[{"device_list":[{"device_id":"0","rank":"0"}]}]'
+    two = one.replace(b'"rank":"0"', b'"rank":"1"')
+    (found,) = check(b'{"version":"1.0",' + one + b"," + two + b"}").diagnostics
+
+    assert found.code == "RT105"
+    assert "ranktable merge" in (found.hint or "")
+
+
+def test_name_that_people_have_for_a_generation_is_known() -> None:
+    table = b'{"version":"1.0","status":"completed","server_list":[{"server_id":"a",'
+    table += b'"device":[{"device_id":"16","device_ip":"10.0.0.1","rank_id":"0"}]}]}'
+
+    assert set(check(table, chip="910B").totals) == {"RT208"}
+
+
+@pytest.mark.parametrize("key", ["rank", "world_rank"])
+def test_reader_refuses_a_table_without_its_key_of_the_rank(key: str) -> None:
+    readers = {"rank": "sccl", "world_rank": "torch_tpu"}
+    device = b'{"device_id":"0","%s":"0"}' % key.encode()
+    table = b'{"version":"1.0","node_list":[{"device_list":[%s]}]}' % device
+
+    assert {name: check(table, reader=name).ok for name in readers.values()} == {
+        name: one == key for one, name in readers.items()
+    }

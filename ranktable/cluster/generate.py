@@ -151,7 +151,11 @@ def _number(text: str, item: Item, digits: str) -> int:
         return int(digits)
     hint = "write ids from 0 up, or an inclusive range such as 0..7"
     if re.fullmatch(r"[0-9]+(-|:|\.\.\.)[0-9]+", digits):
-        hint = f"write the range as {'..'.join(re.findall('[0-9]+', digits))}"
+        first, last = re.findall("[0-9]+", digits)
+        hint = f"write the range as {first}..{last}"
+        if ":" in digits:  # as a slice of Python, which ends before its last number
+            most = max(int(last) - 1, 0)
+            hint = f"for the chips {first} to {most} write {first}..{most}"
     raise _at(text, item, reason, hint)
 
 

@@ -277,8 +277,21 @@ def _judge_document(
         found.add(format_)
         return None
     columns = format_.read(document, found)
-    judge(columns, options, found)
+    if not _is_partial(columns, found):
+        judge(columns, options, found)
     return columns
+
+
+def _is_partial(columns: Columns, found: Findings) -> bool:
+    """Whether the nodes are listed twice, so that what they mean is not known.
+
+    Two tables were pasted together, as a rule. HCCL silently takes the last one.
+    """
+    path = (columns.format.nodes_key,)
+    return not columns.format.keeps_last_key and any(
+        one.rule is DUPLICATE_KEY and one.span is not None and one.span.path == path
+        for one in found
+    )
 
 
 def judge(columns: Columns, options: Options, found: Findings) -> None:
@@ -365,6 +378,10 @@ NPUS: dict[str, int | None] = {
 """Ascend's generations, with the number of chips of a host if it is known."""
 
 
+NPU_NAMES = {"910a": "910", "910b": "A2", "910c": "A3"}
+"""What people call some of these generations."""
+
+
 def make_options(
     *,
     chip: str | int | None = None,
@@ -401,7 +418,7 @@ def make_options(
 
 def _npu(chip: str | int | None) -> str | None:
     """Return the Ascend generation that an option names, None if it names none."""
-    wanted = str(chip).casefold()
+    wanted = NPU_NAMES.get(str(chip).casefold(), str(chip)).casefold()
     return next((npu for npu in NPUS if npu.casefold() == wanted), None)
 
 

@@ -229,12 +229,19 @@ def _add_repeated_keys(path: Path, repetition: _Repetition, found: Findings) -> 
             found.tell(rules.DUPLICATE_KEY, _repeated_key, (*path, key), values)
 
 
+_ONE_IS_KEPT = "remove all but one; readers take the last"
+_MERGED = (
+    "readers take the last; if these are two tables, put each into a file of its own, "
+    "and join them: ranktable merge A B --renumber"
+)
+
+
 def _repeated_key(path: Path, values: list[object]) -> Finding:
     same = len(values) == 2 and _same(*values)
     return rules.DUPLICATE_KEY.finding(
         SourceSpan(path, "repeated key"),
         f"the key {quoted(path[-1])} occurs {times(len(values))} in one object",
-        hint="remove all but one; readers take the last",
+        hint=_MERGED if str(path[-1]).endswith("_list") else _ONE_IS_KEPT,
         related=(SourceSpan(path, "key", label="first use"),),
         # The last one is kept: readers use it, and other edits change it.
         edit=Edit("remove member") if same else None,
@@ -301,12 +308,12 @@ def explain_syntax(text: str, error: json.JSONDecodeError) -> Finding:
         at = len(text) - len(rest)  # the first character that is not blank
     before = text[:at].rstrip(" \t\r\n")
     here = SourceSpan(offsets=(at, at + 1))
-    if text[at] == "'" or _PYTHON_WORD.match(text, at):
-        return rules.PYTHON_LITERAL.finding(
-            here,
-            "this is Python, not JSON: JSON has double quotes, true, false and null",
-            hint="the generator prints this form; use the file it writes",
-        )
+    found = _repairable(text, at, before) or _of_another_kind(text, at, before)
+    return found or rules.NOT_JSON.finding(here, _reason(text, at, before, error))
+
+
+def _repairable(text: str, at: int, before: str) -> Finding | None:
+    """Return the finding of a comma or a comment that can be removed."""
     comma = at if text[at] == "," and text[at + 1 :].lstrip()[:1] in "]}" else -1
     if text[at] in "]}" and before.endswith(","):
         comma = len(before) - 1
@@ -318,17 +325,52 @@ def explain_syntax(text: str, error: json.JSONDecodeError) -> Finding:
             edit=Edit("remove"),
         )
     comment = COMMENT.match(text, at)
-    if comment is not None:
-        return rules.NOT_JSON.finding(
-            SourceSpan(offsets=comment.span()),
-            "JSON has no comments",
-            hint="remove the comment",
-            edit=Edit("remove"),
+    if comment is None:
+        return None
+    return rules.NOT_JSON.finding(
+        SourceSpan(offsets=comment.span()),
+        "JSON has no comments",
+        hint="remove the comment",
+        edit=Edit("remove"),
+    )
+
+
+def _of_another_kind(text: str, at: int, before: str) -> Finding | None:
+    """Return the finding of a text that is of another kind than JSON."""
+    here = SourceSpan(offsets=(at, at + 1))
+    if text[at] == "'" or _PYTHON_WORD.match(text, at):
+        return rules.PYTHON_LITERAL.finding(
+            here,
+            "this is Python, not JSON: JSON has double quotes, true, false and null",
+            hint="the generator prints this form; use the file it writes",
         )
-    return rules.NOT_JSON.finding(here, _reason(text, at, before, error))
+    for pattern, reason, hint in _OTHER_TEXTS if before else (_YAML, *_OTHER_TEXTS):
+        if pattern.match(text, at):
+            return rules.NOT_JSON.finding(here, reason, hint=hint)
+    return None
 
 
 COMMENT: Final = re.compile(r"//[^\n]*|#[^\n]*|/\*.*?\*/", re.DOTALL)
+
+_OTHER_TEXTS = (
+    (
+        re.compile(r"(?:<{7}|={7}|>{7}|\|{7})(?:\s|$)"),
+        "this is a conflict that git could not merge",
+        "keep one side, and remove the lines with <<<<<<<, ======= and >>>>>>>",
+    ),
+    (
+        re.compile("[\u2018-\u201f]"),
+        "this is a quotation mark of a word processor",
+        'write a straight one: "',
+    ),
+)
+"""What else a text may be, by its characters at the place of the error."""
+
+_YAML = (
+    re.compile(r"(?:---|- |[A-Za-z_][\w.-]*:)(?:\s|$)"),
+    "this is YAML, and a rank table is JSON",
+    "write the same as JSON; cluster specs and ConfigMaps may be YAML",
+)
 
 TEXT_AFTER = "there is more text after the end of the table"
 _REASONS = (

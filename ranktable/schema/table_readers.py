@@ -23,6 +23,7 @@ class TableReader(NamedTuple):
             an error for all is one for this reader too.
         link: What it does with a path that is a symbolic link, None if it follows it.
         versions: Versions that it refuses, although the format has them.
+        rank_key: The key of the rank that it reads, if others read another one.
     """
 
     name: str
@@ -31,6 +32,7 @@ class TableReader(NamedTuple):
     refuses: tuple[str, ...] = ()
     link: str | None = None
     versions: tuple[str, ...] = ("1.3", "1.4")
+    rank_key: str | None = None
 
 
 READERS = (
@@ -55,8 +57,8 @@ READERS = (
         (*_SERVER_LISTS, "hccl-cloud"),
         link="aborts on such a path",
     ),
-    TableReader("sccl", "SCCL", _SCCL),
-    TableReader("torch_tpu", "torch_tpu", _SCCL),
+    TableReader("sccl", "SCCL", _SCCL, ("RT118",), rank_key="rank"),
+    TableReader("torch_tpu", "torch_tpu", _SCCL, ("RT118",), rank_key="world_rank"),
 )
 
 

@@ -282,7 +282,9 @@ class RankListFormat(RecordFormat):
             return super().read(document, found)
         span = SourceSpan((KEY, 0, "level_list", 0))
         message = "this is the early draft of version 2.0, which no release reads"
-        found.add(rules.DRAFT.finding(span, message))
+        hint = "write net_layer for level, net_instance_id for id, net_type for "
+        hint += "fabric_type, rank_addr_list for rank_addrs, and numbers without quotes"
+        found.add(rules.DRAFT.finding(span, message, hint=hint))
         return Columns(format=self, source=document)
 
     def decode(self, data: bytes, found: Findings | None = None) -> Columns | None:

@@ -226,10 +226,13 @@ def _wrong_local_rank(columns: Columns, wrong: tuple[int, int]) -> Finding:
 
 
 def _one_reader_only(
-    columns: Columns, _: Options
+    columns: Columns, options: Options
 ) -> Iterable[tuple[tuple[str, ...], int]]:
     """Yield each set of keys that a reader needs, and the first device without it."""
-    return columns.lacking.items()
+    needed = options.reader.rank_key if options.reader else None
+    for lacking, index in columns.lacking.items():
+        if needed is None or needed in lacking:
+            yield lacking, index
 
 
 def _one_reader(columns: Columns, place: tuple[tuple[str, ...], int]) -> Finding:
