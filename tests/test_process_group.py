@@ -509,6 +509,26 @@ def test_every_rank_names_the_rank_with_a_different_table(tmp_path: Path) -> Non
     assert "rank 2 and rank 0 have different rank tables" in str(found[1][2])
 
 
+def test_exception_leaves_the_job_without_waiting_for_a_peer() -> None:
+    code = """
+try:
+    with init_process_group("gloo", timeout_s=100) as job:
+        dist.barrier()
+        if job.rank:
+            time.sleep(20)
+        else:
+            work = dist.all_reduce(torch.ones(3), async_op=True)
+            begin = time.monotonic()
+            raise KeyboardInterrupt
+except KeyboardInterrupt:
+    say(time.monotonic() - begin)
+"""
+    left, _ = run_code(code, 2)
+
+    assert left.status == 0, left
+    assert json.loads(left.out)[0] < 10
+
+
 def test_job_may_be_joined_again_by_the_same_processes(tmp_path: Path) -> None:
     script = tmp_path / "twice.py"
     script.write_text(

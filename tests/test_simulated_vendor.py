@@ -186,6 +186,17 @@ def test_package_cannot_be_imported_outside_of_a_run(tmp_path: Path) -> None:
 FORMS_CHIPS = (3, 1, 0, 2)
 
 
+def test_job_says_which_device_ids_data_parallel_takes(tmp_path: Path) -> None:
+    run = Run(chips=((3, 1),))
+    ended = simulate(tmp_path, SCRIPTS / "sccl_own_join.py", run)
+
+    assert ended.status == 0, ended.err
+    assert ended.said == [
+        [0, [0], "tpu:3", [1.0, 1.0, 1.0]],
+        [1, [1], "tpu:1", [1.0, 1.0, 1.0]],
+    ]
+
+
 @pytest.mark.xdist_group("training")
 def test_indices_are_mapped_as_by_the_vendor_with_a_warning(tmp_path: Path) -> None:
     run, script = Run(chips=(FORMS_CHIPS,)), SCRIPTS / "sccl_forms.py"

@@ -80,9 +80,8 @@ def make_groups(
     """Return the process group of this rank for every kind of group.
 
     Each distinct set of ranks is made once, with the chip_map of its members, in the
-    same order on every rank. A rank only makes the groups that it is in, so the groups
-    of an axis are made at the same time. Torch numbers the ranks within a group in the
-    order of the global ranks.
+    same order on every rank. Torch numbers the ranks within a group in the order of the
+    global ranks.
 
     Args:
         job: The job that this process has joined.

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import sys
 from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from ranktable.runtime.torch_versions import (
-    destroy_process_groups,
-    group_called,
-)
+from ranktable.runtime import chip_map
+from ranktable.runtime.torch_versions import abandon_groups, destroy_process_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -87,7 +86,6 @@ class Job:
         self._shared: dict[tuple[tuple[int, ...], float | None], ProcessGroup] = {}
         self._rounds: Counter[str] = Counter()
         self._last_round: StoreRound | None = None
-        self._named: Counter[tuple[int, ...]] = Counter()
         self._is_open = True
         global _current  # noqa: PLW0603 - torch has one default group a process
         _current = self
@@ -100,12 +98,21 @@ class Job:
 
         return self._is_open and dist.is_initialized()
 
+    @property
+    def device_ids(self) -> list[int] | None:
+        """What ``DistributedDataParallel(device_ids=...)`` takes on this backend.
+
+        None on CPUs. Where indices go through ``CHIP_MAP``, as in SOPHGO's torch_tpu
+        since July 2025, the local rank; otherwise the index of the device.
+        """
+        if self.device.type == "cpu":
+            return None
+        if chip_map.VARIABLE in os.environ and self._backend.needs_chip_map:
+            return None if self.local_rank is None else [self.local_rank]
+        return [self.device.index]
+
     def new_group(
-        self,
-        ranks: Iterable[int],
-        *,
-        timeout_s: float | None = None,
-        among_members: bool = False,
+        self, ranks: Iterable[int], *, timeout_s: float | None = None
     ) -> ProcessGroup:
         """Return the group of these ranks, with its own chip map.
 
@@ -115,7 +122,6 @@ class Job:
         Args:
             ranks: Global ranks of the members.
             timeout_s: Time-out of the group's collectives; by default that of the job.
-            among_members: Whether only the members make this call.
 
         Returns:
             The group; a rank that is not a member gets torch's marker.
@@ -147,9 +153,8 @@ class Job:
             advice="let every rank make the same groups in the same order",
             noun="group",
         )
-        kind = f"groups of {members}" if among_members else "groups"
-        self.refuse_other_specs(kind, spec, ranks=members, time_s=timeout_s)
-        return self._make_group(members, timeout_s, among_members=among_members)
+        self.refuse_other_specs("groups", spec, ranks=members, time_s=timeout_s)
+        return self._make_group(members, timeout_s)
 
     def refuse_other_specs(
         self,
@@ -198,30 +203,17 @@ class Job:
         if self.rank in held.ranks:
             self._last_round = held
 
-    def _make_group(
-        self,
-        members: list[int],
-        timeout_s: float | None,
-        *,
-        among_members: bool = False,
-    ) -> ProcessGroup:
+    def _make_group(self, members: list[int], timeout_s: float | None) -> ProcessGroup:
         import torch.distributed as dist
 
         chips = None if self.chip_map is None else [self.chip_map[r] for r in members]
-        name = None
-        if among_members:
-            self._named[tuple(members)] += 1
-            name = f"{members}, {self._named[tuple(members)]}"
-        with group_called(name):
-            return dist.new_group(  # type: ignore[no-any-return]
-                members,
-                backend=self.backend,
-                pg_options=self._backend.group_options(chips),
-                use_local_synchronization=among_members,
-                **as_argument(
-                    self._timeout if timeout_s is None else as_timeout(timeout_s)
-                ),
-            )
+        timeout = self._timeout if timeout_s is None else as_timeout(timeout_s)
+        return dist.new_group(  # type: ignore[no-any-return]
+            members,
+            backend=self.backend,
+            pg_options=self._backend.group_options(chips),
+            **as_argument(timeout),
+        )
 
     def shared_group(
         self, ranks: Iterable[int], *, timeout_s: float | None = None
@@ -232,8 +224,6 @@ class Job:
         ranks share one. The group of all ranks is torch's default group, unless a
         time-out is given. Every rank must make the same calls in the same order. This
         is not compared here, because ``make_groups`` has compared all calls before.
-        Only the members wait for each other, so the groups of an axis are made at the
-        same time.
 
         Args:
             ranks: Global ranks of the members, in any order.
@@ -245,17 +235,12 @@ class Job:
         import torch.distributed as dist
 
         members = tuple(sorted(ranks))
-        is_local = self._backend.name != "mpi"  # MPI needs all ranks to make a group
-        if is_local and self.rank not in members:
-            return dist.GroupMember.NON_GROUP_MEMBER  # type: ignore[return-value]
         if timeout_s is None and members == tuple(range(self.world_size)):
             assert dist.group.WORLD is not None
             return dist.group.WORLD
         key = (members, timeout_s)
         if key not in self._shared:
-            self._shared[key] = self._make_group(
-                list(members), timeout_s, among_members=is_local
-            )
+            self._shared[key] = self._make_group(list(members), timeout_s)
         return self._shared[key]
 
     def close(self) -> None:
@@ -271,6 +256,9 @@ class Job:
         import torch.distributed as dist
 
         if dist.is_initialized():
+            # Gloo waits for what was begun, so for peers, before it ends a group.
+            if self._backend.name == "gloo" and is_failing():
+                abandon_groups()
             if self.rank == 0 and self._last_round is not None:
                 # Most stores end with the process of rank 0.
                 with contextlib.suppress(RuntimeError):  # torch's network errors
@@ -281,8 +269,7 @@ class Job:
         # Without this, gloo aborts the interpreter at its end (pytorch/pytorch#190489).
         # After an exception a device backend could wait for peers that ended. The
         # process ends anyway, and its peers see the connection close.
-        failed = getattr(sys, "last_value", None) is not None
-        if self._backend.name == "gloo" or not failed:
+        if self._backend.name == "gloo" or not is_failing():
             self._close(at_exit=True)
 
     def __enter__(self) -> Self:
@@ -298,6 +285,11 @@ class Job:
         """Leave the job; after an exception only if that cannot wait for peers."""
         if kind is None or self._backend.name == "gloo":
             self.close()
+
+
+def is_failing() -> bool:
+    """Whether an exception is being handled, or has ended the script."""
+    return sys.exc_info()[0] is not None or getattr(sys, "last_value", None) is not None
 
 
 def as_timeout(timeout_s: float | None) -> timedelta | None:

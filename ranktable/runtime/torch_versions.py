@@ -121,6 +121,20 @@ def destroy_process_groups(*, at_exit: bool = False) -> None:
     dist.destroy_process_group()
 
 
+def abandon_groups() -> None:
+    """Let groups be destroyed without waiting for peers.
+
+    Gloo waits for what was begun when a group is freed, so they are never freed.
+    """
+    from torch.distributed import distributed_c10d
+
+    for group in list(distributed_c10d._world.pg_map):
+        if hasattr(group, "abort"):  # since torch 2.7: peers see it
+            with contextlib.suppress(RuntimeError):  # it is ended anyway
+                group.abort()
+    _keep_groups_forever()
+
+
 def _keep_groups_forever() -> None:
     import ctypes
 
