@@ -289,10 +289,6 @@ def test_the_picture_of_the_readme_is_what_a_terminal_shows(
     assert "docs/terminal.svg" in readme.read_text()
 
 
-def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
-
-
 def code_table() -> str:
     """Return the table of all codes, as docs/diagnostics.md has it."""
     rows = [

@@ -6,17 +6,13 @@ import ast
 import importlib
 import inspect
 import os
-import re
-import shutil
 from functools import cache
 from pathlib import Path
 
 import pytest
-import typer
 
 import ranktable
 from ranktable.cli.app import COMMANDS
-from ranktable.schema.rules.examples import PAIR
 from tests.commands import run_python
 
 PACKAGE = Path(ranktable.__file__).parent
@@ -105,53 +101,6 @@ def test_import_ranktable_loads_nothing_heavy() -> None:
     modules = modules_after("import ranktable")
 
     assert not modules & {*HEAVY, "msgspec", "json"}
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("gen", "--device-id", "[[0]]", "-o", "-"),
-        ("validate", "--format", "json", "--select", "RT1", "t.json"),
-        ("convert", "t.json", "--hosts", "n1", "--to", "openmpi-hostfile"),
-        ("explain", "RT202"),
-        ("mesh", "t.json", "--tp", "2", "--dp", "1"),
-    ],
-)
-def test_commands_take_plain_values_without_pydantic(
-    arguments: tuple[str, ...], tmp_path: Path
-) -> None:
-    # typer imports it from 0.29 on, in more time than a small table takes.
-    (tmp_path / "t.json").write_bytes(PAIR)
-    code = (
-        f"import sys; sys.argv = ['ranktable', *{arguments!r}]\n"
-        "from ranktable.cli import main\n"
-        "try:\n    main()\nexcept SystemExit as end:\n    status = end.code\n"
-        "sys.exit(status or 'pydantic' in sys.modules)"
-    )
-    done = run_python("-c", code, cwd=tmp_path)
-
-    assert done.status == 0, done.err
-
-
-@pytest.mark.parametrize("name", ["process_value", "get_runtime_param", "coerce"])
-def test_commands_run_where_typer_has_other_names_inside(
-    name: str, tmp_path: Path
-) -> None:
-    (tmp_path / "t.json").write_bytes(PAIR)
-    shutil.copytree(Path(typer.__file__).parent, tmp_path / "typer")
-    for path in (tmp_path / "typer").rglob("*.py"):
-        path.write_text(re.sub(rf"\b{name}\b", f"{name}_of_old", path.read_text()))
-    code = (
-        "import sys, typer; assert typer.__file__.startswith(sys.argv[1])\n"
-        "sys.argv = ['ranktable', 'validate', '--max-errors', '3', '--format', 'json',"
-        " '--select', 'RT1', 't.json']\n"
-        "from ranktable.cli import main\n"
-        "main()"
-    )
-    done = run_python("-c", code, str(tmp_path), cwd=tmp_path)
-
-    assert (done.status, done.err) == (0, "")
-    assert '"t.json"' in done.out
 
 
 def test_reading_a_table_loads_neither_checker_nor_command_line(

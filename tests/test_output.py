@@ -11,12 +11,13 @@ import pytest
 from ranktable import dump
 from ranktable.cli.app import COMMANDS
 from ranktable.cluster.generate import make_table
-from tests.commands import BIN, clean_environment, run_process
+from tests.commands import BIN, clean_environment, run_in_shell, run_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tests.commands import Commands
     from tests.conftest import Outcome
 
     Run = Callable[..., Outcome]
@@ -31,7 +32,7 @@ MAKES = {
     "plan": ["t.json", "--tp", "8", "--bytes", "dp=1GiB"],
     "shrink": ["t.json", "--drop", "n1", "--tp", "8"],
     "grow": ["t.json", "--add", "n9", "--new", "--tp", "8"],
-    "renumber": ["t.json", "--tp", "8", "--policy", "stable"],
+    "renumber": ["t.json", "--tp", "8"],
     "replace-node": ["t.json", "n1", "n9", "--new"],
     "spares": ["t.json", "--add", "n9", "--new"],
 }
@@ -61,6 +62,7 @@ SHOWS = {
 
 IN_A_FOLDER = {"split"}
 STARTS_A_JOB = {"simulate"}
+NEEDS_LOGS = {"doctor"}
 
 
 @pytest.fixture
@@ -80,7 +82,7 @@ def _has_output(name: str) -> bool:
 
 def test_every_command_is_tried() -> None:
     assert {name for name in COMMANDS if _has_output(name)} == {*MAKES, *IN_A_FOLDER}
-    assert {*MAKES, *SHOWS, *IN_A_FOLDER, *STARTS_A_JOB} == set(COMMANDS)
+    assert {*MAKES, *SHOWS, *IN_A_FOLDER, *STARTS_A_JOB, *NEEDS_LOGS} == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", MAKES)
@@ -196,3 +198,34 @@ sys.meta_path.insert(0, Interrupter())
     done = run_process([str(BIN / "ranktable"), "digest", "t.json"], env=env)
 
     assert (done.status, done.out, done.err) == (130, "", "")
+
+
+@pytest.mark.parametrize("asked", ["explain", "mesh --help", "show big.json"])
+def test_command_ends_if_its_output_pipe_is_closed(
+    commands: Commands, tmp_path: Path, asked: str
+) -> None:
+    dump(make_table([range(8)] * 999), tmp_path / "big.json")
+
+    line = f"(sleep 0.3; ranktable {asked}; echo $? > status) | true"
+    done = run_in_shell(line, tmp_path, programs=commands.folder)
+
+    # As shells have it for SIGPIPE; 1 would say that defects were found.
+    assert (tmp_path / "status").read_text() == "141\n"
+    assert done.err == ""
+
+
+def test_a_shell_may_close_a_stream(commands: Commands, tmp_path: Path) -> None:
+    done = run_in_shell(
+        "ranktable validate - <&-; ranktable explain >&-",
+        tmp_path,
+        programs=commands.folder,
+    )
+
+    assert (done.status, done.err) == (0, "")
+
+
+def test_without_a_command_the_help_is_shown(commands: Commands) -> None:
+    done = run_in_shell("ranktable", commands.folder, programs=commands.folder)
+
+    assert (done.status, done.err) == (2, "")
+    assert "Usage: ranktable" in done.out
