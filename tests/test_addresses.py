@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranktable.schema.addresses import is_address
 from ranktable.schema.rules.nodes import ipv4_numbers
+from ranktable.schema.values import is_address
 
 SPELT = st.one_of(
     st.ip_addresses(v=4).map(str),

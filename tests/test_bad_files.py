@@ -379,7 +379,7 @@ def test_count_of_servers_of_a_wrong_type_is_compared_too() -> None:
     )
 
     assert [(d.code, d.message) for d in errors(check(data))] == [
-        ("RT113", "server_count is 3, not a string"),
+        ("RT113", "server_count is 3, not a string of digits"),
         ("RT210", "server_count is 3, but server_list has 1 entry"),
     ]
 

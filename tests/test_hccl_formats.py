@@ -10,7 +10,8 @@ import pytest
 
 import ranktable
 from benchmarks.other_vendors import super_pods
-from ranktable.schema.formats import by_name, detect
+from ranktable.schema.fast_decode import decode_columns
+from ranktable.schema.formats import FORMATS, by_name, detect
 from tests.conftest import CORPUS
 from tests.format_schemas import validator
 from tests.test_hccl import found_in, judged
@@ -354,7 +355,8 @@ def test_table_of_super_pods_is_decoded_fast(is_last: bool) -> None:
     pair = {"super_pod_list": pods}
     document = {**document, **pair} if is_last else {**pair, **document}
 
-    columns = by_name("hccl-1.2").decode(json.dumps(document, indent=1).encode())
+    data = json.dumps(document, indent=1).encode()
+    columns = decode_columns(data, FORMATS, least_nodes=2)
 
     assert columns is not None
     assert columns.top["super_pod_list"] == pods

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 import ranktable
 from ranktable.schema.check import check
 from ranktable.schema.formats import OTHERS, by_name
-from ranktable.schema.json_schema import schema_text
+from ranktable.schema.json_schema import schema_of
 from tests.format_schemas import validator
 from tests.test_json_schema import _subschemas
 
@@ -64,7 +64,7 @@ def test_wrong_entry_of_a_list_is_named_with_its_list() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_schema_is_a_schema_with_valid_examples(name: str) -> None:
-    schema = json.loads(schema_text(name))
+    schema = schema_of(by_name(name))
     Draft202012Validator.check_schema(schema)
 
     for key, one in [("", schema), *_subschemas(schema)]:

@@ -31,9 +31,9 @@ from ranktable.schema.check import (
     is_manifest,
     report_unreadable,
 )
+from ranktable.schema.declare import Format
 from ranktable.schema.diagnostic import RankTableError, Report, make_report
 from ranktable.schema.files import UnreadableError
-from ranktable.schema.format import Format
 from ranktable.schema.rules.shape import NOT_A_RANK_TABLE
 from ranktable.schema.topology_file import find_topology
 

@@ -23,8 +23,8 @@ from ranktable.layout.change.nodes import (
     with_chips_of,
 )
 from ranktable.schema.check import check_bytes
+from ranktable.schema.declare import SUPER_POD_KEY
 from ranktable.schema.diagnostic import Options, RankTableError, Severity
-from ranktable.schema.format import SUPER_POD_KEY
 from ranktable.schema.super_pods import PODS, pods_of
 
 if TYPE_CHECKING:

@@ -33,8 +33,8 @@ from ranktable.layout.boundaries import (
 from ranktable.layout.experts import OWN_AXIS
 from ranktable.layout.parallel import ParallelLayout, remembered, spelt
 from ranktable.layout.sizes import INFERRED, find_preset
+from ranktable.schema.declare import LAYOUT_KEY, TOPOLOGY_KEY
 from ranktable.schema.diagnostic import counted
-from ranktable.schema.format import LAYOUT_KEY, TOPOLOGY_KEY
 from ranktable.schema.remembered_layout import SIZES
 from ranktable.schema.topology import BUILT_IN
 

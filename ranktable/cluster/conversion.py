@@ -15,6 +15,7 @@ from msgspec import structs
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.check import IN_MEMORY, WRAPPED, check_bytes, loads
+from ranktable.schema.declare import SUPER_POD_KEY, NotExpressibleError
 from ranktable.schema.diagnostic import (
     Options,
     counted,
@@ -22,7 +23,6 @@ from ranktable.schema.diagnostic import (
     named_ranks,
     printable,
 )
-from ranktable.schema.format import SUPER_POD_KEY, NotExpressibleError
 from ranktable.schema.formats import by_name
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.rules.records import no_global_ranks
@@ -32,8 +32,8 @@ from ranktable.schema.writing import dumps
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from ranktable.schema.declare import Format
     from ranktable.schema.diagnostic import RankTableError
-    from ranktable.schema.format import Format
 
 HCCL_1_0, HCCL_1_2 = "hccl-1.0", "hccl-1.2"
 WRITTEN = ("sccl-1.0", HCCL_1_0, HCCL_1_2, WRAPPED)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.schema.addresses import is_address
 from ranktable.schema.chip_order import compare_orders
 from ranktable.schema.diagnostic import counted
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.rules.placement import suggest
+from ranktable.schema.values import is_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

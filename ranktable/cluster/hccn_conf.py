@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ranktable.schema.addresses import is_device_address
 from ranktable.schema.diagnostic import (
     Finding,
     Findings,
@@ -23,6 +22,7 @@ from ranktable.schema.rules.hccl import DUPLICATE_ADDRESS
 from ranktable.schema.rules.nodes import BAD_ADDRESS
 from ranktable.schema.rules.shape import MISSING_KEY
 from ranktable.schema.rules.syntax import DUPLICATE_KEY
+from ranktable.schema.values import is_device_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ranktable.cluster.hostfiles import hostfile_rules as rules
-from ranktable.schema.addresses import is_address
 from ranktable.schema.diagnostic import (
     Finding,
     Findings,
@@ -18,6 +17,7 @@ from ranktable.schema.document import SourceSpan
 from ranktable.schema.files import refuse_other_types
 from ranktable.schema.json_parser import decode
 from ranktable.schema.rules.syntax import TOO_LARGE, TOO_MANY
+from ranktable.schema.values import is_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from ranktable.cluster.argument import ArgumentError
+from ranktable.schema.declare import LAYOUT_KEY, SPARES_KEY
 from ranktable.schema.diagnostic import counted
-from ranktable.schema.format import LAYOUT_KEY, SPARES_KEY
 from ranktable.schema.formats import by_name
+from ranktable.schema.plain_data import plain_data
 from ranktable.schema.super_pods import PODS, pods_with
 from ranktable.schema.writing import encode
 
@@ -49,7 +50,7 @@ def split_by_node(table: RankTable, *, renumber: bool) -> Iterator[tuple[str, by
     for name, node in zip(file_names(table), table.nodes, strict=True):
         chosen = [_renumbered(node) if renumber else node]
         part = with_nodes(table, chosen, is_renumbered=renumber)
-        yield name, encode(format_.write(part))
+        yield name, encode(plain_data(part, format_))
 
 
 def begins_at_zero(node: Node) -> bool:

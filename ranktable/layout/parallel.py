@@ -487,7 +487,7 @@ def remembered(table: RankTable) -> ParallelLayout | None:
     Raises:
         LayoutError: The text has another form, or the layout is not valid.
     """
-    from ranktable.schema.format import LAYOUT_KEY
+    from ranktable.schema.declare import LAYOUT_KEY
 
     text = table.extra.get(LAYOUT_KEY)
     if text is None:
@@ -518,10 +518,7 @@ def remembering(
         topology: Name of a built-in topology. Names of files are not stored, because a
             table from elsewhere could then name any file to read.
     """
-    from ranktable.schema.format import (
-        LAYOUT_KEY,
-        TOPOLOGY_KEY,
-    )
+    from ranktable.schema.declare import LAYOUT_KEY, TOPOLOGY_KEY
 
     extra = dict(table.extra)
     if layout is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.hostfiles.hostfile import hostfile_from_table, refuse_interleaved
 from ranktable.cluster.hostfiles.torchrun import agent_arguments
 from ranktable.runtime.agreement import is_same_host
-from ranktable.schema.addresses import is_address
+from ranktable.schema.values import is_address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,22 +1,23 @@
-"""Read the rank table in a training process: its chip_map, or why there is none.
-
-A table that is certainly sound takes the fast path. Otherwise all checks are imported,
-so that the exception says what is wrong and where.
-"""
+"""Read the rank table in a training process: its chip_map, or why there is none."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
 
-from ranktable.schema.fast_decode import read_sound
-from ranktable.schema.files import UnreadableError, read_file
+from ranktable.schema.check import check_path
+from ranktable.schema.finding import Location, RankTableError
+from ranktable.schema.report import Options
+from ranktable.schema.rules.records import no_global_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VARIABLE = "RANK_TABLE_FILE"
 """The variable with the file of the rank table; SCCL and HCCL read the same one."""
+
+# Every process of the job finds the same errors, so none lists all of them.
+_OPTIONS = Options(limit=RankTableError.SHOWN, is_table_wanted=True)
 
 
 def read_rank_table(
@@ -36,31 +37,13 @@ def read_rank_table(
     Raises:
         RankTableError: No file is named, it cannot be read, or it has an error.
     """
-    name = find_table(path, env)
-    try:
-        data = read_file(name)
-    except UnreadableError as error:
-        from ranktable.schema.check import report_unreadable
-
-        return report_unreadable(error, file=name).sound_table().chip_map
-    columns = read_sound(data)
-    return _read_any(name, data) if columns is None else columns.chip_map()
-
-
-def _read_any(name: str, data: bytes) -> list[int]:
-    """Return the chip_map after all checks, or raise the errors."""
-    from ranktable.schema.check import check
-    from ranktable.schema.diagnostic import Location, RankTableError
-
-    # Every process of the job finds the same errors, so none lists all of them.
-    report = check(data, file=name, limit=RankTableError.SHOWN)
-    table = report.sound_table()
-    if not table.has_global_ranks:
-        from ranktable.schema.rules.records import no_global_ranks
-
-        finding = no_global_ranks(table.format)
-        raise RankTableError([finding.diagnostic(Location(file=name))])
-    return table.chip_map
+    report = check_path(find_table(path, env), _OPTIONS)
+    if report.ok and report.columns is not None:
+        if not report.columns.format.has_global_ranks:
+            finding = no_global_ranks(report.columns.format.name)
+            raise RankTableError([finding.diagnostic(Location(file=report.file))])
+        return report.columns.chip_map()
+    return report.sound_table().chip_map
 
 
 def is_rank_table_valid(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.schema.document import Document, SourceSpan
+from ranktable.schema.fast_decode import decode_columns
 from ranktable.schema.files import (
     DEFAULT_MAX_SIZE_BYTES,
     UnreadableError,
@@ -22,6 +23,7 @@ from ranktable.schema.json_parser import (
     parse,
     unreadable,
 )
+from ranktable.schema.reader import read_document
 from ranktable.schema.report import Options, Report, make_report
 from ranktable.schema.rules import judge as judge_rules
 from ranktable.schema.rules.placement import MAX_SCCL_CHIPS
@@ -32,7 +34,7 @@ from ranktable.schema.table_readers import reader_by_name
 if TYPE_CHECKING:
     from ranktable.schema.columns import Columns
     from ranktable.schema.config_map import Inner
-    from ranktable.schema.format import Format
+    from ranktable.schema.declare import Format
     from ranktable.schema.model import RankTable
     from ranktable.schema.topology import Topology
 
@@ -181,8 +183,9 @@ def _check_table(data: bytes, options: Options, *, file: str) -> Report:
         return _check_closely(data, options, file)
     judge(columns, options, found)
     found = _weighed(found, columns, options)
+    name = columns.format.name
     if options.is_table_wanted and not found.has_errors:
-        found = Findings()
+        return make_report([], file=file, format_name=name, columns=columns)
     return make_report(
         found,
         file=file,
@@ -201,11 +204,12 @@ def decode_any(
     Returns:
         None for a document that needs all checks.
     """
-    for candidate in FORMATS if format_ is None else (format_,):
-        columns = candidate.decode(data, found)
-        if columns is not None:
-            return columns
-    return decode_large(data, found) if format_ is None else None
+    found = Findings(limit=0) if found is None else found
+    if format_ is None:
+        return decode_columns(data, FORMATS) or decode_large(data, found)
+    if format_.decode is not None:
+        return format_.decode(data, found)
+    return None if format_.keeps_document else decode_columns(data, (format_,))
 
 
 def _check_closely(data: bytes, options: Options, file: str) -> Report:
@@ -276,7 +280,7 @@ def _judge_document(
     if isinstance(format_, Finding):
         found.add(format_)
         return None
-    columns = format_.read(document, found)
+    columns = read_document(format_, document, found)
     if not _is_partial(columns, found):
         judge(columns, options, found)
     return columns
@@ -355,13 +359,8 @@ def loads(data: bytes | str) -> RankTable:
 
 
 def _table(data: bytes, file: str) -> RankTable:
-    from ranktable.schema.fast_decode import read_sound
-    from ranktable.schema.model import RankTable
-
-    columns = read_sound(data)
-    if columns is not None:
-        return RankTable.from_columns(columns)
-    return check_bytes(data, Options(), file=file).sound_table()
+    options = Options(is_table_wanted=True)
+    return check_bytes(data, options, file=file).sound_table()
 
 
 CHIPS_PER_HOST = {"bm1690": MAX_SCCL_CHIPS, "sg2260": MAX_SCCL_CHIPS}

@@ -14,15 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from ranktable.schema.declare import Role
 from ranktable.schema.document import Document, SourceSpan, parse_sound
-from ranktable.schema.format import Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from ranktable.schema.declare import Format
     from ranktable.schema.document import Path
-    from ranktable.schema.format import Format
 
 
 T = TypeVar("T")

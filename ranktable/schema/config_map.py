@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ranktable.schema.document import Document
 from ranktable.schema.finding import Finding, Findings
-from ranktable.schema.format import plain_number
 from ranktable.schema.json_parser import parse
 from ranktable.schema.rules import shape as rules
 from ranktable.schema.rules.syntax import TOO_LARGE
 from ranktable.schema.text import quoted
+from ranktable.schema.values import plain_number
 from ranktable.schema.yaml_parser import MAX_YAML_BYTES, parse_yaml
 
 if TYPE_CHECKING:

@@ -1,430 +1,425 @@
-"""The fast path: a table decoded into columns by a typed decoder of its format.
+"""The fast path: tables whose nodes have the same text as the first one.
 
-Every process of a job reads the table, so a sound one must be read fast. The text is
-decoded in pieces of some kilobytes, which stay in the cache of the processor, directly
-into typed values. Then whole lists are compared.
-
-The result is the columns, if the shape has no defect. Otherwise it is None: then the
-slower reader, which can explain every defect, has to read the file. A property test
-checks that the two readers never disagree.
+In such tables ranks continue from node to node, and hosts, addresses and perhaps chips
+differ. So the text of the first node is a template with a hole for each of these
+values. The document with only its first node is read like any other. Then the values
+of all holes are taken from the text, the whole text is written again from the template
+and these values, and both texts are compared. If they are equal, nothing else must be
+decoded. A table that this cannot read takes the reader; a property test checks that
+both never disagree.
 """
 
 from __future__ import annotations
 
-import contextlib
-import operator
 import re
-from functools import lru_cache, partial
-from itertools import accumulate, chain
-from typing import TYPE_CHECKING
-
-import msgspec
+import sys
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.columns import Columns
-from ranktable.schema.finding import Findings
-from ranktable.schema.format import (
-    Kind,
-    Role,
-    plain_numbers,
-)
-from ranktable.schema.formats import FORMATS, decode_large
-from ranktable.schema.node_template import decode_alike
-from ranktable.schema.rules import is_sound
+from ranktable.schema.declare import NUMBERS, Kind, Role
+from ranktable.schema.document import Document
+from ranktable.schema.finding import Finding, Findings
+from ranktable.schema.json_parser import parse
+from ranktable.schema.reader import read_document
+from ranktable.schema.values import plain_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
-    from ranktable.schema.format import Field, Format
-
-PIECE_BYTES = 64 * 1024
-"""Size of a piece: its values fit into a second-level cache. It is less than 128 KiB,
-because from there on the C library's allocator maps new pages for every request."""
+    from ranktable.schema.declare import Format, Key
 
 MANY_NODES = 100
 """Fewest nodes for which a template is made, because its pattern takes 1 ms."""
 
 LEAST_NODE_BYTES = 40
-"""Of a node and its device; a file too short for ``MANY_NODES`` is decoded directly."""
+"""Of a node and its device; a file too short for ``MANY_NODES`` takes the reader."""
 
-_COLON = b":"
-_VERSION = re.compile(rb'"version"\s*:\s*"([0-9.]*)"')
-_NUMBERS = (Kind.NUMBER, Kind.NUMERAL, Kind.INTEGER)
-_TYPES: dict[Kind, Any] = {
-    Kind.NUMBER: str | int,
-    Kind.NUMERAL: str,
-    Kind.INTEGER: int,
-    Kind.TEXT: str,
-    Kind.HOST: str,
-    Kind.ADDRESS: str,
-    Kind.ADDRESSES: str,
-    Kind.LIST: msgspec.Raw,
-    Kind.ANY: str,
-}
+BLOCK_RANKS = 512
+"""Ranks that are compared at a time: some 100 kB of text, which fit into the cache.
+From 128 KiB on, the C library's allocator maps new pages for every block."""
+
+LONGEST_VALUE = 256
+"""Most characters of a value in a hole; with longer ones the reader is used."""
+
+_HEAD_BYTES = 64 * 1024
+"""Bytes at the beginning of a file that contain the key of the nodes."""
+
+_BLANKS = b" \t\r\n"
+_PLAIN_CHARACTERS = bytes(range(0x20, 0x7F)).replace(b"\\", b"")
+"""Printable ASCII without the backslash, to compare all bytes in one call."""
+_QUOTE = b'"'
+_LONGEST_RANK = 9
+_SUFFIXES = 1000
+"""How many numbers have the same digits before their last three."""
+_FINAL = "+" if sys.version_info >= (3, 11) else ""
+"""Says that a repetition is not tried again with less, which takes a quarter off."""
 
 
-def decode_columns(data: bytes, format_: Format) -> Columns | None:
-    """Return the columns of a document, None if it needs the slower reader.
+def decode_columns(
+    data: bytes, formats: Sequence[Format], least_nodes: int = MANY_NODES
+) -> Columns | None:
+    """Return the columns of a table whose nodes have the same text, else None.
 
     Args:
         data: Bytes of a file.
-        format_: The format that it probably has.
+        formats: The formats that it may have, in the order in which they are tried.
+        least_nodes: Fewest nodes for which a template is faster.
     """
-    if data.find(format_.nodes_key.encode(), 0, PIECE_BYTES) < 0:
-        return None
-    version = _VERSION.search(data, 0, PIECE_BYTES)
-    if version and version[1].decode() not in format_.versions:
-        return None  # saves a decode of the first node
-    try:
-        return decode_by_template(data, format_) or decode_each_node(data, format_)
-    except (msgspec.DecodeError, UnicodeDecodeError, _NotPlainError, RecursionError):
-        return None
-
-
-def decode_by_template(
-    data: bytes, format_: Format, least_nodes: int = MANY_NODES
-) -> Columns | None:
-    """Return the columns of a document whose nodes have the same text, else None."""
     if len(data) < least_nodes * LEAST_NODE_BYTES:
         return None
-    plain = partial(_meant, format_)
-    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, _NotPlainError):
-        return decode_alike(data, format_, decode_each_node, plain, least_nodes)
+    for format_ in formats:
+        is_named = data.find(format_.nodes_key.encode(), 0, _HEAD_BYTES) >= 0
+        text = _find_nodes(data, format_) if is_named else None
+        if text is None or len(data) < least_nodes * len(text.node):
+            continue
+        try:
+            first = _first_node(data, text, formats)
+            return None if first is None else _decode(data, text, first)
+        except (UnicodeError, RecursionError):
+            return None
     return None
 
 
-def decode_each_node(data: bytes, format_: Format) -> Columns | None:
-    """Return the columns of a document, every node of which is decoded.
+class _Nodes(NamedTuple):
+    """Where the nodes are in the bytes of a file.
 
-    Raises:
-        _NotPlainError: Something is unusual.
-        msgspec.DecodeError: Something is unusual.
+    Attributes:
+        start: First byte of the first node.
+        node: Text of the first node.
+        gap: Text between it and the second.
+        closing: Offset of the bracket after the last node.
     """
-    nodes = max(data.find(b'"%b"' % format_.nodes_key.encode()), 0)  # after the spares
-    devices = rb'"%b"\s*:\s*\[\s*(\{[^{}\[\]]*\})' % _key(format_.devices)
-    first = re.compile(devices).search(data, nodes)
-    if first is None:
-        return None
-    every_key = {field.key for field in format_.device_fields}
-    required = {field.key for field in format_.device_fields if field.is_required}
-    keys = tuple(msgspec.json.decode(first[1], type=dict[str, object]))
-    if not required <= set(keys) <= every_key:
-        return None
-    return _Reading(data, format_, keys).columns()
+
+    start: int
+    node: bytes
+    gap: bytes
+    closing: int
 
 
-def read_sound(data: bytes) -> Columns | None:
-    """Return the columns of a table that is certainly sound, None for any other."""
-    for format_ in FORMATS:
-        columns = format_.decode(data)
-        if columns is not None:
-            return columns if is_sound(columns) else None
-    found = Findings(limit=0)
-    columns = decode_large(data, found)
-    if columns is None or found.counts:
-        return None
-    return columns if is_sound(columns) else None
-
-
-def _key(field: Field) -> bytes:
-    return re.escape(field.key.encode())
-
-
-def _are_items(field: Field, value: object) -> bool:
-    """Whether a list at the top has objects with just the keys that it should have."""
-    from ranktable.schema.document_reader import are_items
-
-    return are_items(field, value)
-
-
-class _NotPlainError(Exception):
-    """The reader that explains everything has to look."""
-
-
-def _refuse_unless(condition: bool) -> None:
-    if not condition:
-        raise _NotPlainError
-
-
-def _getter(keys: Iterable[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return a function that gets the values of keys from an object, as a tuple."""
-    keys = tuple(keys)
-    getter = operator.attrgetter(*keys)
-    return getter if len(keys) > 1 else lambda item: (getter(item),)
-
-
-def _plain(values: list[Any], first: int | None = None) -> list[int]:
-    numbers = plain_numbers(values, first)
-    _refuse_unless(numbers is not None)
-    return numbers or []
-
-
-@lru_cache(maxsize=16)
-def _decoders(
-    format_: Format, keys: tuple[str, ...], *, are_optional: bool
-) -> dict[str, msgspec.json.Decoder[Any]]:
-    """Return the decoder of a whole table, and of a list of its nodes."""
-    fields = {field.key: field for field in format_.device_fields}
-    device = _struct([fields[key] for key in keys], are_optional=are_optional)
-    lists = [(format_.devices_key, list[device])]  # type: ignore[valid-type]
-    node = _struct(format_.node_fields, lists)
-    lists = [(format_.nodes_key, list[node])]  # type: ignore[valid-type]
-    table = _struct(format_.table_fields, lists)
-    types = {"table": table, "nodes": list[node]}  # type: ignore[valid-type]
-    return {what: msgspec.json.Decoder(type_) for what, type_ in types.items()}
-
-
-def _struct(
-    fields: Sequence[Field],
-    lists: Sequence[tuple[str, Any]] = (),
-    *,
-    are_optional: bool = True,
-) -> type[msgspec.Struct]:
-    members: list[Any] = list(lists)
-    for field in fields:
-        type_ = _TYPES[field.kind]
-        if are_optional and not field.is_required:
-            members.append((field.key, type_ | msgspec.UnsetType, msgspec.UNSET))
-        else:
-            members.append((field.key, type_))
-    return msgspec.defstruct(
-        "record", members, kw_only=True, gc=False, forbid_unknown_fields=True
+def _find_nodes(data: bytes, format_: Format) -> _Nodes | None:
+    """Return where the nodes are, None if there is only one or the text is unusual."""
+    key, list_key = (
+        b'"%b"' % name.encode() for name in (format_.devices_key, format_.nodes_key)
     )
+    listed = data.find(list_key)
+    first_key = data.find(key, listed)
+    # Super pods have lists of that name too, without devices.
+    listed = data.rfind(list_key, listed, first_key)
+    opening = re.compile(rb"\s*:\s*\[\s*").match(data, listed + len(list_key))
+    if opening is None:
+        return None
+    start = opening.end()
+    second = data.rfind(b"{", start, data.find(key, first_key + 1) + 1)
+    closing = data.find(b"]", data.find(b"]", data.rfind(key)) + 1)
+    if not 0 <= listed < first_key < second < closing:
+        return None
+    period = data[start:second]  # the first node, a comma and blanks
+    node = period.rstrip(b"," + _BLANKS)
+    gap = period[len(node) :]
+    return _Nodes(start, node, gap, closing) if gap.count(b",") == 1 else None
 
 
-class _Reading:
-    """One reading of one document."""
+def _first_node(data: bytes, text: _Nodes, formats: Sequence[Format]) -> Columns | None:
+    """Return the columns of the document with only its first node, if it is sound.
 
-    def __init__(
-        self,
-        data: bytes,
-        format_: Format,
-        keys: tuple[str, ...],
-    ) -> None:
-        self.data = data
-        self.format = format_
-        self.expect(keys, are_optional=False)
-        node_keys = (field.key for field in format_.node_fields)
-        self.node_members = _getter([format_.devices_key, *node_keys])
-        self.read = Columns(format=format_, source=data)
-        self.colons = 0
-        self.known: dict[tuple[Any, ...], list[int]] = {}
-        self.ranks: tuple[list[Any], list[int]] = ([], [])
-
-    def expect(self, keys: tuple[str, ...], *, are_optional: bool) -> None:
-        """Expect these keys in every device; those not required may be absent."""
-        self.are_optional = are_optional
-        self.decoders = _decoders(self.format, keys, are_optional=are_optional)
-        self.device_fields = [f for f in self.format.device_fields if f.key in keys]
-        self.members = _getter(f.key for f in self.device_fields)
-
-    def decoded(self, what: str, data: bytes) -> Any:
-        """Return the values of the ``table``, or of a list of ``nodes``."""
-        if not self.are_optional:  # most tables spell every device alike
-            with contextlib.suppress(msgspec.ValidationError):
-                return self.decoders[what].decode(data)
-            every_key = tuple(field.key for field in self.format.device_fields)
-            self.expect(every_key, are_optional=True)
-        return self.decoders[what].decode(data)
-
-    def columns(self) -> Columns:
-        """Return the columns.
-
-        Raises:
-            _NotPlainError: Something is unusual.
-            msgspec.DecodeError: Something is unusual.
-        """
-        opening = re.search(rb'"%b"\s*:\s*\[' % _key(self.format.nodes), self.data)
-        # The brackets behind the last key of devices end its list, and that of nodes.
-        last = self.data.rfind(b'"%b"' % self.format.devices_key.encode())
-        closing = self.data.find(b"]", self.data.find(b"]", last) + 1)
-        _refuse_unless(opening is not None and closing > 0)
-        assert opening is not None
-        # The document with an empty list of nodes must be sound by itself; then the
-        # nodes are read piece by piece. A list of JSON values is the concatenation
-        # of lists of them, so nothing can hide between the pieces.
-        head = self.data[: opening.end()] + self.data[closing:]
-        try:
-            self.add_top(self.decoders["table"].decode(head))
-            self.refuse_escapes()
-        except msgspec.DecodeError:  # something stands behind the nodes
-            self.refuse_escapes()
-            top = self.decoded("table", self.data)
-            self.add_top(top)
-            self.add_nodes(getattr(top, self.format.nodes_key))
-        else:
-            view = memoryview(self.data)
-            for start, end in self.pieces(opening.end(), closing):
-                nodes = b"".join((b"[", view[start:end], b"]"))
-                self.add_nodes(self.decoded("nodes", nodes))
-        # Every key brings one colon, and so do some addresses; there are more where a
-        # key is repeated.
-        _refuse_unless(self.data.count(_COLON) == self.colons)
-        return self.read
-
-    def refuse_escapes(self) -> None:
-        """Refuse what could hide a repeated key from the count of colons."""
-        _refuse_unless(b"\\" not in self.data and self.data.isascii())
-
-    def pieces(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield offsets that cut the text of the nodes between two of them."""
-        data, key = self.data, b'"%b"' % self.format.devices_key.encode()
-        while end - start > PIECE_BYTES:
-            cut = data.rfind(key, start, start + PIECE_BYTES)
-            comma = data.rfind(b",", start, max(data.rfind(b"{", start, cut), start))
-            if cut < 0 or comma <= start:
-                break  # one node is larger than a piece
-            yield start, comma
-            start = comma + 1
-        yield start, end
-
-    def add_top(self, top: Any) -> None:
-        self.colons += 1
-        for field in self.format.table_fields:
-            value = getattr(top, field.key)
-            if value is msgspec.UNSET:
-                continue
-            self.colons += 1
-            if isinstance(value, msgspec.Raw):
-                value = self.sound_list(bytes(value))
-                _refuse_unless(not field.items or _are_items(field, value))
-            else:
-                self.plain(field, [value])
-            self.read.top[field.key] = value
-
-    def sound_list(self, raw: bytes) -> object:
-        """Return a list that the strict parser accepts."""
-        from ranktable.schema.json_parser import parse
-
-        parsed = parse(raw.decode())
-        _refuse_unless(isinstance(parsed, tuple) and not parsed[1].counts)
-        self.colons += raw.count(_COLON)
-        return parsed[0] if isinstance(parsed, tuple) else None
-
-    def add_nodes(self, nodes: list[Any]) -> None:
-        """Add the nodes of a piece to the columns."""
-        read, count = self.read, self.read.num_nodes
-        lists, *columns = map(list, zip(*map(self.node_members, nodes), strict=True))
-        sizes = list(map(len, lists))
-        _refuse_unless(bool(sizes) and 0 not in sizes)
-        self.colons += len(nodes)
-        for field, found in zip(self.format.node_fields, columns, strict=True):
-            values = self.values(field, found, count)
-            if field.role is Role.HOST:
-                read.hosts += values or [None] * len(nodes)
-            elif values is not None or field.key in read.optional:
-                self.keep(field, values or [None] * len(nodes), count)
-        read.starts += list(accumulate(sizes, initial=read.starts[-1]))[1:]
-        self.add_devices(list(chain.from_iterable(lists)))
-
-    def add_devices(self, devices: list[Any]) -> None:
-        """Add the devices of a piece to the columns."""
-        read, first = self.read, self.read.num_devices
-        nothing: list[Any] = [None] * len(devices)
-        found: dict[Role, list[Any]] = {}
-        lacking = list(self.format.reader_keys)
-        columns = map(list, zip(*map(self.members, devices), strict=True))
-        for field, column in zip(self.device_fields, columns, strict=True):
-            values = self.values(field, column, first)
-            if values is None:
-                if field.key in read.optional:
-                    self.keep(field, nothing, first)
-                continue
-            if field.role is Role.RANK:
-                # Keys that give the rank have to agree, in every device.
-                _refuse_unless(found.setdefault(Role.RANK, values) == values)
-                if field.key in lacking:
-                    lacking.remove(field.key)
-            elif field.role is Role.ADDRESS:
-                earlier = found.get(Role.ADDRESS, nothing)
-                found[Role.ADDRESS] = self.joined(field, earlier, values, first)
-            elif field.role is Role.OTHER:
-                self.keep(field, values, first)
-            else:
-                found[field.role] = values
-        _refuse_unless(Role.RANK in found)
-        if lacking:
-            read.lacking.setdefault(tuple(lacking), first)
-        read.ranks += found[Role.RANK]
-        read.device_ids += found[Role.DEVICE_ID]
-        read.local_ranks += found.get(Role.LOCAL_RANK, nothing)
-        read.addresses += found.get(Role.ADDRESS, nothing)
-
-    def joined(
-        self, field: Field, earlier: list[Any], values: list[Any], first: int
-    ) -> list[Any]:
-        """Return the addresses of devices; a later key wins over an earlier one."""
-        key = self.format.address_keys[0]
-        if field.key == key:
-            return values
-        self.read.is_emulated = True
-        pairs = list(zip(earlier, values, strict=True))
-        self.read.more_addresses += [
-            (index, key, before)
-            for index, (before, address) in enumerate(pairs, first)
-            if before is not None and address is not None
-        ]
-        return [before if address is None else address for before, address in pairs]
-
-    def keep(self, field: Field, values: list[Any], count: int) -> None:
-        """Add the values of a column that not every table has."""
-        self.read.optional.setdefault(field.key, [None] * count).extend(values)
-
-    def values(self, field: Field, column: list[Any], first: int) -> list[Any] | None:
-        """Return the values of a field, None for those that are absent.
-
-        Returns:
-            None if all of them are absent.
-        """
-        is_everywhere = field.is_required or (
-            not self.are_optional and field in self.device_fields
-        )
-        there = column
-        if not is_everywhere and msgspec.UNSET in column:
-            if column.count(msgspec.UNSET) == len(column):
-                return None
-            there = [value for value in column if value is not msgspec.UNSET]
-        self.colons += len(there)
-        plain = self.plain(field, there, first if there is column else None)
-        if len(there) == len(column):
-            return plain
-        _refuse_unless(field.role is not Role.RANK)  # some have one key, some another
-        values = iter(plain)
-        return [None if value is msgspec.UNSET else next(values) for value in column]
-
-    def plain(
-        self, field: Field, values: list[Any], first: int | None = None
-    ) -> list[Any]:
-        """Return the plain values of a field: numbers, or texts.
-
-        Raises:
-            _NotPlainError: The field does not allow one of them.
-        """
-        if field.role is Role.RANK:
-            if values != self.ranks[0]:  # two keys may give the same ranks
-                self.ranks = (values, _plain(values, first))
-            return self.ranks[1]
-        if field.kind in _NUMBERS:  # many pieces have the same chips
-            known = tuple(values)
-            if known not in self.known:
-                self.known[known] = _plain(values)
-            return self.known[known]
-        self.colons += "".join(values).count(":")
-        return _meant(self.format, field, values)
-
-
-def _meant(format_: Format, field: Field, values: list[Any]) -> list[Any]:
-    """Return the plain values of a field: numbers, or texts.
-
-    Raises:
-        _NotPlainError: The field does not allow one of them.
+    Then every other node with the same text and other values in the holes is sound too.
     """
-    if field.kind in _NUMBERS:
-        return _plain(values)
-    if field.values:
-        _refuse_unless(set(values) <= set(field.values))
-    if field.kind is Kind.HOST:
-        _refuse_unless(all(map(str.strip, values)))
-    if field.role is Role.ADDRESS and format_.has_blank_addresses:
-        return values if all(values) else [value or None for value in values]
-    return values
+    one = (data[: text.start] + text.node + data[text.closing :]).decode()
+    parsed = parse(one)
+    if isinstance(parsed, Finding) or parsed[1] or not isinstance(parsed[0], dict):
+        return None
+    format_ = next((one for one in formats if one.matches(parsed[0])), None)
+    if format_ is None or not format_.record.fits(parsed[0]):
+        return None
+    found = Findings()
+    first = read_document(format_, Document(text=one, data=parsed[0]), found)
+    is_usual = first.num_nodes == 1 and not first.more_addresses
+    return first if is_usual and not first.conflicts and not found else None
+
+
+def _decode(data: bytes, text: _Nodes, first: Columns) -> Columns | None:
+    """Return the columns of all nodes, None if one has another text."""
+    slots = _slots(text.node, first)
+    num_nodes, rest = divmod(_last_rank(data, slots) + 1, first.num_devices)
+    if rest or not num_nodes:
+        return None
+    few = [
+        slot
+        for slot in slots
+        if slot.field.role is Role.RANK or slot.field.kind not in NUMBERS
+    ]
+    for chosen in (few, slots) if len(few) < len(slots) else (slots,):
+        template = _NodeTemplate(text, chosen, first.num_devices)
+        end = template.follow(data, num_nodes)
+        # In a truncated file the last bracket is inside the last node.
+        if 0 <= end <= text.closing and not data[end : text.closing].strip(_BLANKS):
+            columns = template.columns(first.format)
+            return None if columns is None else _spread(first, data, num_nodes, columns)
+    return None
+
+
+class _Slot(NamedTuple):
+    """A value of the first node that may differ in other nodes.
+
+    Attributes:
+        field: Its key.
+        start: Its first byte in the text of the node; if quoted, after the quotation
+            mark.
+        end: Its end, before the quotation mark.
+        is_quoted: Whether it is a text.
+        place: Index of its device, 0 for a value of the node.
+    """
+
+    field: Key
+    start: int
+    end: int
+    is_quoted: bool
+    place: int
+
+
+def _slots(node: bytes, first: Columns) -> list[_Slot]:
+    """Return the values of the first node that may differ, in text order.
+
+    Returns:
+        An empty list if the ranks do not count up, or if the format has other shapes.
+    """
+    format_, size = first.format, first.num_devices
+    fields = {
+        field.key: (field, count)
+        for fields, count in ((format_.node_fields, 1), (format_.device_fields, size))
+        for field in fields
+        if field.role is not Role.LOCAL_RANK
+    }
+    if any(field.kind is Kind.LIST for field, _ in fields.values()):
+        return []
+    found: dict[str, list[_Slot]] = {}
+    for match in _member(fields).finditer(node):
+        field = fields[match[1].decode()][0]
+        of_key = found.setdefault(field.key, [])
+        start, end = match.span(2)
+        is_quoted = node.startswith(_QUOTE, start)
+        of_key.append(
+            _Slot(field, start + is_quoted, end - is_quoted, is_quoted, len(of_key))
+        )
+    # Values that some devices lack or write in another way are not holes.
+    whole = [
+        slots
+        for key, slots in found.items()
+        if len(slots) == fields[key][1] and len({s.is_quoted for s in slots}) == 1
+    ]
+    slots = sorted((slot for slots in whole for slot in slots), key=lambda s: s.start)
+    roles = [slots[0].field.role for slots in whole]
+    is_alike = (
+        first.are_ranks_in_file_order()
+        and 0 < roles.count(Role.RANK) == len({*found}.intersection(format_.rank_keys))
+        and len({*found}.intersection(format_.address_keys)) <= 1
+    )
+    return slots if is_alike else []
+
+
+def _member(keys: Iterable[str]) -> re.Pattern[bytes]:
+    """Return a pattern for one of these keys with its value."""
+    listed = b"|".join(re.escape(key.encode()) for key in keys)
+    return re.compile(rb'"(%b)"\s*:\s*("[^"\\]*"|-?[0-9]+)' % listed)
+
+
+def _last_rank(data: bytes, slots: list[_Slot]) -> int:
+    """Return the last rank of a text, -1 if there is none."""
+    keys = {slot.field.key for slot in slots if slot.field.role is Role.RANK}
+    at = max((data.rfind(b'"%b"' % key.encode()) for key in keys), default=-1)
+    member = _member(keys).match(data, at) if at >= 0 else None
+    digits = member[2].strip(_QUOTE) if member else b""
+    is_plain = digits.isdigit() and len(digits) <= _LONGEST_RANK
+    return int(digits) if is_plain else -1
+
+
+class _NodeTemplate:
+    """The text of all nodes: constant pieces, and the values between them."""
+
+    def __init__(self, text: _Nodes, slots: list[_Slot], size: int) -> None:
+        node = text.node
+        ends = [0, *(slot.end for slot in slots)]
+        starts = [*(slot.start for slot in slots), len(node)]
+        pieces = [node[a:b].decode() for a, b in zip(ends, starts, strict=True)]
+        self.start = text.start
+        self.size = size
+        self.slots = slots
+        self.head, self.tail = pieces[0], pieces[-1]
+        self.cycle = [*pieces[1:-1], self.tail + text.gap.decode() + self.head]
+        self.holes = [slot for slot in slots if slot.field.role is not Role.RANK]
+        self.of_field: dict[Key, list[int]] = {}
+        for hole, slot in enumerate(self.holes):
+            self.of_field.setdefault(slot.field, []).append(hole)
+        self.taken: dict[Key, list[str]] = {field: [] for field in self.of_field}
+        self.patterns: dict[int, re.Pattern[str]] = {}
+
+    def follow(self, data: bytes, num_nodes: int) -> int:
+        """Read the values of all holes; return the end of the nodes, -1 if they differ.
+
+        Args:
+            data: Bytes of the file.
+            num_nodes: Expected number of nodes.
+        """
+        if not data.startswith(self.head.encode(), self.start):
+            return -1
+        at = self.start + len(self.head)
+        step = max(1, BLOCK_RANKS // self.size)
+        view = memoryview(data)
+        longest = sum(map(len, self.cycle)) + 2 * LONGEST_VALUE
+        end = 0
+        while end < num_nodes:
+            first = end
+            # The ranks of most blocks have the same digits before the last three.
+            same = (first * self.size // _SUFFIXES + 1) * _SUFFIXES // self.size
+            end = min(first + step, num_nodes, max(first + 1, same))
+            near = str(view[at : at + (end - first) * longest], "ascii")
+            taken = self.take(near, first, end)
+            if taken is None:
+                return -1
+            text = self.block(taken, first, end, is_last=end == num_nodes)
+            if not near.startswith(text):
+                return -1
+            at += len(text)
+            # A node that is longer needs another reader.
+            longest = len(text) * 5 // (4 * (end - first))
+            for field, holes in self.of_field.items():
+                values = [""] * (len(holes) * (end - first))
+                for place, hole in enumerate(holes):
+                    values[place :: len(holes)] = taken[hole]
+                if field.kind not in NUMBERS and not _are_plain(values):
+                    return -1
+                self.taken[field] += values
+        return at
+
+    def take(self, near: str, first: int, end: int) -> list[tuple[str, ...]] | None:
+        """Return the values of each hole in some nodes, None if they do not match.
+
+        Args:
+            near: The text from the first hole of the first node on.
+            first: The first node.
+            end: The end of the nodes.
+        """
+        if not self.holes:
+            return []
+        shortest = len(str(first * self.size))
+        is_uniform = shortest == len(str(end * self.size - 1))
+        found = self.pattern(shortest if is_uniform else 0).finditer(near)
+        nodes = list(map(re.Match.groups, islice(found, end - first)))
+        is_lacking = (None,) * len(self.holes) in nodes
+        return None if is_lacking else list(zip(*nodes, strict=True))
+
+    def pattern(self, length: int) -> re.Pattern[str]:
+        """Return a pattern that reads the values of a node; it matches any text.
+
+        Args:
+            length: Digits of every rank, 0 if they differ; if constant text is skipped
+                by its length, the pattern is faster.
+        """
+        if length not in self.patterns:
+            parts, skipped = [], 0
+            for slot, piece in zip(self.slots, self.cycle, strict=True):
+                if slot.field.role is Role.RANK and length:
+                    skipped += length + len(piece)
+                    continue
+                # A value ends at its delimiter, so there is only one way to match.
+                value = f"([^{re.escape(piece[:1])}]{{0,{LONGEST_VALUE}}}{_FINAL})"
+                if slot.field.role is Role.RANK:
+                    value = f"[0-9]{{1,{_LONGEST_RANK}}}"
+                parts += [f".{{{skipped}}}{_FINAL}", value, re.escape(piece[:1])]
+                skipped = len(piece) - 1
+            # The last node is followed by less text.
+            parts.append(f".{{0,{skipped}}}{_FINAL}")
+            self.patterns[length] = re.compile(f"(?:{''.join(parts)}|)", re.DOTALL)
+        return self.patterns[length]
+
+    def block(
+        self,
+        taken: list[tuple[str, ...]],
+        first: int,
+        end: int,
+        *,
+        is_last: bool,
+    ) -> str:
+        """Return the text of these nodes, made from the template and the values."""
+        start, ranks = _spelt(first * self.size, end * self.size)
+        values = iter(taken)
+        node = []
+        for slot, piece in zip(self.slots, self.cycle, strict=True):
+            node += [start if slot.field.role is Role.RANK else "", "", piece]
+        parts = node * (end - first)
+        for at, slot in enumerate(self.slots):
+            parts[3 * at + 1 :: len(node)] = (
+                ranks[slot.place :: self.size]
+                if slot.field.role is Role.RANK
+                else next(values)
+            )
+        if is_last:
+            parts[-1] = self.tail
+        return "".join(parts)
+
+    def columns(self, format_: Format) -> dict[Key, list[Any]] | None:
+        """Return the values of each key in file order, None if one is not plain."""
+        found = {key: _plain(key, texts, format_) for key, texts in self.taken.items()}
+        return None if None in found.values() else found  # type: ignore[return-value]
+
+
+def _spelt(first: int, end: int) -> tuple[str, Sequence[str]]:
+    """Return the texts of numbers that count up: what all begin with, and the rest."""
+    start, after = divmod(first, _SUFFIXES)
+    if after + end - first > _SUFFIXES:
+        return "", list(map(str, range(first, end)))
+    rest = _suffixes(_SUFFIXES if start else 0)[after : after + end - first]
+    return str(start or ""), rest
+
+
+@cache
+def _suffixes(padding: int) -> tuple[str, ...]:
+    """Return 0 to 999 as texts, of three digits if the padding is 1000."""
+    texts = map(str, range(padding, padding + _SUFFIXES))
+    return tuple(text[-3:] for text in texts)
+
+
+def _are_plain(texts: list[str]) -> bool:
+    """Whether JSON reads these texts between quotation marks as they are."""
+    return not "".join(texts).encode().translate(None, _PLAIN_CHARACTERS)
+
+
+def _plain(key: Key, texts: list[str], format_: Format) -> list[Any] | None:
+    """Return the values of a key, None if one of them does not fit."""
+    if key.kind in NUMBERS:
+        return plain_numbers(texts)
+    if (key.values or key.kind is Kind.HOST) and not all(map(key.fits, texts)):
+        return None
+    if key.role is Role.ADDRESS and format_.has_blank_addresses and not all(texts):
+        return [text or None for text in texts]
+    return texts
+
+
+def _spread(
+    first: Columns, data: bytes, num_nodes: int, values: dict[Key, list[Any]]
+) -> Columns:
+    """Return the columns of all nodes: those of the first one with other values."""
+    by_role = {field.role: column for field, column in values.items()}
+    by_key = {field.key: column for field, column in values.items()}
+    size = first.num_devices
+    return Columns(
+        format=first.format,
+        source=data,
+        starts=list(range(0, num_nodes * size + 1, size)),
+        ranks=list(range(num_nodes * size)),
+        device_ids=by_role.get(Role.DEVICE_ID) or first.device_ids * num_nodes,
+        local_ranks=first.local_ranks * num_nodes,
+        addresses=by_role.get(Role.ADDRESS) or first.addresses * num_nodes,
+        hosts=by_role.get(Role.HOST) or first.hosts * num_nodes,
+        top=first.top,
+        optional={
+            key: by_key.get(key) or column * num_nodes
+            for key, column in first.optional.items()
+        },
+        is_emulated=first.is_emulated,
+        lacking=first.lacking,
+        worked_out={"are_ranks_in_file_order": True},
+    )

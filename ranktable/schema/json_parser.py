@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from ranktable.schema.document import Path, SourceSpan
 from ranktable.schema.finding import Edit, Finding, Findings
-from ranktable.schema.odd_numbers import BadNumber
 from ranktable.schema.rules import syntax as rules
 from ranktable.schema.text import counted, quoted, times
+from ranktable.schema.values import BadNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

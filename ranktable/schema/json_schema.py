@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ranktable.schema.format import MAX_NUMBER, Field, Format, Kind, Role
-from ranktable.schema.formats import by_name
-from ranktable.schema.record import Member, Record
+from ranktable.schema.declare import Format, Key, Kind, Record
+from ranktable.schema.values import MAX_NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.schema.record import RecordFormat
-
 Schema = dict[str, Any]
+
+ANY = "rank-table"
+"""The name of the schema of a table of any format."""
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _DIGITS: Schema = {
@@ -26,21 +26,23 @@ _DIGITS: Schema = {
     "line break; the second pattern closes that gap.",
     "not": {"pattern": "[^0-9]"},
 }
-_INTEGER: Schema = {
-    "title": "Integer",
-    "description": "A JSON integer.",
-    "type": "integer",
-    "minimum": 0,
-    "maximum": MAX_NUMBER,
-}
-_NUMBERS: dict[Kind, Schema] = {
+_SHARED: dict[Kind, Schema] = {
     Kind.NUMBER: {
         "title": "Number",
         "description": f"A number from 0 to {MAX_NUMBER}, as a string of plain decimal "
         "digits or as an integer. Signs, blanks, leading zeros and fractions are read "
         "differently by different libraries.",
         "examples": ["0", "7", 0, 7],
-        "anyOf": [_DIGITS, _INTEGER],
+        "anyOf": [
+            _DIGITS,
+            {
+                "title": "Integer",
+                "description": "A JSON integer.",
+                "type": "integer",
+                "minimum": 0,
+                "maximum": MAX_NUMBER,
+            },
+        ],
     },
     Kind.NUMERAL: {
         **_DIGITS,
@@ -49,240 +51,7 @@ _NUMBERS: dict[Kind, Schema] = {
         "digits.",
         "examples": ["0", "7"],
     },
-}
-
-
-def schema_text(format_name: str) -> bytes:
-    """Return the JSON Schema (draft 2020-12) of a format as UTF-8 text.
-
-    It accepts a document exactly if ``check`` finds no defect of its shape and no
-    negative number. One exception is required by JSON Schema: 5.0 is an integer. The
-    formats of addresses are annotations and are not judged.
-
-    Args:
-        format_name: Name of the format, such as ``sccl-1.0``.
-
-    Raises:
-        ValueError: There is no such format.
-    """
-    schema = by_name(format_name).json_schema()
-    return (json.dumps(schema, indent=2, ensure_ascii=False) + "\n").encode()
-
-
-def node_list_schema(format_: Format) -> Schema:
-    """Return the JSON Schema of a format of nodes that list devices."""
-    nodes = format_.example[format_.nodes_key]
-    devices = nodes[0][format_.devices_key]
-    node_name = format_.node_title.lower()
-    ranks = [field for field in format_.device_fields if field.role is Role.RANK]
-    one_of_ranks: Schema = {}
-    if not any(field.is_required for field in ranks):
-        one_of_ranks["anyOf"] = [
-            {"title": f"With {field.key}", "required": [field.key]} for field in ranks
-        ]
-    return {
-        **_head(format_),
-        **_object(
-            format_.table_fields,
-            _list(format_.nodes, nodes, node_name),
-        ),
-        "$defs": {
-            node_name: {
-                "title": format_.node_title,
-                "description": format_.node_description,
-                "examples": nodes[:1],
-                **_object(
-                    format_.node_fields,
-                    _list(format_.devices, devices, "device"),
-                ),
-            },
-            "device": {
-                "title": "Device",
-                "description": format_.device_description,
-                "examples": devices[:1],
-                **_object(format_.device_fields),
-                **one_of_ranks,
-            },
-            **_definitions(format_),
-        },
-    }
-
-
-def record_schema(format_: RecordFormat) -> Schema:
-    """Return the JSON Schema of a format of records."""
-    definitions: Schema = {}
-    root = _root(format_.record, definitions)
-    return {**_head(format_), **root, "$defs": definitions}
-
-
-def record_schema_of(format_: Format, records: Sequence[Record]) -> Schema:
-    """Return the JSON Schema of a format with several kinds of files."""
-    definitions: Schema = {}
-    references = [_reference(record, definitions) for record in records]
-    return {**_head(format_), "anyOf": references, "$defs": definitions}
-
-
-def _head(format_: Format) -> Schema:
-    return {
-        "$schema": DRAFT,
-        "$id": f"urn:ranktable:schema:{format_.name}",
-        "title": format_.title.partition(" (")[0],
-        "description": f"{format_.description} This schema judges the shape; "
-        "ranktable validate judges the meaning too.",
-        "examples": [format_.example],
-    }
-
-
-def _root(record: Record | Member, definitions: Schema) -> Schema:
-    if isinstance(record, Record):
-        return _record(record, definitions)
-    kept = ("type", "items")
-    return {key: _member(record, definitions)[key] for key in kept}
-
-
-def _record(record: Record, definitions: Schema) -> Schema:
-    schema: Schema = {
-        "type": "object",
-        "required": [member.key for member in record.members if member.is_required],
-        "properties": {
-            member.key: _member(member, definitions) for member in record.members
-        },
-    }
-    if record.one_of:
-        schema["anyOf"] = [{"required": [key]} for key in record.one_of]
-    return schema
-
-
-def _reference(record: Record, definitions: Schema) -> Schema:
-    if record.name not in definitions:
-        definitions[record.name] = {}  # comes before the records that it refers to
-        definitions[record.name] = {
-            "title": record.title,
-            "description": record.description,
-            "examples": [record.example],
-            **_record(record, definitions),
-        }
-    return {"$ref": f"#/$defs/{record.name}"}
-
-
-def _member(member: Member, definitions: Schema) -> Schema:
-    """Return the schema of a key of a record."""
-    schema = _value(member)
-    kind = member.kind
-    if kind in _NUMBERS:
-        definitions[kind.name.lower()] = _NUMBERS[kind]
-        if member.minimum is not None and member.minimum < 0:
-            schema["anyOf"] = [
-                {"const": str(member.minimum)},
-                {"$ref": schema.pop("$ref")},
-            ]
-    elif kind is Kind.INTEGER:
-        schema |= _limits(member, ("minimum", -MAX_NUMBER), ("maximum", MAX_NUMBER))
-    elif kind is Kind.ADDRESS:
-        del schema["$ref"]
-        schema["type"] = "string"
-    elif kind is Kind.LIST:
-        schema |= _limits(member, ("minItems", None), ("maxItems", None))
-        schema |= _entries(member.each, definitions)
-    elif isinstance(member.each, Record):
-        schema |= _reference(member.each, definitions)
-    else:
-        schema |= _OTHERS.get(kind, {})
-        schema |= _limits(member, ("minLength", None), ("maxLength", None))
-    return schema
-
-
-_OTHERS: dict[Kind, Schema] = {
-    Kind.OBJECT: {"type": "object"},
-    Kind.BOOLEAN: {"type": "boolean"},
-    Kind.ANY: {"type": ["string", "number", "boolean", "null"]},
-}
-
-
-def _entries(each: Record | Member | None, definitions: Schema) -> Schema:
-    if each is None:
-        return {}
-    if isinstance(each, Record):
-        return {"items": _reference(each, definitions)}
-    return {"items": _member(each, definitions)}
-
-
-def _limits(
-    member: Member, low: tuple[str, int | None], high: tuple[str, int | None]
-) -> Schema:
-    given = (member.minimum, member.maximum)
-    found = {}
-    for value, (key, default) in zip(given, (low, high), strict=True):
-        limit = default if value is None else value
-        if limit is not None:
-            found[key] = limit
-    return found
-
-
-def _object(
-    fields: Sequence[Field], list_: tuple[Field, Schema] | None = None
-) -> Schema:
-    required = [field.key for field in fields if field.is_required]
-    properties = {field.key: _value(field) for field in fields}
-    if list_ is not None:
-        properties[list_[0].key] = list_[1]
-        required.append(list_[0].key)
-    return {"type": "object", "required": required, "properties": properties}
-
-
-def _list(field: Field, example: Sequence[Any], item: str) -> tuple[Field, Schema]:
-    return field, {
-        "title": field.title,
-        "description": field.description,
-        "examples": [list(example)],
-        "type": "array",
-        "minItems": 1,
-        "items": {"$ref": f"#/$defs/{item}"},
-    }
-
-
-def _value(field: Field) -> Schema:
-    schema: Schema = {
-        "title": field.title,
-        "description": field.description,
-        "examples": list(field.examples or field.values),
-    }
-    if field.values:
-        one = len(field.values) == 1
-        schema |= {"const": field.values[0]} if one else {"enum": list(field.values)}
-    elif field.kind in _NUMBERS:
-        schema["$ref"] = f"#/$defs/{field.kind.name.lower()}"
-    elif field.kind is Kind.ADDRESS:
-        schema["$ref"] = "#/$defs/address"
-    elif field.kind is Kind.INTEGER:
-        schema["type"] = "integer"
-    elif field.kind is Kind.LIST:
-        schema["type"] = "array"
-        if field.items:
-            schema["items"] = {"title": field.title, **_object(field.items)}
-    elif field.kind not in (Kind.ANY, Kind.OBJECT, Kind.BOOLEAN):
-        schema["type"] = "string"
-    if field.kind is Kind.HOST:
-        schema["pattern"] = "\\S"
-    return schema
-
-
-def _definitions(format_: Format) -> Schema:
-    """Return the definitions that are used by fields of the format."""
-    kinds = {field.kind for field in format_.all_fields}
-    found = {
-        kind.name.lower(): schema for kind, schema in _NUMBERS.items() if kind in kinds
-    }
-    if Kind.ADDRESS in kinds:
-        # HCCL's tables may join addresses, so these are not judged; host_ip is not
-        # empty.
-        has_blank = format_.has_blank_addresses and not format_.joins_addresses
-        found["address"] = _address(has_blank=has_blank)
-    return found
-
-
-def _address(*, has_blank: bool) -> Schema:
-    schema: Schema = {
+    Kind.ADDRESS: {
         "title": "IP address",
         "description": "A numeric IPv4 or IPv6 address.",
         "examples": ["10.20.0.5", "2001:db8::5"],
@@ -291,11 +60,148 @@ def _address(*, has_blank: bool) -> Schema:
             {"title": "IPv4 address", "format": "ipv4"},
             {"title": "IPv6 address", "format": "ipv6"},
         ],
+    },
+}
+"""Definitions of values that occur under several keys."""
+
+_TYPES: dict[Kind, Schema] = {
+    Kind.TEXT: {"type": "string"},
+    Kind.HOST: {"type": "string", "pattern": "\\S"},
+    Kind.ADDRESSES: {"type": "string"},
+    Kind.INTEGER: {"type": "integer"},
+    Kind.LIST: {"type": "array"},
+    Kind.OBJECT: {"type": "object"},
+    Kind.BOOLEAN: {"type": "boolean"},
+    Kind.ANY: {},
+}
+_LIMITS = {
+    Kind.INTEGER: ("minimum", "maximum"),
+    Kind.LIST: ("minItems", "maxItems"),
+    Kind.TEXT: ("minLength", "maxLength"),
+}
+
+
+def schema_of(format_: Format) -> Schema:
+    """Return the JSON Schema (draft 2020-12) of a format.
+
+    It accepts a document exactly if ``check`` finds no defect of its shape and no
+    negative number. One exception is required by JSON Schema: 5.0 is an integer. The
+    formats of addresses are annotations and are not judged.
+    """
+    definitions: Schema = {}
+    return {
+        **_head(
+            format_.name, format_.title.partition(" (")[0], format_.description + " "
+        ),
+        "examples": [format_.example],
+        **_object(format_.record, definitions),
+        "$defs": dict(sorted(definitions.items(), key=_is_shared)),
     }
-    if has_blank:
-        schema["description"] = (
-            "A numeric IPv4 or IPv6 address, or an empty string for none."
-        )
-        schema["examples"].append("")
-        schema["anyOf"].append({"title": "No address", "const": ""})
+
+
+def schema_of_any(formats: Sequence[Format]) -> Schema:
+    """Return the JSON Schema of a table of any of these formats.
+
+    An editor shows the defects of one format: of the one whose list the document has,
+    and, if several have that list, whose version.
+    """
+    definitions: Schema = {}
+    of_list: dict[str, Schema] = {}
+    for format_ in reversed(formats):
+        branch = _object(format_.record, definitions, format_.name)
+        branch = {"title": format_.title.partition(" (")[0], **branch}
+        if format_.nodes_key in of_list:
+            version = {"version": {"enum": list(format_.versions)}}
+            other = of_list[format_.nodes_key]
+            branch = {"if": {"properties": version}, "then": branch, "else": other}
+        of_list[format_.nodes_key] = branch
+    return {
+        **_head(ANY, "Rank table", "A rank table of any format. "),
+        "examples": [format_.example for format_ in formats],
+        "type": "object",
+        "anyOf": [{"required": [key]} for key in of_list],
+        "allOf": [
+            {"if": {"required": [key]}, "then": branch}
+            for key, branch in of_list.items()
+        ],
+        "$defs": definitions,
+    }
+
+
+def encode_schema(schema: Schema) -> bytes:
+    """Return a JSON Schema as UTF-8 text."""
+    return (json.dumps(schema, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _head(name: str, title: str, description: str) -> Schema:
+    return {
+        "$schema": DRAFT,
+        "$id": f"urn:ranktable:schema:{name}",
+        "title": title,
+        "description": f"{description}This schema judges the shape; ranktable validate "
+        "judges the meaning too.",
+    }
+
+
+def _is_shared(definition: tuple[str, Schema]) -> bool:
+    return definition[1] in _SHARED.values()
+
+
+def _object(record: Record, definitions: Schema, prefix: str = "") -> Schema:
+    schema: Schema = {
+        "type": "object",
+        "required": [key.key for key in record.keys if key.is_required],
+        "properties": {
+            key.key: _value(key, definitions, prefix) for key in record.keys
+        },
+    }
+    if record.one_of:
+        schema["anyOf"] = [
+            {"title": f"With {key}", "required": [key]} for key in record.one_of
+        ]
     return schema
+
+
+def _value(key: Key, definitions: Schema, prefix: str) -> Schema:
+    schema: Schema = {
+        "title": key.title,
+        "description": key.description,
+        "examples": list(key.examples or key.values),
+    }
+    if key.values:
+        one = len(key.values) == 1
+        schema |= {"const": key.values[0]} if one else {"enum": list(key.values)}
+    elif key.kind in _SHARED:
+        name = key.kind.name.lower()
+        definitions[name] = _SHARED[key.kind]
+        schema["$ref"] = f"#/$defs/{name}"
+    elif isinstance(key.each, Record) and key.kind is Kind.OBJECT:
+        schema |= _reference(key.each, definitions, prefix)
+    else:
+        schema |= {**_TYPES[key.kind], **_limits(key)}
+        if isinstance(key.each, Record):
+            schema["items"] = _reference(key.each, definitions, prefix)
+        elif key.each is not None:
+            schema["items"] = _value(key.each, definitions, prefix)
+    return schema
+
+
+def _limits(key: Key) -> Schema:
+    limits = zip(_LIMITS.get(key.kind, ()), (key.minimum, key.maximum), strict=False)
+    found = {word: limit for word, limit in limits if limit is not None}
+    if key.kind is Kind.INTEGER:
+        return {"minimum": -MAX_NUMBER, "maximum": MAX_NUMBER, **found}
+    return found
+
+
+def _reference(record: Record, definitions: Schema, prefix: str) -> Schema:
+    name = f"{prefix} {record.name}".strip()
+    if name not in definitions:
+        definitions[name] = {}  # comes before the records that it refers to
+        definitions[name] = {
+            "title": record.title,
+            "description": record.description,
+            "examples": [record.example],
+            **_object(record, definitions, prefix),
+        }
+    return {"$ref": f"#/$defs/{name}".replace(" ", "%20")}

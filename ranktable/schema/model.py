@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 from msgspec import json as json_text
 
-from ranktable.schema.format import Role
+from ranktable.schema.declare import Role
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -144,7 +144,7 @@ class RankTable:
     @cached_property
     def _parts(self) -> Parts:
         assert self._columns is not None
-        return self._columns.format.build(self._columns)
+        return build_parts(self._columns)
 
     @cached_property
     def _cells(self) -> _Cells:
@@ -379,7 +379,8 @@ _NO_EXTRA: dict[str, object] = {}
 
 def build_parts(columns: Columns) -> Parts:
     """Return the parts of a table, from a document that is sound."""
-    return _Builder(columns).parts()
+    is_tree = columns.format.keeps_document
+    return _tree_parts(columns) if is_tree else _Builder(columns).parts()
 
 
 class _ReadSpelling(NamedTuple):
@@ -486,3 +487,59 @@ def _without(
 ) -> dict[str, object]:
     found = {key: value for key, value in members.items() if key not in known}
     return found or _NO_EXTRA
+
+
+def _tree_parts(columns: Columns) -> Parts:
+    """Return the parts of a table whose document is another tree of objects."""
+    document, format_ = columns.document.data, columns.format
+    known = {
+        *format_.device_keys_of(Role.DEVICE_ID, Role.RANK, Role.HOST),
+        *format_.address_keys,
+    }
+    nodes = []
+    for node, start, end in columns.nodes():
+        devices = [_tree_device(columns, index, known) for index in range(start, end)]
+        nodes.append(
+            Node(
+                devices=tuple(sorted(devices, key=lambda device: device.rank)),
+                host=columns.hosts[node],
+                extra=_node_extra(columns, node),
+            )
+        )
+    if format_.has_global_ranks:
+        nodes.sort(key=lambda node: node.devices[0].rank if node.devices else -1)
+    top = document if isinstance(document, dict) else {}
+    read = {"version", format_.count_key, format_.nodes_key}
+    extra = {key: value for key, value in top.items() if key not in read}
+    version = str(top.get("version", ""))
+    return Parts(tuple(nodes), version, format_.name, extra, None, document)
+
+
+def _tree_device(columns: Columns, index: int, known: set[str]) -> Device:
+    rank, device_id = columns.ranks[index], columns.device_ids[index]
+    assert rank is not None
+    assert device_id is not None
+    members = columns.document.get(*columns.device_path(index))
+    items = members.items() if isinstance(members, dict) else ()
+    if device_id < 0:  # a rank on a host may have the key, or not
+        known = known - set(columns.format.device_keys_of(Role.DEVICE_ID))
+    return Device(
+        rank=rank,
+        device_id=device_id,
+        address=columns.addresses[index],
+        extra={key: value for key, value in items if key not in known},
+    )
+
+
+def _node_extra(columns: Columns, node: int) -> dict[str, object]:
+    """Return the other keys of a node, without its host and its devices."""
+    members = columns.document.get(*columns.node_path(node))
+    fields = [field.key for field in columns.format.node_fields]
+    if not isinstance(members, dict) or not fields:
+        return {}
+    host = columns.format.host_key
+    return {
+        key: value
+        for key, value in members.items()
+        if key not in (host, columns.format.devices_key)
+    }

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ranktable.schema.columns import Columns
+    from ranktable.schema.declare import Format
     from ranktable.schema.finding import Finding
-    from ranktable.schema.format import Format
     from ranktable.schema.model import RankTable
     from ranktable.schema.table_readers import TableReader
     from ranktable.schema.topology import Topology

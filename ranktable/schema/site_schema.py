@@ -26,9 +26,9 @@ from ranktable._error import Error
 from ranktable.schema.files import UnreadableError, read_file
 from ranktable.schema.finding import Findings
 from ranktable.schema.json_parser import walk
-from ranktable.schema.odd_numbers import BadNumber
 from ranktable.schema.rules.shape import SITE_SCHEMA
 from ranktable.schema.text import printable, quoted
+from ranktable.schema.values import BadNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ranktable.schema.format import SUPER_POD_KEY
+from ranktable.schema.declare import SUPER_POD_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ranktable._error import Error
-from ranktable.schema.check import WRAPPED, judge
+from ranktable.schema.check import WRAPPED, decode_any, judge
 from ranktable.schema.document import Document
 from ranktable.schema.files import UnreadableError, read_file
 from ranktable.schema.finding import (
@@ -27,6 +27,8 @@ from ranktable.schema.finding import (
 )
 from ranktable.schema.formats import by_name
 from ranktable.schema.json_parser import parse
+from ranktable.schema.plain_data import plain_data
+from ranktable.schema.reader import read_document
 from ranktable.schema.report import Options
 from ranktable.schema.rules.ranks import NOT_FROM_ZERO, RANK_GAP, WRONG_LOCAL_RANK
 from ranktable.schema.rules.syntax import LONE_SURROGATE, NOT_A_REGULAR_FILE
@@ -34,7 +36,7 @@ from ranktable.schema.rules.syntax import LONE_SURROGATE, NOT_A_REGULAR_FILE
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from ranktable.schema.format import Format
+    from ranktable.schema.declare import Format
     from ranktable.schema.model import RankTable
 
 # A key is at the beginning of its line; a value may also begin with ": ".
@@ -101,7 +103,9 @@ def dumps_judged(
         key = "hccl.json" if table.format.startswith("hccl") else "rank_table.json"
         return new_config_map(data, key), notes
     target = target or by_name(table.format)
-    data, found = judged_document(target, target.write(table), options or Options())
+    data, found = judged_document(
+        target, plain_data(table, target), options or Options()
+    )
     _refuse_errors(found, OF_GAPS if may_have_gaps else ())
     return data, found.kept
 
@@ -116,13 +120,14 @@ def judged_document(
     except UnicodeError:
         message = "a text of the table has half of a surrogate pair"
         return b"", Findings([LONE_SURROGATE.finding(None, message)])
-    columns = format_.decode(data, found)
+    columns = decode_any(data, format_, found)
     if columns is None:
         parsed = parse(data.decode(), options.limit)
         if isinstance(parsed, Finding):
             return data, Findings([parsed])
         found.extend(parsed[1])
-        columns = format_.read(Document(text="", data=parsed[0]), found)
+        read = Document(text=data.decode(), data=parsed[0])
+        columns = read_document(format_, read, found)
     judge(columns, options, found)
     return data, found
 

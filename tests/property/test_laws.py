@@ -6,6 +6,7 @@ import json
 import time
 from dataclasses import replace
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -14,19 +15,16 @@ from hypothesis import strategies as st
 
 import ranktable
 from ranktable.cluster.generate import make_table
-from ranktable.schema.check import check, decode_any
+from ranktable.schema.check import check
+from ranktable.schema.declare import Format
 from ranktable.schema.diagnostic import Findings
 from ranktable.schema.document import Document
-from ranktable.schema.document_reader import DocumentReader
-from ranktable.schema.fast_decode import (
-    decode_by_template,
-    decode_each_node,
-    read_sound,
-)
+from ranktable.schema.fast_decode import decode_columns
 from ranktable.schema.fixes import fixed_text
 from ranktable.schema.formats import FORMATS, by_name, detect
 from ranktable.schema.json_parser import parse
 from ranktable.schema.model import RankTable
+from ranktable.schema.reader import read_document
 from ranktable.schema.writing import encode
 from tests.property.strategies import (
     alike_tables,
@@ -38,6 +36,9 @@ from tests.property.strategies import (
     texts,
     with_addresses,
 )
+
+if TYPE_CHECKING:
+    from ranktable.schema.columns import Columns
 
 
 @given(tables())
@@ -83,129 +84,75 @@ def test_any_bytes_end_in_a_table_or_in_diagnostics(data: bytes) -> None:
         assert line is None or line <= data.count(b"\n") + 1
 
 
-class OneByOne(DocumentReader):
-    """Reads every device by itself."""
-
-    def _are_plain(self, _: list[object]) -> bool:
-        return False
-
-
-_values = st.integers(-1, 9) | st.integers(-1, 9).map(str) | st.just(True) | json_values
-_devices = st.lists(
-    st.fixed_dictionaries(
-        {"device_id": _values, "rank": _values}, optional={"world_rank": _values}
-    )
-    | json_values,
-    max_size=4,
-)
-
-
-@given(st.lists(_devices, max_size=4))
-@example([[{"device_id": "0", "rank": "0"}], [{"device_id": {}, "rank": "1"}]])
-@example([[{"device_id": "0", "rank": True}]])
-def test_devices_that_are_read_at_once_are_those_read_one_by_one(
-    lists: list[list[object]],
-) -> None:
-    nodes = [{"device_list": devices} for devices in lists]
-    document = Document(text="", data={"version": "1.0", "node_list": nodes})
-    format_ = by_name("sccl-1.0")
-
-    at_once = DocumentReader(format_, document, Findings()).read()
-
-    assert at_once == OneByOne(format_, document, Findings()).read()
-
-
-@given(texts() | alike_texts().map(itemgetter(0)) | hccl_texts())
-@example(b'{"version":"1.0","node_list":[{"device_list":[{"rank":"0"}]}]}')
-@example(
-    b'{"version":"1.0","node_list":[{"device_list":[{"device_id":"0","rank":"0"}]}]}'
-)
-def test_fast_decode_reads_what_the_reader_of_documents_reads(data: bytes) -> None:
-    columns = decode_any(data)
-    if columns is None:
-        return
+def _closely(data: bytes) -> Columns:
+    """Return what the reader of documents reads from a sound table."""
     parsed = parse(data.decode())
-
     assert isinstance(parsed, tuple)
     assert not parsed[1]
-    assert detect(parsed[0]) is columns.format
+    format_, found = detect(parsed[0]), Findings()
+    assert isinstance(format_, Format)
     document = Document(text=data.decode(), data=parsed[0])
-    found = Findings()
-    closely = columns.format.read(document, found)
+    columns = read_document(format_, document, found)
     assert not found
-    assert replace(columns, source=document) == closely
+    return columns
+
+
+def _are_equal(columns: Columns | None, closely: Columns) -> bool:
+    return columns is not None and replace(columns, source=closely.source) == closely
+
+
+@given(alike_texts().map(itemgetter(0)) | texts() | hccl_texts())
+def test_fast_path_reads_what_the_reader_reads(data: bytes) -> None:
+    columns = decode_columns(data, FORMATS, least_nodes=2)
+
+    if columns is not None:
+        assert _are_equal(columns, _closely(data))
+
+
+@given(alike_tables().map(itemgetter(0)))
+def test_fast_path_knows_every_table_whose_nodes_are_spelt_alike(data: bytes) -> None:
+    columns = decode_columns(data, FORMATS, least_nodes=2)
+
+    assert _are_equal(columns, _closely(data))
 
 
 @given(texts() | alike_texts().map(itemgetter(0)) | hccl_texts())
-def test_surely_sound_tables_are_sound(data: bytes) -> None:
-    columns = read_sound(data)
+def test_sound_tables_are_read_and_no_others(data: bytes) -> None:
     report = check(data)
 
-    if columns is not None:
-        assert report.ok, report.diagnostics
-        assert report.table is not None
-        assert report.table.chip_map == columns.chip_map()
+    if report.table is None:
+        with pytest.raises(ranktable.RankTableError):
+            ranktable.loads(data)
+    else:
         assert ranktable.loads(data).digest() == _built(report.table).digest()
 
 
-@given(alike_texts())
-def test_what_a_template_gives_is_what_each_node_says(
-    drawn: tuple[bytes, str],
-) -> None:
-    data, name = drawn
-    columns = decode_by_template(data, by_name(name), least_nodes=2)
-
-    if columns is not None:
-        parsed = parse(data.decode())
-        assert isinstance(parsed, tuple)
-        assert not parsed[1]
-        document = Document(text=data.decode(), data=parsed[0])
-        assert columns == decode_each_node(data, columns.format)
-        found = Findings()
-        closely = columns.format.read(document, found)
-        assert replace(columns, source=document) == closely
-        assert not found
-
-
-@given(alike_tables())
-def test_a_template_knows_every_table_whose_nodes_are_spelt_alike(
-    drawn: tuple[bytes, str],
-) -> None:
-    data, name = drawn
-    columns = decode_by_template(data, by_name(name), least_nodes=2)
-
-    assert columns is not None
-    assert columns == decode_each_node(data, columns.format)
-
-
 @pytest.mark.parametrize("size", [1, 3, 8, 16, 48])
-def test_a_template_knows_nodes_whose_ranks_pass_a_thousand(size: int) -> None:
+def test_fast_path_knows_nodes_whose_ranks_pass_a_thousand(size: int) -> None:
     num_nodes = 2_400 // size
     table = make_table(
         [range(size)] * num_nodes, hosts=[f"n{n}" for n in range(num_nodes)]
     )
     data = ranktable.dumps(table)
-    format_ = by_name("sccl-1.0")
 
-    columns = decode_by_template(data, format_, least_nodes=2)
+    columns = decode_columns(data, FORMATS, least_nodes=2)
 
-    assert columns == decode_each_node(data, format_)
+    assert _are_equal(columns, _closely(data))
     for right, wrong in ((b'"999"', b'"0999"'), (b'"1007"', b'"1017"')):
         damaged = data.replace(b'"rank":' + right, b'"rank":' + wrong)
         assert damaged != data
-        assert decode_by_template(damaged, format_, least_nodes=2) is None
+        assert decode_columns(damaged, FORMATS, least_nodes=2) is None
 
 
 def test_a_table_that_ends_early_is_refused_at_once() -> None:
     nodes = [[0, 1, 2, 3, 4, 5, 6, 7]] * 30
     table = with_addresses(make_table(nodes, hosts=[f"n{n}" for n in range(30)]))
     data = ranktable.dumps(table, format="hccl-1.0")
-    format_ = by_name("hccl-1.0")
     start = time.process_time()
 
     for end in range(len(data) - 3_000, len(data) - 10, 97):
         closed = data[:end] + b"]" * 3 + data[-3_000:]
-        assert decode_by_template(closed, format_, least_nodes=2) is None
+        assert decode_columns(closed, FORMATS, least_nodes=2) is None
 
     assert time.process_time() - start < 5
 
@@ -222,20 +169,16 @@ def _built(table: RankTable) -> RankTable:
 
 
 @given(tables(), st.sampled_from([f.name for f in FORMATS]))
-def test_fast_decode_knows_every_table_that_is_written(
-    table: RankTable, name: str
-) -> None:
+def test_every_format_keeps_the_chips_of_a_table(table: RankTable, name: str) -> None:
     chips = [[device.device_id for device in node.devices] for node in table.nodes]
     if by_name(name).most_chips is not None:
         chips = [[sorted(node).index(chip) for chip in node] for node in chips]
     named = make_table(chips, hosts=[f"n{place}" for place in range(len(chips))])
     data = ranktable.dumps(with_addresses(named), format=name)
 
-    columns = read_sound(data)
+    read = ranktable.loads(data)
 
-    assert columns is not None
-    assert columns.format.name == name
-    assert columns.chip_map() == named.chip_map
+    assert (read.format, read.chip_map) == (name, named.chip_map)
 
 
 @given(texts())

@@ -50,8 +50,8 @@ from ranktable.cluster.hostfiles.launcher_formats import (
 from ranktable.cluster.hostfiles.launcher_formats import convert as cluster_convert
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import check_bytes
+from ranktable.schema.declare import Format
 from ranktable.schema.diagnostic import Options, RankTableError, counted, printable
-from ranktable.schema.format import Format
 from ranktable.schema.formats import DEFAULT
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from ranktable.cli.output import (
     write_json,
 )
 from ranktable.cli.parameters import ReplaceFilesOption, valued
-from ranktable.cli.schemas import schema_of
+from ranktable.cli.schemas import schema_text
 
 
 def init(
@@ -231,7 +231,7 @@ def content_of(source: str) -> tuple[bytes, bool]:
         CommandError: The templates are missing from the installation.
     """
     if source.startswith(SCHEMA):
-        return schema_of(source.removeprefix(SCHEMA)), False
+        return schema_text(source.removeprefix(SCHEMA)), False
     path = _folder() / source
     return path.read_bytes(), bool(path.stat().st_mode & 0o100)
 

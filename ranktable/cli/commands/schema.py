@@ -9,7 +9,7 @@ import typer
 from ranktable.cli import completion
 from ranktable.cli.output import CommandError, put_text
 from ranktable.cli.parameters import OutputOption, ReplaceFileOption, valued
-from ranktable.cli.schemas import schema_of
+from ranktable.cli.schemas import schema_text
 
 DEFAULT = "sccl-1.0"
 
@@ -37,4 +37,4 @@ def schema(
     """
     if name is not None and format_version is not None:
         raise CommandError("NAME and --format-version do not go together")
-    put_text(output, schema_of(name or format_version or DEFAULT), force=force)
+    put_text(output, schema_text(name or format_version or DEFAULT), force=force)

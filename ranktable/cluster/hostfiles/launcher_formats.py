@@ -13,9 +13,9 @@ from ranktable.cluster.hostfiles.line_formats import LINE_LAUNCHERS
 from ranktable.cluster.hostfiles.slurm import SLURM_NODELIST
 from ranktable.cluster.hostfiles.torchrun import TORCHRUN
 from ranktable.cluster.source_text import read_source
+from ranktable.schema.declare import Format
 from ranktable.schema.diagnostic import quoted
 from ranktable.schema.files import refuse_other_types
-from ranktable.schema.format import Format
 from ranktable.schema.formats import DEFAULT, by_name, names
 from ranktable.schema.writing import dumps
 

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.file_findings import FileFindings, FileSpan
     from ranktable.cluster.merging.merge_nodes import FileNode
+    from ranktable.schema.declare import Format
     from ranktable.schema.document import Path
-    from ranktable.schema.format import Format
 
     Part = tuple[int, Path, Mapping[str, object]]
     """Index of a file, the path of something in it, and its plain data."""

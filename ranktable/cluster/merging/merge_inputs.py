@@ -26,8 +26,8 @@ from ranktable.cluster.merging.merge_nodes import (
 )
 from ranktable.cluster.probes.read_probes import read_probes
 from ranktable.cluster.splitting import without_job
+from ranktable.schema.declare import LAYOUT_KEY, TOPOLOGY_KEY
 from ranktable.schema.diagnostic import Finding, Severity
-from ranktable.schema.format import LAYOUT_KEY, TOPOLOGY_KEY
 from ranktable.schema.formats import DEFAULT
 from ranktable.schema.json_parser import decode
 from ranktable.schema.model import Device, Node, RankTable

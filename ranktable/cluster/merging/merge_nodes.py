@@ -17,6 +17,7 @@ from ranktable.cluster.host_lists import fold_hosts
 from ranktable.cluster.merging.merge_checks import NOT_AS_LISTED, check_ranks
 from ranktable.schema.diagnostic import Options, counted, quoted
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.plain_data import plain_data
 from ranktable.schema.writing import encode, judged_document
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.file_findings import FileFindings, FileSpan
     from ranktable.schema.columns import Columns
+    from ranktable.schema.declare import Format
     from ranktable.schema.diagnostic import Report
-    from ranktable.schema.format import Format
     from ranktable.schema.model import Node, RankTable
     from ranktable.schema.topology import Topology
 
@@ -219,7 +220,7 @@ def merge_nodes(
     if findings.has_errors:
         return Merged(reports=findings.reports())
     table = top.with_changes(nodes=(node.node for node in nodes))
-    document = format_.write(table)
+    document = plain_data(table, format_)
     is_sound = _judge(document, nodes, format_, options, findings)
     reports = findings.reports()
     if not is_sound:

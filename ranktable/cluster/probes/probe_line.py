@@ -10,13 +10,12 @@ from msgspec import Struct, to_builtins
 
 from ranktable.cluster.generate import MAX_CHIP
 from ranktable.cluster.probes import probe_rules as rules
-from ranktable.schema.addresses import is_address
 from ranktable.schema.diagnostic import quoted
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.json_parser import MAX_DEPTH, is_too_deep, too_deep
-from ranktable.schema.odd_numbers import BadNumber
+from ranktable.schema.json_parser import too_deep
 from ranktable.schema.rules.shape import UNKNOWN_KEY
 from ranktable.schema.schema_validation import errors_of, validator_of
+from ranktable.schema.values import MAX_DEPTH, BadNumber, is_address, is_too_deep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

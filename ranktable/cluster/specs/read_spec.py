@@ -16,11 +16,11 @@ from ranktable.cluster.source_text import MAX_SLOTS, SourceText, is_host, read_s
 from ranktable.cluster.specs import spec_rules as rules
 from ranktable.cluster.specs.spec import NAME, ClusterSpec, parse_pattern
 from ranktable.cluster.specs.spec_shape import dotted, read_shape
-from ranktable.schema.addresses import is_address
 from ranktable.schema.diagnostic import RankTableError, printable, quoted
 from ranktable.schema.rules.syntax import TOO_MANY
 from ranktable.schema.topology import BUILT_IN
 from ranktable.schema.topology_file import find_topology
+from ranktable.schema.values import is_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

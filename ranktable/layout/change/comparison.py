@@ -14,8 +14,8 @@ from ranktable.layout.change.facts import CostFacts, crossed
 from ranktable.layout.change.nodes import node_names, spares_of
 from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.parallel import role_axes
+from ranktable.schema.declare import SPARES_KEY
 from ranktable.schema.diagnostic import counted
-from ranktable.schema.format import SPARES_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

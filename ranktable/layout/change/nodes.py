@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from ranktable.layout.layout_errors import ChangeError
+from ranktable.schema.declare import SPARES_KEY
 from ranktable.schema.diagnostic import counted, folded
-from ranktable.schema.format import SPARES_KEY, plain_number
 from ranktable.schema.formats import by_name
 from ranktable.schema.model import Device, Node
+from ranktable.schema.values import plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from ranktable.layout.layout_errors import ChangeError
+from ranktable.schema.declare import SUPER_POD_KEY
 from ranktable.schema.diagnostic import counted
-from ranktable.schema.format import SUPER_POD_KEY
 from ranktable.schema.super_pods import (
     PODS,
     pods_joined,

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ranktable.schema.columns import Columns
+    from ranktable.schema.declare import Format
     from ranktable.schema.finding import Finding, Findings
-    from ranktable.schema.format import Format
 
 FORMATS: tuple[Format, ...] = (sccl.FORMAT, hccl_1_2.FORMAT, hccl_1_0.FORMAT)
 """Formats of nodes that list devices, in the order in which they are tried.
@@ -84,7 +84,7 @@ def names() -> tuple[str, ...]:
     return (*(one.name for one in FORMATS), *(other.name for other in OTHERS))
 
 
-def decode_large(data: bytes, found: Findings | None = None) -> Columns | None:
+def decode_large(data: bytes, found: Findings) -> Columns | None:
     """Return the columns of a large table of another form, by the fast path.
 
     Returns:
@@ -93,7 +93,8 @@ def decode_large(data: bytes, found: Findings | None = None) -> Columns | None:
     name, key = LARGE
     if data.find(key, 0, HEAD_BYTES) < 0:
         return None
-    return by_name(name).decode(data, found)
+    decode = by_name(name).decode
+    return decode(data, found) if decode else None
 
 
 def is_placeholder(document: dict[str, Any]) -> bool:

@@ -8,8 +8,19 @@ of version 1.0.
 
 from __future__ import annotations
 
-from ranktable.schema.format import Field, Format, Kind, Role
-from ranktable.schema.formats.sccl import LAYOUT, TOPOLOGY, spares_field
+from ranktable.schema.declare import (
+    Format,
+    Key,
+    Kind,
+    Record,
+    Role,
+    address,
+    filled_list,
+    numeral,
+    text,
+    version,
+)
+from ranktable.schema.formats.sccl import LAYOUT, TOPOLOGY, spares
 from ranktable.schema.rules import (
     hccl,
     hccl_chips,
@@ -20,145 +31,142 @@ from ranktable.schema.rules import (
     ranks,
 )
 
-VERSION = Field(
-    key="version",
-    kind=Kind.TEXT,
-    role=Role.VERSION,
-    is_required=True,
-    values=("1.0",),
-    title="Version",
-    description="Version of the format.",
-)
-TABLE_FIELDS = (
-    Field(
-        key="status",
-        kind=Kind.TEXT,
-        is_required=True,
-        title="Status",
-        description="HCCL waits for 'completed', half an hour by default.",
-        examples=("completed",),
+
+def _unread(key: str, title: str, example: str) -> Key:
+    """Return a key that HCCL does not read."""
+    description = "Written by operators; HCCL does not read it."
+    return text(key, title, description, example, kind=Kind.ANY)
+
+
+_OPTIONAL = "Optional in tables of HCCL."
+DEVICE = Record(
+    name="device",
+    title="Device",
+    description="One chip and the process that runs on it.",
+    example={"device_id": "0", "device_ip": "10.20.0.5", "rank_id": "0"},
+    keys=(
+        numeral(
+            "device_id",
+            "Chip",
+            "Physical index of the chip on its server: N of /dev/davinciN.",
+            "0",
+            "7",
+            role=Role.DEVICE_ID,
+            is_required=True,
+        ),
+        numeral(
+            "rank_id",
+            "Global rank",
+            "Global rank of the process on this chip, 0 to world_size - 1.",
+            "0",
+            "7",
+            role=Role.RANK,
+            is_required=True,
+            is_written=True,
+        ),
+        address(
+            "device_ip",
+            "Address of the device",
+            "IP address of the device's network card; some have several, with commas "
+            "between them.",
+            kind=Kind.ADDRESSES,
+            role=Role.ADDRESS,
+        ),
+        numeral("device_port", "Port of the device", _OPTIONAL, "16666"),
+        numeral("device_vnic_port", "Port of the virtual card", _OPTIONAL, "16666"),
+        numeral("host_port", "Port of the host", _OPTIONAL, "60000"),
+        address("backup_device_ip", "Other die", _OPTIONAL, kind=Kind.ADDRESSES),
+        numeral("backup_device_port", "Port of the other die", _OPTIONAL, "16667"),
+        text("super_device_id", "Chip in its super pod", _OPTIONAL, "33554432"),
+        text("net_position", "Where the card is", _OPTIONAL, "device"),
+        text("net_protocol", "Protocol", _OPTIONAL, "rdma"),
     ),
-    Field(
-        key="server_count",
-        kind=Kind.NUMERAL,
-        role=Role.COUNT,
-        title="Number of servers",
-        description="Number of entries of server_list.",
-        examples=("1", "2"),
-    ),
-    Field(
-        key="cluster_list",
-        kind=Kind.LIST,
-        title="Clusters",
-        description="The clusters of a job across several, of MindSpore; HCCL does "
-        "not read it.",
-        examples=([{"cluster_id": "0"}],),
-    ),
-    LAYOUT,
-    TOPOLOGY,
-    spares_field("server_id", "device"),
 )
-NODES = Field(
-    key="server_list",
-    kind=Kind.LIST,
-    is_required=True,
-    title="Servers",
-    description="The hosts of the job.",
-)
-DEVICES = Field(
-    key="device",
-    kind=Kind.LIST,
-    is_required=True,
-    title="Devices",
-    description="The devices of the server that the job uses, in any order.",
-)
-NODE_FIELDS = (
-    Field(
-        key="server_id",
+_SECOND = {"device_id": "1", "device_ip": "10.20.1.5", "rank_id": "1"}
+SERVER_KEYS = (
+    text(
+        "server_id",
+        "Server",
+        "Name or address of the server, once in the table.",
+        "10.20.0.5",
+        "node-a",
         kind=Kind.HOST,
         role=Role.HOST,
         is_required=True,
+    ),
+    address(
+        "host_ip",
+        "Address of the host",
+        "IP address of the host. With it, device_ip may be absent.",
+    ),
+    _unread("host_nic_ip", "Address of the host's network card", "reserve"),
+    _unread("pod_ip", "Address of the pod", "reserve"),
+    _unread("container_ip", "Address of the container", "10.30.0.5"),
+    _unread("hardware_type", "Kind of hardware", "reserve"),
+    _unread("super_pod_id", "Super pod", "0"),
+)
+TABLE_KEYS = (
+    text(
+        "status",
+        "Status",
+        "HCCL waits for 'completed', half an hour by default.",
+        "completed",
+        is_required=True,
+    ),
+    numeral(
+        "server_count",
+        "Number of servers",
+        "Number of entries of server_list.",
+        "1",
+        "2",
+        role=Role.COUNT,
+    ),
+    text(
+        "cluster_list",
+        "Clusters",
+        "The clusters of a job across several, of MindSpore; HCCL does not read it.",
+        [{"cluster_id": "0"}],
+        kind=Kind.LIST,
+    ),
+    LAYOUT,
+    TOPOLOGY,
+    spares("server_id", "device"),
+)
+
+
+def table(versions: tuple[str, ...], device: Record, *more: Key) -> Record:
+    """Return the record of a table with these versions, devices and other keys."""
+    devices = filled_list(
+        "device", device, "Devices", "The devices that the job uses, in any order."
+    )
+    first = {"server_id": "node-a", "device": [device.example, _SECOND]}
+    node = Record(
+        name="server",
         title="Server",
-        description="Name or address of the server, once in the table.",
-        examples=("10.20.0.5", "node-a"),
-    ),
-    Field(
-        key="host_ip",
-        kind=Kind.ADDRESS,
-        title="Address of the host",
-        description="IP address of the host. With it, device_ip may be absent.",
-        examples=("10.20.0.5",),
-    ),
-    *(
-        Field(
-            key=key,
-            kind=Kind.ANY,
-            title=title,
-            description="Written by operators; HCCL does not read it.",
-            examples=("reserve",),
-        )
-        for key, title in (
-            ("host_nic_ip", "Address of the host's network card"),
-            ("pod_ip", "Address of the pod"),
-            ("container_ip", "Address of the container"),
-            ("hardware_type", "Kind of hardware"),
-            ("super_pod_id", "Super pod"),
-        )
-    ),
-)
-DEVICE_FIELDS = (
-    Field(
-        key="device_id",
-        kind=Kind.NUMERAL,
-        role=Role.DEVICE_ID,
-        is_required=True,
-        title="Chip",
-        description="Physical index of the chip on its server: N of /dev/davinciN.",
-        examples=("0", "7"),
-    ),
-    Field(
-        key="rank_id",
-        kind=Kind.NUMERAL,
-        role=Role.RANK,
-        is_required=True,
-        is_written=True,
-        title="Global rank",
-        description="Global rank of the process on this chip, 0 to world_size - 1.",
-        examples=("0", "7"),
-    ),
-    Field(
-        key="device_ip",
-        kind=Kind.ADDRESSES,
-        role=Role.ADDRESS,
-        title="Address of the device",
-        description="IP address of the device's network card; some have several, "
-        "with commas between them.",
-        examples=("10.20.0.5",),
-    ),
-    *(
-        Field(
-            key=key,
-            kind=kind,
-            title=title,
-            description="Optional in tables of HCCL.",
-            examples=(example,),
-        )
-        for key, kind, title, example in (
-            ("device_port", Kind.NUMERAL, "Port of the device", "16666"),
-            ("device_vnic_port", Kind.NUMERAL, "Port of the virtual card", "16666"),
-            ("host_port", Kind.NUMERAL, "Port of the host", "60000"),
-            ("backup_device_ip", Kind.ADDRESSES, "Other die", "10.20.0.6"),
-            ("backup_device_port", Kind.NUMERAL, "Port of the other die", "16667"),
-            ("super_device_id", Kind.TEXT, "Chip in its super pod", "33554432"),
-            ("net_position", Kind.TEXT, "Where the card is", "device"),
-            ("net_protocol", Kind.TEXT, "Protocol", "rdma"),
-            ("tor_ip", Kind.ANY, "Address of the switch, of Volcano", "10.20.0.1"),
-            ("tor_port", Kind.ANY, "Port of the switch, of Volcano", "0"),
-            ("dpu_ip", Kind.ANY, "Address of the DPU, of Volcano", "10.20.0.6"),
-            ("numa_id", Kind.ANY, "NUMA node, of Volcano", "0"),
-        )
-    ),
-)
+        description="One host and its devices.",
+        example=first,
+        keys=(*SERVER_KEYS, devices),
+    )
+    example = {
+        "status": "completed",
+        "version": versions[0],
+        "server_count": "1",
+        "server_list": [first],
+    }
+    return Record(
+        name="table",
+        title="Rank table",
+        description="The servers of a job.",
+        example=example,
+        keys=(
+            version(*versions),
+            *TABLE_KEYS,
+            *more,
+            filled_list("server_list", node, "Servers", "The hosts of the job."),
+        ),
+    )
+
+
 RULES = (
     *ranks.EACH_RANK_ONCE,
     nodes.DUPLICATE_CHIP,
@@ -171,38 +179,18 @@ RULES = (
     *mindie.RULES,
     *placement.REMEMBERED,
 )
-
-
 FORMAT = Format(
     name="hccl-1.0",
     title="HCCL rank table 1.0 (server_list)",
     description="Which chip each rank of a job on Ascend's NPUs runs on.",
-    nodes=NODES,
-    devices=DEVICES,
-    table_fields=(VERSION, *TABLE_FIELDS),
-    node_fields=NODE_FIELDS,
-    device_fields=DEVICE_FIELDS,
-    node_title="Server",
+    record=table(("1.0",), DEVICE),
+    nodes_key="server_list",
+    devices_key="device",
     most_chips=32,  # of 310P; A2 and A3 have 16, and 910 has 8
     matches=lambda document: "server_list" in document or "server_count" in document,
     rules=(*RULES, hccl_pods.PODS_IN_1_0),
-    keeps_file_order=False,
     has_blank_addresses=True,
     has_other_keys=True,
     reads_leading_digits=True,
     keeps_last_key=True,
-    example={
-        "status": "completed",
-        "version": "1.0",
-        "server_count": "1",
-        "server_list": [
-            {
-                "server_id": "node-a",
-                "device": [
-                    {"device_id": "0", "device_ip": "10.20.0.5", "rank_id": "0"},
-                    {"device_id": "1", "device_ip": "10.20.1.5", "rank_id": "1"},
-                ],
-            }
-        ],
-    },
 )

@@ -8,91 +8,78 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ranktable.schema.format import Field, Kind
+from ranktable.schema.declare import Kind, Record, list_of, text
 from ranktable.schema.formats import hccl_1_0 as hccl
 from ranktable.schema.rules import hccl_pods
 
 VERSIONS = ("1.2", "1.3", "1.4")
 """HCCL reads 1.2; Huawei Cloud's Volcano writes the others, which HCCL refuses."""
 
-SUPER_POD_LIST = Field(
-    key="super_pod_list",
-    kind=Kind.LIST,
-    title="Super pods",
-    description="The super pods, each with super_pod_id and the server_id of its "
-    "servers.",
-    examples=([{"super_pod_id": "0", "server_list": [{"server_id": "node-a"}]}],),
-    items=(
-        Field(
-            key="super_pod_id",
-            kind=Kind.HOST,
+_NAME = {"kind": Kind.HOST, "is_required": True}
+_SERVER = Record(
+    name="pod_server",
+    title="Server of a super pod",
+    description="The name of a server.",
+    keys=(text("server_id", "Server", "As in server_list.", "node-a", **_NAME),),
+)
+_POD = Record(
+    name="super_pod",
+    title="Super pod",
+    description="A super pod and its servers.",
+    keys=(
+        text("super_pod_id", "Super pod", "Its name, once in the table.", "0", **_NAME),
+        list_of(
+            "server_list",
+            _SERVER,
+            "Servers of the super pod",
+            "The server_id of each server of the super pod.",
             is_required=True,
-            title="Super pod",
-            description="Name of the super pod, once in the table.",
-            examples=("0",),
-        ),
-        Field(
-            key="server_list",
-            kind=Kind.LIST,
-            is_required=True,
-            title="Servers of the super pod",
-            description="The server_id of each server of the super pod.",
-            examples=([{"server_id": "node-a"}],),
-            items=(
-                Field(
-                    key="server_id",
-                    kind=Kind.HOST,
-                    is_required=True,
-                    title="Server",
-                    description="The server_id of an entry of server_list.",
-                    examples=("node-a",),
-                ),
-            ),
         ),
     ),
 )
-
+DEVICE = replace(
+    hccl.DEVICE, example={**hccl.DEVICE.example, "super_device_id": "33554432"}
+)
+TABLE = hccl.table(
+    VERSIONS,
+    DEVICE,
+    list_of(
+        "super_pod_list",
+        _POD,
+        "Super pods",
+        "The super pods, each with super_pod_id and the server_id of its servers.",
+    ),
+    text(
+        "data_version",
+        "Version of the data",
+        "Counts the changes; of Huawei Cloud's Volcano.",
+        1,
+        kind=Kind.INTEGER,
+    ),
+)
+_DEVICES = [
+    {
+        "device_id": str(chip),
+        "device_ip": f"10.20.{chip}.5",
+        "super_device_id": str(33554432 + chip),
+        "rank_id": str(chip),
+    }
+    for chip in range(2)
+]
 FORMAT = replace(
     hccl.FORMAT,
     name="hccl-1.2",
     title="HCCL rank table 1.2 (server_list, super_pod_list)",
     description="Which chip each rank of a job on Ascend's super pods runs on.",
-    table_fields=(
-        replace(hccl.VERSION, values=VERSIONS),
-        *hccl.TABLE_FIELDS,
-        SUPER_POD_LIST,
-        Field(
-            key="data_version",
-            kind=Kind.INTEGER,
-            title="Version of the data",
-            description="Counts the changes; of Huawei Cloud's Volcano.",
-            examples=(1,),
-        ),
-    ),
+    record=TABLE,
     matches=lambda document: (
         (document.get("version") in VERSIONS and "server_list" in document)
         or ("super_pod_list" in document and document.get("version") != "1.0")
     ),
     rules=(*hccl.RULES, *hccl_pods.RULES_OF_1_2),
     example={
-        **hccl.FORMAT.example,
-        "version": "1.2",
-        "server_list": [
-            {
-                "server_id": "node-a",
-                "device": [
-                    {
-                        "device_id": str(chip),
-                        "device_ip": f"10.20.{chip}.5",
-                        "super_device_id": str(33554432 + chip),
-                        "rank_id": str(chip),
-                    }
-                    for chip in range(2)
-                ],
-            }
-        ],
-        "super_pod_list": [
-            {"super_pod_id": "0", "server_list": [{"server_id": "node-a"}]}
-        ],
+        **TABLE.example,
+        "server_list": [{"server_id": "node-a", "device": _DEVICES}],
+        "super_pod_list": [_POD.example],
     },
 )

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ranktable.schema.format import Kind, Role, plain_number
-from ranktable.schema.record import (
+from ranktable.schema.declare import (
+    Format,
+    Kind,
     Record,
-    RecordFormat,
+    Role,
     address,
     filled_list,
     numeral,
     text,
 )
-from ranktable.schema.record_reader import RecordReader, objects, text_of
+from ranktable.schema.reader import Reader, objects, text_of
 from ranktable.schema.rules import hccl, hccl_chips, nodes
 from ranktable.schema.rules import hccl_cloud as rules
 from ranktable.schema.text import quoted
+from ranktable.schema.values import plain_number
 
 if TYPE_CHECKING:
     from ranktable.schema.document import Path
@@ -34,7 +36,7 @@ _DEVICE = Record(
     title="Device",
     description="One chip.",
     example={"device_id": "0", "device_ip": "10.20.0.5"},
-    members=(
+    keys=(
         numeral(
             "device_id",
             "Chip",
@@ -48,7 +50,6 @@ _DEVICE = Record(
             "IP address of its network card; one instance alone needs none.",
             role=Role.ADDRESS,
             kind=Kind.ADDRESSES,
-            has_blanks=True,
         ),
     ),
 )
@@ -65,7 +66,7 @@ _POD = Record(
     name="instance",
     title="Instance",
     description="One pod and its chips.",
-    members=(
+    keys=(
         text(
             "pod_name",
             "Pod",
@@ -94,7 +95,7 @@ _GROUP = Record(
     name="group",
     title="Group",
     description="A group of instances; there is one, as a rule.",
-    members=(
+    keys=(
         text("group_name", "Group", "Its name.", "hccl_world_group", is_required=True),
         *_COUNTS[1:],
         filled_list(INSTANCES, _POD, "Instances", "Its instances."),
@@ -104,7 +105,7 @@ CLOUD = Record(
     name="table",
     title="Cloud table",
     description="The pods of a job.",
-    members=(
+    keys=(
         text(
             "status",
             "Status",
@@ -129,7 +130,7 @@ def _instances(data: dict[str, Any]) -> list[Instance]:
     ]
 
 
-def fill(reader: RecordReader, data: Any) -> None:
+def fill(reader: Reader, data: Any) -> None:
     """Put the pods into columns, and number the chips as HCCL does."""
     servers: dict[str, list[Instance]] = {}
     for path, instance in _instances(data):
@@ -143,7 +144,7 @@ def fill(reader: RecordReader, data: Any) -> None:
             for path, instance in servers[server]
             for place, device in objects(instance.get(DEVICES))
         ]
-        found.sort(key=lambda one: reader.number(one[1].get("device_id")) or 0)
+        found.sort(key=lambda one: reader.read_number(one[1].get("device_id")) or 0)
         for path, device in found:
             reader.add_device(path, device, rank=rank)
             rank += 1
@@ -152,7 +153,7 @@ def fill(reader: RecordReader, data: Any) -> None:
     _judge_pods(reader, _instances(data))
 
 
-def _note_text_order(reader: RecordReader, servers: dict[str, list[Instance]]) -> None:
+def _note_text_order(reader: Reader, servers: dict[str, list[Instance]]) -> None:
     """Note that HCCL counts the servers in another order than the file has."""
     in_file, in_text = list(servers), sorted(servers)
     if in_file == in_text:
@@ -166,7 +167,7 @@ def _note_text_order(reader: RecordReader, servers: dict[str, list[Instance]]) -
     reader.report(rules.TEXT_ORDER, path, message)
 
 
-def _judge_groups(reader: RecordReader, data: dict[str, Any]) -> None:
+def _judge_groups(reader: Reader, data: dict[str, Any]) -> None:
     """Report counts that differ from the number of entries, and names used twice."""
     groups = objects(data.get(GROUPS))
     _judge_count(reader, ("group_count",), data, len(groups), "groups")
@@ -188,7 +189,7 @@ def _judge_groups(reader: RecordReader, data: dict[str, Any]) -> None:
 
 
 def _judge_count(
-    reader: RecordReader, path: Path, members: dict[str, Any], number: int, what: str
+    reader: Reader, path: Path, members: dict[str, Any], number: int, what: str
 ) -> None:
     written = plain_number(members.get(str(path[-1])))
     if written is not None and written != number:
@@ -196,7 +197,7 @@ def _judge_count(
         reader.report(rules.GROUP_COUNTS, path, message, hint=f"write {number}")
 
 
-def _judge_pods(reader: RecordReader, instances: list[Instance]) -> None:
+def _judge_pods(reader: Reader, instances: list[Instance]) -> None:
     """Report pods that have the same name."""
     first_use: dict[str, Path] = {}
     for path, instance in instances:
@@ -209,21 +210,23 @@ def _judge_pods(reader: RecordReader, instances: list[Instance]) -> None:
             reader.report(rules.DUPLICATE_POD_NAME, at, message, related=(first,))
 
 
-FORMAT = RecordFormat(
+FORMAT = Format(
     name="hccl-cloud",
     title="HCCL cloud table (group_list)",
     description="Which chips each pod of a job on the first 910 has; HCCL numbers "
     "them.",
     record=CLOUD,
     fill=fill,
-    nodes=CLOUD.members[-1],
-    devices=_POD.members[2],
-    table_fields=CLOUD.members,
-    node_fields=(_SERVER,),
-    device_fields=_DEVICE.members,
+    has_written_ranks=False,
+    nodes_key=GROUPS,
+    devices_key=DEVICES,
+    node=_POD,
+    device=_DEVICE,
+    matches=lambda document: GROUPS in document,
     rules=(
         nodes.DUPLICATE_CHIP,
         nodes.NO_SUCH_CHIP,
+        nodes.BAD_ADDRESS,
         hccl.NOT_COMPLETED,
         hccl.DUPLICATE_ADDRESS,
         hccl.MISSING_ADDRESS,
@@ -233,6 +236,8 @@ FORMAT = RecordFormat(
         hccl.LOOPBACK,
         *hccl_chips.RULES,
     ),
+    has_blank_addresses=True,
+    has_other_keys=True,
     keeps_last_key=True,
     reads_leading_digits=True,
 )

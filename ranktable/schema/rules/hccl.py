@@ -6,7 +6,6 @@ import itertools
 import sys
 from typing import TYPE_CHECKING
 
-from ranktable.schema.addresses import UNSET_ADDRESS, is_device_address
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Refusal, Rule, Severity
 from ranktable.schema.rules.examples import hccl_server, hccl_table, pods_table
@@ -14,6 +13,7 @@ from ranktable.schema.rules.nodes import REACHABLE, addresses_of
 from ranktable.schema.rules.ranks import is_permutation
 from ranktable.schema.super_pods import PODS
 from ranktable.schema.text import counted, folded, quoted
+from ranktable.schema.values import UNSET_ADDRESS, is_device_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

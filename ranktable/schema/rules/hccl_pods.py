@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Refusal, Rule, Severity
-from ranktable.schema.odd_numbers import leading_digits
 from ranktable.schema.rules.examples import pods_table
 from ranktable.schema.rules.hccl import pod_of_servers, pods_of
 from ranktable.schema.super_pods import PODS
 from ranktable.schema.text import quoted
+from ranktable.schema.values import leading_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
-from ranktable.schema.addresses import UNSET_ADDRESS, is_address, is_device_address
+from ranktable.schema.declare import TOPOLOGY_KEY, Kind
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Refusal, Rule
-from ranktable.schema.format import TOPOLOGY_KEY, Kind, plain_number
 from ranktable.schema.rules.examples import (
     PAIR,
     device,
@@ -20,22 +18,28 @@ from ranktable.schema.rules.examples import (
 )
 from ranktable.schema.text import counted, quoted
 from ranktable.schema.topology import BUILT_IN
+from ranktable.schema.values import (
+    UNSET_ADDRESS,
+    is_address,
+    is_device_address,
+    plain_number,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
     from typing import Any
 
     from ranktable.schema.columns import Columns
+    from ranktable.schema.declare import Key
     from ranktable.schema.document import Path
     from ranktable.schema.finding import Finding
-    from ranktable.schema.format import Field
     from ranktable.schema.report import Options
     from ranktable.schema.topology import Topology
 
     Chips = tuple[int | None, ...]
 
 _PIECE = 2048
-_INTEGERS = msgspec.json.Decoder(list[int])
+_LARGE_BYTES = 1 << 14
 _TO_COMMAS = bytes.maketrans(b". ", b",,")
 
 
@@ -231,13 +235,29 @@ def ipv4_numbers(texts: list[str]) -> set[int] | None:
             if data.translate(None, b"0123456789") != (b"... " * len(piece))[:-1]:
                 return None
             # JSON does not allow leading zeros either, and one call decodes all octets.
-            octets = bytes(_INTEGERS.decode(b"[%b]" % data.translate(_TO_COMMAS)))
+            octets = bytes(_integers(b"[%b]" % data.translate(_TO_COMMAS)))
             # The last octet is the lowest byte, so similar addresses are close in the
             # set.
             numbers.update(struct.unpack(f">{len(piece)}I", octets))
-    except (msgspec.DecodeError, TypeError, ValueError):
+    except (TypeError, ValueError):
         return None  # not text, not digits, or an octet above 255
     return numbers
+
+
+def _integers(data: bytes) -> list[int]:
+    """Return a JSON list of integers, in the fastest way for its size.
+
+    Raises:
+        ValueError: It is not one.
+    """
+    if len(data) < _LARGE_BYTES:
+        return json.loads(data)  # type: ignore[no-any-return]
+    import msgspec  # its import takes longer than reading a small table
+
+    try:
+        return msgspec.json.decode(data, type=list[int])
+    except msgspec.DecodeError as error:
+        raise ValueError(str(error)) from None
 
 
 def _bad_addresses(columns: Columns, _: Options) -> Iterable[_BadAddress]:
@@ -261,7 +281,7 @@ def _bad_addresses(columns: Columns, _: Options) -> Iterable[_BadAddress]:
 
 
 def _bad_other_addresses(
-    columns: Columns, field: Field, *, of_node: bool
+    columns: Columns, field: Key, *, of_node: bool
 ) -> Iterable[_BadAddress]:
     """Yield the wrong addresses under another key, such as ``host_ip``."""
     column: Any = columns.optional.get(field.key, ())

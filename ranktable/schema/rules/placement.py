@@ -6,9 +6,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.chip_order import compare_orders
+from ranktable.schema.declare import LAYOUT_KEY, TOPOLOGY_KEY
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Rule, Severity
-from ranktable.schema.format import LAYOUT_KEY, TOPOLOGY_KEY
 from ranktable.schema.remembered_layout import (
     LayoutTextError,
     neighbouring_tp,

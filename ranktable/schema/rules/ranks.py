@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from ranktable.schema.declare import Role
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Refusal, Rule, Severity
-from ranktable.schema.format import Role
 from ranktable.schema.rules.examples import (
     PAIR,
     device,

@@ -1,0 +1,445 @@
+"""What a file format says about itself: its objects, their keys and its rules.
+
+A format declares its file as a ``Record``: the keys of the table, of its nodes and of
+their devices. The reader, the fast path, the writer and the JSON Schema are all made
+from these records.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ranktable.schema.values import MAX_DEPTH, MAX_NUMBER, is_too_deep, plain_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ranktable.schema.columns import Columns
+    from ranktable.schema.finding import Finding, Findings, Rule
+    from ranktable.schema.model import RankTable
+    from ranktable.schema.reader import Reader
+
+    Test = Callable[[object], bool]
+
+_DEPTH = MAX_DEPTH - 8
+"""Depth that a list without declared entries may have wherever it is."""
+
+LAYOUT_KEY = "layout"
+TOPOLOGY_KEY = "topology"
+"""Keys of the layout of the ranks, and of the links between the chips of a host."""
+
+SPARES_KEY = "spare_list"
+"""The key of the spare nodes, which have no ranks; an addition of ranktable."""
+
+SUPER_POD_KEY = "super_pod_id"
+"""The key with which a node names its super pod, as in Ascend's tables."""
+
+
+class NotExpressibleError(ValueError):
+    """A format cannot express the content of a table."""
+
+
+class Kind(Enum):
+    """The type of a value in a file; the text is what messages call it."""
+
+    NUMBER = "a number"
+    NUMERAL = "a string of digits"
+    INTEGER = "an integer"
+    TEXT = "a string"
+    HOST = "a name"
+    ADDRESS = "an IP address"
+    ADDRESSES = "a string of IP addresses"
+    LIST = "a list"
+    OBJECT = "an object"
+    BOOLEAN = "true or false"
+    ANY = "anything"
+
+
+NUMBERS = (Kind.NUMBER, Kind.NUMERAL, Kind.INTEGER)
+"""A plain number as a string or an integer; as a string only; as an integer only."""
+
+ADDRESSES = (Kind.ADDRESS, Kind.ADDRESSES)
+"""One address; several with commas between them. Rules judge if they are valid."""
+
+
+class Role(Enum):
+    """The meaning of a value for the model."""
+
+    RANK = "rank"
+    DEVICE_ID = "device_id"
+    LOCAL_RANK = "local_rank"
+    ADDRESS = "address"
+    HOST = "host"
+    VERSION = "version"
+    COUNT = "count"
+    OTHER = "kept as it is"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Key:
+    """A key of an object, and the shape of its value.
+
+    Attributes:
+        key: The key.
+        kind: The type of its value.
+        title: A name for people.
+        description: What it means and who reads it.
+        role: Its meaning for the model.
+        is_required: Whether it must be present.
+        is_written: Whether it is written for a table that was not read from a file.
+        values: The texts that are allowed, all if empty.
+        examples: Example values.
+        each: Record of the object, or of the entries of the list; a key if the entries
+            are plain values; None if they are not judged.
+        minimum: Smallest number; fewest entries of a list or characters of a text.
+        maximum: Largest number; most entries of a list or characters of a text.
+    """
+
+    key: str
+    kind: Kind
+    title: str = ""
+    description: str = ""
+    role: Role = Role.OTHER
+    is_required: bool = False
+    is_written: bool = False
+    values: tuple[str, ...] = ()
+    examples: tuple[object, ...] = ()
+    each: Record | Key | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+
+    def is_within(self, number: int) -> bool:
+        """Whether a number, a length or a count is within the limits."""
+        return (self.minimum is None or number >= self.minimum) and (
+            self.maximum is None or number <= self.maximum
+        )
+
+    @cached_property
+    def fits(self) -> Test:
+        """A function of a value: whether the value has no defect of its shape."""
+        if self.kind in _SIMPLE:
+            return _SIMPLE[self.kind]
+        low = self.minimum
+        high = sys.maxsize if self.maximum is None else self.maximum
+        if self.kind in NUMBERS:
+            least = -MAX_NUMBER if low is None else low
+            return _number_test(self.kind, least, min(high, MAX_NUMBER))
+        if self.kind is Kind.LIST:
+            return _list_test(self.each, low or 0, high)
+        if isinstance(self.each, Record):
+            return self.each.fits
+        return _text_test(frozenset(self.values), low or 0, high)
+
+
+_SIMPLE: dict[Kind, Test] = {
+    Kind.HOST: lambda value: type(value) is str and bool(value.strip()),
+    Kind.ADDRESS: lambda value: type(value) is str,
+    Kind.ADDRESSES: lambda value: type(value) is str,
+    Kind.BOOLEAN: lambda value: type(value) is bool,
+    Kind.ANY: lambda value: not isinstance(value, (dict, list)),
+}
+"""Tests of the kinds that have no limits."""
+
+
+def _text_test(values: frozenset[str], low: int, high: int) -> Test:
+    if values:
+        return lambda value: type(value) is str and value in values
+    return lambda value: type(value) is str and low <= len(value) <= high
+
+
+def _number_test(kind: Kind, low: int, high: int) -> Test:
+    if kind is Kind.INTEGER:
+        return lambda value: type(value) is int and low <= value <= high
+    types = (str,) if kind is Kind.NUMERAL else (str, int)
+
+    def fits(value: object) -> bool:
+        number = plain_number(value) if type(value) in types else None
+        return number is not None and low <= number <= high
+
+    return fits
+
+
+def _list_test(each: Record | Key | None, low: int, high: int) -> Test:
+    if each is None:
+        return lambda value: type(value) is list and not is_too_deep(value, _DEPTH)
+    fits = each.fits
+    return lambda value: (
+        type(value) is list and low <= len(value) <= high and all(map(fits, value))
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Record:
+    """An object of a file.
+
+    Attributes:
+        name: Its name in the JSON Schema.
+        title: A name for people.
+        description: A sentence about it.
+        keys: Its keys.
+        one_of: Keys of which at least one must be present.
+        example: A sound object; by default it has the keys that must be present.
+    """
+
+    name: str
+    title: str
+    description: str
+    keys: tuple[Key, ...]
+    one_of: tuple[str, ...] = ()
+    example: Any = None
+
+    def __post_init__(self) -> None:
+        """Make the example."""
+        if self.example is None:
+            needed = [key for key in self.keys if key.is_required]
+            example = {one.key: (one.examples or one.values)[0] for one in needed}
+            object.__setattr__(self, "example", example)
+
+    @cached_property
+    def by_key(self) -> dict[str, Key]:
+        """The keys by their names."""
+        return {key.key: key for key in self.keys}
+
+    @cached_property
+    def required(self) -> frozenset[str]:
+        """Keys that must be present."""
+        return frozenset(key.key for key in self.keys if key.is_required)
+
+    @cached_property
+    def _tests(self) -> dict[str, Test]:
+        return {key.key: key.fits for key in self.keys}
+
+    def fits(self, value: object) -> bool:
+        """Whether a value has no defect of its shape and no unknown key."""
+        if type(value) is not dict or not self.required <= value.keys():
+            return False
+        tests = self._tests
+        for key, item in value.items():
+            if key not in tests or not tests[key](item):
+                return False
+        return not self.one_of or any(key in value for key in self.one_of)
+
+    def other_keys(self, *keys: str) -> tuple[Key, ...]:
+        """Return the keys that are not among these."""
+        return tuple(key for key in self.keys if key.key not in keys)
+
+
+_NOTHING = Record(name="", title="", description="", keys=())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Format:
+    """A file format.
+
+    Attributes:
+        name: Name on the command line.
+        title: A name for people.
+        description: Where it is used, for its JSON Schema.
+        record: The whole file.
+        nodes_key: Key of the list of nodes.
+        devices_key: Key of a node's list of devices.
+        node: The record of a node; by default the one of the entries of ``nodes_key``.
+        device: The record of a device; by default that of the entries of
+            ``devices_key``.
+        matches: Whether a document has this format, sound or not.
+        rules: The rules for a table of this format.
+        fill: Puts nodes and devices of a document into columns; None for a list of
+            nodes, each with a list of devices. The table keeps the plain data then.
+        decode: The fast path of a format with ``fill``: returns the columns of bytes,
+            None if the reader must look.
+        make: Returns the plain data of a changed table of a format with ``fill``.
+        refuse: Returns what makes reading a document useless, None if nothing does.
+        reader_keys: Keys of the rank, each needed by one reader; a device should have
+            all of them.
+        keeps_file_order: Whether the index of a device in its node is its local rank.
+        has_blank_addresses: Whether an empty string means "no address".
+        most_chips: Chips of the largest node that can use it; None if not known.
+        has_global_ranks: Whether the ranks are those of one job, 0 to world_size - 1.
+        has_written_ranks: Whether the file has ranks; if not, readers count them.
+        counts_ranks: Whether the count at the top counts ranks, not nodes.
+        has_other_keys: Whether operators add keys of their own, so that an unknown key
+            is reported only if it may be a missing key, misspelt.
+        reads_leading_digits: Whether the vendor reads "3x" as 3.
+        keeps_last_key: Whether the vendor silently uses the last of repeated keys, and
+            ignores text after the table.
+        example: A small sound table, as plain data; by default that of the record.
+    """
+
+    name: str
+    title: str
+    description: str
+    record: Record
+    nodes_key: str
+    devices_key: str
+    matches: Callable[[dict[str, object]], bool]
+    rules: tuple[Rule, ...]
+    node: Record = _NOTHING
+    device: Record = _NOTHING
+    fill: Callable[[Reader, Any], None] | None = None
+    decode: Callable[[bytes, Findings], Columns | None] | None = None
+    make: Callable[[RankTable], dict[str, object]] | None = None
+    refuse: Callable[[object], Finding | None] | None = None
+    reader_keys: tuple[str, ...] = ()
+    keeps_file_order: bool = False
+    has_blank_addresses: bool = False
+    most_chips: int | None = None
+    has_global_ranks: bool = True
+    has_written_ranks: bool = True
+    counts_ranks: bool = False
+    has_other_keys: bool = False
+    reads_leading_digits: bool = False
+    keeps_last_key: bool = False
+    example: Any = None
+
+    def __post_init__(self) -> None:
+        """Take the example and the records of the whole file."""
+        if self.example is None:
+            object.__setattr__(self, "example", self.record.example)
+        if self.fill is None:
+            node = self.record.by_key[self.nodes_key].each
+            assert isinstance(node, Record)
+            device = node.by_key[self.devices_key].each
+            object.__setattr__(self, "node", node)
+            object.__setattr__(self, "device", device)
+
+    @property
+    def keeps_document(self) -> bool:
+        """Whether a table keeps the plain data of its file."""
+        return self.fill is not None
+
+    @cached_property
+    def table_fields(self) -> tuple[Key, ...]:
+        """The keys at the top, without the list of nodes."""
+        return self.record.other_keys(self.nodes_key)
+
+    @cached_property
+    def node_fields(self) -> tuple[Key, ...]:
+        """The keys of a node, without the list of devices."""
+        return self.node.other_keys(self.devices_key)
+
+    @property
+    def device_fields(self) -> tuple[Key, ...]:
+        """The keys of a device."""
+        return self.device.keys
+
+    @cached_property
+    def host_key(self) -> str:
+        """Key of a node's host; empty if nodes have none."""
+        hosts = (field.key for field in self.node_fields if field.role is Role.HOST)
+        return next(hosts, "")
+
+    @cached_property
+    def count_key(self) -> str | None:
+        """Key of the count of nodes, None if there is none."""
+        fields = [field for field in self.table_fields if field.role is Role.COUNT]
+        return fields[0].key if fields else None
+
+    @cached_property
+    def versions(self) -> tuple[str, ...]:
+        """Values of ``version``; one empty text if there is no version."""
+        fields = [field for field in self.table_fields if field.role is Role.VERSION]
+        return fields[0].values if fields else ("",)
+
+    @cached_property
+    def rank_keys(self) -> tuple[str, ...]:
+        """Keys of a device that give its rank."""
+        return self.device_keys_of(Role.RANK)
+
+    @cached_property
+    def required_keys(self) -> frozenset[tuple[str, ...]]:
+        """Keys that every sound device has: each is a tuple of one key."""
+        return frozenset((key,) for key in self.device.required)
+
+    @cached_property
+    def address_keys(self) -> tuple[str, ...]:
+        """Keys of a device that give its address; the last one is used."""
+        return self.device_keys_of(Role.ADDRESS)
+
+    @cached_property
+    def other_addresses(self) -> tuple[tuple[Key, bool], ...]:
+        """Keys of other addresses, and whether a node has them."""
+        return tuple(
+            (field, fields is self.node_fields)
+            for fields in (self.node_fields, self.device_fields)
+            for field in fields
+            if field.kind in ADDRESSES and field.role is Role.OTHER
+        )
+
+    @cached_property
+    def joins_addresses(self) -> bool:
+        """Whether one device may have several addresses in one text."""
+        return any(field.kind is Kind.ADDRESSES for field in self.device_fields)
+
+    def device_keys_of(self, *roles: Role) -> tuple[str, ...]:
+        """Return the keys of a device that have these roles."""
+        return tuple(field.key for field in self.device_fields if field.role in roles)
+
+
+def text(key: str, title: str, description: str, *examples: object, **more: Any) -> Key:
+    """Return a key of a text, or of another kind except list and object."""
+    kind = more.pop("kind", Kind.TEXT)
+    return Key(
+        key=key,
+        kind=kind,
+        title=title,
+        description=description,
+        examples=examples,
+        **more,
+    )
+
+
+def number(
+    key: str, title: str, description: str, *examples: object, **more: Any
+) -> Key:
+    """Return a key of a number, as a string or as an integer."""
+    more = {"kind": Kind.NUMBER, **more}
+    return text(key, title, description, *(examples or ("0",)), **more)
+
+
+def numeral(
+    key: str, title: str, description: str, *examples: object, **more: Any
+) -> Key:
+    """Return a key of a string of decimal digits."""
+    return number(key, title, description, *examples, kind=Kind.NUMERAL, **more)
+
+
+def integer(key: str, high: int, title: str, description: str, **more: Any) -> Key:
+    """Return a key of an integer, by default from 0, to ``high``."""
+    more = {"minimum": 0, "maximum": high, "kind": Kind.INTEGER, **more}
+    example = max(more["minimum"] or 0, 1)
+    return text(key, title, description, example, **more)
+
+
+def address(
+    key: str, title: str, description: str, *examples: object, **more: Any
+) -> Key:
+    """Return a key of an IP address, or of another kind of addresses."""
+    more = {"kind": Kind.ADDRESS, **more}
+    return text(key, title, description, *(examples or ("10.20.0.5",)), **more)
+
+
+def version(*values: str, description: str = "Version of the format.") -> Key:
+    """Return the key of the version of a file, which must be present."""
+    more = {"role": Role.VERSION, "is_required": True, "values": values}
+    return text("version", "Version", description, **more)
+
+
+def list_of(
+    key: str, each: Record | Key, title: str, description: str, **more: Any
+) -> Key:
+    """Return a key of a list."""
+    entry = each.example if isinstance(each, Record) else each.examples[0]
+    more = {"each": each, "kind": Kind.LIST, **more}
+    return text(key, title, description, [entry], **more)
+
+
+def filled_list(
+    key: str, each: Record | Key, title: str, description: str, **more: Any
+) -> Key:
+    """Return a key of a list with at least one entry, which must be present."""
+    more = {"is_required": True, "minimum": 1, **more}
+    return list_of(key, each, title, description, **more)
