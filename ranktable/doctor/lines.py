@@ -93,6 +93,14 @@ _EXCEPTION = re.compile(r"(?P<what>[A-Za-z_][\w.]*(?::\s.*)?)$")
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
 
 
+def numbers_in(text: str) -> list[int]:
+    """Return the numbers of a list with ranges: ``0-3, 7 and 9``."""
+    found: list[int] = []
+    for first, last in re.findall(r"(\d{1,9})(?:-(\d{1,9}))?", text):
+        found.extend(range(int(first), int(last or first) + 1)[:100_000])
+    return found
+
+
 @dataclass(slots=True)
 class Event:
     """A line, or a few, with a known message.
@@ -125,10 +133,7 @@ class Event:
 
     def numbers(self, name: str) -> tuple[int, ...]:
         """Return a list of numbers and ranges: ``0-3,7``."""
-        found: list[int] = []
-        for first, last in re.findall(r"(\d+)(?:-(\d+))?", self.fields.get(name, "")):
-            found.extend(range(int(first), int(last or first) + 1)[:100_000])
-        return tuple(found)
+        return tuple(numbers_in(self.fields.get(name, "")))
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ranktable.doctor import rules
+from ranktable.doctor.lines import numbers_in
 from ranktable.doctor.patterns import Kind
 from ranktable.schema.text import counted, folded
 
@@ -472,10 +473,19 @@ def _absent(case: Case) -> Iterator[Cause]:
             )
             return
     if missing:
-        kinds = {event.pattern.name for event, peers in named if peers}
-        what = "did not take part" if kinds == {"torch-desync"} else "did not join"
-        rule = rules.SILENT if kinds == {"torch-desync"} else rules.NEVER_JOINED
-        yield _cause(case, rule, missing, what, events)
+        operation = next(
+            (e for e, peers in named if peers and _is_of_operation(e)), None
+        )
+        if operation is None:
+            yield _cause(case, rules.NEVER_JOINED, missing, "did not join", events)
+        else:
+            said = " ".join(operation.fields.get(n, "") for n in ("op", "seq")).strip()
+            what = f"did not take part in {said}"
+            yield _cause(case, rules.SILENT, missing, what, events)
+
+
+def _is_of_operation(event: Event) -> bool:
+    return "op" in event.fields or "seq" in event.fields
 
 
 def _seen_by_others(case: Case) -> Iterator[Cause]:
@@ -640,6 +650,8 @@ def _different(case: Case) -> Cause | None:
         peers = case.ranks.peers(event)
         ranks = [rank for rank in (speaker, *peers) if rank is not None]
         what = event.pattern.what or "call different operations"
+        if "calls" in event.fields:
+            ranks, what = _fewest(event.fields["calls"])
         return _cause(case, rules.DIFFERENT, ranks, what, [event])
     for calls in _comparable_calls(case):
         common = Counter(calls.values()).most_common()
@@ -654,6 +666,20 @@ def _different(case: Case) -> Cause | None:
             states = [e for r, e in _ops(case) if r in odd]
             return _cause(case, rules.DIFFERENT, odd, what, events or states)
     return None
+
+
+def _fewest(calls: str) -> tuple[list[int], str]:
+    """Return the ranks that differ from the most, and what they call."""
+    form = r"ranks? (\d[\d, and-]*?)(?: calls? |  +)([^\n]*?)(?=, ranks? \d|\n|$)"
+    groups = re.findall(form, calls)
+    found = [(numbers_in(ranks), call) for ranks, call in groups]
+    fewest = min(len(ranks) for ranks, _ in found)
+    odd = [(ranks, call) for ranks, call in found if len(ranks) == fewest]
+    ranks = sorted(rank for some, _ in odd for rank in some)
+    usual = [call for some, call in found if len(some) != fewest]
+    what = " and ".join(call for _, call in odd)
+    others = f", the others {usual[0]}" if usual else ""
+    return ranks, f"{'calls' if len(ranks) == 1 else 'call'} {what}{others}"
 
 
 def _comparable_calls(case: Case) -> Iterator[dict[int, str]]:
