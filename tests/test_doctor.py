@@ -349,6 +349,24 @@ def test_only_the_last_attempt_of_a_job_counts(tmp_path: Path) -> None:
     assert cause.headline == "rank 0 raised ValueError: second try"
 
 
+def test_ranks_of_tracebacks_without_a_rank_are_told_by_how_processes_end(
+    tmp_path: Path,
+) -> None:
+    # torch before 2.2 puts no rank before the lines of a traceback.
+    lost = (
+        "Traceback (most recent call last):\n"
+        "RuntimeError: [pair.cc:553] Connection closed by peer [127.0.0.1]:4123\n"
+    )
+    ended = "".join(
+        f"  rank      : {rank} (local_rank: {rank})\n  exitcode  : 1 (pid: 9{rank})\n"
+        for rank in (0, 2)
+    )
+
+    (cause,) = judged(tmp_path, {"job.log": lost + lost + ended}).causes
+
+    assert (cause.rule.code, cause.ranks) == ("RT620", (1,))
+
+
 def test_who_runs_elsewhere_than_the_table_says_comes_first(tmp_path: Path) -> None:
     said = (
         "[HCCL_TRACE]hcom init by file success,take time [9]us, rankTablePath[/a.json],"

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ranktable.doctor import rules
@@ -104,6 +104,7 @@ class Case:
         self.waits = list(self._find_waits())
         self.waiters = {wait.rank for wait in self.waits}
         self.waiters.update(self.speakers(Kind.CLOSED, Kind.ABSENT))
+        self.waiters.update(self._raised())
         self.edges = list(self._find_edges())
 
     def speakers(self, *kinds: Kind) -> Iterator[int]:
@@ -113,6 +114,24 @@ class Case:
                 rank = self.ranks.speaker(event)
                 if rank is not None:
                     yield rank
+
+    def _raised(self) -> Iterator[int]:
+        """Yield the ranks that ended as a program that raises, if nothing says why.
+
+        Before torch 2.2 no line of a traceback has the rank. What waited in vain then
+        has none either, and the status of the process has to tell who it was.
+        """
+        nameless = {
+            event.file
+            for kind in (Kind.TIMEOUT, Kind.CLOSED)
+            for event in self.by_kind[kind]
+            if self.ranks.speaker(event) is None
+        }
+        for event in self.by_kind[Kind.EXIT]:
+            rank = self.ranks.speaker(event)
+            has_raised = event.fields.get("exit") == "1" and event.file in nameless
+            if rank is not None and has_raised:
+                yield rank
 
     def _find_waits(self) -> Iterator[Wait]:
         calls = {
@@ -334,8 +353,17 @@ def _find_hard(case: Case) -> Iterator[_Hard]:
         what = event.fields.get("what", "")
         is_own = (event.file, event.line) not in said_there and not _STOPS.search(what)
         if what and is_own and "C10D" not in what:
-            yield _hard(case, rules.EXCEPTION, f"raised {what[:160]}", event)
+            hard = _hard(case, rules.EXCEPTION, f"raised {what[:160]}", event)
+            yield hard if hard.rank is not None else _claimed(case, hard)
     yield from _exits(case)
+
+
+def _claimed(case: Case, hard: _Hard) -> _Hard:
+    """Return an exception without a rank as that of the first process that failed."""
+    for event in case.by_kind[Kind.EXIT]:
+        if event.file == hard.event.file and event.fields.get("exit") == "1":
+            return replace(hard, rank=case.ranks.speaker(event))
+    return hard
 
 
 def _hard(case: Case, rule: Rule, what: str, event: Event) -> _Hard:
@@ -346,7 +374,7 @@ def _exits(case: Case) -> Iterator[_Hard]:
     """Yield the processes that ended by themselves and did not say why."""
     stuck = {event.fields["pid"] for event in case.by_kind[Kind.HEARTBEAT]
              if "pid" in event.fields}  # fmt: skip
-    told = set(case.speakers(Kind.EXCEPTION, *CONSEQUENCES))
+    told = {*case.speakers(Kind.EXCEPTION, *CONSEQUENCES), *case.waiters}
     is_first_step = True
     for event in case.by_kind[Kind.EXIT]:
         if event.pattern.speaker == "slurm":
