@@ -90,24 +90,6 @@ NO_HOSTS = Rule(
     good=b"n1 slots=8\n",
     **_read_as("deepspeed-hostfile"),
 )
-WRONG_FIELD = Rule(
-    code="RT137",
-    name="wrong-field",
-    summary="a field of a manifest or of a configuration is missing, wrong or unknown",
-    why=(
-        "For example, a pod has no index without completionMode Indexed and no name "
-        "without a subdomain, and accelerate stops at a key that it does not know."
-    ),
-    fix="Write the field as the message says.",
-    readers={
-        "Kubernetes": "accepts a Job without them; its pods cannot find each other",
-        "accelerate": "ValueError: The config file had unknown keys",
-    },
-    seen_as=("had unknown keys", "A `distributed_type` must be specified"),
-    bad=b"num_machines: 1\nnum_process: 8\ndistributed_type: MULTI_GPU\n",
-    good=b"num_machines: 1\nnum_processes: 8\ndistributed_type: MULTI_GPU\n",
-    **_read_as("accelerate"),
-)
 IGNORED_TEXT = Rule(
     code="RT139",
     name="ignored-text",
