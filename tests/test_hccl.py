@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ranktable
-from ranktable.runtime.table import is_rank_table_valid
 from ranktable.schema.check import check
 from ranktable.schema.values import UNSET_ADDRESS
-from tests.conftest import CORPUS, HERE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,55 +21,8 @@ if TYPE_CHECKING:
 
 Table = dict[str, Any]
 
-SHARED = HERE.parent.parent / "shared" / "corpus" / "hccl"
-FOLDERS = [CORPUS / "hccl", *([SHARED] if SHARED.is_dir() else [])]
-OURS = ("hccl10_", "hccl12_", "legacy_group_cloud")
-OTHERS = ("v20_", "pd_", "clusterd_", "sccl_", "group_lab", "v11_")
-"""Broken examples of other formats."""
 
-CHIPS = {
-    "hccl10_310p": "310P",
-    "hccl10_a2": "A2",
-    "hccl10": "A2",
-    "hccl12": "A3",
-    "legacy": "910",
-}
 ERROR, WARNING, NOTE = "error", "warning", "note"
-BROKEN: dict[str, tuple[str, str, dict[str, str]]] = {
-    "device_id_8_on_910a.json": ("RT208", ERROR, {"chip": "910"}),
-    "device_ip_count_differs.json": ("RT272", ERROR, {}),
-    "device_ip_duplicate.json": ("RT214", ERROR, {}),
-    "device_ip_invalid.json": ("RT211", ERROR, {}),
-    "device_port_int.json": ("RT113", ERROR, {}),
-    "device_port_too_big.json": ("RT274", ERROR, {}),
-    "json_duplicate_key.json": ("RT105", WARNING, {}),
-    "key_devices_instead_of_device.json": ("RT112", ERROR, {}),
-    "mindie_no_container_ip.json": ("RT288", ERROR, {"reader": "mindie"}),
-    "mindie_uneven.json": ("RT289", NOTE, {}),
-    "rank_duplicate.json": ("RT202", ERROR, {}),
-    "rank_hex.json": ("RT114", ERROR, {}),
-    "rank_id_int.json": ("RT113", ERROR, {}),
-    "rank_interleaved_servers.json": ("RT215", WARNING, {}),
-    "rank_negative.json": ("RT203", ERROR, {}),
-    "rank_starts_at_1.json": ("RT204", ERROR, {}),
-    "rank_trailing_text.json": ("RT270", WARNING, {}),
-    "server_count_int.json": ("RT113", ERROR, {}),
-    "server_count_mismatch.json": ("RT210", ERROR, {}),
-    "server_id_100_chars.json": ("RT275", WARNING, {}),
-    "server_id_duplicate.json": ("RT212", ERROR, {}),
-    "server_id_empty.json": ("RT113", ERROR, {}),
-    "server_list_empty.json": ("RT116", ERROR, {}),
-    "status_initializing.json": ("RT213", ERROR, {}),
-    "status_missing.json": ("RT112", ERROR, {}),
-    "uneven_on_910a.json": ("RT285", ERROR, {"chip": "910"}),
-    "v12_backup_is_self.json": ("RT277", WARNING, {}),
-    "v12_content_marked_1_0.json": ("RT284", WARNING, {}),
-    "v12_pod_unknown_server.json": ("RT279", ERROR, {}),
-    "v12_super_device_id_duplicate.json": ("RT283", ERROR, {}),
-    "v12_two_pods_no_device_ip.json": ("RT278", WARNING, {}),
-    "group_count_mismatch.json": ("RT292", ERROR, {}),
-    "group_pod_name_duplicate.json": ("RT295", ERROR, {}),
-}
 
 
 def table(*sizes: int, version: str = "1.0") -> Table:
@@ -132,50 +83,11 @@ def changed(document: Table, change: Callable[[Table], object]) -> Table:
     return document
 
 
-def corpus(kind: str) -> list[Path]:
-    return [path for folder in FOLDERS for path in sorted((folder / kind).iterdir())]
-
-
-def sound() -> list[Path]:
-    return [path for path in corpus("valid") if path.name.startswith(OURS)]
-
-
-@pytest.mark.parametrize("path", sound(), ids=lambda path: path.name)
-def test_sound_example_is_sound_for_its_chip(path: Path) -> None:
-    chip = next(chip for start, chip in CHIPS.items() if path.name.startswith(start))
-
-    for given in ("any", chip):
-        report = ranktable.check(path, chip=given)
-
-        assert [d for d in report.diagnostics if d.severity != NOTE] == []
-        assert report.table is not None
-
-
-@pytest.mark.parametrize("path", corpus("broken"), ids=lambda path: path.name)
-def test_broken_example_has_one_kind_of_finding(path: Path) -> None:
-    if path.name not in BROKEN:
-        assert path.name.startswith(OTHERS)
-        return
-    code, severity, options = BROKEN[path.name]
-
-    report = ranktable.check(path, **options)  # type: ignore[arg-type]
-
-    assert {(d.code, d.severity.value) for d in report.diagnostics} == {
-        (code, severity)
-    }
-    assert all(d.location.line for d in report.diagnostics)
-
-
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda t: devices(t)[1].pop("device_ip"), ("RT271", ERROR)),
         (lambda t: t["server_list"][1].update(server_id="n" * 128), ("RT275", ERROR)),
         (lambda t: t["server_list"][1].update(server_id="n" * 65), ("RT275", WARNING)),
-        (lambda t: t["server_list"][1].update(host_ip="10.0.0"), ("RT211", ERROR)),
-        (lambda t: devices(t)[1].update(device_ip="-.-.-.-"), ("RT211", ERROR)),
-        (lambda t: devices(t)[1].update(device_ip="fd00::1"), ("RT273", ERROR)),
-        (lambda t: devices(t)[1].update(device_port="0"), ("RT274", ERROR)),
         (lambda t: devices(t)[1].update(host_port=" 70"), ("RT270", WARNING)),
         (lambda t: devices(t)[1].update(rank_id="1.9"), ("RT270", WARNING)),
         (lambda t: devices(t)[1].update(device_id="01"), ("RT270", WARNING)),
@@ -183,20 +95,10 @@ def test_broken_example_has_one_kind_of_finding(path: Path) -> None:
             lambda t: t["server_list"][1].update(server_id="127.0.1.1"),
             ("RT276", WARNING),
         ),
-        (lambda t: t.update(version="1.5"), ("RT115", ERROR)),
         (lambda t: t.update(version=1.0), ("RT113", ERROR)),
-        (lambda t: t.pop("version"), ("RT112", ERROR)),
-        (lambda t: t.update(status="complete"), ("RT213", ERROR)),
         (lambda t: t.update(super_pod_list=[]), ("RT284", WARNING)),
         (lambda t: t.pop("server_list"), ("RT112", ERROR)),
         (lambda t: devices(t)[1].update(device_ip=None), ("RT113", ERROR)),
-        (
-            lambda t: t["server_list"][0].update(
-                devices=t["server_list"][0].pop("device")
-            ),
-            ("RT112", ERROR),
-        ),
-        (lambda t: t["server_list"][0].update(device=[]), ("RT116", ERROR)),
         (lambda t: t.update(version="1.2", super_pod_list=[]), ("RT280", ERROR)),
     ],
 )
@@ -261,28 +163,12 @@ def test_super_pods_without_addresses_are_refused_by_the_release_of_2025() -> No
     ("change", "expected"),
     [
         (
-            lambda t: t["super_pod_list"].pop(),
-            [("RT280", ERROR, "/server_list/1/server_id")],
-        ),
-        (
-            lambda t: t["super_pod_list"][1].update(super_pod_id="pod0"),
-            [("RT281", ERROR, "/super_pod_list/1/super_pod_id")],
-        ),
-        (
             lambda t: t["super_pod_list"][1]["server_list"].append({"server_id": "n0"}),
             [("RT281", ERROR, "/super_pod_list/1/server_list/1/server_id")],
         ),
         (
             lambda t: t["super_pod_list"][1].pop("super_pod_id"),
             [("RT112", ERROR, "/super_pod_list/1")],
-        ),
-        (
-            lambda t: t["super_pod_list"][1].update(super_pod_id=1),
-            [("RT113", ERROR, "/super_pod_list/1/super_pod_id")],
-        ),
-        (
-            lambda t: devices(t)[3].pop("super_device_id"),
-            [("RT282", ERROR, "/server_list/1/device/1")],
         ),
         (
             lambda t: devices(t)[3].update(super_device_id="x"),
@@ -321,11 +207,7 @@ def test_master_and_first_worker_both_first_repeat_ranks() -> None:
 @pytest.mark.parametrize(
     ("document", "chip", "codes"),
     [
-        (table(2), "A5", {"RT287"}),
-        (table(3), "910", {"RT286"}),
         (table(4), "910", set()),
-        (table(8, 4), "910", {"RT285"}),
-        (table(2, 1), "310P", {"RT285"}),
         (table(8, 6), "A2", set()),
         (table(16), "A2", set()),
         (table(16), "910", {"RT208"}),
@@ -472,17 +354,6 @@ def test_operators_keys_are_kept_and_not_reported() -> None:
     assert report.totals == {}
     assert report.table is not None
     assert json.loads(ranktable.dumps(report.table)) == document
-
-
-def test_training_processes_refuse_what_the_check_refuses(tmp_path: Path) -> None:
-    """The fast path knows every error, without being told of chips or readers."""
-    for path in corpus("broken"):
-        if path.name in BROKEN and not BROKEN[path.name][2]:
-            assert is_rank_table_valid(path) == ranktable.check(path).ok, path.name
-    file = tmp_path / "t.json"
-    file.write_text(json.dumps(table(1, 1)), encoding="utf-8")
-
-    assert is_rank_table_valid(file)
 
 
 def _of_two_cards(second: str) -> bytes:

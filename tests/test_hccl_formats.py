@@ -27,7 +27,6 @@ Table = dict[str, Any]
 NAMES = ("hccl-1.0", "hccl-1.2", "hccl-cloud")
 ERROR, WARNING, NOTE = "error", "warning", "note"
 VALID = CORPUS / "hccl" / "valid"
-BROKEN = CORPUS / "hccl" / "broken"
 SHAPE = {"RT112", "RT113", "RT114", "RT115", "RT116", "RT260", "RT261", "RT270"}
 
 
@@ -78,19 +77,6 @@ def test_example_is_sound_detected_and_written_back_unchanged(name: str) -> None
     assert judged(document).format == name
     assert report.table is not None
     assert json.loads(ranktable.dumps(report.table)) == document
-
-
-@pytest.mark.parametrize(
-    ("name", "code"),
-    [
-        ("group_count_mismatch.json", "RT292"),
-        ("group_pod_name_duplicate.json", "RT295"),
-    ],
-)
-def test_broken_corpus_table_has_one_error(name: str, code: str) -> None:
-    report = ranktable.check(BROKEN / name)
-
-    assert [(d.code, d.severity.value) for d in report.diagnostics] == [(code, ERROR)]
 
 
 def cloud(*servers: str) -> Table:
