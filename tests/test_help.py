@@ -29,7 +29,6 @@ TYPED = {
     "convert --from hccl-": {"hccl-1.0", "hccl-1.2", "hccl-2.0", "hccl-cloud"},
     "explain RT404": {"RT404"},
     "explain rt404": {"rt404"},
-    "schema --format-version cl": {"cluster-spec"},
     "explain EI000": {f"EI000{number}" for number in range(1, 10)},
     "explain duplicate-r": {"duplicate-rank"},
     "init ta": {"table", "table-of-two"},

@@ -51,8 +51,6 @@ def test_everything_is_described_and_its_examples_are_valid() -> None:
 
 def test_schema_command_prints_it(run: Callable[..., Outcome]) -> None:
     assert run("ranktable", "schema", "cluster-spec").out == spec_schema_text().decode()
-    both = run("ranktable", "schema", "sccl-1.0", "--format-version", "1.0")
-    assert both.err == "ranktable: NAME and --format-version do not go together\n"
     unknown = run("ranktable", "schema", "x")
     assert unknown.err.endswith(", cluster-spec\n")
 

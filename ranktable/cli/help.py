@@ -20,9 +20,10 @@ _RARE: Final = "Rarely needed"
 
 _PANELS: Final = {
     _OUTPUT: (
-        *("--output", "--in-place", "--force", "--format", "--quiet", "--diff"),
-        *("--fix", "--strict", "--select", "--ignore", "--max-errors", "--explain"),
-        *("--to", "--width", "--rankfile", "--slurm-hostfile", "--version"),
+        *("--output", "--in-place", "--force", "--format", "--quiet", "--verbose"),
+        *("--fix", "--diff", "--strict", "--select", "--ignore", "--max-errors"),
+        *("--to", "--hostfile", "--rankfile", "--slurm-hostfile", "--explain"),
+        "--version",
     ),
     _LAYOUT: (
         *("--tp", "--cp", "--pp", "--dp", "--ep", "--etp", "--dp-replicate", "--dcp"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from contextlib import contextmanager
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-    from rich.status import Status
-
 PAUSE_S = 0.1
 """Seconds between two updates."""
+
+_ERASE = "\r\x1b[2K"
 
 
 class Progress:
@@ -27,29 +28,23 @@ class Progress:
         """Check whether standard error is a terminal."""
         self.is_shown = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._next_s = 0.0
-        self._status: Status | None = None
 
     def show(self, text: str) -> None:
         """Show the progress, unless it was updated a moment ago."""
-        if not self.is_shown or time.monotonic() < self._next_s:
-            return
-        from rich.console import Console
-        from rich.status import Status
-        from rich.text import Text
-
-        shown = Text(printable(text), no_wrap=True, overflow="ellipsis")
-        if self._status is None:
-            self._status = Status(shown, console=Console(stderr=True))
-            self._status.start()
-        self._status.update(shown)
-        self._next_s = time.monotonic() + PAUSE_S
+        if self.is_shown and time.monotonic() >= self._next_s:
+            width = shutil.get_terminal_size().columns - 1
+            self._write(f"{_ERASE}{printable(text)[:width]}")
+            self._next_s = time.monotonic() + PAUSE_S
 
     def clear(self) -> None:
         """Clear the line."""
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
+        if self._next_s:
+            self._write(_ERASE)
         self._next_s = 0.0
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from ranktable.cli import completion
-from ranktable.cli.output import CommandError, put_text
-from ranktable.cli.parameters import OutputOption, ReplaceFileOption, valued
+from ranktable.cli.output import put_text
+from ranktable.cli.parameters import OutputOption, ReplaceFileOption
 from ranktable.cli.schemas import schema_text
 
 DEFAULT = "sccl-1.0"
@@ -24,10 +24,6 @@ def schema(
             autocompletion=completion.schemas,
         ),
     ] = None,
-    format_version: Annotated[
-        str | None,
-        valued("NAME", "The same, for a rank table.", completes=completion.schemas),
-    ] = None,
     output: OutputOption = None,
     force: ReplaceFileOption = False,
 ) -> None:
@@ -35,6 +31,4 @@ def schema(
 
     Example: ranktable schema cluster-spec -o cluster-spec.schema.json
     """
-    if name is not None and format_version is not None:
-        raise CommandError("NAME and --format-version do not go together")
-    put_text(output, schema_text(name or format_version or DEFAULT), force=force)
+    put_text(output, schema_text(name or DEFAULT), force=force)
