@@ -18,7 +18,7 @@ from ranktable.schema.declare import Role
 from ranktable.schema.document import Document, SourceSpan, parse_sound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Hashable, Iterable, Iterator
     from typing import Any
 
     from ranktable.schema.declare import Format
@@ -46,6 +46,18 @@ def value_name(path: Path) -> str:
     """
     key = path[-1] if path else None
     return key if isinstance(key, str) else place_name(path)
+
+
+def repeated(values: Iterable[Hashable]) -> Iterator[tuple[int, int]]:
+    """Yield the index of each value that was there before, and that of its first use.
+
+    >>> [*repeated(["a", "b", None, "a", None])]
+    [(3, 0)]
+    """
+    first_use: dict[Hashable, int] = {}
+    for index, value in enumerate(values):
+        if value is not None and first_use.setdefault(value, index) != index:
+            yield index, first_use[value]
 
 
 @dataclass(frozen=True, slots=True)

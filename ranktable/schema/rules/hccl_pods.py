@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ranktable.schema.columns import repeated
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Refusal, Rule, Severity
 from ranktable.schema.rules.examples import pods_table
@@ -74,15 +75,13 @@ def _podless_server(columns: Columns, node: int | None) -> Finding:
 def _duplicate_pods(
     columns: Columns, _: Options
 ) -> Iterable[tuple[str, str, Path, Path]]:
-    first_pods: dict[str, Path] = {}
-    first_servers: dict[str, Path] = {}
-    for pod, pod_path, servers in pods_of(columns):
-        named = [("super_pod_id", pod, pod_path, first_pods)]
-        named += [("server", name, path, first_servers) for name, path in servers]
-        for what, name, path, first_use in named:
-            first = first_use.setdefault(name, path)
-            if first != path:
-                yield what, name, path, first
+    named = [
+        one
+        for pod, path, servers in pods_of(columns)
+        for one in [("super_pod_id", pod, path), *(("server", *one) for one in servers)]
+    ]
+    for index, first in repeated((what, name) for what, name, _ in named):
+        yield (*named[index], named[first][2])
 
 
 def _duplicate_pod(_: Columns, place: tuple[str, str, Path, Path]) -> Finding:
@@ -138,16 +137,16 @@ def _duplicate_super_ids(columns: Columns, _: Options) -> Iterable[tuple[int, in
     if ids is None or len(set(ids)) == len(ids):
         return
     of_servers = columns.once(pod_of_servers)
-    first_use: dict[tuple[str, object], int] = {}
-    for node, start, end in columns.nodes():
-        host = str(columns.hosts[node])
-        pod = of_servers.get(host) if of_servers else host
-        for index in range(start, end):
-            if pod is None or ids[index] is None:
-                continue
-            first = first_use.setdefault((pod, ids[index]), index)
-            if first != index:
-                yield index, first
+    pods = [
+        of_servers.get(str(host), None if of_servers else host)
+        for host in columns.hosts
+    ]
+    names = [
+        (pods[node], super_id) if pods[node] and super_id is not None else None
+        for node, start, end in columns.nodes()
+        for super_id in ids[start:end]
+    ]
+    yield from repeated(names)
 
 
 def _duplicate_super_id(columns: Columns, place: tuple[int, int]) -> Finding:

@@ -6,6 +6,7 @@ import json
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
+from ranktable.schema.columns import repeated
 from ranktable.schema.declare import TOPOLOGY_KEY, Kind
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Refusal, Rule
@@ -46,10 +47,7 @@ _TO_COMMAS = bytes.maketrans(b". ", b",,")
 def _duplicate_chips(columns: Columns, _: Options) -> Iterable[tuple[int, int]]:
     """Yield each device whose chip an earlier one of its node has, and that one."""
     for start, chips in _odd_nodes(columns, _are_distinct):
-        first_use: dict[int, int] = {}
-        for index, chip in enumerate(chips, start):
-            if chip is not None and first_use.setdefault(chip, index) != index:
-                yield index, first_use[chip]
+        yield from ((start + index, start + first) for index, first in repeated(chips))
 
 
 def _duplicate_chip(columns: Columns, place: tuple[int, int]) -> Finding:
@@ -328,13 +326,8 @@ REACHABLE = "write the address that the other hosts reach it by"
 
 def _duplicate_hosts(columns: Columns, _: Options) -> Iterable[tuple[int, int]]:
     """Yield each node whose host an earlier one has, and that one."""
-    hosts = columns.hosts
-    if len(set(hosts)) == len(hosts):
-        return
-    first_use: dict[str, int] = {}
-    for node, host in enumerate(hosts):
-        if host is not None and first_use.setdefault(host, node) != node:
-            yield node, first_use[host]
+    are_distinct = len(set(columns.hosts)) == len(columns.hosts)
+    return () if are_distinct else repeated(columns.hosts)
 
 
 def _duplicate_host(columns: Columns, place: tuple[int, int]) -> Finding:
