@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain, combinations, islice
+from itertools import chain, combinations, islice, product, zip_longest
 from operator import add, sub
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,8 +29,11 @@ if TYPE_CHECKING:
     Blocks = tuple[tuple[int, int], ...]
     """Nodes in the order of the ranks, and how many ranks each of them takes."""
 
-MAX_EXCHANGES = 60_000
+MAX_EXCHANGES = 10_000
 """Exchanges of two nodes that are tried, a third of a second."""
+
+MAX_PAIRED = 128
+"""Nodes up to which a node that stays where it is is exchanged too."""
 
 MAX_BYTES = 2_000_000
 """Members of groups to look at while placements of equal cost are compared."""
@@ -146,7 +149,11 @@ class _Solver:
         slack: Number of chips that are not needed.
         first: The first rank of every node; new nodes are behind all others.
         by_rank: The nodes in that order.
+        last: The last rank of every node, -1 for a new one.
+        kind: A number that nodes with the same roles and chips share.
         width: Ranks of a tight group of neighbours, 1 if there are none.
+        domains: The racks and so on that every node is in.
+        contiguous: By node, the domains whose ranks have to follow each other.
     """
 
     def __init__(self, request: PlacementRequest) -> None:
@@ -167,14 +174,29 @@ class _Solver:
             for node, own in self.members.items()
         }
         self.by_rank = sorted(self.members, key=self.first.__getitem__)
+        self.last: dict[int, int] = {}
+        self.kind: dict[int, int] = {}
+        kinds: dict[Hashable, int] = {}
+        for node, own in self.members.items():
+            chips = [request.chips[at] for at in own]
+            ranks = [chip.rank for chip in chips]
+            self.last[node] = max(
+                (rank for rank in ranks if rank is not None), default=-1
+            )
+            ids = [chip.device_id for chip in chips] if request.links else ()
+            what = tuple(ids), *[(chip.role, chip.rank is None) for chip in chips]
+            self.kind[node] = kinds.setdefault(what, len(kinds))
         self.width = _width(self.tight)
+        beyond = request.costs.boundaries[1:] if request.costs else ()
+        self.domains = {
+            node: tuple([boundary.domains[node] for boundary in beyond])
+            for node in self.members
+        }
         self.contiguous = [
-            boundary.domains
-            for boundary in (request.costs.boundaries if request.costs else ())
-            if boundary.is_contiguous
+            boundary.domains for boundary in beyond if boundary.is_contiguous
         ]
         self.exchanges, self.bytes_left = MAX_EXCHANGES, MAX_BYTES
-        self._inside: dict[tuple[int, int, int], tuple[list[int], Cost]] = {}
+        self._inside: dict[tuple[int, int, int], tuple[Sequence[int], Cost]] = {}
         self._alike: dict[Hashable, tuple[tuple[int, ...], Cost]] = {}
         self._held: dict[tuple[Hashable, ...], Hashable] = {}
 
@@ -301,16 +323,15 @@ class _Solver:
     ) -> _Placement:
         """Return a placement with its cost if it is better, otherwise the best one."""
         starts, start = [], 0
-        total = [0, 0, 0, 0]
+        least = FREE_OF_CHARGE
         for node, count in blocks:
             cost = self.inside(node, start, count)[1]
-            if cost != FREE_OF_CHARGE:
-                total = list(map(add, total, cost[:4]))
+            if cost is not FREE_OF_CHARGE:
+                least = Cost(*map(add, least, cost))
+                if best is not None and least >= best.cost:
+                    return best
             starts.append(start)
             start += count
-        least = Cost(*total)
-        if best is not None and least >= best.cost:
-            return best
         found = _Placement(order, blocks, starts, least, self.totals(blocks))
         return found if best is None or found.cost < best.cost else best
 
@@ -322,40 +343,52 @@ class _Solver:
         self.bytes_left -= len(owners) * len(self.costs.flows)
         return self.costs.totals(owners)
 
-    def inside(self, node: int, start: int, count: int) -> tuple[list[int], Cost]:
+    def inside(self, node: int, start: int, count: int) -> tuple[Sequence[int], Cost]:
         """Return the chips of a node for some ranks, and what they cost."""
         key = node, start, count
         if key not in self._inside:
             own = self.members[node]
-            ranks = range(start, start + count)
-            held = tuple([self._held_chip(self.chips[at], ranks) for at in own])
-            wanted = tuple(self.roles[start : start + count])
-            phase = start % self.width
-            if (held, wanted, phase) not in self._alike:
-                self._alike[held, wanted, phase] = best_order(
-                    held, wanted, self.links, width=self.width, phase=phase
+            places: tuple[int, ...] = ()
+            if self.first[node] < start + count and self.last[node] >= start:
+                taken = range(start, start + count)
+                ranks = [self.chips[at].rank for at in own]
+                places = tuple(
+                    [-1 if r is None or r not in taken else r - start for r in ranks]
                 )
-            places, cost = self._alike[held, wanted, phase]
-            split = self.split_groups(start, count)
-            self._inside[key] = (
-                [own[place] for place in places],
-                cost._replace(split_groups=split) if split else cost,
-            )
+            wanted = tuple(self.roles[start : start + count])
+            alike = self.kind[node], places, wanted, start % self.width
+            if alike not in self._alike:
+                self._alike[alike] = self._best_order(own, places, wanted, alike[3])
+            order, cost = self._alike[alike]
+            if split := self.split_groups(start, count):
+                cost = cost._replace(split_groups=split)
+            self._inside[key] = [own[at] for at in order], cost
         return self._inside[key]
 
-    def _held_chip(self, chip: Chip, ranks: range) -> Held:
-        number = None if self.links is None else chip.device_id
-        if chip.rank is None:
-            return Held(number, chip.role)
-        place = chip.rank - ranks.start if chip.rank in ranks else -1
-        return Held(number, chip.role, place)
+    def _best_order(
+        self,
+        own: Sequence[int],
+        places: Sequence[int],
+        wanted: Sequence[Hashable],
+        phase: int,
+    ) -> tuple[tuple[int, ...], Cost]:
+        held = []
+        for chip, place in zip_longest([self.chips[at] for at in own], places):
+            number = None if self.links is None else chip.device_id
+            is_there = chip.rank is not None
+            here = (-1 if place is None else place) if is_there else None
+            held.append(Held(number, chip.role, here))
+        width = self.width
+        order, cost = best_order(held, wanted, self.links, width=width, phase=phase)
+        return order, FREE_OF_CHARGE if cost == FREE_OF_CHARGE else cost
 
     def split_groups(self, start: int, count: int) -> int:
         """Return how many tight groups begin among some ranks and end behind them."""
         if self.tight is None:
             return 0
         if len(self.tight.inside) == 1 and self.tight.inside[0].stride == 1:
-            return int((start + count) % self.width > 0)
+            over = (start + count) % self.width
+            return int(0 < over <= count)
         found = 0
         for rank in range(start, start + count):
             is_first = self.tight.place_of(rank) == 0
@@ -381,21 +414,22 @@ class _Solver:
     def pairs(self, best: _Placement) -> Iterator[tuple[int, int]]:
         """Yield two places of an order, of which one has a node that costs something.
 
-        If neither node costs anything, an exchange makes both of them move.
+        If neither node costs anything, an exchange makes both of them move. If one of
+        them does not, it is only worth a try among few nodes.
         """
         free = {
             node
             for start, (node, count) in zip(best.starts, best.blocks, strict=True)
             if self.inside(node, start, count)[1] == FREE_OF_CHARGE
         }
-        used = {node for node, _ in best.blocks}
         costly = [at for at, node in enumerate(best.order) if node not in free]
-        is_costly = set(costly)
-        for one in costly:
-            for other, node in enumerate(best.order):
-                is_first_time = other > one or other not in is_costly
-                if is_first_time and (best.order[one] in used or node in used):
-                    yield one, other
+        used = [at for at in costly if best.order[at] in best.block_of]
+        unused = [at for at in costly if best.order[at] not in best.block_of]
+        for at, one in enumerate(used):
+            yield from ((one, other) for other in (*used[at + 1 :], *unused))
+        if len(best.order) <= MAX_PAIRED:
+            staying = [at for at, node in enumerate(best.order) if node in free]
+            yield from product(costly, staying)
 
     def swapped(self, best: _Placement, one: int, other: int) -> _Placement:
         """Return the placement after an exchange, or the best one if that is better."""
@@ -421,11 +455,13 @@ class _Solver:
                 after = self.inside(other, start, count)[1]
                 least = Cost(*map(add, map(sub, least, before), after))
                 moves.update(dict.fromkeys(range(start, start + count), other))
-        if least >= best.cost:
-            return best
-        blocks = tuple([(new.get(node, node), count) for node, count in best.blocks])
         totals = best.totals
-        if not self.is_sound(blocks) or (totals and self.bytes_left <= 0):
+        if least >= best.cost or (totals and self.bytes_left <= 0):
+            return best
+        if least == best.least and len({self.domains[node] for node in new}) == 1:
+            return best  # then the bytes are the same too
+        blocks = tuple([(new.get(node, node), count) for node, count in best.blocks])
+        if not self.is_sound(blocks):
             return best
         if totals:
             totals = self._totals_after(best, moves)
@@ -526,13 +562,11 @@ class _EveryPlacement:
         self.solver, self.best = solver, best
         self.steps = MAX_STEPS
         kinds: dict[Hashable, list[int]] = defaultdict(list)
-        boundaries = solver.costs.boundaries[1:] if solver.costs else ()
         for node in solver.by_rank:
             chips = [solver.chips[at] for at in solver.members[node]]
             is_new = all(chip.rank is None for chip in chips)
             ids = tuple(chip.device_id for chip in chips) if solver.links else ()
-            domains = tuple(boundary.domains[node] for boundary in boundaries)
-            key = (len(chips), ids, domains) if is_new else node
+            key = (len(chips), ids, solver.domains[node]) if is_new else node
             kinds[key].append(node)
         self.left = list(kinds.values())
         self._go_on([], 0, solver.slack, FREE_OF_CHARGE)
