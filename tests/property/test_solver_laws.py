@@ -131,7 +131,7 @@ def jobs(draw: st.DrawFn) -> PlacementRequest:
     number = 1 + max(chip.node for chip in chips)
     racks = [make_boundary("rack", [str(node % 2) for node in range(number)])]
     nodes = make_boundary("node", [str(node) for node in range(number)])
-    sizes_of = {axis: 100.0 for axis in after.kinds}
+    sizes_of = dict.fromkeys(after.kinds, 100.0)
     costs = CostModel(after, given_flows(sizes_of, after), [nodes, *racks])
     return PlacementRequest(
         chips=chips,
