@@ -60,8 +60,8 @@ LIBRARIES = (
 # What every rank imports, those of tests.rank_worker and on simulated chips too.
 TORCH_LIBRARIES = (
     *("torch", "torch.distributed", "torch.distributed.run", "numpy.random"),
-    *("ranktable.runtime.process_group", "ranktable.dist.reducing"),
-    *("ranktable.dist.moving", "ranktable.simulate.backend.joining"),
+    *("ranktable.runtime.process_group", "ranktable.dist.collectives"),
+    "ranktable.simulate.backend.joining",
     *("tests.rank_worker", "hypothesis.strategies"),
 )
 # What an interpreter, or a library, looks at but once.
@@ -341,6 +341,10 @@ def status_of(entry_point: Callable[[], object]) -> int:
         code = entry_point()
     except SystemExit as end:
         code = end.code
+    except Exception as error:  # noqa: BLE001 - as an interpreter does
+        traceback.print_exc()
+        sys.last_value = error
+        code = 1
     if code is None or isinstance(code, int):
         return (code or 0) & 0xFF
     sys.stderr.write(f"{code}\n")

@@ -27,11 +27,7 @@ collect_ignore = (
     if importlib.util.find_spec("torch")
     else [
         "property/test_dist_laws.py",
-        *(
-            file.name
-            for file in HERE.glob("test_dist_*.py")
-            if file.name != "test_dist_plans.py"
-        ),
+        *(file.name for file in HERE.glob("test_dist_*.py")),
     ]
 )
 
@@ -102,7 +98,7 @@ def _fixture_of_ranks(*names: str) -> Callable[..., Pool]:
 
 @pytest.fixture
 def fresh() -> Iterator[Pool]:
-    """Two ranks of gloo that have compared nothing yet."""
+    """Two ranks of gloo, for one test."""
     started = Pool("gloo", 2)
     yield started
     started.stop()
@@ -117,7 +113,7 @@ quartet = _fixture_of_ranks("gloo-4", "nccl-4")
 on_cuda = _fixture_of_ranks("nccl-2")
 four_on_cuda = _fixture_of_ranks("nccl-4")
 gloo = _fixture_of_ranks("gloo-3")
-manual = _fixture_of_ranks("sccl:doc-2")
+checking = _fixture_of_ranks("gloo:check-2", "sccl:check-2")
 alone = _fixture_of_ranks("none-0")
 
 

@@ -15,18 +15,15 @@ import torch
 import torch.distributed
 
 from ranktable import dist
-from ranktable.dist.group_state import group_state
 from ranktable.runtime.job import current_job
 from tests.ranks import Raised
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from torch.distributed import ProcessGroup
 
 COLLECTIVE_TIMEOUT_S = 20.0
-SOON_S = 15.0
-"""Less than that: a call that took no longer has not waited for its time-out."""
 
 _groups: dict[tuple[int, ...], ProcessGroup | None] = {}
 
@@ -65,7 +62,6 @@ def _answer(asked: bytes, env: Mapping[str, str]) -> bytes:
     module, name, arguments, variables = pickle.loads(asked)  # noqa: S301 - our own
     os.environ.clear()
     os.environ.update({**env, **variables})
-    _forget_known()
     try:
         function = getattr(importlib.import_module(module), name)
         return pickle.dumps(function(*arguments))
@@ -73,48 +69,9 @@ def _answer(asked: bytes, env: Mapping[str, str]) -> bytes:
         return pickle.dumps(_raised(error))
 
 
-def _forget_known() -> None:
-    """Let ranks compare again what an earlier test has called."""
-    if dist.is_distributed():
-        for group in (None, *_groups.values()):
-            if group is None or isinstance(group, torch.distributed.ProcessGroup):
-                members = group_state(group)
-                assert members is not None
-                members.known.clear()
-
-
 def _raised(error: BaseException) -> Raised:
     trace = "".join(traceback.format_exception(error))
     return Raised(type(error).__name__, str(error), trace)
-
-
-class Fully:
-    """``ranktable.dist`` as it is on CPUs: exact, and with tensors of any shapes.
-
-    On devices both have to be asked for.
-    """
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(dist, name)
-        if name in ("all_gather", "gather", "shift", "all_to_all"):
-            return _asking(found, "uneven")
-        is_reducing = name.startswith(("all_reduce", "reduce"))
-        return _asking(found, "exact") if is_reducing else found
-
-
-def _asking(function: Callable[..., Any], more: str) -> Callable[..., Any]:
-    def asking(*arguments: Any, **named: Any) -> Any:
-        if more == "exact" or not named.get("even"):
-            named.setdefault(more, True)
-        return function(*arguments, **named)
-
-    return asking
-
-
-if TYPE_CHECKING:
-    fully = dist
-else:
-    fully = Fully()
 
 
 def device() -> torch.device:

@@ -336,8 +336,8 @@ class Pool:
     only a real answer of every rank is a success. Ranks that fail are replaced.
 
     Attributes:
-        backend: ``gloo``, ``sccl``, ``sccl:doc``, ``nccl``; ``none`` for one process
-            without a process group.
+        backend: ``gloo``, ``sccl``, ``nccl``, in checking mode ``gloo:check``; ``none``
+            for one process without a process group.
         world_size: Number of ranks; 0 without a process group.
     """
 
@@ -427,8 +427,7 @@ class Pool:
         if self.backend.startswith("sccl"):
             skip_where_no_chips_can_be_simulated()
             chips = tuple(range(self.world_size))
-            profile = "doc" if self.backend.endswith(":doc") else "source"
-            run = Run(chips=(chips,), profile=profile, timeout_s=30)  # type: ignore[arg-type]
+            run = Run(chips=(chips,), timeout_s=30)
             env = chip_environment(folder, run, write_table(folder, run.chips))
         elif self.backend == "nccl":
             env = {**env, **_SHARING_A_GPU}
@@ -437,6 +436,8 @@ class Pool:
             "GROUP_RANK": "0",
             "TORCHELASTIC_RUN_ID": "1",  # by which a process of torchrun is known
         }
+        if self.backend.endswith(":check"):
+            env["RANKTABLE_DIST_CHECK"] = "1"
         port = free_port()
         return [
             {

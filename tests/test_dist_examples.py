@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import nn
 
+from ranktable import dist
 from tests.rank_worker import device, group_of, tensor
-from tests.rank_worker import fully as dist
 
 if TYPE_CHECKING:
     from tests.ranks import Pool

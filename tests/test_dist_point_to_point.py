@@ -75,7 +75,7 @@ def receive_into_what_is_shared() -> object:
 
 
 def test_transfers_that_cannot_be_are_refused(pair: Pool) -> None:
-    expected = ["UnsupportedError", "TypeError", "ValueError", []]
+    expected = ["UnsupportedError", "TypeError", "TypeError", []]
     assert pair.returned(receive_into_what_is_shared) == [expected] * 2
 
 

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import ranktable
 from ranktable import dist
-from ranktable.cluster.generate import make_table
 from ranktable.runtime import MissingVariableError
 from ranktable.runtime.job import current_job
 from tests.rank_worker import group_of, tensor, told
@@ -68,7 +66,7 @@ def files_of(function, *given, **named):
 
 joining = files_of(lambda: ours.init_dist(backend="gloo"))
 all_reduce = ours.all_reduce
-calls = [files_of(all_reduce, torch.ones(count)) for count in (4, 4, 5, 5)]
+calls = [files_of(all_reduce, torch.ones(4)) for _ in range(2)]
 say(len({*joining, *calls[0]}), *calls)
 """
 """Says how many files of the package joining and a first all_reduce pass, and which
@@ -109,65 +107,6 @@ def test_a_job_can_be_left_and_joined_again(pair: Pool) -> None:
         [[0, 1, False], refused, 1, 2],
         [[1, 1, False], refused, 1, 2],
     ]
-
-
-def reduce_on_each_node(port: int, nodes: list[list[int]], table: str) -> object:
-    """Join as some nodes and add up the ranks of each."""
-    rank = dist.get_rank()
-    leave()
-    [node] = [each for each in nodes if rank in each]
-    env = {"GROUP_RANK": str(nodes.index(node)), "LOCAL_RANK": str(node.index(rank))}
-    env |= {"LOCAL_WORLD_SIZE": str(len(node)), "MASTER_PORT": str(port)}
-    env |= {"RANK_TABLE_FILE": table} if table else {}
-    join_again({**env, "TORCHELASTIC_RUN_ID": "1"})
-    group = dist.local_group()
-    data = tensor([rank])
-    dist.all_reduce(data, group=group)
-    local = [dist.get_local_rank(), dist.get_local_size()]
-    of_group = [dist.get_rank(group), dist.get_world_size(group)]
-    return [data.item(), local == of_group, *local, dist.local_group() is group]
-
-
-@pytest.mark.parametrize("nodes", [[[0, 2], [1, 3]], [[0, 3], [1], [2]]])
-def test_b13_each_node_has_a_group_of_its_ranks(
-    quartet: Pool, nodes: list[list[int]]
-) -> None:
-    port = free_port()
-    found = quartet.returned(reduce_on_each_node, port, nodes, "", is_last=True)
-
-    of_rank = {rank: node for node in nodes for rank in node}
-    assert found == [
-        [sum(node), True, node.index(rank), len(node), True]
-        for rank, node in sorted(of_rank.items())
-    ]
-
-
-def test_b13_nodes_come_from_the_rank_table(quartet: Pool, tmp_path: Path) -> None:
-    nodes, port = [[0], [1, 2, 3]], free_port()
-    table = tmp_path / "table.json"
-    ranktable.dump(make_table([[5], [0, 1, 2]]), table)
-    found = quartet.returned(reduce_on_each_node, port, nodes, str(table), is_last=True)
-
-    assert found == [
-        [0, True, 0, 1, True],
-        [6, True, 0, 3, True],
-        [6, True, 1, 3, True],
-        [6, True, 2, 3, True],
-    ]
-
-
-def local_group_of_a_group() -> object:
-    group = group_of(1, 2)
-    if dist.get_rank() == 0:
-        return None
-    local = dist.local_group(group)
-    data = tensor([dist.get_rank()])
-    dist.all_reduce(data, group=local)
-    return [data.item(), dist.local_group(group) is local]
-
-
-def test_a_group_has_local_groups_too(trio: Pool) -> None:
-    assert trio.returned(local_group_of_a_group) == [None, [3, True], [3, True]]
 
 
 def join_as(launcher: str, port: int) -> object:
@@ -249,36 +188,12 @@ def test_b11_node_list_is_not_run_by_a_shell(alone: Pool, tmp_path: Path) -> Non
     assert not made.exists()
 
 
-def reduce_by_the_manual() -> object:
-    rank = dist.get_rank()
-    data = tensor([rank + 1.0, 2.0])
-    dist.all_reduce(data, "mean")
-    counted = tensor([2**40 + rank])
-    dist.all_reduce(counted)
-    return [
-        data.tolist(),
-        counted.item(),
-        dist.shift(tensor([rank])).item(),
-        told(dist.send, data, 1 - rank)[0],
-        dist.all_gather_object(rank),
-    ]
-
-
-def test_chips_as_in_their_manual_do_the_same(manual: Pool) -> None:
-    total, refused = 2**41 + 1, "UnsupportedError"
-    assert manual.returned(reduce_by_the_manual) == [
-        [[1.5, 2], total, 1, refused, [0, 1]],
-        [[1.5, 2], total, 0, refused, [0, 1]],
-    ]
-
-
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_joining_and_an_all_reduce_pass_few_files(world_size: int) -> None:
     for done in run_code(JOURNEY, world_size):
         both, *calls = json.loads(done.out)
 
-        # Two ranks compare what they do, which one need not.
-        assert both <= (18 if world_size == 1 else 19), (both, calls)
-        first, second, other, again = map(len, calls)
-        assert max(first, other) <= 8, calls
-        assert max(second, again) <= 4, calls
+        assert both <= 19, (both, calls)
+        first, second = map(len, calls)
+        assert first <= 6, calls
+        assert second <= 4, calls

@@ -175,8 +175,8 @@ def test_collectives_without_torch_say_what_to_install(tmp_path: Path) -> None:
     done = run_python("-c", code, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""})
 
     assert done.out == (
-        "ranktable.dist.all_reduce needs torch; install the build that fits your "
-        "machine, such as: pip install torch\n"
+        "ranktable.dist needs torch; install the build that fits your machine, "
+        "such as: pip install torch\n"
     )
 
 

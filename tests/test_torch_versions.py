@@ -6,8 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from ranktable.dist.steps import mark_written  # noqa: E402 - after the look
-from ranktable.runtime import BootstrapError  # noqa: E402
+from ranktable.runtime import BootstrapError  # noqa: E402 - after the look
 from ranktable.runtime.backends.backend import choose_backend  # noqa: E402
 from ranktable.runtime.torch_versions import why_too_old  # noqa: E402
 from tests.ranks import run_code  # noqa: E402
@@ -65,16 +64,6 @@ say("ended")
     ended = run_code(joined_often, 2)
 
     assert [(each.status, each.out) for each in ended] == [(0, '["ended"]\n')] * 2
-
-
-def test_writes_are_counted_as_this_torch_takes_them() -> None:
-    data = torch.ones(3, requires_grad=True).exp()
-    total = (data * data).sum()
-
-    mark_written(data)
-
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        total.backward()
 
 
 JOIN = """

@@ -4,32 +4,36 @@ from __future__ import annotations
 
 import functools
 import os
-from collections import Counter
 from operator import index
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
-from weakref import ref
 
 import torch.distributed as dist
 
-from ranktable.dist.collective_errors import DistError
-from ranktable.dist.group_state import group_state
-from ranktable.dist.objects import all_gather_object
+from ranktable.dist.errors import DistError
+from ranktable.dist.members import members_of
+from ranktable.runtime.environment import Environment, resolve_environment
 from ranktable.runtime.job import as_argument, as_timeout, current_job
-from ranktable.runtime.torch_versions import group_called, not_traced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from torch.distributed import ProcessGroup
 
-    from ranktable.dist.group_state import GroupState
-    from ranktable.runtime.environment import Environment
+__all__ = [
+    "get_backend",
+    "get_dist_info",
+    "get_local_rank",
+    "get_local_size",
+    "get_rank",
+    "get_world_size",
+    "is_distributed",
+    "is_main_process",
+    "master_only",
+    "new_group",
+]
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
-
-_made: Counter[tuple[int, ...]] = Counter()
-"""How many times the members alone have made a group of these ranks."""
 
 
 def new_group(
@@ -54,107 +58,20 @@ def new_group(
         ValueError: A rank is repeated or not in the job, or the list is empty.
         BootstrapError: In a job of this package, another rank asks for another group.
     """
-    if not dist.is_initialized():
+    if not is_distributed():
         return None
-    members, size = _listed(ranks), dist.get_world_size()
+    try:
+        members = [index(rank) for rank in ranks]
+    except TypeError:
+        raise TypeError(f"ranks is {ranks!r}, not several ranks") from None
     job = current_job()
     if job is not None:
         return job.new_group(members, timeout_s=timeout_s)
     if not members or len(set(members)) < len(members):
         raise ValueError(f"a group needs distinct ranks, not {members}")
-    if min(members) < 0 or max(members) >= size:
-        raise ValueError(f"the ranks {members} are not all among the {size} ranks")
-    made: ProcessGroup = dist.new_group(
-        sorted(members), **as_argument(as_timeout(timeout_s))
-    )
+    timeout = as_argument(as_timeout(timeout_s))
+    made: ProcessGroup = dist.new_group(sorted(members), **timeout)
     return made
-
-
-def _listed(ranks: Iterable[int]) -> list[int]:
-    try:
-        return [index(rank) for rank in ranks]
-    except TypeError:
-        raise TypeError(f"ranks is {ranks!r}, not several ranks") from None
-
-
-def local_group(group: ProcessGroup | None = None) -> ProcessGroup | None:
-    """Return the group of the ranks on the node of this rank.
-
-    The rank table says which ranks share a node; without one, their launchers do. Every
-    rank makes the groups of all nodes in the same order, so nodes may have different
-    numbers of ranks.
-
-    Args:
-        group: A group, on all of whose ranks this is called; None for all ranks.
-
-    Returns:
-        The group, the same for every call; None if there is no process group.
-
-    Raises:
-        DistError: Neither a rank table nor a launcher says which node a rank is on.
-        NotMemberError: This rank is not in the group.
-    """
-    members = group_state(group)
-    if members.is_single:
-        return None
-    group_of_node = None if members.local_group is None else members.local_group()
-    if group_of_node is None:
-        made = [(ranks, _make(members, ranks)) for ranks in _nodes(members)]
-        group_of_node = next(each for ranks, each in made if members.rank in ranks)
-        assert group_of_node is not None
-        members.local_group = ref(group_of_node)
-    return group_of_node
-
-
-def _nodes(members: GroupState) -> list[tuple[int, ...]]:
-    """Return the ranks of each node, the same on every rank."""
-    job = current_job()
-    if job is not None and job.table is not None:
-        nodes = [[each.rank for each in node.devices] for node in job.table.nodes]
-        found = [[rank for rank in node if rank in members.ranks] for node in nodes]
-        return [tuple(sorted(node)) for node in found if node]
-    environment = _environment() if job is None else job.environment
-    said = all_gather_object((environment.node_rank, environment.host), members.group)
-    unknown = [
-        rank
-        for rank, where in zip(members.ranks, said, strict=True)
-        if where == (None, None)
-    ]
-    if unknown:
-        raise DistError(
-            f"the node of rank {unknown[0]} is not known; start it with a launcher "
-            "that sets it, or give the job a rank table"
-        )
-    by_node: dict[object, list[int]] = {}
-    for rank, where in zip(members.ranks, said, strict=True):
-        by_node.setdefault(where, []).append(rank)
-    return [tuple(sorted(ranks)) for ranks in by_node.values()]
-
-
-def _make(members: GroupState, ranks: Sequence[int]) -> ProcessGroup | None:
-    if members.group is dist.group.WORLD:
-        return new_group(ranks)
-    # Ranks outside the group do not call this, so only the members take part.
-    if members.rank not in ranks:
-        return None
-    job = current_job()
-    if job is not None:
-        timeout_s = members.timeout.total_seconds()
-        return job.new_group(ranks, timeout_s=timeout_s, among_members=True)
-    _made[tuple(ranks)] += 1
-    with group_called(f"{list(ranks)}, on a node, {_made[tuple(ranks)]}"):
-        made: ProcessGroup = dist.new_group(
-            ranks, members.timeout, use_local_synchronization=True
-        )
-    return made
-
-
-def _environment() -> Environment:
-    from ranktable.runtime.environment import (
-        resolve_environment,
-    )
-
-    return resolve_environment(os.environ, has_address=True)  # the group exists
 
 
 def is_distributed() -> bool:
@@ -168,7 +85,8 @@ def get_world_size(group: ProcessGroup | None = None) -> int:
     Raises:
         NotMemberError: This rank is not in the group.
     """
-    return group_state(group).size
+    members = members_of(group)
+    return 1 if members is None else members.size
 
 
 def get_rank(group: ProcessGroup | None = None) -> int:
@@ -177,7 +95,8 @@ def get_rank(group: ProcessGroup | None = None) -> int:
     Raises:
         NotMemberError: This rank is not in the group.
     """
-    return group_state(group).group_rank
+    members = members_of(group)
+    return 0 if members is None else members.group_rank
 
 
 def get_backend(group: ProcessGroup | None = None) -> str | None:
@@ -186,8 +105,8 @@ def get_backend(group: ProcessGroup | None = None) -> str | None:
     Raises:
         NotMemberError: This rank is not in the group.
     """
-    members = group_state(group)
-    return None if members.is_single else str(dist.get_backend(members.group))
+    members = members_of(group)
+    return None if members is None else str(dist.get_backend(members.group))
 
 
 def get_dist_info(group: ProcessGroup | None = None) -> tuple[int, int]:
@@ -212,25 +131,20 @@ def get_local_rank() -> int:
     """Return the index of this process on its node; 0 for a single process.
 
     Raises:
-        DistError: The launcher does not set it.
+        DistError: Neither the launcher nor a rank table says it.
     """
     if not is_distributed():
         return 0
     job = current_job()
     found = _environment().local_rank if job is None else job.local_rank
-    if found is None:
-        raise DistError(
-            "nothing says which process of its node this is; start it with a launcher "
-            "that does, or give the job a rank table"
-        )
-    return found
+    return _known(found, "which process of its node this is")
 
 
 def get_local_size() -> int:
     """Return the number of processes on this node; 0 without a process group.
 
     Raises:
-        DistError: It is known neither from the rank table nor from the launcher.
+        DistError: Neither the launcher nor a rank table says it.
     """
     if not is_distributed():
         return 0
@@ -238,12 +152,20 @@ def get_local_size() -> int:
     if job is not None and job.table is not None:
         return len(job.table.node_of(job.rank).devices)
     environment = _environment() if job is None else job.environment
-    if environment.local_world_size is None:
+    return _known(environment.local_world_size, "how many processes are on this node")
+
+
+def _environment() -> Environment:
+    return resolve_environment(os.environ, has_address=True)  # the group exists
+
+
+def _known(found: int | None, what: str) -> int:
+    if found is None:
         raise DistError(
-            "nothing says how many processes are on this node; start them with a "
-            "launcher that does, or give the job a rank table"
+            f"nothing says {what}; start it with a launcher that does, or give the job "
+            "a rank table"
         )
-    return environment.local_world_size
+    return found
 
 
 def master_only(
@@ -251,7 +173,6 @@ def master_only(
 ) -> Callable[Parameters, Result | None]:
     """Return a function that only global rank 0 calls; elsewhere it returns None."""
 
-    @not_traced
     @functools.wraps(function)
     def wrapper(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result | None:
         return function(*args, **kwargs) if is_main_process() else None

@@ -1,39 +1,41 @@
 """Send objects that can be pickled; a barrier; one random seed for all ranks.
 
-An object that cannot be pickled is refused on every rank, so no rank waits for it.
+An object that cannot be pickled is an error on every rank, so no rank waits for it.
 """
 
 from __future__ import annotations
 
 import pickle
 import secrets
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.distributed as dist
 
-from ranktable.dist.calls import wait_for_all
-from ranktable.dist.collective_errors import DistError, MismatchError
-from ranktable.dist.group_state import group_state
-from ranktable.dist.operations import begin
-from ranktable.dist.steps import finish
-from ranktable.dist.transfer import (
-    broadcast_to_all,
-    gather_numbers,
-    gather_to,
-    gather_uneven,
-    scatter_from,
-)
+from ranktable.dist.errors import DistError
+from ranktable.dist.members import Members, begin, members_of
+from ranktable.dist.work import public
+from ranktable.runtime.job import as_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torch.distributed import ProcessGroup
 
-    from ranktable.dist.group_state import GroupState
-    from ranktable.dist.operations import OperationStarter
+__all__ = [
+    "all_gather_object",
+    "barrier",
+    "broadcast_object_list",
+    "gather_object",
+    "scatter_object_list",
+    "sync_random_seed",
+]
+
+_BITS = 31
+"""Bits of a seed that every generator accepts: NumPy takes 32, others fewer."""
 
 
+@public
 def all_gather_object(data: Any, group: ProcessGroup | None = None) -> list[Any]:
     """Return the objects of all ranks of a group, on every rank.
 
@@ -43,47 +45,20 @@ def all_gather_object(data: Any, group: ProcessGroup | None = None) -> list[Any]
         group: A group; None for all ranks.
 
     Returns:
-        The objects in the order of the group, None included. A single process gets
-        its own.
+        The objects in the order of the group. A single process gets its own.
 
     Raises:
-        DistError: An object cannot be pickled.
-        NotMemberError: This rank is not in the group.
+        DistError: An object cannot be pickled; raised on every rank.
     """
-    return gather_objects(group_state(group), data, "all_gather_object")
-
-
-def gather_objects(
-    members: GroupState,
-    data: object,
-    operation: str,
-    root: int | None = None,
-    problem: Exception | None = None,
-) -> list[Any]:
-    """Return the objects of all ranks, on every rank or on one.
-
-    Args:
-        members: The group.
-        data: The object of this rank.
-        operation: The name that the ranks compare.
-        root: The group rank that gets them, None for all; the others get none.
-        problem: Why this rank cannot do it.
-    """
-    operations = finish(begin(members, operation, None, problem, root=root))
-    if operations is None:
+    members = members_of(group)
+    if not begin(members, "all_gather_object", None):
         return [data]
-    payload, error = _pickled(data, members.device)
-    lengths = gather_numbers(operations, [payload.numel()])
-    _refuse_failed(operations, [each for [each] in lengths], error)
-    shapes = [(each,) for [each] in lengths]
-    if root is None:
-        parts = finish(gather_uneven(operations, payload, shapes))
-    else:
-        parts = finish(gather_to(operations, payload, shapes, root))
-    pairs = zip(parts, members.ranks, strict=False)  # there may be no parts
-    return [_unpickled(part, rank) for part, rank in pairs]
+    assert members is not None
+    found: list[Any] = exchanged(members, data)
+    return found
 
 
+@public
 def gather_object(
     data: Any,
     dst: int | None = None,
@@ -95,7 +70,7 @@ def gather_object(
 
     Args:
         data: An object that can be pickled.
-        dst: Global rank that gets them; 0 if neither this nor ``group_dst`` is given.
+        dst: Global rank that gets them; 0 if neither this nor ``group_dst``.
         group: A group; None for all ranks.
         group_dst: The rank within the group that gets them, instead of ``dst``.
 
@@ -104,15 +79,19 @@ def gather_object(
         process gets its own.
 
     Raises:
-        DistError: An object cannot be pickled.
-        NotMemberError: This rank, or the receiving one, is not in the group.
+        DistError: An object cannot be pickled; raised on every rank.
     """
-    members = group_state(group)
+    members = members_of(group)
+    if members is None:
+        return [data]
     root, problem = members.root_of(dst, group_dst, "dst")
-    found = gather_objects(members, data, "gather_object", root, problem)
-    return found if members.group_rank == root else None
+    words = (f"to rank {members.ranks[root]}",)
+    begin(members, "gather_object", problem, None, *words)
+    found: list[Any] | None = exchanged(members, data, root)
+    return found
 
 
+@public
 def broadcast_object_list(
     data: list[Any],
     src: int | None = None,
@@ -124,47 +103,33 @@ def broadcast_object_list(
 
     Args:
         data: A list, of the same length on every rank.
-        src: Global rank that sends its objects; 0 if neither this nor ``group_src`` is
-            given.
+        src: Global rank that sends its objects; 0 if neither this nor ``group_src``.
         group: A group; None for all ranks.
         group_src: Its rank within the group, instead of ``src``.
 
     Raises:
-        DistError: An object cannot be pickled.
-        MismatchError: The lists have different lengths.
-        NotMemberError: This rank, or the sending one, is not in the group.
+        DistError: An object cannot be pickled; raised on every rank.
+        ValueError: The list of this rank has another length.
     """
-    members = group_state(group)
-    root, problem = members.root_of(src, group_src, "src")
-    details: tuple[str, ...] = ()
-    if type(data) is list:  # it is written to
-        details = (f"of {len(data)} objects",)
-    else:
-        problem = TypeError(f"data is {type(data).__name__}, not a list")
-    steps = begin(
-        members, "broadcast_object_list", None, problem, root=root, details=details
-    )
-    operations = finish(steps)
-    if operations is None:
+    members = members_of(group)
+    problem = _problem_of_list(data, None)
+    words = [f"of {len(data)} objects"] if problem is None else []
+    root = 0
+    if members is not None:
+        root, wrong = members.root_of(src, group_src, "src")
+        problem = problem or wrong
+        words.append(f"from rank {members.ranks[root]}")
+    if not begin(members, "broadcast_object_list", problem, None, *words):
         return
-    is_root = members.group_rank == root
-    payload, error = _pickled(data if is_root else None, members.device)
-    numbers = gather_numbers(operations, [payload.numel(), len(data)])
-    _refuse_failed(operations, [numbers[root][0]], error, root)
-    counts = [count for _, count in numbers]
-    if len(set(counts)) > 1:
-        pairs = zip(members.ranks, counts, strict=True)
-        listed = [f"{count} on rank {rank}" for rank, count in pairs]
-        raise MismatchError(
-            f"broadcast_object_list needs lists of one length, not {', '.join(listed)}"
-        )
-    payload = payload if is_root else payload.new_empty(numbers[root][0])
-    sent = finish(broadcast_to_all(operations, payload, root))
-    objects = list(_unpickled(sent, members.ranks[root]))
-    if not is_root:
-        data[:] = objects
+    assert members is not None
+    found = _broadcast(members, data, root)
+    if len(found) != len(data):
+        raise ValueError(f"data has {len(data)} objects, and was sent {len(found)}")
+    if members.group_rank != root:
+        data[:] = found
 
 
+@public
 def scatter_object_list(
     objects: Sequence[Any] | None,
     src: int | None = None,
@@ -177,7 +142,7 @@ def scatter_object_list(
     Args:
         objects: On the sending rank one object for each rank, in the order of the
             group; ignored on the others.
-        src: Global rank that sends them; 0 if neither this nor ``group_src`` is given.
+        src: Global rank that sends them; 0 if neither this nor ``group_src``.
         group: A group; None for all ranks.
         group_src: Its rank within the group, instead of ``src``.
 
@@ -185,56 +150,101 @@ def scatter_object_list(
         The object. A single process gets its only one.
 
     Raises:
-        DistError: An object cannot be pickled.
-        MismatchError: There is not one object for each rank.
-        NotMemberError: This rank, or the sending one, is not in the group.
+        DistError: An object cannot be pickled; raised on every rank.
     """
-    members = group_state(group)
-    root, problem = members.root_of(src, group_src, "src")
-    is_root = members.group_rank == root
-    if is_root:
-        problem = _problem_of_list(objects, members.size) or problem
-    steps = begin(members, "scatter_object_list", None, problem, root=root)
-    operations = finish(steps)
-    given = objects if is_root and objects is not None else ()
-    if operations is None:
-        return given[0]
-    pickles = [_pickled(each, members.device) for each in given]
-    parts = [payload for payload, _ in pickles] if is_root else None
+    members = members_of(group)
+    root, problem = (
+        (0, None) if members is None else (members.root_of(src, group_src, "src"))
+    )
+    size, own = (1, 0) if members is None else (members.size, members.group_rank)
+    if own == root and problem is None:
+        problem = _problem_of_list(objects, size)
+    if not begin(members, "scatter_object_list", problem):
+        return objects[0]  # type: ignore[index] # else a problem
+    assert members is not None
+    pickles = list(map(_pickled, (objects or ()) if own == root else ()))
     error = next((error for _, error in pickles if error is not None), None)
-    lengths = [part.numel() for part in parts or ()] or [0] * members.size
-    sent = torch.tensor(lengths, device=members.device)
-    operations.start("broadcast", sent, members.ranks[root]).wait()
-    lengths = sent.tolist()
-    _refuse_failed(operations, [min(lengths)], error, root)
-    shapes = [(length,) for length in lengths]
-    empty = torch.empty(0, dtype=torch.uint8, device=members.device)
-    arrived = finish(scatter_from(operations, parts, shapes, empty, root))
-    return _unpickled(arrived, members.ranks[root])
+    most = 0 if error else max((len(each) for each, _ in pickles), default=0)
+    most = int(_broadcast_number(members, most, root))
+    _refuse(members, [root] if most == 0 else [], error)
+    sent = [_as_tensor(members, each, most) for each, _ in pickles] or None
+    output = torch.empty(most, dtype=torch.uint8, device=members.device)
+    dist.scatter(output, sent, members.ranks[root], members.group)
+    return _unpickled(output, members.ranks[root])
 
 
-def _problem_of_list(objects: object, count: int) -> Exception | None:
-    if not isinstance(objects, (list, tuple)):
+def _problem_of_list(objects: object, count: int | None) -> Exception | None:
+    """Return why objects cannot be sent; to one list all ranks write."""
+    kinds = list if count is None else (list, tuple)
+    if not isinstance(objects, kinds):
         return TypeError(f"the objects are {type(objects).__name__}, not a list")
-    if len(objects) != count:
+    if count is not None and len(objects) != count:
         return ValueError(f"there are {len(objects)} objects for {count} ranks")
     return None
 
 
-def _pickled(
-    data: object, device: torch.device
-) -> tuple[torch.Tensor, Exception | None]:
+def exchanged(members: Members, data: object, root: int | None = None) -> Any:
+    """Return the objects of all ranks, without comparing calls.
+
+    Args:
+        members: The group.
+        data: The object of this rank.
+        root: The group rank that gets them, None for all; the others get None.
+
+    Raises:
+        DistError: An object cannot be pickled.
+    """
+    payload, error = _pickled(data)
+    length = torch.tensor([len(payload)], device=members.device)
+    lengths = [torch.empty_like(length) for _ in members.ranks]
+    dist.all_gather(lengths, length, members.group)
+    counts = torch.cat(lengths).tolist()
+    _refuse(members, [i for i, count in enumerate(counts) if not count], error)
+    sent = _as_tensor(members, payload, max(counts))
+    is_wanted = root in (None, members.group_rank)
+    found = [torch.empty_like(sent) for _ in members.ranks] if is_wanted else None
+    if root is None:
+        dist.all_gather(found, sent, members.group)
+    else:
+        dist.gather(sent, found, members.ranks[root], members.group)
+    if found is None:
+        return None
+    return [_unpickled(*each) for each in zip(found, members.ranks, strict=True)]
+
+
+def _broadcast(members: Members, data: object, root: int) -> Any:
+    """Return the object of one rank, on every rank."""
+    is_root = members.group_rank == root
+    payload, error = _pickled(data) if is_root else (bytearray(), None)
+    count = _broadcast_number(members, len(payload), root)
+    _refuse(members, [] if count else [root], error)
+    sent = _as_tensor(members, payload, count)
+    dist.broadcast(sent, members.ranks[root], members.group)
+    return _unpickled(sent, members.ranks[root])
+
+
+def _broadcast_number(members: Members, number: int, root: int) -> int:
+    sent = torch.tensor([number], device=members.device)
+    dist.broadcast(sent, members.ranks[root], members.group)
+    return int(sent)
+
+
+def _pickled(data: object) -> tuple[bytearray, Exception | None]:
     """Return the bytes of an object; none, and the error, if it cannot be pickled."""
     try:
-        payload = pickle.dumps(data)
+        return bytearray(pickle.dumps(data)), None
     except Exception as error:  # noqa: BLE001 - the object's own code raises anything
-        return torch.empty(0, dtype=torch.uint8, device=device), error
-    writable = bytearray(payload)
-    return torch.frombuffer(writable, dtype=torch.uint8).to(device), None
+        return bytearray(), error
+
+
+def _as_tensor(members: Members, payload: bytearray, count: int) -> torch.Tensor:
+    padding = bytes(count - len(payload))
+    found = torch.frombuffer(payload + padding, dtype=torch.uint8)
+    return found.to(members.device)
 
 
 def _unpickled(payload: torch.Tensor, rank: int) -> Any:
-    """Return the object of a rank.
+    """Return the object of a rank; padding after a pickle is not read.
 
     Raises:
         DistError: It cannot be unpickled here.
@@ -248,35 +258,17 @@ def _unpickled(payload: torch.Tensor, rank: int) -> Any:
         ) from error
 
 
-def _refuse_failed(
-    operations: OperationStarter,
-    lengths: Sequence[int],
-    error: Exception | None,
-    first: int = 0,
-) -> None:
-    """Raise if a rank could not pickle its object; only that rank knows the cause.
-
-    Args:
-        operations: The operations of this collective.
-        lengths: The bytes of the object of each rank; a pickle is never empty.
-        error: Why this rank could not pickle its own.
-        first: The group rank of the first length.
-    """
-    ranks = operations.members.ranks[first:]
-    failed = [rank for rank, length in zip(ranks, lengths, strict=False) if not length]
-    if not failed:
-        return
-    assert operations.call is not None
-    operation = operations.call.fingerprint.operation
-    raise DistError(
-        f"the object that {operation} was given on rank {', '.join(map(str, failed))} "
-        "cannot be pickled; the reason is in the error of that rank"
-    ) from error
+def _refuse(members: Members, failed: Sequence[int], error: Exception | None) -> None:
+    """Raise if ranks could not pickle their object; only they know why."""
+    if failed:
+        ranks = ", ".join(str(members.ranks[each]) for each in failed)
+        raise DistError(
+            f"the object that was given on rank {ranks} cannot be pickled; the reason "
+            "is in the error of that rank"
+        ) from error
 
 
-_LONGEST_S: Final = timedelta.max.total_seconds()
-
-
+@public
 def barrier(
     group: ProcessGroup | None = None, *, timeout_s: float | None = None
 ) -> None:
@@ -285,59 +277,39 @@ def barrier(
     Args:
         group: A group; None for all ranks.
         timeout_s: Time after which the missing ranks are named, on every backend and
-            every rank; by default the backend's own time-out applies.
+            every rank; by default the time-out of the group applies, and on a device
+            the device waits, not the process.
 
     A single process goes on at once.
 
     Raises:
         ValueError: The time-out is not a positive number of seconds.
         DistError: Ranks did not call this in time.
-        MismatchError: A rank does something else.
-        NotMemberError: This rank is not in the group.
     """
-    problem = None
-    if timeout_s is not None and not _is_time(timeout_s):
-        said = f"timeout_s is {timeout_s!r}, not a positive number of seconds"
-        problem = ValueError(said)
-    members = group_state(group)
-    if timeout_s is not None and problem is None and not members.is_single:
-        wait_for_all(members, timeout_s)
-        return
-    operations = finish(begin(members, "barrier", None, problem))
-    if operations is not None:
+    as_timeout(timeout_s)
+    members = members_of(group)
+    if members is not None and timeout_s is not None:
+        members.rounds.await_all("barrier with a time-out", timeout_s)
+    elif begin(members, "barrier", None):
+        assert members is not None
         device = members.device
         # Without a device, torch guesses one (pytorch/pytorch#60752).
         listed = None if device.type == "cpu" else [device.index]
-        operations.start("barrier", device_ids=listed).wait()
+        dist.barrier(members.group, device_ids=listed)
 
 
-def _is_time(timeout_s: object) -> bool:
-    return isinstance(timeout_s, (int, float)) and 0 < timeout_s < _LONGEST_S
-
-
-_BITS = 31
-"""Bits of a seed that every generator accepts: NumPy takes 32, others fewer."""
-
-
+@public
 def sync_random_seed(group: ProcessGroup | None = None) -> int:
-    """Return a random number, the same on all ranks of a group.
+    """Return a random number from 0 to 2 ** 31 - 1, the same on all ranks of a group.
 
     The first rank of the group draws it from the system, so no random generator of the
     script changes its state.
 
     Args:
         group: A group; None for all ranks.
-
-    Returns:
-        A number from 0 to 2 ** 31 - 1; for a single process one of its own.
-
-    Raises:
-        NotMemberError: This rank is not in the group.
     """
-    members, seed = group_state(group), secrets.randbits(_BITS)
-    operations = finish(begin(members, "sync_random_seed"))
-    if operations is None:
+    members, seed = members_of(group), secrets.randbits(_BITS)
+    if not begin(members, "sync_random_seed", None):
         return seed
-    sent = torch.tensor([seed], device=members.device)
-    operations.start("broadcast", sent, members.ranks[0]).wait()
-    return int(sent)
+    assert members is not None
+    return _broadcast_number(members, seed, 0)

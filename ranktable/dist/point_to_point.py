@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 import torch.distributed as dist
 
-from ranktable.dist.collective_errors import DistError
-from ranktable.dist.group_state import group_state
-from ranktable.dist.operations import OperationStarter, Transfer, start_transfers
-from ranktable.dist.steps import mark_written
+from ranktable.dist.errors import DistError
+from ranktable.dist.members import Members, members_of
 from ranktable.dist.tensors import as_bytes, packed, problem_of, write
-from ranktable.dist.work import Work
+from ranktable.dist.work import Work, public
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,12 +18,12 @@ if TYPE_CHECKING:
     import torch
     from torch.distributed import ProcessGroup
 
-    from ranktable.dist.steps import Steps
-    from ranktable.dist.work import Pending
+__all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]
 
 
+@public
 def send(
-    data: torch.Tensor,
+    tensor: torch.Tensor,
     dst: int | None = None,
     group: ProcessGroup | None = None,
     tag: int = 0,
@@ -35,7 +33,7 @@ def send(
     """Send a tensor to one rank, and wait until its memory may be used again.
 
     Args:
-        data: A tensor of any strides.
+        tensor: A tensor of any strides.
         dst: Global rank that receives it.
         group: A group; None for all ranks.
         tag: A number; the receiver must give the same.
@@ -46,11 +44,12 @@ def send(
         UnsupportedError: The backend cannot send.
         NotMemberError: One of the two ranks is not in the group.
     """
-    isend(data, dst, group, tag, group_dst=group_dst).wait()
+    _start("isend", tensor, dst, group_dst, group, tag).wait()
 
 
+@public
 def recv(
-    data: torch.Tensor,
+    tensor: torch.Tensor,
     src: int | None = None,
     group: ProcessGroup | None = None,
     tag: int = 0,
@@ -60,7 +59,7 @@ def recv(
     """Receive a tensor of one rank, in place.
 
     Args:
-        data: A tensor of any strides, with the shape and type of the sent one.
+        tensor: A tensor of any strides, of the shape and type of the sent one.
         src: Global rank that sends it.
         group: A group; None for all ranks.
         tag: A number; the sender must give the same.
@@ -68,14 +67,15 @@ def recv(
 
     Raises:
         DistError: There is no process group, or it failed.
-        UnsupportedError: The backend cannot receive, or the tensor cannot be written.
+        UnsupportedError: The backend cannot receive.
         NotMemberError: One of the two ranks is not in the group.
     """
-    irecv(data, src, group, tag, group_src=group_src).wait()
+    _start("irecv", tensor, src, group_src, group, tag).wait()
 
 
+@public
 def isend(
-    data: torch.Tensor,
+    tensor: torch.Tensor,
     dst: int | None = None,
     group: ProcessGroup | None = None,
     tag: int = 0,
@@ -85,13 +85,14 @@ def isend(
     """Start sending a tensor to one rank; see ``send``.
 
     Returns:
-        Work whose result is ``data``, which must not be changed before it has ended.
+        Work whose result is ``tensor``; keep it until it was waited for.
     """
-    return _begun([_prepare("isend", data, (dst, group_dst), group, tag)])[0]
+    return _start("isend", tensor, dst, group_dst, group, tag)
 
 
+@public
 def irecv(
-    data: torch.Tensor,
+    tensor: torch.Tensor,
     src: int | None = None,
     group: ProcessGroup | None = None,
     tag: int = 0,
@@ -101,14 +102,14 @@ def irecv(
     """Start receiving a tensor from one rank; see ``recv``.
 
     Returns:
-        Work whose result is ``data``, with the received values.
+        Work whose result is ``tensor``, with the received values.
     """
-    return _begun([_prepare("irecv", data, (src, group_src), group, tag)])[0]
+    return _start("irecv", tensor, src, group_src, group, tag)
 
 
 @dataclass(frozen=True, slots=True)
 class P2POp:
-    """One of several transfers that start together.
+    """One of several transfers that start together; torch's own is taken too.
 
     Attributes:
         op: ``isend`` or ``irecv``: the name, or the function of this package or torch.
@@ -116,17 +117,20 @@ class P2POp:
         peer: Global rank of the other rank.
         group: A group; None for all ranks.
         tag: A number, the same on the other rank.
+        group_peer: The other rank within the group, instead of ``peer``.
     """
 
     op: Literal["isend", "irecv"] | Callable[..., object]
     tensor: torch.Tensor
-    peer: int
+    peer: int | None = None
     group: ProcessGroup | None = None
     tag: int = 0
+    group_peer: int | None = None
 
 
-def batch_isend_irecv(ops: Sequence[P2POp]) -> list[Work[torch.Tensor]]:
-    """Start several transfers; each rank may list its own in any order.
+@public
+def batch_isend_irecv(ops: Sequence[P2POp | dist.P2POp]) -> list[Work[torch.Tensor]]:
+    """Start several transfers in one group; each rank may list its own in any order.
 
     Args:
         ops: The transfers.
@@ -139,69 +143,85 @@ def batch_isend_irecv(ops: Sequence[P2POp]) -> list[Work[torch.Tensor]]:
         ValueError: One is neither ``isend`` nor ``irecv``.
         DistError: See ``send`` and ``recv``.
     """
-    for each in ops:
-        if not isinstance(each, (P2POp, dist.P2POp)):
-            raise TypeError(f"{each!r} is not a transfer; give a P2POp for each")
-    names = [str(getattr(each.op, "__name__", each.op)) for each in ops]
-    for name in names:
-        if name not in ("isend", "irecv"):
-            raise ValueError(f"op is {name!r}, not isend or irecv")
-    return _begun(
-        [
-            _prepare(name, each.tensor, (each.peer, None), each.group, each.tag)
-            for name, each in zip(names, ops, strict=True)
-        ]
-    )
+    prepared = [_of(each) for each in ops]
+    works = dist.batch_isend_irecv([each for each, _ in prepared]) if prepared else []
+    if len(works) < len(prepared):  # torch has joined them
+        works = works * len(prepared)
+    pairs = zip(works, prepared, strict=True)
+    return [Work(work, finish, "batch_isend_irecv") for work, (_, finish) in pairs]
 
 
-def _begun(
-    prepared: Sequence[tuple[Transfer, torch.Tensor, torch.Tensor | None]],
-) -> list[Work[torch.Tensor]]:
-    """Start transfers and return work; ``data`` is sent by way of another tensor."""
-    begun = start_transfers([transfer for transfer, _, _ in prepared])
-    return [
-        Work(transfer.operations.members, _steps(pending, data, source))
-        for (transfer, data, source), pending in zip(prepared, begun, strict=True)
-    ]
+def _of(given: P2POp | dist.P2POp) -> tuple[dist.P2POp, Callable[[], torch.Tensor]]:
+    if not isinstance(given, (P2POp, dist.P2POp)):
+        raise TypeError(f"{given!r} is not a transfer; give a P2POp for each")
+    name = str(getattr(given.op, "__name__", given.op))
+    if name not in ("isend", "irecv"):
+        raise ValueError(f"op is {name!r}, not isend or irecv")
+    group_peer = given.group_peer if given.peer is None else None
+    peer = (given.peer, group_peer)
+    return _prepared(name, given.tensor, *peer, given.group, given.tag)
 
 
-def _steps(
-    pending: Pending, data: torch.Tensor, source: torch.Tensor | None
-) -> Steps[torch.Tensor]:
-    yield pending
-    return data if source is None else write(data, source)
-
-
-def _prepare(
+def _start(
     name: str,
-    data: torch.Tensor,
-    peer: tuple[int | None, int | None],
+    tensor: torch.Tensor,
+    peer: int | None,
+    group_peer: int | None,
     group: ProcessGroup | None,
     tag: int,
-) -> tuple[Transfer, torch.Tensor, torch.Tensor | None]:
-    """Return a transfer that can start, its tensor, and the tensor of the caller.
+) -> Work[torch.Tensor]:
+    op, finish = _prepared(name, tensor, peer, group_peer, group, tag)
+    work = op.op(op.tensor, op.peer, op.group, op.tag)
+    return Work(work, finish, name.removeprefix("i"))
+
+
+def _prepared(
+    name: str,
+    tensor: torch.Tensor,
+    peer: int | None,
+    group_peer: int | None,
+    group: ProcessGroup | None,
+    tag: int,
+) -> tuple[dist.P2POp, Callable[[], torch.Tensor]]:
+    """Return a transfer for torch, and what returns its result.
 
     Raises:
-        Exception: It cannot start.
+        DistError: It cannot start.
     """
-    members, operation = group_state(group), name[1:]
-    if members.is_single:
+    is_received, verb = name == "irecv", name.removeprefix("i")
+    members = members_of(group)
+    if members is None:
         raise DistError(
-            f"{operation} needs another rank, but there is no process group; call "
-            "init_dist first"
+            f"{verb} needs another rank, but there is no process group; call init_dist "
+            "first"
         )
-    is_received = operation == "recv"
-    problem = problem_of(data, is_written=is_received)
+    other = _peer(members, peer, group_peer, verb)
+    problem = problem_of(tensor, is_written=is_received)
     if problem is not None:
         raise problem
-    group_rank = members.group_rank_of(*peer, "src" if is_received else "dst")
-    if group_rank == members.group_rank:
-        raise ValueError(f"rank {members.rank} cannot {operation} with itself")
-    operations = OperationStarter(members, None, members.backend_for(data.device))
-    plan = operations.plan(operation, data.dtype)
-    if is_received:
-        mark_written(data)
-    source = packed(data, members.device_for(data))
-    moved = as_bytes(source) if plan.as_bytes else source
-    transfer = Transfer(operations, name, moved, group_rank, tag)
-    return transfer, data, source if is_received else None
+    values = packed(members, tensor)
+    moved = values
+    if not members.has(verb, values):
+        members.refuse_missing(verb, values)
+        moved = as_bytes(values)
+    op = dist.P2POp(getattr(dist, name), moved, other, members.group, tag)
+    return op, lambda: write(tensor, values) if is_received else tensor
+
+
+def _peer(members: Members, peer: int | None, group_peer: int | None, verb: str) -> int:
+    """Return the global rank of the other rank.
+
+    Raises:
+        TypeError: It is not given, or not a rank.
+        NotMemberError: It is not in the group.
+        ValueError: It is this rank.
+    """
+    role = "dst" if verb == "send" else "src"
+    if peer is None and group_peer is None:
+        raise TypeError(f"{role} is not given")
+    place, problem = members.root_of(peer, group_peer, role)
+    if problem is not None:
+        raise problem
+    if place == members.group_rank:
+        raise ValueError(f"rank {members.rank} cannot {verb} with itself")
+    return members.ranks[place]

@@ -1,119 +1,109 @@
-"""Convert tensors of any type and layout to what a backend accepts."""
+"""Convert tensors of any strides, type and device to what a backend takes, and back."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import torch
 
-from ranktable.dist.collective_errors import UnsupportedError
-from ranktable.dist.steps import is_plain, mark_written
+from ranktable.dist.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DTYPES: Final = sorted(
-    {each for each in vars(torch).values() if isinstance(each, torch.dtype)}, key=str
-)
-"""All types of torch, in the same order on every rank."""
+    from ranktable.dist.members import Members
 
-_NAMES: Final = {dtype: str(dtype).removeprefix("torch.") for dtype in DTYPES}
+Tensors = list[torch.Tensor]
 
 
-def dtype_name(dtype: torch.dtype) -> str:
-    """Return torch's name of a type: ``float32``."""
-    return _NAMES[dtype]
-
-
-MOST_DIMENSIONS: Final = 16
-"""Most dimensions of a tensor whose shape ranks can exchange."""
-
-
-def problem_of(
-    data: object, *, is_written: bool = False, sends_shape: bool = False
-) -> Exception | None:
-    """Return why something cannot be sent, None if it can.
-
-    Args:
-        data: The argument of the caller.
-        is_written: Whether values are written to it.
-        sends_shape: Whether ranks exchange its shape.
-    """
-    if not sends_shape and is_plain(data):
-        return None
+def problem_of(data: object, *, is_written: bool = False) -> Exception | None:
+    """Return why something cannot be sent, or written to; None if it can."""
     if not isinstance(data, torch.Tensor):
         return TypeError(f"data is {type(data).__name__}, not a tensor")
-    kind = _kind_without_memory(data)
-    if kind is not None:
-        return UnsupportedError(f"a {kind} tensor has no plain memory to communicate")
-    if sends_shape and data.dim() > MOST_DIMENSIONS:
+    if (
+        data.is_nested
+        or data.layout is not torch.strided
+        or data.is_meta
+        or data.is_quantized
+    ):
         return UnsupportedError(
-            f"the tensor has {data.dim()} dimensions; ranks exchange shapes of at most "
-            f"{MOST_DIMENSIONS}"
+            "a nested, sparse, meta or quantized tensor has no plain memory to send"
         )
     if hasattr(type(data), "to_local"):
+        return UnsupportedError("this tensor is spread over ranks; pass its to_local()")
+    if is_written and not data.is_contiguous() and _is_expanded(data):
         return UnsupportedError(
-            f"a {type(data).__name__} is already spread over ranks; pass its to_local()"
-        )
-    return _problem_of_writing(data) if is_written else None
-
-
-def _problem_of_writing(data: torch.Tensor) -> Exception | None:
-    """Return why a tensor cannot be written, None if it can."""
-    if data.is_inference() and not torch.is_inference_mode_enabled():
-        return UnsupportedError(
-            "the tensor was made in inference mode, so outside of it nothing can be "
-            "written to the tensor; pass data.clone()"
-        )
-    if _overlaps(data):
-        return UnsupportedError(
-            f"several elements of the tensor of shape {tuple(data.shape)} and strides "
-            f"{data.stride()} may share memory, as expand makes them, so nothing is "
-            "written to it; pass data.clone()"
+            f"elements of the tensor of shape {tuple(data.shape)} and strides "
+            f"{data.stride()} share memory, as expand makes them; pass data.clone()"
         )
     return None
 
 
-def _kind_without_memory(data: torch.Tensor) -> str | None:
-    if data.is_nested:
-        return "nested"
-    if data.is_meta:
-        return "meta"
-    if data.is_quantized:
-        return "quantized"
-    return None if data.layout is torch.strided else "sparse"
-
-
-def _overlaps(data: torch.Tensor) -> bool:
-    """Whether elements share memory, as far as strides show it."""
-    if data.is_contiguous() or data.numel() <= 1:
-        return False
+def _is_expanded(data: torch.Tensor) -> bool:
     pairs = zip(data.stride(), data.shape, strict=True)
-    reach = 0
-    for stride, size in sorted(pair for pair in pairs if pair[1] > 1):
-        if stride <= reach:
-            return True
-        reach += stride * (size - 1)
-    return False
+    return any(stride == 0 and size > 1 for stride, size in pairs)
 
 
-def packed(data: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Return a contiguous tensor on a device: the tensor itself if it is one."""
-    if data.device.type == device.type and is_plain(data):
-        return data
-    if data.requires_grad:
-        data = data.detach()
-    if data.device.type != device.type:
-        data = data.to(device)
-    return data.contiguous().resolve_conj().resolve_neg()
+def problem_of_all(tensors: object, count: int) -> Exception | None:
+    """Return why one tensor for each rank cannot be sent; None if they can."""
+    if not isinstance(tensors, (list, tuple)):
+        return TypeError(f"tensors is {type(tensors).__name__}, not a list of tensors")
+    for problem in map(problem_of, tensors):
+        if problem is not None:
+            return problem
+    if len(tensors) != count:
+        return ValueError(f"there are {len(tensors)} tensors for {count} ranks")
+    kinds = sorted({f"{each.dtype} on {each.device.type}" for each in tensors})
+    if len(kinds) > 1:
+        return ValueError(f"the tensors are of several kinds: {', '.join(kinds)}")
+    return None
+
+
+def parts_of(tensors: object, size: int) -> tuple[Tensors, Exception | None]:
+    """Return a tensor for each rank, given as a list or cut from one tensor.
+
+    Returns:
+        The tensors, and None; or none, and what is wrong.
+    """
+    if not isinstance(tensors, torch.Tensor):
+        problem = problem_of_all(tensors, size)
+        return ([] if problem else list(tensors)), problem  # type: ignore[call-overload]
+    problem = problem_of(tensors)
+    if problem is None and (tensors.dim() == 0 or tensors.shape[0] % size):
+        problem = ValueError(
+            f"dimension 0 of shape {tuple(tensors.shape)} cannot be cut into {size} "
+            "equal parts; pass a list with a tensor for each rank"
+        )
+    return ([] if problem else list(tensors.tensor_split(size))), problem
+
+
+def packed(members: Members, data: torch.Tensor) -> torch.Tensor:
+    """Return a tensor without gaps on a device of the group: itself if it is one."""
+    has_device = data.device.type in members.tables
+    if has_device and data.is_contiguous() and not (data.is_conj() or data.is_neg()):
+        return data.detach() if data.requires_grad else data  # nearly all tensors
+    moved = data.detach() if has_device else data.detach().to(members.device)
+    return moved.contiguous().resolve_conj().resolve_neg()
+
+
+def copy(data: torch.Tensor) -> torch.Tensor:
+    """Return a copy of a tensor, without gaps."""
+    return data.detach().clone(memory_format=torch.contiguous_format)
+
+
+def is_same_memory(data: torch.Tensor, values: torch.Tensor) -> bool:
+    """Whether a tensor is another one, as ``packed`` returns it."""
+    return values is data or (
+        values.data_ptr() == data.data_ptr() and values.device == data.device
+    )
 
 
 def write(data: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """Write values to a tensor unless they are the same memory, and return it."""
-    if values.data_ptr() != data.data_ptr() or values.device != data.device:
-        # Other than that of detach, a change of data is not counted; see mark_written.
-        data.data.copy_(values.view(data.shape))
-    mark_written(data)
+    """Write values to a tensor, unless they are in its memory already; return it."""
+    if not is_same_memory(data, values):
+        if values.is_cuda:  # it may have been made on another stream
+            values.record_stream(torch.cuda.current_stream())
+        data.detach().copy_(values.view(data.shape))
     return data
 
 
@@ -125,75 +115,20 @@ def as_bytes(data: torch.Tensor) -> torch.Tensor:
     return flat.view(torch.uint8)
 
 
-def joined(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Return the elements of tensors without gaps, in one dimension."""
-    flat = [part.reshape(-1) for part in parts]
-    return flat[0] if len(flat) == 1 else torch.cat(flat)
-
-
 def padded(data: torch.Tensor, count: int) -> torch.Tensor:
     """Return elements in one dimension, followed by zeros up to a count."""
     flat = data.reshape(-1)
     if flat.numel() == count:
         return flat
-    longer = flat.new_zeros(count)
+    longer = torch.zeros(count, dtype=flat.dtype, device=flat.device)
     longer[: flat.numel()] = flat
     return longer
 
 
-def name_of(data: object) -> str | None:
-    """Return the name of a tensor's type, None if it is not a tensor."""
-    return dtype_name(data.dtype) if isinstance(data, torch.Tensor) else None
-
-
-def problem_of_all(
-    tensors: object, count: int, *, sends_shape: bool = False
-) -> Exception | None:
-    """Return why several tensors cannot be sent, None if they can.
-
-    Args:
-        tensors: What the caller gave.
-        count: The number of ranks, which is the number of tensors needed.
-        sends_shape: Whether ranks exchange their shapes.
-    """
-    if not isinstance(tensors, (list, tuple)):
-        return TypeError(f"tensors is {type(tensors).__name__}, not a list of tensors")
-    for each in tensors:
-        problem = problem_of(each, sends_shape=sends_shape)
-        if problem is not None:
-            return problem
-    if len(tensors) != count:
-        return ValueError(f"there are {len(tensors)} tensors for {count} ranks")
-    kinds = sorted({(dtype_name(each.dtype), each.device.type) for each in tensors})
-    if len(kinds) > 1:
-        listed = ", ".join(" on ".join(kind) for kind in kinds)
-        return ValueError(f"the tensors are of several kinds: {listed}")
-    return None
-
-
-def copy(data: torch.Tensor) -> torch.Tensor:
-    """Return a contiguous copy of a tensor."""
-    return data.detach().clone(memory_format=torch.contiguous_format)
-
-
-def cut(
-    tensors: Sequence[torch.Tensor] | torch.Tensor, size: int
-) -> tuple[list[torch.Tensor], Exception | None]:
-    """Return a tensor for each rank, and the error if this is not possible.
-
-    Args:
-        tensors: The argument of the caller: one for each rank, or one to divide.
-        size: Number of ranks.
-    """
-    if not isinstance(tensors, torch.Tensor):
-        problem = problem_of_all(tensors, size)
-        return ([] if problem is not None else list(tensors)), problem
-    problem = problem_of(tensors)
-    if problem is not None:
-        return [], problem
-    if tensors.dim() == 0 or tensors.shape[0] % size:
-        return [], ValueError(
-            f"dimension 0 of shape {tuple(tensors.shape)} cannot be cut into {size} "
-            "equal parts; pass a list with a tensor for each rank"
-        )
-    return list(tensors.chunk(size)) if tensors.shape[0] else [tensors] * size, None
+def trimmed(
+    moved: torch.Tensor, dtype: torch.dtype, shape: Sequence[int]
+) -> torch.Tensor:
+    """Return what was moved in its own type and shape, without padding at the end."""
+    flat = moved.reshape(-1)
+    flat = flat if flat.dtype is dtype else flat.view(dtype)
+    return flat[: torch.Size(shape).numel()].view(shape)

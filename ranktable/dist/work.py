@@ -1,14 +1,13 @@
-"""What an asynchronous call returns: a collective that may not have ended yet."""
+"""Collectives under way, and what every public function does with errors."""
 
 from __future__ import annotations
 
-import contextlib
-from dataclasses import dataclass
+import functools
+import inspect
 from threading import Lock
 from typing import (
     TYPE_CHECKING,
     Any,
-    Final,
     Generic,
     Literal,
     ParamSpec,
@@ -17,223 +16,155 @@ from typing import (
     cast,
     overload,
 )
-from weakref import ref
 
-import torch
-
-from ranktable.dist.calls import CollectiveCall, await_backend
-from ranktable.runtime.torch_versions import not_traced
+from ranktable.dist.errors import DistError, failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from datetime import timedelta
 
     import torch.distributed as dist
 
-    from ranktable.dist.group_state import GroupState
-    from ranktable.dist.steps import Step, Steps
+__all__ = ["Work"]
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
-Waited_co = TypeVar("Waited_co", covariant=True)
+Now_co = TypeVar("Now_co", covariant=True)
 Later = TypeVar("Later")
-
-_NO_CHANGE: Final = contextlib.nullcontext()
 
 
 class Work(Generic[Result]):
-    """A collective that may not have ended yet."""
+    """A collective or a transfer under way; ``wait`` returns its result.
 
-    _result: Result
-    _step: Step | None = None
+    Until then nothing else may use its tensors. Any number of threads may wait.
+    """
 
-    def __init__(self, members: GroupState, steps: Steps[Result]) -> None:
-        """Start the work.
+    def __init__(
+        self, work: dist.Work | None, finish: Callable[[], Result], name: str
+    ) -> None:
+        """Store what was started.
 
-        The ranks are compared by ``wait`` and not before: torch's own calls in the
-        group have to begin in the same order on every rank. What needs the shapes of
-        other ranks goes on in the background, on connections of its own.
+        Args:
+            work: Torch's work; None if it has ended already.
+            finish: Returns the result after torch has ended.
+            name: The function that started it, for errors.
         """
-        self._stream = members.current_stream()
-        self._is_inference = torch.is_inference_mode_enabled()
-        self._error: BaseException | None = None
+        self._work = work
+        self._finish: Callable[[], Result] | None = finish
+        self._result: Any = None
+        self._name = name
         self._lock = Lock()
-        self._steps: Steps[Result] | None = steps
-        self._go_on()
-        call = self._step
-        if isinstance(call, CollectiveCall):
-            call.is_async = True
-            self._go_on()
-            if isinstance(self._step, Pending) and self._step.is_of_shapes:
-                self._steps = members.background.put(call, self._step, steps)
-                self._go_on()
-            elif not call.is_completed():
-                members.unverified.append((ref(self), call))
 
-    @not_traced
-    def wait(self) -> Result:
+    def wait(self, timeout: timedelta | None = None) -> Result:
         """Wait for the result and return it; a second call returns it again.
 
-        On a device the current stream waits, and this function does not: operations
-        that are started on that stream afterwards see the result.
+        On a device the current stream waits, as in torch. The result is written on the
+        stream of the first call.
+
+        Args:
+            timeout: Time to wait; by default that of the group.
 
         Raises:
-            MismatchError: The ranks called different operations.
-            DistError: The collective failed.
+            DistError: It failed, or did not end in time.
         """
-        with self._lock:  # two threads would divide a mean twice
-            if self._error is not None:
-                raise self._error
-            is_last = self._step is not None and self._step.is_last
-            stream = None if is_last else self._stream
+        with self._lock:  # otherwise two threads would divide a mean twice
             try:
-                with continued(stream, is_inference=self._is_inference) as now:
-                    self._finish()
-                    if now is not None:
-                        _record(self._result, now)
-            except BaseException as error:  # also Ctrl-C, which ends the work
-                self._error, self._steps = error, None
+                if self._work is not None:
+                    self._work.wait() if timeout is None else self._work.wait(timeout)
+                self._work = None  # gloo would wait for another transfer
+                if self._finish is not None:
+                    self._result, self._finish = self._finish(), None
+            except DistError:
                 raise
-            return self._result
+            except RuntimeError as error:
+                raise failure(self._name, error) from error
+        return self._result  # type: ignore[no-any-return]
 
-    @not_traced
     def is_completed(self) -> bool:
-        """Whether the result is written, so that ``wait`` returns at once.
+        """Whether the result is there; if only the last step is left, this does it.
 
-        If the backend has ended, this does the remaining steps: means, casts, copies.
+        Raises:
+            DistError: It failed.
         """
-        step = self._step if self._steps is not None else None
-        if step is not None and not step.is_completed():
+        work = self._work
+        if work is not None and not work.is_completed():
             return False
-        with contextlib.suppress(Exception):  # wait raises it again for the caller
-            self.wait()
+        self.wait()
         return True
 
-    def _finish(self) -> None:
-        """Do the remaining steps."""
-        if self._steps is None and self._step is not None:
-            self._step.wait()  # the current stream may be another one now
-        while self._steps is not None:
-            assert self._step is not None
-            self._step.wait()
-            self._go_on()
 
-    def _go_on(self) -> None:
-        assert self._steps is not None
+def finished(
+    work: dist.Work | None, finish: Callable[[], Result], name: str, *, async_op: bool
+) -> Work[Result] | Result:
+    """Return the result of what was started, or its work if it is asynchronous."""
+    return Work(work, finish, name) if async_op else finish()
+
+
+def public(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Return a function whose errors are ours.
+
+    What torch raises becomes a ``DistError``. A wrong argument, such as one that
+    torch's function of this name takes, is answered with the form to write.
+    """
+    name = function.__name__
+
+    @functools.wraps(function)
+    def call(*given: Parameters.args, **named: Parameters.kwargs) -> Result:
         try:
-            self._step = next(self._steps)
-        except StopIteration as end:
-            self._result, self._steps = end.value, None
-            if self._step is not None and not self._step.is_last:
-                self._step = None
+            return function(*given, **named)
+        except DistError:
+            raise
+        except RuntimeError as error:
+            raise failure(name, error) from error
+        except TypeError as error:
+            raise TypeError(f"{error}; write {name}{_form(function)}") from error
+
+    return call
 
 
-class Collective(Protocol[Parameters, Waited_co, Later]):
-    """The type of a collective that returns work if that is asked for.
+def _form(function: Callable[..., object]) -> str:
+    """Return the arguments of a function, without their types."""
+    signature, empty = inspect.signature(function), inspect.Signature.empty
+    bare = [each.replace(annotation=empty) for each in signature.parameters.values()]
+    return str(signature.replace(parameters=bare, return_annotation=empty))
+
+
+class Collective(Protocol[Parameters, Now_co, Later]):
+    """The type of a function that returns work if ``async_op`` is given.
 
     A type cannot add a keyword to the parameters of a function, so type checkers do not
-    look at the other arguments of a call that gives ``async_op``.
+    look at the other arguments of a call that gives it.
     """
 
     @overload
     def __call__(
-        self, *args: object, async_op: Literal[True], **named: object
+        self, *given: Any, async_op: Literal[True], **named: Any
     ) -> Work[Later]: ...
     @overload
     def __call__(
-        self, *args: object, async_op: Literal[False], **named: object
-    ) -> Waited_co: ...
+        self, *given: Any, async_op: bool, **named: Any
+    ) -> Now_co | Work[Later]: ...
     @overload
     def __call__(
-        self, *args: object, async_op: bool, **named: object
-    ) -> Waited_co | Work[Later]: ...
-    @overload
-    def __call__(
-        self, *args: Parameters.args, **named: Parameters.kwargs
-    ) -> Waited_co: ...
+        self, *given: Parameters.args, **named: Parameters.kwargs
+    ) -> Now_co: ...
+
+
+def in_place(
+    function: Callable[Parameters, Work[Result] | Result],
+) -> Collective[Parameters, None, Result]:
+    """Return a public collective whose result is written to its argument."""
+
+    def call(*given: Any, **named: Any) -> Any:
+        found = function(*given, **named)
+        return found if isinstance(found, Work) else None
+
+    wrapped = public(functools.wraps(function)(call))
+    return cast("Collective[Parameters, None, Result]", wrapped)
 
 
 def collective(
     function: Callable[Parameters, Work[Result] | Result],
 ) -> Collective[Parameters, Result, Result]:
-    """Return a collective with the type for type checkers."""
-    return cast("Collective[Parameters, Result, Result]", function)
-
-
-def in_place(
-    function: Callable[Parameters, Work[Result] | None],
-) -> Collective[Parameters, None, Result]:
-    """Return a collective that returns only work, with the type for type checkers."""
-    return cast("Collective[Parameters, None, Result]", function)
-
-
-@dataclass(eq=False)
-class Pending:
-    """Operations that torch has started, as a step of a collective.
-
-    Attributes:
-        works: The work objects of torch; those of a transfer are removed when they
-            were waited for.
-        members: The group.
-        call: The collective, None for a transfer between two ranks.
-        is_last: Whether this package does nothing after it. Then every ``wait`` makes
-            the current stream wait for the backend, as in torch.
-        is_of_shapes: Whether they exchange shapes, which are needed before tensors can
-            be sent.
-    """
-
-    works: list[dist.Work]
-    members: GroupState
-    call: CollectiveCall | None
-    is_last: bool = False
-    is_of_shapes: bool = False
-
-    def is_completed(self) -> bool:
-        """Whether torch has ended it, and it is known that the ranks do the same."""
-        if not all(work.is_completed() for work in self.works):
-            return False
-        return self.call is None or self.call.is_decided()
-
-    def wait(self) -> None:
-        """Wait until torch has ended it.
-
-        Raises:
-            MismatchError: Another rank does something else.
-            DistError: It failed, or did not end in time.
-        """
-        if self.call is not None:
-            self.call.verify()
-        try:
-            for work in self.works:
-                await_backend(work, self.members, self.call)
-        finally:
-            if self.call is None:
-                self.works.clear()  # GroupState.keep looks at it
-
-
-@contextlib.contextmanager
-def continued(stream: Any, *, is_inference: bool) -> Iterator[Any]:
-    """Use the inference mode and the stream in which a collective was started.
-
-    Memory that was allocated on that stream is then used and released only there. If
-    another stream is current, it waits; it is the yielded value.
-    """
-    is_same = torch.is_inference_mode_enabled() == is_inference
-    with _NO_CHANGE if is_same else torch.inference_mode(is_inference):
-        if stream is None:
-            yield None
-            return
-        device = getattr(torch, stream.device.type)
-        now = device.current_stream(stream.device)
-        if now == stream:
-            yield None
-            return
-        with device.stream(stream):
-            yield now
-        now.wait_stream(stream)
-
-
-def _record(result: object, stream: Any) -> None:
-    """Keep the memory of a result for a stream that has not made it."""
-    for each in result if isinstance(result, list) else [result]:
-        if isinstance(each, torch.Tensor) and each.device.type == stream.device.type:
-            each.record_stream(stream)
+    """Return a public collective that returns its result."""
+    return cast("Collective[Parameters, Result, Result]", public(function))

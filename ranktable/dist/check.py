@@ -1,0 +1,243 @@
+"""Checking mode: before a call, the ranks compare what they are about to do.
+
+It is a debugging mode, as ``TORCH_DISTRIBUTED_DEBUG=DETAIL`` is torch's, but for every
+backend, and for reductions and roots too. The ranks compare through the store of the
+job, not by a collective, so nothing has begun when they differ.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
+
+from torch._C._distributed_c10d import PrefixStore
+from torch.distributed.distributed_c10d import _get_default_store
+
+from ranktable.dist.errors import DistError, MismatchError
+from ranktable.runtime.job import current_job
+from ranktable.runtime.store_round import StoreRound, Verdict, has_list_store
+from ranktable.schema.diagnostic import folded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import torch
+    from torch.distributed import ProcessGroup
+
+VARIABLE: Final = "RANKTABLE_DIST_CHECK"
+_VALUES: Final = {"": False, "0": False, "1": True}
+_TIMEOUT: Final = timedelta(minutes=30)  # torch's own
+_PAUSE_S: Final = 0.01
+_READ_S: Final = 2.0
+"""Time for the others to read why this rank, which serves the store, has ended."""
+
+_asked: bool | None = None
+_live: WeakSet[Rounds] = WeakSet()
+
+
+def is_checking() -> bool:
+    """Whether the ranks compare their calls.
+
+    Raises:
+        ValueError: The environment variable has another value than 0 or 1.
+    """
+    if _asked is not None and current_job() is not None:
+        return _asked
+    value = os.environ.get(VARIABLE, "")
+    if value not in _VALUES:
+        raise ValueError(f"{VARIABLE} is {value!r}, not 0 or 1")
+    return _VALUES[value]
+
+
+def agree_on_checking(
+    group: ProcessGroup,
+    size: int,
+    rank: int,
+    device: torch.device,
+    *,
+    asked: bool | None,
+) -> None:
+    """Turn checking mode on or off, the same on all ranks of a job.
+
+    Args:
+        group: The group of all ranks.
+        size: Number of ranks.
+        rank: The rank of this process.
+        device: Its device.
+        asked: Whether it asks for it; None for what the environment says.
+
+    Raises:
+        MismatchError: The ranks ask for different things; raised on all of them.
+        ValueError: The environment variable has another value than 0 or 1.
+    """
+    global _asked  # noqa: PLW0603 - a process has one job
+    value = os.environ.get(VARIABLE, "") if asked is None else str(int(asked))
+    is_on = _VALUES.get(value)
+    said = f"init_dist(check={is_on})" if is_on is not None else f"{VARIABLE}={value!r}"
+    if size > 1:
+        Rounds(group, range(size), rank, device, "check").compare(said, None)
+    _asked = asked
+    _asked = is_checking()
+
+
+class Rounds:
+    """The rounds of a group in the store: one for each call that is compared."""
+
+    def __init__(
+        self,
+        group: ProcessGroup,
+        ranks: Sequence[int],
+        rank: int,
+        device: torch.device,
+        name: str = "calls",
+    ) -> None:
+        """Describe the rounds of this rank."""
+        job = current_job()
+        shared = _get_default_store() if job is None or job.store is None else job.store
+        self._store = PrefixStore(f"ranktable/{name}/{group.group_name}", shared)
+        self._ranks, self._rank = ranks, rank
+        self._timeout_s = _timeout(group, device).total_seconds()
+        self._seq = 0
+        self._call = ""
+        self._ended: str | None = None
+
+    def announce_end(self) -> None:
+        """When this process ends, say so in the next call of the others."""
+        if not _live:
+            atexit.register(_say_that_this_rank_leaves)
+        _live.add(self)
+
+    def compare(self, call: str, problem: Exception | None) -> None:
+        """Raise on every rank unless all ranks call the same.
+
+        Args:
+            call: What this rank is about to do, in words.
+            problem: Why it cannot do it.
+
+        Raises:
+            MismatchError: The ranks differ.
+            DistError: A rank is missing, or the ranks differed before.
+        """
+        refused = "" if problem is None else f" - refused: {problem}"
+        self.await_all(call + refused, self._timeout_s)
+
+    def await_all(self, call: str, time_s: float) -> None:
+        """Wait until all ranks have posted a call, and raise if they differ.
+
+        Raises:
+            MismatchError: The ranks differ.
+            DistError: A rank is missing, or the ranks differed before.
+        """
+        self.refuse_ended()
+        self._seq += 1
+        self._call = call
+        try:
+            if has_list_store(self._store):
+                held = self._round(self._seq)
+                held.post(call, note=f"\n{_place()}")
+                verdict = held.hear(time_s)
+            else:
+                verdict = self._hold_plainly(f"{call}\n{_place()}", time_s)
+        except RuntimeError as error:  # torch's network errors
+            raise DistError(
+                f"rank {self._rank} lost the connection to the store of the job, so "
+                "the process that serves it has ended; look at the output of rank 0"
+            ) from error
+        if verdict is not None and verdict.kind != "agreed":
+            self._ended = verdict.message
+            kind = MismatchError if verdict.kind == "differ" else DistError
+            raise kind(verdict.message)
+
+    def refuse_ended(self) -> None:
+        """Raise if the ranks differed before: the group has ended for all of them.
+
+        Raises:
+            DistError: They did.
+        """
+        if self._ended is not None:
+            raise DistError(f"this group has ended, because {self._ended}")
+
+    def _round(self, seq: int) -> StoreRound:
+        store = PrefixStore(str(seq), self._store)
+        return StoreRound(
+            store=store,
+            rank=self._rank,
+            ranks=self._ranks,
+            wording=self,
+            is_erased=True,
+        )
+
+    def _hold_plainly(self, said: str, time_s: float) -> Verdict:
+        """Compare by one key for each rank, in a store without lists: a FileStore."""
+        keys = {rank: f"{self._seq}/{rank}" for rank in self._ranks}
+        self._store.set(keys[self._rank], said)
+        end = time.monotonic() + time_s
+        while absent := [r for r in self._ranks if not self._store.check([keys[r]])]:
+            if time.monotonic() > end:
+                return Verdict("missing", self.missing(absent, time_s), tuple(absent))
+            time.sleep(_PAUSE_S)
+        texts = {rank: self._store.get(key).decode() for rank, key in keys.items()}
+        if len({text.partition("\n")[0] for text in texts.values()}) == 1:
+            return Verdict("agreed")
+        return Verdict("differ", *self.differing(texts))
+
+    def differing(self, said: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
+        """Return a table of what the ranks call, and these ranks."""
+        groups: dict[str, list[int]] = {}
+        for rank in sorted(said):
+            groups.setdefault(said[rank].replace("\n", "  at "), []).append(rank)
+        names = [
+            f"rank{'s' * (len(each) > 1)} {folded(each)}" for each in groups.values()
+        ]
+        width = max(map(len, names))
+        pairs = zip(names, groups, strict=True)
+        lines = [f"  {name:<{width}}  {text}" for name, text in pairs]
+        title = f"the ranks differ in call {self._seq} of this group:"
+        return "\n".join([title, *lines]), tuple(said)
+
+    def missing(self, absent: Sequence[int], time_s: float) -> str:
+        """Return the message that names missing ranks."""
+        return (
+            f"ranks {folded(absent)} did not reach call {self._seq} of this group "
+            f"within {time_s:g} s; the others call {self._call}"
+        )
+
+    def say_that_this_rank_leaves(self, why: str) -> None:
+        """Let the others know it in the next call, instead of waiting for this rank."""
+        message = f"rank {self._rank} has left the job{why}"
+        held = self._round(self._seq + 1)
+        held.publish(Verdict("missing", message, (self._rank,)))
+        if why and self._rank == 0:  # most stores end with its process
+            held.linger(_READ_S)
+
+
+def _say_that_this_rank_leaves() -> None:
+    error = getattr(sys, "last_value", None)
+    why = "" if error is None else f": {type(error).__name__}: {error}"
+    for rounds in list(_live):
+        if has_list_store(rounds._store):
+            try:
+                rounds.say_that_this_rank_leaves(why)
+            except RuntimeError:  # the store has ended too
+                return
+
+
+def _place() -> str:
+    """Return the place in the script that has called this package."""
+    frame = sys._getframe(1)
+    while frame.f_globals["__name__"].startswith("ranktable.dist"):
+        frame = frame.f_back or frame  # the script has called it
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _timeout(group: ProcessGroup, device: torch.device) -> timedelta:
+    try:
+        found = group._get_backend(device).options._timeout
+    except (AttributeError, RuntimeError):
+        return _TIMEOUT
+    return found if isinstance(found, timedelta) else _TIMEOUT

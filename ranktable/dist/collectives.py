@@ -1,0 +1,687 @@
+"""Collectives of tensors: torch's own, composed where a backend lacks one.
+
+Each function checks its arguments without communication, calls torch, and finishes:
+it divides a mean, converts types, and copies values back to where they belong.
+"""
+
+from __future__ import annotations
+
+from functools import reduce as fold
+from operator import index
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import torch
+import torch.distributed as dist
+from torch.distributed import ReduceOp
+
+from ranktable.dist.errors import UnsupportedError
+from ranktable.dist.members import Members, begin, current_device, members_of
+from ranktable.dist.tensors import (
+    Tensors,
+    as_bytes,
+    copy,
+    is_same_memory,
+    packed,
+    padded,
+    parts_of,
+    problem_of,
+    problem_of_all,
+    trimmed,
+    write,
+)
+from ranktable.dist.work import Work, collective, finished, in_place
+from ranktable.runtime.torch_versions import reduce_scatter_single
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch.distributed import ProcessGroup
+
+__all__ = [
+    "Reduction",
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
+    "broadcast",
+    "gather",
+    "reduce",
+    "reduce_scatter",
+    "scatter",
+    "shift",
+]
+
+Reduction = Literal["sum", "mean", "product", "min", "max", "band", "bor", "bxor"]
+"""The name of a reduction; torch's ``ReduceOp`` is taken too."""
+
+_OPS: Final[dict[str, tuple[Any, Callable[..., torch.Tensor]]]] = {
+    "sum": (ReduceOp.SUM, torch.add),
+    "mean": (ReduceOp.AVG, torch.add),
+    "product": (ReduceOp.PRODUCT, torch.mul),
+    "min": (ReduceOp.MIN, torch.minimum),
+    "max": (ReduceOp.MAX, torch.maximum),
+    "band": (ReduceOp.BAND, torch.bitwise_and),
+    "bor": (ReduceOp.BOR, torch.bitwise_or),
+    "bxor": (ReduceOp.BXOR, torch.bitwise_xor),
+}
+_NAMES: Final = {name: name for name in _OPS} | {
+    op: name for name, (op, _) in _OPS.items()
+}
+_BITS: Final = ("band", "bor", "bxor")
+_ORDERED: Final = ("min", "max")
+_FOLDED_AS: Final = {
+    torch.uint16: torch.int32,
+    torch.uint32: torch.int64,
+    torch.uint64: torch.int64,
+    torch.float8_e4m3fn: torch.float32,
+    torch.float8_e4m3fnuz: torch.float32,
+    torch.float8_e5m2: torch.float32,
+    torch.float8_e5m2fnuz: torch.float32,
+}
+"""The types in which torch can add others that it can only store."""
+
+_MOST_DIMENSIONS: Final = 14
+_DTYPES: Final = sorted(
+    {each for each in vars(torch).values() if isinstance(each, torch.dtype)}, key=str
+)
+"""All types of torch, in the same order on every rank."""
+
+
+def op_of(op: object, data: object) -> tuple[str, Exception | None]:
+    """Return the name of a reduction, and why it cannot reduce a tensor."""
+    if not isinstance(op, (str, ReduceOp.RedOpType)):
+        return "", TypeError(f"op is {type(op).__name__}, not a reduction")
+    name = _NAMES.get(op)
+    if name is None:
+        also = ' ("mean" is torch\'s AVG)' if op == "avg" else ""
+        known = ", ".join(_OPS)
+        return "", ValueError(f"there is no reduction {op!r}{also}; there are {known}")
+    if name == "sum" or not isinstance(data, torch.Tensor):
+        return name, None
+    dtype = data.dtype
+    is_number = dtype.is_floating_point or dtype.is_complex
+    if name == "mean" and not is_number:
+        return name, UnsupportedError(
+            f"the mean of {_name(dtype)} values is not {_name(dtype)}; reduce "
+            "data.to(torch.float64) instead, or take the sum and divide it as you want "
+            "it rounded"
+        )
+    if (name in _BITS and is_number) or (
+        name in _ORDERED and (dtype.is_complex or dtype is torch.uint64)
+    ):
+        return name, UnsupportedError(f"there is no {name} of {_name(dtype)} values")
+    return name, None
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+@in_place
+def all_reduce(
+    data: torch.Tensor,
+    op: Reduction = "sum",
+    group: ProcessGroup | None = None,
+    *,
+    async_op: bool = False,
+) -> Work[torch.Tensor] | torch.Tensor:
+    """Reduce a tensor over all ranks of a group, in place on every rank.
+
+    Args:
+        data: A tensor of any strides, of the same shape and type on every rank.
+        op: ``sum mean product min max band bor bxor``. The mean of integers is refused.
+        group: A group; None for all ranks.
+        async_op: Whether to return work at once, whose ``wait`` returns ``data``.
+
+    A single process keeps its values.
+
+    Raises:
+        UnsupportedError: There is no such reduction of this type.
+        DistError: It failed.
+        NotMemberError: This rank is not in the group.
+    """
+    members, name = members_of(group), "all_reduce"
+    reduction, problem = op_of(op, data)
+    problem = problem_of(data, is_written=True) or problem
+    if not begin(members, name, problem, data, f"({reduction})", async_op=async_op):
+        return finished(None, lambda: data, name, async_op=async_op)
+    assert members is not None
+    work, finish = start_reduce(
+        members, packed(members, data), reduction, async_op=async_op
+    )
+    return finished(work, lambda: write(data, finish()), name, async_op=async_op)
+
+
+@in_place
+def reduce(
+    data: torch.Tensor,
+    dst: int | None = None,
+    op: Reduction = "sum",
+    group: ProcessGroup | None = None,
+    *,
+    group_dst: int | None = None,
+    async_op: bool = False,
+) -> Work[torch.Tensor] | torch.Tensor:
+    """Reduce a tensor over all ranks of a group, in place on one of them.
+
+    Args:
+        data: A tensor of any strides, of the same shape and type on every rank. It
+            changes on the receiving rank only.
+        dst: Global rank that gets the result; 0 if neither this nor ``group_dst``.
+        op: See ``all_reduce``.
+        group: A group; None for all ranks.
+        group_dst: The rank within the group that gets it, instead of ``dst``.
+        async_op: See ``all_reduce``.
+
+    Raises:
+        NotMemberError: This rank, or the receiving one, is not in the group.
+    """
+    members, name = members_of(group), "reduce"
+    reduction, problem = op_of(op, data)
+    problem = problem_of(data, is_written=True) or problem
+    root, problem = _root(members, dst, group_dst, "dst", problem)
+    words = (f"({reduction})", f"to rank {root}")
+    if not begin(members, name, problem, data, *words, async_op=async_op):
+        return finished(None, lambda: data, name, async_op=async_op)
+    assert members is not None
+    values, is_root = packed(members, data), root == members.rank
+    if not is_root and is_same_memory(data, values):
+        values = values.clone()  # gloo leaves partial sums in it
+    work, finish = start_reduce(members, values, reduction, root, async_op=async_op)
+
+    def end() -> torch.Tensor:
+        found = finish()
+        return write(data, found) if is_root else data
+
+    return finished(work, end, name, async_op=async_op)
+
+
+def start_reduce(
+    members: Members,
+    values: torch.Tensor,
+    op: str,
+    root: int | None = None,
+    *,
+    async_op: bool,
+) -> tuple[dist.Work | None, Callable[[], torch.Tensor]]:
+    """Start to reduce a tensor without gaps, which may be written to.
+
+    Args:
+        members: The group.
+        values: The tensor.
+        op: The reduction.
+        root: Global rank that gets the result; None for all.
+        async_op: Whether not to wait.
+
+    Returns:
+        Torch's work, and what returns the result after it.
+    """
+    how = members.reducing("all_reduce" if root is None else "reduce", values, op)
+    if how.dtype is None:
+        work, gathered = _start_gather(members, values, async_op=async_op)
+        return work, lambda: _folded(members, gathered(), op)
+    sent = values if how.dtype is values.dtype else values.to(how.dtype)
+    reduce_op = _OPS[how.op][0]
+    if root is None:
+        work = dist.all_reduce(sent, reduce_op, members.group, async_op)
+    else:
+        work = dist.reduce(sent, root, reduce_op, members.group, async_op)
+
+    def finish() -> torch.Tensor:
+        if how.is_divided:
+            sent.div_(members.size)
+        return sent if sent is values else sent.to(values.dtype)
+
+    return work, finish
+
+
+def _folded(members: Members, parts: Tensors, op: str) -> torch.Tensor:
+    """Return the reduction of tensors, in the order of the ranks."""
+    own = parts[0].dtype
+    wide = _FOLDED_AS.get(own, own)
+    found = fold(_OPS[op][1], [part.to(wide) for part in parts])
+    if op == "mean":
+        found = found / members.size
+    return found.to(own)
+
+
+@in_place
+def broadcast(
+    data: torch.Tensor,
+    src: int | None = None,
+    group: ProcessGroup | None = None,
+    *,
+    group_src: int | None = None,
+    async_op: bool = False,
+) -> Work[torch.Tensor] | torch.Tensor:
+    """Send a tensor of one rank to all ranks of a group, in place.
+
+    Args:
+        data: A tensor of any strides, of the same shape and type on every rank.
+        src: Global rank that sends its values; 0 if neither this nor ``group_src``.
+        group: A group; None for all ranks.
+        group_src: Its rank within the group, instead of ``src``.
+        async_op: See ``all_reduce``.
+    """
+    members, name = members_of(group), "broadcast"
+    problem = problem_of(data, is_written=True)
+    root, problem = _root(members, src, group_src, "src", problem)
+    words = (f"from rank {root}",)
+    if not begin(members, name, problem, data, *words, async_op=async_op):
+        return finished(None, lambda: data, name, async_op=async_op)
+    assert members is not None
+    values = packed(members, data)
+    moved = _moved(members, name, values)
+    work = dist.broadcast(moved, root, members.group, async_op)
+    is_root = root == members.rank
+
+    def end() -> torch.Tensor:
+        return data if is_root else write(data, values)
+
+    return finished(work, end, name, async_op=async_op)
+
+
+@collective
+def all_gather(
+    data: torch.Tensor,
+    group: ProcessGroup | None = None,
+    *,
+    uneven: bool = False,
+    async_op: bool = False,
+) -> Work[Tensors] | Tensors:
+    """Return the tensors of all ranks of a group, on every rank.
+
+    Args:
+        data: A tensor of any strides, of the same type on every rank.
+        group: A group; None for all ranks.
+        uneven: Whether the shapes may differ. The ranks then exchange them first, and
+            wait for each other, also with ``async_op``.
+        async_op: Whether to return work at once, whose ``wait`` returns the result.
+
+    Returns:
+        A new tensor for each rank, in the order of the group. A single process gets a
+        copy of its own.
+    """
+    members, name = members_of(group), "all_gather"
+    problem = problem_of(data)
+    like = None if uneven else data
+    words = (f"of any shapes {data.dtype}",) if uneven and problem is None else ()
+    if not begin(members, name, problem, like, *words, async_op=async_op):
+        return finished(None, lambda: [copy(data)], name, async_op=async_op)
+    assert members is not None
+    source = packed(members, data)
+    shapes = _shapes(members, source) if uneven else [source.shape] * members.size
+    work, finish = _start_gather(members, source, shapes, async_op=async_op)
+    return finished(work, lambda: _returned(finish(), data), name, async_op=async_op)
+
+
+def _start_gather(
+    members: Members,
+    source: torch.Tensor,
+    shapes: Sequence[torch.Size] | None = None,
+    *,
+    async_op: bool,
+) -> tuple[dist.Work | None, Callable[[], Tensors]]:
+    """Start to gather tensors without gaps; return the work, and what returns them."""
+    shapes = [source.shape] * members.size if shapes is None else shapes
+    moved = _moved(members, "all_gather", padded_to(source, shapes))
+    found = [torch.empty_like(moved) for _ in members.ranks]
+    work = dist.all_gather(found, moved, members.group, async_op)
+    return work, lambda: [
+        trimmed(each, source.dtype, shape)
+        for each, shape in zip(found, shapes, strict=True)
+    ]
+
+
+def padded_to(source: torch.Tensor, shapes: Sequence[torch.Size]) -> torch.Tensor:
+    """Return a tensor as large as the largest of some shapes."""
+    if all(shape == source.shape for shape in shapes):
+        return source
+    return padded(source, max(shape.numel() for shape in shapes))
+
+
+def _returned(found: Tensors, data: torch.Tensor) -> Tensors:
+    """Return what was received, on the device of what was given."""
+    return [each.to(data.device) for each in found]
+
+
+@collective
+def gather(
+    data: torch.Tensor,
+    dst: int | None = None,
+    group: ProcessGroup | None = None,
+    *,
+    group_dst: int | None = None,
+    uneven: bool = False,
+    async_op: bool = False,
+) -> Work[Tensors] | Tensors:
+    """Return the tensors of all ranks of a group on one of them, elsewhere none.
+
+    Args:
+        data: A tensor of any strides, of the same type on every rank.
+        dst: Global rank that gets them; 0 if neither this nor ``group_dst``.
+        group: A group; None for all ranks.
+        group_dst: The rank within the group that gets them, instead of ``dst``.
+        uneven: See ``all_gather``.
+        async_op: See ``all_gather``.
+
+    Returns:
+        A new tensor for each rank, in the order of the group; ``[]`` on the other
+        ranks. A single process gets a copy of its own.
+    """
+    members, name = members_of(group), "gather"
+    root, problem = _root(members, dst, group_dst, "dst", problem_of(data))
+    like = None if uneven else data
+    words = (f"to rank {root}", *["of any shapes"] * uneven)
+    if not begin(members, name, problem, like, *words, async_op=async_op):
+        return finished(None, lambda: [copy(data)], name, async_op=async_op)
+    assert members is not None
+    source = packed(members, data)
+    shapes = _shapes(members, source) if uneven else [source.shape] * members.size
+    moved = _moved(members, name, padded_to(source, shapes))
+    is_root = root == members.rank
+    found = [torch.empty_like(moved) for _ in members.ranks] if is_root else None
+    work = dist.gather(moved, found, root, members.group, async_op)
+
+    def end() -> Tensors:
+        pairs = zip(found or (), shapes if is_root else (), strict=True)
+        parts = [trimmed(each, source.dtype, shape) for each, shape in pairs]
+        return _returned(parts, data)
+
+    return finished(work, end, name, async_op=async_op)
+
+
+@collective
+def scatter(
+    tensors: Sequence[torch.Tensor] | None,
+    src: int | None = None,
+    group: ProcessGroup | None = None,
+    *,
+    group_src: int | None = None,
+    async_op: bool = False,
+) -> Work[torch.Tensor] | torch.Tensor:
+    """Return the tensor that one rank of a group sends to this rank.
+
+    The sending rank first tells the others the shapes, and the call waits for that.
+
+    Args:
+        tensors: On the sending rank one tensor for each rank, in the order of the
+            group, of any shapes and of one type; ignored on the others.
+        src: Global rank that sends them; 0 if neither this nor ``group_src``.
+        group: A group; None for all ranks.
+        group_src: Its rank within the group, instead of ``src``.
+        async_op: See ``all_gather``.
+
+    Returns:
+        A new tensor. A single process gets a copy of its only one.
+    """
+    members, name = members_of(group), "scatter"
+    root, problem = _root(members, src, group_src, "src", None)
+    is_root = members is None or root == members.rank
+    if is_root and problem is None:
+        problem = problem_of_all(tensors, 1 if members is None else members.size)
+    given = list(tensors or ()) if is_root and problem is None else []
+    words = (f"from rank {root}",)
+    if not begin(members, name, problem, None, *words, async_op=async_op):
+        return finished(None, lambda: copy(given[0]), name, async_op=async_op)
+    assert members is not None
+    sources = [packed(members, each) for each in given]
+    like, shape, most = _shape_from(members, sources, root)
+    output = _moved(members, name, like.new_empty(most))
+    sent = [_moved(members, name, padded(each, most)) for each in sources]
+    work = dist.scatter(output, sent or None, root, members.group, async_op)
+
+    def end() -> torch.Tensor:
+        found = trimmed(output, like.dtype, shape)
+        return found.to(given[0].device) if given else found
+
+    return finished(work, end, name, async_op=async_op)
+
+
+@collective
+def all_to_all(
+    data: torch.Tensor | Sequence[torch.Tensor],
+    group: ProcessGroup | None = None,
+    *,
+    async_op: bool = False,
+) -> Work[Any] | Any:
+    """Send a part to every rank of a group, and return the parts from all ranks.
+
+    Args:
+        data: A tensor whose dimension 0 is cut into equal parts, one for each rank; it
+            has the same shape on every rank. Or a list with one tensor for each rank,
+            of any shapes and of one type: the ranks then exchange the shapes first, and
+            wait for each other.
+        group: A group; None for all ranks.
+        async_op: See ``all_gather``.
+
+    Returns:
+        For a tensor the received parts, joined along dimension 0; for a list a new
+        tensor from each rank. A single process gets a copy of its own.
+    """
+    members, name = members_of(group), "all_to_all"
+    parts, problem = parts_of(data, 1 if members is None else members.size)
+    like = data if isinstance(data, torch.Tensor) else None
+    words = () if like is not None else ("of a list",)
+    if not begin(members, name, problem, like, *words, async_op=async_op):
+        copies = [copy(each) for each in parts]
+        one = copies if like is None else torch.cat(copies)
+        return finished(None, lambda: one, name, async_op=async_op)
+    assert members is not None
+    if like is not None:
+        source = packed(members, like)
+        work, found = _start_exchange(members, source, async_op=async_op)
+        return finished(work, lambda: found().to(like.device), name, async_op=async_op)
+    sources = [packed(members, part) for part in parts]
+    shapes, most = _shapes_to_all(members, sources)
+    joined = torch.cat([padded(each, most) for each in sources])
+    work, found = _start_exchange(members, joined, async_op=async_op)
+
+    def end() -> Tensors:
+        pairs = zip(found().view(members.size, most), shapes, strict=True)
+        rows = [copy(trimmed(row, joined.dtype, shape)) for row, shape in pairs]
+        return _returned(rows, parts[0])
+
+    return finished(work, end, name, async_op=async_op)
+
+
+def _start_exchange(
+    members: Members, source: torch.Tensor, *, async_op: bool
+) -> tuple[dist.Work | None, Callable[[], torch.Tensor]]:
+    """Start to send an equal part of a tensor to each rank."""
+    moved = _moved(members, "all_to_all", source)
+    output = torch.empty_like(moved)
+    work = dist.all_to_all_single(output, moved, group=members.group, async_op=async_op)
+    return work, lambda: trimmed(output, source.dtype, source.shape)
+
+
+@collective
+def reduce_scatter(
+    tensors: Sequence[torch.Tensor] | torch.Tensor,
+    op: Reduction = "sum",
+    group: ProcessGroup | None = None,
+    *,
+    async_op: bool = False,
+) -> Work[torch.Tensor] | torch.Tensor:
+    """Reduce tensors over all ranks of a group; each rank gets the result of its part.
+
+    Args:
+        tensors: One tensor for each rank, the same shapes on every rank and of one
+            type; or one tensor, whose dimension 0 is cut into equal parts.
+        op: See ``all_reduce``.
+        group: A group; None for all ranks.
+        async_op: See ``all_gather``.
+
+    Returns:
+        A new tensor, of the shape of this rank's part. A single process gets a copy of
+        its only one.
+    """
+    members, name = members_of(group), "reduce_scatter"
+    parts, problem = parts_of(tensors, 1 if members is None else members.size)
+    reduction, wrong = op_of(op, parts[0] if parts else None)
+    shapes = [tuple(part.shape) for part in parts]
+    words = (f"of {shapes} {parts[0].dtype}" if parts else "", f"({reduction})")
+    if not begin(members, name, wrong or problem, None, *words, async_op=async_op):
+        return finished(None, lambda: copy(parts[0]), name, async_op=async_op)
+    assert members is not None
+    own = parts[members.group_rank]
+    most = max(part.numel() for part in parts)
+    joined = torch.cat([padded(packed(members, part), most) for part in parts])
+    work, finish = _start_reduce_scatter(members, joined, reduction, async_op=async_op)
+
+    def end() -> torch.Tensor:
+        return trimmed(finish(), own.dtype, own.shape).to(own.device)
+
+    return finished(work, end, name, async_op=async_op)
+
+
+def _start_reduce_scatter(
+    members: Members, joined: torch.Tensor, op: str, *, async_op: bool
+) -> tuple[dist.Work | None, Callable[[], torch.Tensor]]:
+    """Start to reduce a tensor, of which each rank gets an equal part."""
+    how = members.reducing("reduce_scatter", joined, op)
+    if how.dtype is None:
+        work, found = _start_exchange(members, joined, async_op=async_op)
+        return work, lambda: _folded(members, list(found().chunk(members.size)), op)
+    sent = joined.to(how.dtype)
+    output = sent.new_empty(sent.numel() // members.size)
+    work = reduce_scatter_single()(
+        output, sent, _OPS[how.op][0], members.group, async_op
+    )
+
+    def finish() -> torch.Tensor:
+        if how.is_divided:
+            output.div_(members.size)
+        return output.to(joined.dtype)
+
+    return work, finish
+
+
+@collective
+def shift(
+    data: torch.Tensor,
+    by: int = 1,
+    group: ProcessGroup | None = None,
+    *,
+    async_op: bool = False,
+) -> Work[torch.Tensor] | torch.Tensor:
+    """Send a tensor to the rank some places further, and return what this rank gets.
+
+    Args:
+        data: A tensor of any strides, of the same shape and type on every rank.
+        by: Number of places in the order of the group; the last rank sends to the
+            first ones.
+        group: A group; None for all ranks.
+        async_op: See ``all_gather``.
+
+    Returns:
+        A new tensor. A single process gets a copy of its own.
+    """
+    members, name = members_of(group), "shift"
+    problem = problem_of(data)
+    by = index(by)
+    if not begin(members, name, problem, data, f"by {by}", async_op=async_op) or (
+        by % members.size == 0  # type: ignore[union-attr] # it has begun
+    ):
+        return finished(None, lambda: copy(data), name, async_op=async_op)
+    assert members is not None
+    moved = _moved(members, "send", packed(members, data))
+    output, place, size = torch.empty_like(moved), members.group_rank, members.size
+    to, source = members.ranks[(place + by) % size], members.ranks[(place - by) % size]
+    works = dist.batch_isend_irecv(
+        [
+            dist.P2POp(dist.isend, moved, to, members.group),
+            dist.P2POp(dist.irecv, output, source, members.group),
+        ]
+    )
+
+    def end() -> torch.Tensor:
+        for work in works:
+            work.wait()
+        return trimmed(output, data.dtype, data.shape).to(data.device)
+
+    return finished(None, end, name, async_op=async_op)
+
+
+def _root(
+    members: Members | None,
+    rank: object,
+    group_rank: object,
+    role: str,
+    problem: Exception | None,
+) -> tuple[int, Exception | None]:
+    """Return the global rank of a root, and what is wrong with it or before."""
+    if members is None:
+        return 0, problem
+    root, wrong = members.root_of(rank, group_rank, role)
+    return members.ranks[root], problem or wrong
+
+
+def _moved(members: Members, operation: str, data: torch.Tensor) -> torch.Tensor:
+    """Return a tensor as the backend can move it: as it is, or its bytes."""
+    if members.has(operation, data):
+        return data
+    members.refuse_missing(operation, data)
+    return as_bytes(data)
+
+
+def _row(shape: Sequence[int], *numbers: int) -> list[int]:
+    """Return a shape as numbers of a fixed count.
+
+    Raises:
+        UnsupportedError: It has too many dimensions.
+    """
+    if len(shape) > _MOST_DIMENSIONS:
+        raise UnsupportedError(
+            f"the tensor has {len(shape)} dimensions; ranks exchange shapes of at most "
+            f"{_MOST_DIMENSIONS}"
+        )
+    rest = [0] * (_MOST_DIMENSIONS - len(shape))
+    return [*numbers, len(shape), *shape, *rest]
+
+
+def _shape_in(row: Sequence[int]) -> torch.Size:
+    return torch.Size(row[1 : 1 + row[0]])
+
+
+def _shapes(members: Members, data: torch.Tensor) -> list[torch.Size]:
+    """Return the shapes of the tensors of all ranks, by one all_gather."""
+    own = torch.tensor(_row(data.shape), device=members.device)
+    _, found = _start_gather(members, own, async_op=False)
+    return [_shape_in(row) for row in torch.stack(found()).tolist()]
+
+
+def _shapes_to_all(members: Members, parts: Tensors) -> tuple[list[torch.Size], int]:
+    """Return the shape of what each rank sends here, and the largest size of all."""
+    largest = max(part.numel() for part in parts)
+    rows = [_row(part.shape, largest) for part in parts]
+    own = torch.tensor(rows, device=members.device)
+    _, found = _start_exchange(members, own, async_op=False)
+    listed = found().tolist()
+    return [_shape_in(row[1:]) for row in listed], max(row[0] for row in listed)
+
+
+def _shape_from(
+    members: Members, parts: Tensors, root: int
+) -> tuple[torch.Tensor, torch.Size, int]:
+    """Return what a rank needs to know to receive a part of another rank.
+
+    Returns:
+        An empty tensor of its type on its device, its shape, and the largest size.
+    """
+    kinds = list(members.tables)
+    rows = []
+    if parts:
+        most = max(part.numel() for part in parts)
+        of_all = (
+            most,
+            _DTYPES.index(parts[0].dtype),
+            kinds.index(parts[0].device.type),
+        )
+        rows = [
+            torch.tensor(_row(p.shape, *of_all), device=members.device) for p in parts
+        ]
+    own = torch.tensor(_row((), 0, 0, 0), device=members.device)
+    dist.scatter(own, rows or None, root, members.group)
+    most, dtype, kind, *row = own.tolist()
+    device = current_device(kinds[kind])
+    return torch.empty(0, dtype=_DTYPES[dtype], device=device), _shape_in(row), most

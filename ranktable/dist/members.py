@@ -1,0 +1,247 @@
+"""A process group as the functions of this package see it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from operator import index
+from typing import TYPE_CHECKING, Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.distributed as dist
+
+from ranktable.dist.check import Rounds, is_checking
+from ranktable.dist.errors import NotMemberError, UnsupportedError
+from ranktable.runtime.backends.backend import NAMES, backend_named
+from ranktable.schema.diagnostic import folded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch.distributed import ProcessGroup
+
+    from ranktable.runtime.backends.backend import Backend
+
+_NEXT_TYPES: Final = {
+    torch.bool: (torch.uint8, torch.int32),
+    torch.uint8: (torch.int16, torch.int32),
+    torch.int8: (torch.int16, torch.int32),
+    torch.int16: (torch.int32, torch.int64),
+    torch.uint16: (torch.int32, torch.int64),
+    torch.uint32: (torch.int64,),
+}
+"""In which types small integers are reduced where the backend lacks their own. All
+operations are right in them: what is too large wraps when it is converted back."""
+
+
+class Reducing(NamedTuple):
+    """How a backend reduces tensors of a type.
+
+    Attributes:
+        dtype: The type in which they are sent; None if it cannot reduce them.
+        op: The reduction to call.
+        is_divided: Whether the sum is divided by the number of ranks afterwards.
+    """
+
+    dtype: torch.dtype | None
+    op: str
+    is_divided: bool
+
+
+class Members:
+    """The members of a process group, of which this process is one.
+
+    Attributes:
+        group: Torch's group.
+        ranks: Global rank of each member.
+        size: Number of members.
+        group_rank: The rank of this process among them.
+        rank: Its global rank.
+        tables: What the group can do for each type of device; None if that backend is
+            not known, and then the answer is left to torch.
+        device: The device on which objects travel: the CPU, if the group serves it.
+        is_checking: Whether the ranks compare their calls.
+    """
+
+    def __init__(self, group: ProcessGroup) -> None:
+        """Describe a group."""
+        self.group = group
+        self.ranks = tuple(dist.get_process_group_ranks(group))
+        self.size, self.group_rank = len(self.ranks), dist.get_rank(group)
+        self.rank = self.ranks[self.group_rank]
+        self.tables = _tables(group)
+        kind = "cpu" if "cpu" in self.tables else next(iter(self.tables))
+        self.device = current_device(kind)
+        self.is_checking = is_checking() and self.size > 1
+        if self.is_checking:
+            self.rounds.announce_end()
+        self._reducing: dict[object, Reducing] = {}
+
+    @cached_property
+    def rounds(self) -> Rounds:
+        """The rounds in the store in which the members compare their calls."""
+        return Rounds(self.group, self.ranks, self.rank, self.device)
+
+    def has(self, operation: str, data: torch.Tensor, op: str | None = None) -> bool:
+        """Whether the backend does an operation with tensors of this type rightly."""
+        return self._has(operation, data.device.type, data.dtype, op)
+
+    def _has(
+        self, operation: str, kind: str, dtype: torch.dtype, op: str | None
+    ) -> bool:
+        table = self.tables[kind]
+        name = str(dtype).removeprefix("torch.")
+        return table is None or table.has(operation, name, op)
+
+    def refuse_missing(self, operation: str, data: torch.Tensor) -> None:
+        """Raise if the backend does not have an operation at all.
+
+        Raises:
+            UnsupportedError: It does not.
+        """
+        table = self.tables[data.device.type]
+        if table is not None and operation not in table.operations:
+            raise UnsupportedError(f"{table.name} has no {operation}")
+
+    def reducing(self, operation: str, data: torch.Tensor, op: str) -> Reducing:
+        """Return how the backend reduces tensors like this one."""
+        key = (operation, data.device.type, data.dtype, op)
+        found = self._reducing.get(key)
+        if found is None:
+            found = self._reducing[key] = self._how(*key)
+        return found
+
+    def _how(self, operation: str, kind: str, dtype: torch.dtype, op: str) -> Reducing:
+        for name in (op, "sum") if op == "mean" else (op,):
+            for each in (dtype, *_NEXT_TYPES.get(dtype, ())):
+                if self._has(operation, kind, each, name):
+                    return Reducing(each, name, name != op)
+        return Reducing(None, op, op == "mean")
+
+    def root_of(
+        self, rank: object, group_rank: object, role: str
+    ) -> tuple[int, Exception | None]:
+        """Return the group rank of a root, and what is wrong with it.
+
+        Args:
+            rank: Its global rank, None for 0 or if the other is given.
+            group_rank: Its rank within the group, or None.
+            role: ``src`` or ``dst``.
+        """
+        if rank is not None and group_rank is not None:
+            return 0, ValueError(f"give {role} or group_{role}, not both")
+        given = (0 if rank is None else rank) if group_rank is None else group_rank
+        try:
+            number = index(given)  # type: ignore[arg-type]
+        except TypeError:
+            return 0, TypeError(f"{role} is {given!r}, not a rank")
+        among = self.ranks if group_rank is None else range(self.size)
+        if number in among:
+            return among.index(number), None
+        which = (
+            f"{role} is {number}, a global rank"
+            if group_rank is None
+            else (f"group_{role} is {number}, a rank")
+        )
+        return 0, NotMemberError(
+            f"{which} that is not in the group of ranks {folded(self.ranks)}"
+        )
+
+
+_members: WeakKeyDictionary[ProcessGroup, Members] = WeakKeyDictionary()
+
+
+def members_of(group: ProcessGroup | None) -> Members | None:
+    """Return the members of a group, None if this process is alone.
+
+    Raises:
+        NotMemberError: This process is not in it.
+        TypeError: It is not a group.
+    """
+    world = dist.group.WORLD if dist.is_available() else None
+    if group is None:
+        group = world
+        if group is None:
+            return None
+    try:
+        found = _members.get(group)
+    except TypeError:  # torch's marker, or anything else
+        found = None
+    if found is None or world is None:
+        _refuse_outsider(group)
+        found = _members[group] = Members(group)
+    return found
+
+
+def _refuse_outsider(group: object) -> None:
+    is_marker = group is dist.GroupMember.NON_GROUP_MEMBER
+    if not (is_marker or isinstance(group, dist.ProcessGroup)):
+        raise TypeError(f"group is {type(group).__name__}, not a process group")
+    if not dist.is_initialized():
+        raise NotMemberError("this group has ended, as has the job")
+    if is_marker or dist.get_rank(group) < 0:  # type: ignore[arg-type]
+        raise NotMemberError(
+            f"rank {dist.get_rank()} is not in this group; call it only on the ranks "
+            "that new_group was given"
+        )
+
+
+def current_device(kind: str) -> torch.device:
+    """Return the current device of a type."""
+    if kind == "cpu":
+        return torch.device(kind)
+    return torch.device(kind, getattr(torch, kind).current_device())
+
+
+def _tables(group: ProcessGroup) -> Mapping[str, Backend | None]:
+    """Return what a group can do, for each type of device that it serves."""
+    found: dict[str, Backend | None] = {}
+    for pair in str(dist.get_backend_config(group)).split(","):
+        device, _, name = pair.partition(":")
+        table = backend_named(name) if name in NAMES else None
+        if table is None or table.device_type == device:
+            found[device] = table
+    return found
+
+
+def begin(
+    members: Members | None,
+    name: str,
+    problem: Exception | None,
+    data: object = None,
+    *words: object,
+    async_op: bool = False,
+) -> bool:
+    """Raise what is wrong; in checking mode, compare the call with the other ranks.
+
+    Args:
+        members: The group, None for a single process.
+        name: The function.
+        problem: What is wrong with the arguments of this rank.
+        data: A tensor whose shape and type must be the same on all ranks.
+        words: What else must be the same.
+        async_op: Whether the call does not wait; then nothing is compared.
+
+    Returns:
+        Whether there is a group.
+
+    Raises:
+        Exception: The problem of this rank.
+        MismatchError: The ranks call different things.
+        DistError: A rank is missing, or the ranks differed before.
+    """
+    if members is not None and members.is_checking:
+        if async_op:
+            members.rounds.refuse_ended()
+        else:
+            members.rounds.compare(_in_words(name, data, words), problem)
+    if problem is not None:
+        raise problem
+    return members is not None
+
+
+def _in_words(name: str, data: object, words: tuple[object, ...]) -> str:
+    if isinstance(data, torch.Tensor) and not data.is_nested:
+        shape, dtype = tuple(data.shape), str(data.dtype).removeprefix("torch.")
+        words = (f"of shape {shape} {dtype}", *words)
+    return " ".join([name, *map(str, words)])
