@@ -114,9 +114,7 @@ GROUPS = {
         "topologies",
     ),
     "Layouts and changes": ("layout", "plan", "change"),
-    "In a job": (
-        *("launchers", "run", "bootstrap", "python", "dist", "capability", "simulate"),
-    ),
+    "In a job": (*("launchers", "run", "bootstrap", "python", "dist", "simulate"),),
     "Reference": (
         *("generated/commands/index", "generated/codes/index", "generated/api/index"),
     ),

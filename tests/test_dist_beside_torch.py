@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.torch
 
 WHOSE: dict[str, Any] = {"torch": plain, "ours": dist}
-STRIDED = ("sum", "max")
 OPS = {
     "sum": plain.ReduceOp.SUM,
     "mean": plain.ReduceOp.AVG,
@@ -51,33 +51,30 @@ def values(dtype: str, count: int = 4) -> torch.Tensor:
 
 
 def in_place(function: Callable[..., Any], data: torch.Tensor, *given: Any) -> Any:
-    work = function(data, *given)
-    if work is not None:
-        work.wait()
+    function(data, *given)
     return data
+
+
+def reduced(dtype: str, op: str, how: str) -> torch.Tensor:
+    data = values(dtype, 8).view(4, 2)
+    if how == "torch":
+        return in_place(plain.all_reduce, data[:, 1].contiguous(), OPS[op])  # type: ignore[no-any-return]
+    if how == "column":
+        return in_place(dist.all_reduce, data[:, 1], op).contiguous()  # type: ignore[no-any-return]
+    if how == "plain":
+        return in_place(dist.all_reduce, data[:, 1].contiguous(), op)  # type: ignore[no-any-return]
+    given: dist.Reduction = op  # type: ignore[assignment]
+    work = dist.all_reduce(data[:, 1].contiguous(), given, async_op=True)
+    return work.wait()
 
 
 def reducing_cases() -> Iterator[Case]:
     for dtype in DTYPES:
-        for op, theirs in OPS.items():
-            for is_async in (False, True):
-                yield (
-                    f"all_reduce {dtype} {op} {is_async}",
-                    lambda d=dtype, o=op, a=is_async: in_place(
-                        lambda t: dist.all_reduce(t, o, async_op=a), values(d)
-                    ),
-                    lambda d=dtype, o=theirs: in_place(plain.all_reduce, values(d), o),
-                )
-            if op in STRIDED:
-                yield (
-                    f"all_reduce of a column {dtype} {op}",
-                    lambda d=dtype, o=op: in_place(
-                        dist.all_reduce, values(d, 8).view(4, 2)[:, 1], o
-                    ).contiguous(),
-                    lambda d=dtype, o=theirs: in_place(
-                        plain.all_reduce, values(d, 8).view(4, 2)[:, 1].contiguous(), o
-                    ),
-                )
+        for op in OPS:
+            for how in ("plain", "column", "work"):
+                name = f"all_reduce {dtype} {op} {how}"
+                theirs = partial(reduced, dtype, op, "torch")
+                yield name, partial(reduced, dtype, op, how), theirs
 
 
 def moving_cases() -> Iterator[Case]:
@@ -136,19 +133,22 @@ def moving_cases() -> Iterator[Case]:
     }
     for name, (ours, theirs) in pairs.items():
         for dtype in DTYPES:
+            given = partial(values, dtype, 2 * size)
             yield (
                 f"{name} {dtype}",
-                lambda d=dtype, f=ours: f(values(d, 2 * size)),
-                lambda d=dtype, f=theirs: f(values(d, 2 * size)),
+                partial(called, ours, given),
+                partial(called, theirs, given),
             )
             if ours in (dist.all_gather, dist.all_to_all, dist.reduce_scatter):
-                yield (
-                    f"{name} {dtype} without waiting",
-                    lambda d=dtype, f=ours: f(
-                        values(d, 2 * size), async_op=True
-                    ).wait(),
-                    lambda d=dtype, f=theirs: f(values(d, 2 * size)),
-                )
+                later = partial(called, ours, given, async_op=True)
+                yield f"{name} {dtype} later", later, partial(called, theirs, given)
+
+
+def called(
+    function: Callable[..., object], given: Callable[[], torch.Tensor], **named: object
+) -> object:
+    found = function(given(), **named)
+    return found.wait() if isinstance(found, dist.Work) else found
 
 
 def reduce_scatter(data: torch.Tensor) -> object:
@@ -413,7 +413,7 @@ def test_work_is_completed_once_values_are_written(fresh: Pool) -> None:
     assert fresh.returned(ask_whether_it_is_written) == [[1.5, 1.5, 2.0, 2.0]] * 2
 
 
-def call_in_another_form() -> list[str]:
+def call_in_another_form() -> tuple[list[str], float]:
     """Call as torch is called."""
     data, both = tensor([1.0]), [tensor([1.0])] * 2
     ours: Any = dist
@@ -429,7 +429,7 @@ def call_in_another_form() -> list[str]:
         lambda: ours.gather_object(1, [None]),
     ]
     found = []
-    for call in calls:
+    for call in calls:  # type: ignore[no-untyped-call]
         with pytest.raises((TypeError, ValueError)) as raised:
             call()
         found.append(str(raised.value))
@@ -438,13 +438,13 @@ def call_in_another_form() -> list[str]:
         ours.send(tensor=data, dst=1)
     else:
         ours.recv(tensor=data, src=0)
-    return [*found, data.item()]
+    return found, data.item()
 
 
 def test_what_torch_takes_is_taken_or_answered_with_the_form_to_write(
     pair: Pool,
 ) -> None:
-    for keyword, average, *others, total in pair.returned(call_in_another_form):
+    for (keyword, average, *others), total in pair.returned(call_in_another_form):
         assert keyword.endswith(
             "; write all_reduce(data, op='sum', group=None, *, async_op=False)"
         )

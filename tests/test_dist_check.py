@@ -40,10 +40,8 @@ def differ(what: str) -> object:
         "way": lambda: dist.collect_results([], tmpdir=None if is_first else "/tmp"),  # noqa: S108 - not written to
         "refused": lambda: dist.all_reduce([1.0] if is_first else two),  # type: ignore[arg-type]
         "splits": lambda: dist.reduce_scatter([two, three if is_first else two]),
-        **{
-            name: lambda name=name: dist.all_reduce_dict(either[name][not is_first])
-            for name in either
-        },
+        "keys": lambda: dist.all_reduce_dict(either["keys"][not is_first]),
+        "shapes": lambda: dist.all_reduce_dict(either["shapes"][not is_first]),
     }
     for data in (two, three):
         dist.all_reduce(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,11 +10,21 @@ import torch
 
 from ranktable import dist
 from tests.rank_worker import told
+from tests.ranks import ROOT
 
 if TYPE_CHECKING:
     from tests.ranks import Pool
 
 pytestmark = pytest.mark.torch
+
+
+def test_every_public_name_is_documented() -> None:
+    text = (ROOT / "docs" / "dist.md").read_text(encoding="utf-8")
+
+    assert [
+        name for name in dist.__all__ if not re.search(rf"`[^`]*\b{name}\b", text)
+    ] == []
+    assert len(set(dist.__all__)) == len(dist.__all__) == 41
 
 
 def ask_who_i_am() -> dict[str, object]:
@@ -138,11 +149,11 @@ def start_without_waiting() -> list[object]:
         dist.broadcast(data, async_op=True),  # type: ignore[list-item]
         dist.scatter([data], async_op=True),  # type: ignore[list-item]
         dist.reduce_scatter([data], async_op=True),  # type: ignore[list-item]
-        dist.all_to_all(data, async_op=True),  # type: ignore[list-item]
+        dist.all_to_all(data, async_op=True),
         dist.shift(data, async_op=True),  # type: ignore[list-item]
         dist.all_gather(data, async_op=True),  # type: ignore[list-item]
         dist.gather(data, async_op=True),  # type: ignore[list-item]
-        dist.all_to_all([data], async_op=True),  # type: ignore[list-item]
+        dist.all_to_all([data], async_op=True),
     ]
     are_done = all(work.is_completed() for work in works)
     found = [work.wait() for work in works]

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ranktable
-from ranktable import cluster, dist, layout, runtime
+from ranktable import cluster, layout, runtime
 from ranktable.report.catalogue import RULES
 from ranktable.runtime.launchers.declared import LAUNCHERS
 from ranktable.runtime.launchers.nesting import NESTINGS
@@ -398,7 +398,6 @@ def test_table_made_from_the_code_is_what_the_code_says(
         ("bootstrap.md", runtime.__all__),
         ("hosts.md python.md", cluster.__all__),
         ("layout.md plan.md", layout.__all__),
-        ("dist.md", dist.__all__),
     ],
 )
 def test_every_public_name_is_documented(pages: str, names: list[str]) -> None:

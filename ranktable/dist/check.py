@@ -8,10 +8,12 @@ job, not by a collective, so nothing has begun when they differ.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import time
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
@@ -232,12 +234,14 @@ def _place() -> str:
     frame = sys._getframe(1)
     while frame.f_globals["__name__"].startswith("ranktable.dist"):
         frame = frame.f_back or frame  # the script has called it
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    file = frame.f_code.co_filename
+    with contextlib.suppress(OSError):  # that folder was removed
+        file = file.removeprefix(f"{Path.cwd()}/")
+    return f"{file}:{frame.f_lineno}"
 
 
 def _timeout(group: ProcessGroup, device: torch.device) -> timedelta:
     try:
-        found = group._get_backend(device).options._timeout
+        return group._get_backend(device).options._timeout
     except (AttributeError, RuntimeError):
         return _TIMEOUT
-    return found if isinstance(found, timedelta) else _TIMEOUT

@@ -100,7 +100,7 @@ class Members:
             UnsupportedError: It does not.
         """
         table = self.tables[data.device.type]
-        if table is not None and operation not in table.operations:
+        if table is not None and operation in table.lacks:
             raise UnsupportedError(f"{table.name} has no {operation}")
 
     def reducing(self, operation: str, data: torch.Tensor, op: str) -> Reducing:

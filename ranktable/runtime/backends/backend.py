@@ -100,26 +100,6 @@ class Backend:
     options: Callable[[Sequence[int] | None], object] | None = None
 
     @property
-    def table_name(self) -> str:
-        """The name of its table, for the planner of ``ranktable.dist``."""
-        return self.name
-
-    @property
-    def operations(self) -> dict[str, Operation]:
-        """Its operations, for the planner of ``ranktable.dist``."""
-        return _operations(self)
-
-    @property
-    def refusals(self) -> dict[str, str]:
-        """Why it lacks operations, for the planner of ``ranktable.dist``."""
-        return dict.fromkeys(self.lacks, self.source)
-
-    @property
-    def is_coalescing(self) -> bool:
-        """Whether torch passes it several transfers at once."""
-        return self.name not in ("sccl", "gloo", "mpi")
-
-    @property
     def serves_cpu(self) -> bool:
         """Whether it accepts tensors on CPUs."""
         return self.device_type == "cpu"
@@ -354,7 +334,6 @@ def backend_named(name: str) -> Backend:
     Raises:
         KeyError: There is no such backend.
     """
-    name = name.partition(":")[0]  # the planner of ranktable.dist asks for gloo:2.1
     for each in BACKENDS:
         if each.name == name:
             return each
@@ -404,33 +383,3 @@ def _usable(name: str) -> Backend:
     if reason is not None:
         raise BootstrapError("RT401", f"{name} cannot be used: {reason}")
     return replace(backend, config=name)
-
-
-# What follows is for the planner of ``ranktable.dist``, and goes with it.
-TABLES: Final = ("gloo", "nccl", "mpi", "sccl", "hccl", "cncl", "mccl", "xccl")
-PRIMITIVES: Final = OPERATIONS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
-    """One operation of a backend."""
-
-    dtypes: frozenset[str]
-    reductions: frozenset[str] = frozenset()
-    has_uneven: bool = False
-    is_derived: bool = False
-    source: str
-
-
-def _operations(backend: Backend) -> dict[str, Operation]:
-    return {
-        name: Operation(
-            dtypes=backend.adds if name in REDUCING else backend.moves,
-            reductions=backend.reductions if name in REDUCING else frozenset(),
-            has_uneven=name == "all_to_all" and backend.has_splits,
-            is_derived=name == "reduce_scatter" and backend is GLOO,
-            source=backend.source,
-        )
-        for name in OPERATIONS
-        if name not in backend.lacks
-    }
