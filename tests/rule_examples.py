@@ -19,7 +19,7 @@ from ranktable.doctor.diagnose import judge_logs
 from ranktable.doctor.lines import read_log
 from ranktable.schema.check import check
 from ranktable.schema.finding import Findings
-from ranktable.schema.rules.records import no_global_ranks
+from ranktable.schema.rules.shape import no_global_ranks
 from ranktable.schema.site_schema import read_site_schema
 
 if TYPE_CHECKING:

@@ -401,7 +401,7 @@ def test_settings_of_the_editor_name_schemas_that_are_there(
 
     assert schemas == {
         f"{name}.schema.json": f"urn:ranktable:schema:{name}"
-        for name in ("sccl-1.0", "cluster-spec")
+        for name in ("rank-table", "cluster-spec")
     }
     assert set(settings) == {"json.schemas", "yaml.schemas"}
 

@@ -21,7 +21,7 @@ from ranktable.cluster.host_lists import fold_hosts
 from ranktable.schema.diagnostic import Options, RankTableError, printable
 from ranktable.schema.model import RankTable
 from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK
-from ranktable.schema.rules.records import no_global_ranks
+from ranktable.schema.rules.shape import no_global_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,7 +25,7 @@ from ranktable.schema.diagnostic import (
 )
 from ranktable.schema.formats import by_name
 from ranktable.schema.model import Device, Node, RankTable
-from ranktable.schema.rules.records import no_global_ranks
+from ranktable.schema.rules.shape import no_global_ranks
 from ranktable.schema.super_pods import PODS, pods_of, pods_renamed
 from ranktable.schema.writing import dumps
 

@@ -20,7 +20,6 @@ from ranktable.schema.rules import (
     nodes,
     placement,
     ranks,
-    records,
     shape,
     syntax,
 )
@@ -38,7 +37,6 @@ FAMILIES = (
     hccl_chips,
     hccl_cloud,
     mindie,
-    records,
     hccl_2_0,
     placement,
     hostfile_rules,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ranktable.schema.check import check_path
 from ranktable.schema.finding import Location, RankTableError
 from ranktable.schema.report import Options
-from ranktable.schema.rules.records import no_global_ranks
+from ranktable.schema.rules.shape import no_global_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

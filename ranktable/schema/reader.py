@@ -25,7 +25,7 @@ from ranktable.schema.declare import (
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Edit, Findings, Rule
 from ranktable.schema.json_parser import too_deep
-from ranktable.schema.rules import records, shape
+from ranktable.schema.rules import shape
 from ranktable.schema.text import counted, quoted
 from ranktable.schema.values import (
     MAX_DEPTH,
@@ -235,7 +235,7 @@ class Reader:
         else:
             wanted = f"at most {high}" if low is None else f"{low} to {high}"
         message = f"{value_name(path)} {has}, not {wanted}"
-        self.report(records.OUT_OF_RANGE, path, message)
+        self.report(shape.OUT_OF_RANGE, path, message)
 
     def _explain_type(self, path: Path, value: object, key: Key) -> None:
         edit, wanted = None, key.kind.value
@@ -275,14 +275,14 @@ class Reader:
             edit = Edit("replace", f'"{alike[0]}"') if alike else None
             one_of = "one of " if len(key.values) > 1 else ""
             message = f"{name} is {quoted(value)}, not {one_of}{listed}"
-            self.report(records.UNKNOWN_WORD, path, message, edit=edit)
+            self.report(shape.UNKNOWN_WORD, path, message, edit=edit)
         elif key.kind is Kind.HOST:
             message = f"{name} is {quoted(value)}, not {key.kind.value}"
             self.report(shape.WRONG_TYPE, path, message)
         elif value:
             self._explain_range(path, f"has {counted(len(value), 'character')}", key)
         else:
-            self.report(records.OUT_OF_RANGE, path, f"{name} is empty")
+            self.report(shape.OUT_OF_RANGE, path, f"{name} is empty")
 
     def read_number(self, value: object) -> int | None:
         """Return the number that the vendor reads from a value, None if none."""

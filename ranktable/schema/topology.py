@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -157,8 +158,6 @@ class Topology:
         self, size: int, limit: int = 8, budget: Budget | None = None
     ) -> list[tuple[int, ...]]:
         """Return rings of a given size, for each set of chips one."""
-        from itertools import combinations
-
         found: list[tuple[int, ...]] = []
         budget = budget or Budget()
         for chips in combinations(range(self.num_chips), size):

@@ -15,6 +15,7 @@ from ranktable.schema.files import UnreadableError, read_file, read_stream
 from ranktable.schema.finding import Finding, Location, RankTableError
 from ranktable.schema.json_parser import decode, parse, unreadable
 from ranktable.schema.rules.shape import BAD_TOPOLOGY
+from ranktable.schema.schema_validation import errors_of
 from ranktable.schema.text import quoted
 from ranktable.schema.topology import BUILT_IN, Topology, linked
 
@@ -169,8 +170,6 @@ def _numbers(text: str) -> list[list[int | str]]:
 
 def _judge_shape(source: _Source) -> None:
     """Refuse a file that does not satisfy the JSON Schema of topologies."""
-    from ranktable.schema.schema_validation import errors_of
-
     for error in errors_of(SCHEMA_FILE, source.data, _is_sound_row):
         path = tuple(error.absolute_path)
         at = path[len(source.key) :]

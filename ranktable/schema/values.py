@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ranktable.schema.text import quoted
 
@@ -94,8 +93,7 @@ def leading_digits(text: str) -> int | None:
     return int(match[1]) if match else None
 
 
-@dataclass(frozen=True, slots=True)
-class OddNumber:
+class OddNumber(NamedTuple):
     """Why a value is not a plain number.
 
     Attributes:

@@ -16,6 +16,7 @@ import msgspec
 
 from ranktable._error import Error
 from ranktable.schema.check import WRAPPED, decode_any, judge
+from ranktable.schema.config_map import new_config_map
 from ranktable.schema.document import Document
 from ranktable.schema.files import UnreadableError, read_file
 from ranktable.schema.finding import (
@@ -97,8 +98,6 @@ def dumps_judged(
         ValueError: The table is of a format that does not exist.
     """
     if target is not None and target.name == WRAPPED != table.format:
-        from ranktable.schema.config_map import new_config_map
-
         data, notes = dumps_judged(table, options=options, may_have_gaps=may_have_gaps)
         key = "hccl.json" if table.format.startswith("hccl") else "rank_table.json"
         return new_config_map(data, key), notes

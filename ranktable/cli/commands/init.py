@@ -192,7 +192,7 @@ TEMPLATES = (
         summary="settings of VS Code, with the JSON Schemas",
         files=(
             ("editors/vscode.json", ".vscode/settings.json"),
-            ("schema:sccl-1.0", ".vscode/sccl-1.0.schema.json"),
+            ("schema:rank-table", ".vscode/rank-table.schema.json"),
             ("schema:cluster-spec", ".vscode/cluster-spec.schema.json"),
         ),
     ),

@@ -37,7 +37,7 @@ from ranktable.schema.remembered_layout import (
     world_size_of,
 )
 from ranktable.schema.rules.ranks import NOT_FROM_ZERO, RANK_GAP
-from ranktable.schema.rules.records import no_global_ranks
+from ranktable.schema.rules.shape import no_global_ranks
 from ranktable.schema.rules.syntax import EMPTY_FILE
 from ranktable.schema.super_pods import PODS, pods_of_all
 from ranktable.schema.topology import BUILT_IN

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.formats import hccl_1_0, hccl_1_2, sccl
+from ranktable.schema.formats.foreign import foreign_format
+from ranktable.schema.reader import nearest_key
+from ranktable.schema.rules import shape as rules
 from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
@@ -104,9 +106,6 @@ def is_placeholder(document: dict[str, Any]) -> bool:
 
 def detect(document: object) -> Format | Finding:
     """Return the format of a document, or RT110 or RT111."""
-    from ranktable.schema.formats.foreign import foreign_format
-    from ranktable.schema.rules import shape as rules
-
     known = foreign_format(document)
     if known is not None:
         foreign, mark = known
@@ -133,15 +132,13 @@ def detect(document: object) -> Format | Finding:
 
 def _without_list(document: dict[str, object]) -> Finding:
     """Return RT110, at the key that may be a misspelt list."""
-    from ranktable.schema.rules import shape as rules
-
     wanted = "nodes (node_list), servers (server_list) or ranks (rank_list)"
     keys = ", ".join(map(quoted, list(document)[:5])) or "none"
     message = f"a rank table lists {wanted}; the keys here are: {keys}"
     for key in document:
-        near = get_close_matches(key.lower().replace("-", "_"), LISTS, 1, 0.8)
-        if near:
-            hint = f"did you mean {quoted(near[0])}?"
+        near = nearest_key(key.replace("-", "_"), LISTS, 0.8)
+        if near is not None:
+            hint = f"did you mean {quoted(near)}?"
             span = SourceSpan((key,), "key")
             return rules.NOT_A_RANK_TABLE.finding(span, message, hint=hint)
     return rules.NOT_A_RANK_TABLE.finding(SourceSpan(()), message)

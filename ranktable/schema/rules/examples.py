@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 
 def one_node(*devices: str, head: str = '"version":"1.0",') -> bytes:
     """Return an example: a table of one node, one device a line."""
@@ -76,3 +79,43 @@ def pods_table(
 
 
 PAIR = chips(0, 1)
+
+
+def level_2_0(
+    *addresses: tuple[str, str], layer: int = 0, instance: str = "az0"
+) -> dict[str, Any]:
+    """Return a layer of HCCL 2.0, given pairs of an address and a port."""
+    return {
+        "net_layer": layer,
+        "net_instance_id": instance,
+        "rank_addr_list": [
+            {"addr_type": "IPV4", "addr": address, "ports": [port]}
+            for address, port in addresses
+        ],
+    }
+
+
+def rank_2_0(
+    number: int,
+    *,
+    addr_type: str = "IPV4",
+    levels: list[dict[str, Any]] | None = None,
+    **keys: object,
+) -> dict[str, object]:
+    """Return an entry of rank_list of HCCL 2.0."""
+    levels = levels or [level_2_0((f"10.0.0.{number + 1}", "0/0"))]
+    levels[0]["rank_addr_list"][0]["addr_type"] = addr_type
+    plain: dict[str, object] = {
+        "rank_id": number,
+        "local_id": number,
+        "device_id": number,
+        **keys,
+    }
+    return {**plain, "level_list": levels}
+
+
+def table_2_0(*ranks: dict[str, object], **keys: object) -> bytes:
+    """Return a table of HCCL 2.0 with one rank on each line."""
+    listed = ",\n  ".join(json.dumps(one) for one in ranks)
+    head = json.dumps({"version": "2.0", "rank_count": len(ranks), **keys})
+    return f'{head[:-1]}, "rank_list": [\n  {listed}]}}\n'.encode()

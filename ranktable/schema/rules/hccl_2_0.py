@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ranktable.schema.finding import Refusal, Rule, Severity
-from ranktable.schema.rules.hccl_2_0_examples import level, rank, table
+from ranktable.schema.rules.examples import level_2_0 as level
+from ranktable.schema.rules.examples import rank_2_0 as rank
+from ranktable.schema.rules.examples import table_2_0 as table
 
 _NO_CODE = {"HCCL": Refusal("text of an exception, no code")}
 
@@ -28,12 +30,20 @@ LAYERS = Rule(
     readers=_NO_CODE,
     bad=table(
         rank(
-            0, levels=[level(("10.0.0.1", "0/0"), layer=1), level(("10.0.1.1", "0/1"))]
+            0,
+            levels=[
+                level(("10.0.0.1", "0/0"), layer=1),
+                level(("10.0.1.1", "0/1")),
+            ],
         )
     ),
     good=table(
         rank(
-            0, levels=[level(("10.0.1.1", "0/1")), level(("10.0.0.1", "0/0"), layer=1)]
+            0,
+            levels=[
+                level(("10.0.1.1", "0/1")),
+                level(("10.0.0.1", "0/0"), layer=1),
+            ],
         )
     ),
 )
@@ -46,7 +56,8 @@ ADDRESS_COUNTS = Rule(
     fix="Write the missing address.",
     readers=_NO_CODE,
     bad=table(
-        rank(0), rank(1, levels=[level(("10.0.0.2", "0/0"), ("10.0.0.3", "0/1"))])
+        rank(0),
+        rank(1, levels=[level(("10.0.0.2", "0/0"), ("10.0.0.3", "0/1"))]),
     ),
     good=table(rank(0), rank(1, levels=[level(("10.0.0.2", "0/0"))])),
 )

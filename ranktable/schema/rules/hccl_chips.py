@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Refusal, Rule
-from ranktable.schema.rules import hccl_2_0_examples
-from ranktable.schema.rules.examples import hccl_server, hccl_table
+from ranktable.schema.rules.examples import hccl_server, hccl_table, rank_2_0, table_2_0
 from ranktable.schema.text import counted, folded
 
 if TYPE_CHECKING:
@@ -148,7 +147,7 @@ WRONG_GENERATION = Rule(
     fix="Generate the table again for the chips of this cluster.",
     readers={"HCCL": Refusal("EI0014 version")},
     bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
-    good=hccl_2_0_examples.table(hccl_2_0_examples.rank(0)),
+    good=table_2_0(rank_2_0(0)),
     options={"chip": "A5"},
     find=_wrong_generation,
 )
