@@ -284,8 +284,8 @@ def test_what_cannot_run_says_so_in_a_sentence(tmp_path: Path) -> None:
         "utils": "NotImplementedError: torch_tpu.utils.compare.cos_sim serves the "
         f"tests and tools of the vendor, {none}",
         "host": "SimulationError: scclHost is torch_tpu's own gloo for tensors on "
-        'chips, which is not simulated; init_process_group("sccl") takes them, and '
-        '"cpu:gloo,tpu:sccl" those on the CPU too',
+        'chips, which is not simulated; init_process_group("sccl") takes them, and a '
+        "group with gloo those on the CPU",
         "autocast": "False",
         "module": "0",
         "missing": MISSING,

@@ -122,38 +122,17 @@ scattered: list[object] = [None]
 dist.scatter_object_list(scattered, ["a", "b"] if rank == 0 else None)
 assert scattered == ["ab"[rank]]
 
-# A group for both devices, in either order, and again in the same processes. Each has
-# keys of its own: the real gloo would look for the others where those before them were.
+# Torch drops the gloo of a group for both devices, as on the vendor's chips.
 store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
 for backend in ("cpu:gloo,tpu:sccl", "tpu:sccl,cpu:gloo"):
     dist.destroy_process_group()
     own = PrefixStore(backend, store)
     dist.init_process_group(backend, store=own, rank=rank, world_size=world_size)
-    both = dist.new_group([0, 1])
-    for group in (None, both):
-        for tensor in (torch.ones(2), torch.ones(2, device=device)):
-            dist.all_reduce(tensor, group=group)
-            assert tensor.tolist() == [world_size] * 2
+    for group in (None, dist.new_group([0, 1])):
+        tensor = torch.ones(2, device=device)
+        dist.all_reduce(tensor, group=group)
+        assert tensor.tolist() == [world_size] * 2
     dist.all_gather_object(everything, rank)
     assert everything == list(range(world_size))
-
-# Tensors on the CPU can do what gloo can: from any rank, bits, and no gaps.
-numbers = torch.tensor([rank + 1, 6])
-dist.all_reduce(numbers, op=dist.ReduceOp.BOR)
-assert numbers.tolist() == [3, 6]
-rows = torch.arange(4.0).reshape(2, 2)
-received = torch.zeros(2)
-if rank == 0:
-    senders = {dist.recv(received), dist.recv(received)}
-    assert (senders, received.tolist()) == ({1}, [2, 3])
-else:
-    for row in rows:
-        dist.send(row, 0)
-try:
-    dist.isend(rows[:, 0], 1 - rank)
-except RuntimeError as error:
-    assert str(error) == "send: a tensor on the CPU must be contiguous"  # noqa: PT017 - no pytest here
-else:
-    raise AssertionError
 dist.barrier()
 sys.stdout.write(json.dumps([rank, "done"]) + "\n")

@@ -48,28 +48,31 @@ class Receiving(Work):
     object relies on that, so the tensor is then waited for.
     """
 
-    def __init__(self, tensor: torch.Tensor, receive: Callable[[], int]) -> None:
-        """Store the tensor, and the function that waits for it and returns who sent."""
+    def __init__(
+        self, tensor: torch.Tensor, peer: int, receive: Callable[[], None]
+    ) -> None:
+        """Store the tensor, who sends it, and the function that waits for it."""
         super().__init__()
         self._tensor = tensor
+        self._peer = peer
         self._receive = receive
-        self._source: int | None = None
+        self._is_done = False
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Wait for the other rank."""
         del timeout
-        if self._source is None:
-            self._source = -1  # also if it fails
-            self._source = self._receive()
+        if not self._is_done:
+            self._is_done = True  # also if it fails
+            self._receive()
         return True
 
     def is_completed(self) -> bool:
         """Whether it was waited for."""
-        return self._source is not None
+        return self._is_done
 
     def _source_rank(self) -> int:
         """Return the member that has sent the tensor; the name is torch's."""
-        return -1 if self._source is None else self._source
+        return self._peer
 
     def result(self) -> list[torch.Tensor]:
         """Return the tensor."""
@@ -186,32 +189,18 @@ class Exchange:
         return done([tensor])
 
     def receive(
-        self, tensor: torch.Tensor, memory: torch.Tensor, peer: int | None, tag: int
+        self, tensor: torch.Tensor, memory: torch.Tensor, peer: int, tag: int
     ) -> Work:
         """Receive a tensor from a member.
 
         Args:
             tensor: The tensor.
             memory: Its memory.
-            peer: The sending member; None for the one that sends first.
+            peer: The sending member.
             tag: A number that distinguishes transfers between the same members.
         """
-        own = self._group_rank
-        if peer is not None:
-            path = self._next_file(peer, own, tag)
-            return Receiving(tensor, lambda: self._take(tensor, memory, {peer: path}))
-
-        def take() -> int:
-            ahead = {
-                each: self._file(each, own, tag, ahead=1)
-                for each in range(len(self.rendezvous.ranks))
-                if each != own
-            }
-            source = self._take(tensor, memory, ahead)
-            self._transfers[source, own, tag] += 1
-            return source
-
-        return Receiving(tensor, take)
+        path = self._next_file(peer, self._group_rank, tag)
+        return Receiving(tensor, peer, lambda: self._take(tensor, memory, peer, path))
 
     def leave(self) -> None:
         """Leave the group."""
@@ -246,31 +235,26 @@ class Exchange:
             ) from error
 
     def _take(
-        self, tensor: torch.Tensor, memory: torch.Tensor, files: dict[int, Path]
-    ) -> int:
-        """Wait for one of these files, by the member that sends it, and read it.
-
-        Returns:
-            The member that has sent it.
+        self, tensor: torch.Tensor, memory: torch.Tensor, peer: int, path: Path
+    ) -> None:
+        """Wait for the file that a member sends, and read it.
 
         Raises:
-            SimulationError: The members are all missing, the tensor is another one, or
-                the group cannot continue.
+            SimulationError: The member is missing, the tensor is another one, or the
+                group cannot continue.
         """
-        whose = self._name(next(iter(files))) if len(files) == 1 else "any rank"
-        what = f"the recv of {described(tensor)} by {self._me} from {whose}"
+        what = f"the recv of {described(tensor)} by {self._me} from {self._name(peer)}"
         end = time.monotonic() + self.rendezvous.timeout_s
         waiting = pauses()
-        while (peer := _first_that_exists(files)) is None:
+        while not path.exists():
             # It may have sent it and ended in the meantime.
-            is_alone = all(self.rendezvous.is_without([each]) for each in files)
-            if is_alone and _first_that_exists(files) is None:
-                self.rendezvous.refuse_gone(list(files), what)
+            if self.rendezvous.is_without([peer]) and not path.exists():
+                self.rendezvous.refuse_gone([peer], what)
             if time.monotonic() > end:
                 within = f"within {self.rendezvous.timeout_s:g} s"
                 raise self.rendezvous.close(f"{what} did not end {within}", ())
             next(waiting)
-        with files[peer].open("rb") as file:
+        with path.open("rb") as file:
             sent, wanted = file.readline().decode().strip(), described(tensor)
             if sent != wanted:
                 raise self.rendezvous.close(
@@ -279,8 +263,7 @@ class Exchange:
                     (),
                 )
             file.readinto(bytes_of(memory))
-        files[peer].unlink()
-        return peer
+        path.unlink()
 
     @property
     def _me(self) -> str:
@@ -292,16 +275,8 @@ class Exchange:
     def _next_file(self, source: int, target: int, tag: int) -> Path:
         """Return the file of the next transfer between two members."""
         self._transfers[source, target, tag] += 1
-        return self._file(source, target, tag)
-
-    def _file(self, source: int, target: int, tag: int, ahead: int = 0) -> Path:
-        """Return the file of the last transfer, or of one after it."""
-        number = self._transfers[source, target, tag] + ahead
+        number = self._transfers[source, target, tag]
         return self._folder / f"{source}-{target}-{tag}-{number}.sent"
-
-
-def _first_that_exists(files: dict[int, Path]) -> int | None:
-    return next((peer for peer, path in files.items() if path.exists()), None)
 
 
 def is_failing() -> bool:

@@ -7,15 +7,14 @@ has renamed some. It calls the new name if there is one, otherwise the old one.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch._C import _distributed_c10d as c10d
-from torch.distributed.distributed_c10d import _world
 
 from ranktable.runtime.backends.backend import SCCL
 from ranktable.simulate.backend.exchange import done
-from ranktable.simulate.backend.limits import METHODS, bad_reduction, name_of
+from ranktable.simulate.backend.limits import lacks, method_of, name_of
 from ranktable.simulate.device import on_cpu
 from ranktable.simulate.device.inventory import checked
 from ranktable.simulate.simulation_error import rank_list
@@ -34,9 +33,6 @@ _REDUCED_BY: dict[str, Callable[..., torch.Tensor]] = {
     "PRODUCT": torch.mul,
     "MIN": torch.minimum,
     "MAX": torch.maximum,
-    "BAND": torch.bitwise_and,
-    "BOR": torch.bitwise_or,
-    "BXOR": torch.bitwise_xor,
 }
 
 
@@ -84,50 +80,6 @@ class Collectives:
         if self._group_rank == root:
             self._reduce(shared, reduction, memory)
         return done(tensors)
-
-    def reduce_scatter(
-        self,
-        outputs: Tensors,
-        input_lists: list[Tensors],
-        opts: c10d.ReduceScatterOptions,
-    ) -> c10d.Work:
-        """Reduce one tensor for each rank."""
-        name, reduction = "reduce_scatter", opts.reduceOp
-        self._check_length(name, "input", input_lists[0])
-        memories = [self._memory(name, each, reduction) for each in input_lists[0]]
-        together = torch.cat([memory.view(-1) for memory in memories])
-        return self._reduce_scatter(name, outputs[0], together, reduction)
-
-    def _reduce_scatter_base(
-        self,
-        output: torch.Tensor,
-        tensor: torch.Tensor,
-        opts: c10d.ReduceScatterOptions,
-    ) -> c10d.Work:
-        """Reduce a tensor with one part for each rank; each rank gets its part."""
-        name = "reduce_scatter_tensor"
-        memory = self._memory(name, tensor, opts.reduceOp).view(-1)
-        return self._reduce_scatter(name, output, memory, opts.reduceOp)
-
-    reduce_scatter_single = _reduce_scatter_base
-
-    def _reduce_scatter(
-        self,
-        name: str,
-        output: torch.Tensor,
-        memory: torch.Tensor,
-        reduction: c10d.ReduceOp,
-    ) -> c10d.Work:
-        size = memory.numel() // len(self._ranks)
-        result = self._memory(name, output, reduction)
-        self._limits.check_output(name, output, size, memory.dtype)
-        begin = self._group_rank * size
-        shared = self._exchange.collective(
-            name, memory, agreed=output, detail=f" ({name_of(reduction)})"
-        )
-        part = slice(begin, begin + size)
-        self._reduce(shared, reduction, result.view(-1), part)
-        return done([output])
 
     def broadcast(self, tensors: Tensors, opts: c10d.BroadcastOptions) -> c10d.Work:
         """Send a tensor of one rank to all."""
@@ -201,18 +153,6 @@ class Collectives:
         result.copy_(everything[self._group_rank * size :][:size])
         return done(outputs)
 
-    def alltoall(
-        self, outputs: Tensors, inputs: Tensors, _opts: object = None
-    ) -> c10d.Work:
-        """Send each rank one of the tensors of every rank."""
-        name = "all_to_all"
-        for what, tensors in (("input", inputs), ("output", outputs)):
-            self._check_length(name, what, tensors)
-        sent = [self._memory(name, each).view(-1) for each in inputs]
-        results = [self._memory(name, each).view(-1) for each in outputs]
-        self._all_to_all(name, sent, results)
-        return done(outputs)
-
     def alltoall_base(
         self,
         output: torch.Tensor,
@@ -221,62 +161,47 @@ class Collectives:
         input_sizes: list[int],
         _opts: object = None,
     ) -> c10d.Work:
-        """Send each rank a part of the tensor of every rank."""
-        name = "all_to_all_single"
+        """Send each rank a part of the tensor of every rank; SCCL's are all equal."""
+        name, own, count = "all_to_all_single", self._group_rank, len(self._ranks)
         memory, result = self._memory(name, tensor), self._memory(name, output)
         self._limits.check_splits(name, output_sizes)
         self._limits.check_splits(name, input_sizes)
-        has_parts = bool(output_sizes or input_sizes)
-        self._all_to_all(
-            name,
-            self._split(name, memory, input_sizes),
-            self._split(name, result, output_sizes),
-            agreed=None if has_parts else tensor,
-        )
+        self._limits.check_output(name, output, memory.numel(), memory.dtype)
+        if memory.dim() == 0 or memory.size(0) % count:
+            raise RuntimeError(
+                f"{name}: the {memory.size(0) if memory.dim() else 0} rows of a tensor "
+                f"are not divided into {count} equal parts for {count} ranks"
+            )
+        part = slice(own * memory.numel() // count, (own + 1) * memory.numel() // count)
+        shared = self._exchange.collective(name, memory.view(-1), agreed=tensor)
+        parts = [shared.of(each, memory.dtype)[part] for each in self._all]
+        torch.cat(parts, out=result.view(-1))
         return done([output])
 
     all_to_all_single = alltoall_base
 
-    def _split(self, name: str, memory: torch.Tensor, sizes: list[int]) -> Tensors:
-        """Return the part for each rank; sizes count along the first dimension."""
-        length, count = memory.size(0) if memory.dim() else 0, len(self._ranks)
-        equal = [length // count] * count
-        if sum(sizes or equal) != length or len(sizes or equal) != count:
-            raise RuntimeError(
-                f"{name}: the {length} rows of a tensor are not divided into "
-                f"{sizes or f'{count} equal parts'} for {count} ranks"
-            )
-        return [part.reshape(-1) for part in torch.split(memory, sizes or equal)]
+    def reduce_scatter(self, *_: object) -> c10d.Work:
+        """Raise, as SCCL does."""
+        raise lacks("reduce_scatter")
 
-    def _all_to_all(
-        self,
-        name: str,
-        sent: Tensors,
-        results: Tensors,
-        agreed: torch.Tensor | None = None,
-    ) -> None:
-        sizes = torch.tensor([part.numel() for part in sent], device="cpu")
-        begins, own = [], self._group_rank
-        shared = self._exchange.collective(name, sizes, agreed=agreed)
-        for each, result in enumerate(results):
-            of_member = shared.of(each, sizes.dtype)
-            self._check_part(name, each, int(of_member[own]), result)
-            begins.append(int(of_member[:own].sum()))
-        tensors = self._exchange.again(torch.cat(sent))
-        for each, result in enumerate(results):
-            everything = tensors.of(each, result.dtype)
-            result.copy_(everything[begins[each] :][: result.numel()])
+    def _reduce_scatter_base(self, *_: object) -> c10d.Work:
+        """Raise, as SCCL does."""
+        raise lacks("reduce_scatter_tensor")
 
-    def _check_part(
-        self, name: str, source: int, sent: int, result: torch.Tensor
-    ) -> None:
-        """Raise on all ranks if a member sends another size than this rank receives."""
-        if sent != result.numel():
-            raise self._exchange.rendezvous.close(
-                f"in {name} {self._rank_name(source)} sends {sent} elements to "
-                f"{self._rank_name(self._group_rank)}, which receives {result.numel()}",
-                (),
-            )
+    def reduce_scatter_tensor_coalesced(self, *_: object) -> c10d.Work:
+        """Raise, as SCCL does."""
+        raise lacks("reduce_scatter_tensor_coalesced")
+
+    def alltoall(self, *_: object) -> c10d.Work:
+        """Raise, as SCCL does."""
+        raise lacks("all_to_all")
+
+    def recv_anysource(self, *_: object) -> c10d.Work:
+        """Raise, as SCCL does."""
+        raise lacks("recv_any_source")
+
+    reduce_scatter_single = _reduce_scatter_base
+    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
 
     def allreduce_coalesced(
         self, tensors: Tensors, opts: c10d.AllreduceCoalescedOptions
@@ -286,17 +211,6 @@ class Collectives:
         for tensor in tensors:
             self.allreduce([tensor], opts)
         return done(tensors)
-
-    def reduce_scatter_tensor_coalesced(
-        self, outputs: Tensors, tensors: Tensors, opts: c10d.ReduceScatterOptions
-    ) -> c10d.Work:
-        """Reduce several tensors with one part for each rank; each gets its parts."""
-        self._limits.refuse_coalesced("reduce_scatter_tensor", len(tensors))
-        for output, tensor in zip(outputs, tensors, strict=True):
-            self._reduce_scatter_base(output, tensor, opts)
-        return done(outputs)
-
-    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
 
     def allgather_into_tensor_coalesced(
         self, outputs: Tensors, tensors: Tensors, _opts: object = None
@@ -328,28 +242,12 @@ class Collectives:
         memory = self._memory("recv", tensors[0])
         return self._exchange.receive(tensors[0], memory, peer, tag)
 
-    def recv_anysource(self, tensors: Tensors, tag: int) -> c10d.Work:
-        """Receive a tensor from any member; the vendors' backends refuse this."""
-        memory = self._memory("recv_any_source", tensors[0])
-        return self._exchange.receive(tensors[0], memory, None, tag)
-
     def barrier(self, opts: c10d.BarrierOptions | None = None) -> c10d.Work:
         """Wait until all ranks have called this."""
-        self._limits.refuse("barrier")
         for chip in opts.device_ids if opts is not None else ():
             self._limits.check_chip("barrier", checked(chip))
         self._exchange.collective("barrier", None)
         return done([])
-
-    def _serves_cpu(self) -> bool:
-        """Whether the group was made with ``cpu:gloo`` too.
-
-        If one backend of a group is a subclass of ``ProcessGroup``, torch drops the
-        others. SOPHGO's is such a subclass.
-        """
-        configs: Any = _world.pg_backend_config
-        config = configs.get(self, "")
-        return "cpu:" in config
 
     @property
     def _all(self) -> range:
@@ -374,9 +272,7 @@ class Collectives:
 
         Into memory that is there, because new memory takes longer than the sum.
         """
-        reduce = _REDUCED_BY.get(name_of(reduction))
-        if reduce is None:  # of tensors on the CPU; the limits refuse the others
-            raise bad_reduction(name_of(reduction))
+        reduce = _REDUCED_BY[name_of(reduction)]
         tensors = [shared.of(each, result.dtype)[part] for each in self._all]
         result.copy_(tensors[0])
         for other in tensors[1:]:
@@ -401,11 +297,6 @@ class Collectives:
         Raises:
             RuntimeError: The backend refuses the tensor.
         """
-        if tensor.is_cpu and self._serves_cpu():
-            self._limits.repair_cpu()
-            if not (may_have_gaps or tensor.is_contiguous()):
-                raise RuntimeError(f"{name}: a tensor on the CPU must be contiguous")
-            return tensor.detach()
         self._limits.check(name, tensor, reduction)
         if not may_have_gaps:
             self._limits.check_contiguous(name, tensor)
@@ -423,7 +314,7 @@ class Collectives:
     def _check_length(self, name: str, what: str, tensors: Tensors) -> None:
         if len(tensors) != len(self._ranks):
             raise RuntimeError(
-                f"ProcessGroupSCCL::{METHODS[name]}: invalid "
+                f"{method_of(name)}: invalid "
                 f"{what} tensor list at index 0 (expected length {len(self._ranks)}, "
                 f"got {len(tensors)})"
             )
@@ -452,7 +343,7 @@ class SimulatedGroup(Collectives, c10d.ProcessGroup):  # type: ignore[misc]  # t
     def _start_coalescing(self, device: torch.device) -> None:
         """Start collecting operations; here they are done at once."""
         del device
-        self._limits.refuse("coalescing")
+        raise lacks("coalescing")
 
     def _end_coalescing(self, device: torch.device) -> c10d.Work:
         """Return the work of the collected operations, which have ended."""
@@ -470,5 +361,4 @@ class SimulatedGroup(Collectives, c10d.ProcessGroup):  # type: ignore[misc]  # t
     @property
     def _device_types(self) -> list[torch.device]:
         """The devices that the group is for."""
-        names = [SCCL.device_type, *["cpu"] * self._serves_cpu()]
-        return [torch.device(name) for name in names]
+        return [torch.device(SCCL.device_type)]

@@ -18,58 +18,40 @@ if TYPE_CHECKING:
 
     from ranktable.simulate.backend.joining import World
 
-METHODS: Final = {
+_METHODS: Final = {
     "all_reduce": "allreduce",
-    "all_reduce_coalesced": "allreduce_coalesced",
-    "broadcast": "broadcast",
-    "reduce": "reduce",
     "all_gather": "allgather",
-    "all_gather_coalesced": "allgather_coalesced",
     "all_gather_into_tensor": "_allgather_base",
-    "all_gather_into_tensor_coalesced": "allgather_into_tensor_coalesced",
-    "gather": "gather",
-    "scatter": "scatter",
-    "reduce_scatter": "reduce_scatter",
-    "reduce_scatter_tensor": "_reduce_scatter_base",
-    "reduce_scatter_tensor_coalesced": "reduce_scatter_tensor_coalesced",
-    "all_to_all": "alltoall",
     "all_to_all_single": "alltoall_base",
-    "send": "send",
-    "recv": "recv",
-    "recv_any_source": "recvAnysource",
-    "barrier": "barrier",
-    "coalescing": "startCoalescing",
 }
-"""Names of operations in ``torch.distributed``, and in its C++ class."""
+"""Names of operations in ``torch.distributed``, and in C++ if they differ."""
 
-_SUPPORTED: Final = frozenset(
-    {
-        *("allreduce", "broadcast", "reduce", "allgather", "_allgather_base"),
-        *("gather", "scatter", "alltoall_base", "send", "recv", "barrier"),
-    }
-)
-"""The methods of ProcessGroupSCCL."""
-
-_REFUSALS: Final = {
+_NO: Final = "Backend SCCL does not support"
+_LACKS: Final = {
+    "all_gather_coalesced": f"{_NO} allgather_coalesced",
+    "all_gather_into_tensor_coalesced": f"{_NO} allgather_into_tensor_coalesced",
+    "all_reduce_coalesced": f"{_NO} allreduce_coalesced",
+    "all_to_all": f"{_NO} alltoall",
+    "coalescing": "Backend SCCL does not implement startCoalescing",
+    "recv_any_source": f"{_NO} recvAnysource",
     "reduce_scatter": "ProcessGroupSCCL does not support reduce_scatter",
-    "startCoalescing": "Backend SCCL does not implement startCoalescing",
+    "reduce_scatter_tensor": f"{_NO} _reduce_scatter_base",
+    "reduce_scatter_tensor_coalesced": f"{_NO} reduce_scatter_tensor_coalesced",
 }
-"""The vendor's messages, word for word; torch's for other methods that are missing."""
+"""What SCCL does not have, with the vendor's messages, or torch's."""
 
 _BAD_DTYPE: Final = "Invalid scalar type"
 _REDUCTIONS: Final = ("SUM", "PRODUCT", "MIN", "MAX")
 
 
-def refusal_of(method: str) -> str | None:
-    """Return the error message for a method, None if SCCL has the method."""
-    if method in _SUPPORTED:
-        return None
-    return _REFUSALS.get(method, f"Backend SCCL does not support {method}")
+def lacks(operation: str) -> RuntimeError:
+    """Return the error for an operation that SCCL does not have."""
+    return RuntimeError(_LACKS[operation])
 
 
-def bad_reduction(name: str) -> RuntimeError:
-    """Return the vendor's error for a reduction."""
-    return RuntimeError(f"Cannot use ReduceOp.{name} with SCCL")
+def method_of(operation: str) -> str:
+    """Return the name of an operation in ProcessGroupSCCL, for its messages."""
+    return f"ProcessGroupSCCL::{_METHODS.get(operation, operation)}"
 
 
 def name_of(reduction: ReduceOp) -> str:
@@ -91,18 +73,8 @@ class Limits:
         self._world = world
         self._chip = chip
 
-    def refuse(self, operation: str) -> None:
-        """Raise if the backend does not have an operation at all.
-
-        Raises:
-            RuntimeError: The backend lacks it; the message is the vendor's.
-        """
-        refusal = refusal_of(METHODS[operation])
-        if refusal is not None:
-            raise RuntimeError(refusal)
-
     def refuse_coalesced(self, operation: str, count: int) -> None:
-        """Raise if the backend does not have an operation for several tensors at once.
+        """Raise if an operation is for several tensors at once.
 
         Torch's functional collectives, and so DTensor, use this with one tensor. The
         vendor refuses this too, although it could be supported.
@@ -112,16 +84,13 @@ class Limits:
             count: Number of tensors.
 
         Raises:
-            RuntimeError: The backend lacks it; the message is the vendor's.
+            RuntimeError: There are several; the message is the vendor's.
         """
-        coalesced = f"{operation}_coalesced"
+        error = lacks(f"{operation}_coalesced")
         if count > 1:
-            self.refuse(coalesced)
-        refusal = refusal_of(METHODS[coalesced])
-        self.refuse(operation)
-        if refusal is not None:
-            what = f"{operation} by way of {coalesced}, as of DTensor"
-            repaired(self._world.folder, what, f"RuntimeError: {refusal}")
+            raise error
+        what = f"{operation} by way of {operation}_coalesced, as of DTensor"
+        repaired(self._world.folder, what, f"RuntimeError: {error}")
 
     def check(
         self, operation: str, tensor: torch.Tensor, reduction: ReduceOp | None = None
@@ -138,17 +107,16 @@ class Limits:
             SimulationError: The tensor is on another chip than this rank has in the
                 group, or has a memory layout that the vendor would ignore.
         """
-        self.refuse(operation)
         device = tensor.device
         if device.type != SCCL.device_type:
-            what = f"ProcessGroupSCCL::{METHODS[operation]}: unsupported device type"
-            raise RuntimeError(f"{what} {device.type}")
+            what = f"{method_of(operation)}: unsupported device type {device.type}"
+            raise RuntimeError(what)
         if tensor.layout is not torch.strided:
             raise RuntimeError("ProcessGroupSCCL: unsupported layout")
         if str(tensor.dtype).removeprefix("torch.") not in SCCL.moves:
             raise RuntimeError(_BAD_DTYPE)
         if reduction is not None and name_of(reduction) not in _REDUCTIONS:
-            raise bad_reduction(name_of(reduction))
+            raise RuntimeError(f"Cannot use ReduceOp.{name_of(reduction)} with SCCL")
         selected = self._world.selected_chip()
         why = " because it has never called set_device" if selected is None else ""
         self.check_chip(operation, device.index, f"a tensor on chip {{}}{why}")
@@ -164,14 +132,6 @@ class Limits:
                 f"gives {operation} {given.format(chip)}, but the chip map of the "
                 f"group gives it chip {self._chip}"
             )
-
-    def repair_cpu(self) -> None:
-        """Warn about tensors on the CPU in a group for both devices."""
-        repaired(
-            self._world.folder,
-            "a tensor on the CPU in a group with cpu:gloo and sccl",
-            "RuntimeError: No backend type associated with device type cpu",
-        )
 
     def check_contiguous(self, operation: str, tensor: torch.Tensor) -> None:
         """Raise if a tensor is not contiguous.

@@ -151,7 +151,6 @@ def _register(guard: object, hooks: object) -> None:
     with step("registering kernels"):
         kernels.register()
     for register in (
-        torch_parts.register_autograd,
         torch_parts.register_storage,
         torch_parts.register_serialization,
         torch_parts.register_generator,

@@ -1,9 +1,5 @@
 """Replace parts of torch's own Python code, so that it supports the device.
 
-Backward passes stay on the thread that calls them: torch's engine makes a thread for
-each index of a device, but needs none with multi-threading off. This switch is per
-thread, so it is set around each call of the engine, in any thread.
-
 Storages: torch has no allocator for the device; if C++ asks for one, the interpreter
 ends with a segmentation fault. So a storage is made as that of a device tensor. Files:
 torch's loader refuses an index that is not below the number of devices, but chips need
@@ -16,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import _C, UntypedStorage
-from torch._C import _ImperativeEngine
-from torch.autograd import Variable
 from torch.nn import DataParallel
 
 from ranktable.simulate.device import inventory
@@ -29,17 +23,6 @@ from ranktable.simulate.device.module import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-class _OneThreadEngine(_ImperativeEngine):
-    def run_backward(self, *args: Any, **kwargs: Any) -> Any:
-        with torch.autograd.set_multithreading_enabled(False):
-            return super().run_backward(*args, **kwargs)
-
-
-def register_autograd() -> None:
-    """Make every backward pass use the engine without threads."""
-    Variable._execution_engine = _OneThreadEngine()
 
 
 _device = torch.device  # a vendor's module may replace it by another class

@@ -113,8 +113,8 @@ def _no_host_backend(*_: object) -> NoReturn:
     raise reported(
         FOLDER,
         "scclHost is torch_tpu's own gloo for tensors on chips, which is not "
-        'simulated; init_process_group("sccl") takes them, and "cpu:gloo,tpu:sccl" '
-        "those on the CPU too",
+        'simulated; init_process_group("sccl") takes them, and a group with gloo those '
+        "on the CPU",
     )
 
 
