@@ -125,3 +125,16 @@ def test_front_page_of_the_site_has_the_first_steps_and_every_page() -> None:
     assert "ranktable gen --device-id '[[0..7]]' --ring sophgo-8\n" in text
     assert text.count(":caption:") == len(made["GROUPS"]) + 1
     assert guides <= set(text.splitlines())
+
+
+def test_usage_says_which_arguments_there_are(run: Run) -> None:
+    usages = {
+        name: run("ranktable", name, "--help").out.partition("\n")[0]
+        for name in ("merge", "validate", "replace-node")
+    }
+
+    assert usages == {
+        "merge": "Usage: ranktable merge [OPTIONS] FILES...",
+        "validate": "Usage: ranktable validate [OPTIONS] [FILE]...",
+        "replace-node": "Usage: ranktable replace-node [OPTIONS] FILE OLD [NEW]",
+    }

@@ -43,6 +43,16 @@ _COLUMN: Final = 24
 class GroupedCommand(TyperCommand):
     """A command whose help has its options in groups."""
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words after the name: ``[OPTIONS] FILE [NODES]...``."""
+        pieces = ["[OPTIONS]"]
+        for each in self.get_params(ctx):
+            if each.param_type_name == "argument":
+                name = str(each.metavar or each.name).strip("[]")
+                shown = name if each.required else f"[{name}]"
+                pieces.append(shown + "..." * (each.nargs == -1))
+        return pieces
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the usage, the text, the options and the example."""
         self.format_usage(ctx, formatter)
@@ -95,10 +105,11 @@ def _write_panels(params: Iterable[Any], ctx: Any, formatter: Any) -> None:
         panel: [] for panel in (_INPUT, _LAYOUT, _OUTPUT, _RARE)
     }
     for each in params:
+        row = each.get_help_record(ctx)
+        if row is None:  # a hidden option
+            continue
         if each.param_type_name == "argument":
             row = (each.metavar or each.name, each.help or "")
-        else:
-            row = each.get_help_record(ctx)
         panels = (_PANEL_OF[name] for name in each.opts if name in _PANEL_OF)
         found[next(panels, _INPUT)].append(row)
     if len(found[_LAYOUT]) == 1:  # the order of nodes, or the size of a ring
