@@ -503,7 +503,6 @@ def test_spares_that_are_known_are_named_as_such(
 @pytest.mark.parametrize(
     "spares",
     [
-        1,
         ["a"],
         [{}],
         [{"device_list": []}],

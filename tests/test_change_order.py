@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,14 +12,18 @@ import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.layout import ParallelLayout
 from ranktable.layout.change import (
+    ChangeError,
     add_spares,
     difference,
+    renumber,
     replace_node,
     shrink,
     spares_of,
 )
 from ranktable.layout.change.facts import CostFacts, crossed
 from ranktable.layout.parallel import remembered, remembering
+from ranktable.schema.model import Device, Node
+from ranktable.schema.topology import SOPHGO_8
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
@@ -693,3 +697,195 @@ def test_diff_asks_for_the_sizes_that_only_one_table_remembers(
         "as --tp 8\n"
     )
     assert "roles: none moved" in told.out
+
+
+def table_json(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+@pytest.mark.parametrize("is_remembered", [True, False])
+@pytest.mark.parametrize("command", ["shrink", "grow --add x --new"])
+def test_last_node_may_have_been_taken_out_by_hand(
+    run: Run, rings: str, tmp_path: Path, command: str, *, is_remembered: bool
+) -> None:
+    document = table_json(tmp_path / rings)
+    del document["node_list"][3]
+    document |= {"layout": "tp=8 pp=2 dp=2"} if is_remembered else {}
+    (tmp_path / rings).write_text(json.dumps(document))
+    sizes = [] if is_remembered else ["--tp", "8", "--pp", "2"]
+
+    done = run("ranktable", *command.split(), rings, *sizes, "-o", "k.json")
+
+    assert done.status == 0, done.err
+    size = 16 if command == "shrink" else 32
+    assert ranktable.load(tmp_path / "k.json").world_size == size
+
+
+def test_renumber_takes_what_is_left_after_the_last_node(
+    run: Run, rings: str, tmp_path: Path
+) -> None:
+    without_node(tmp_path, rings, 3)
+
+    done = run("ranktable", "renumber", rings, "-i")
+
+    assert done.status == 0, done.err
+    layout = remembered(ranktable.load(tmp_path / rings))
+    assert layout is not None
+    assert layout.dp == 3
+
+
+def test_node_that_was_taken_out_by_hand_is_not_taken_for_another(
+    run: Run, rings: str, tmp_path: Path
+) -> None:
+    without_node(tmp_path, rings, 1)
+
+    done = run("ranktable", "shrink", rings, "--drop", "n1")
+
+    assert (done.status, done.out) == (2, "")
+    assert done.err == (
+        "ranktable: there is no node 'n1'; 8 ranks (8-15) are missing already, so if "
+        "it was taken out of the file, leave it out here\n"
+    )
+
+
+def test_table_is_fitted_to_a_list_of_nodes(
+    run: Run, rings: str, tmp_path: Path
+) -> None:
+    fit = ("ranktable", "shrink", rings, "--tp", "8", "--nodes", "n[0,2-3],x")
+
+    refused = run(*fit)
+    done = run(*fit, "--new", "-o", "k.json")
+    again = run("ranktable", "shrink", "k.json", "--nodes", "n[0,2-3],x", "-i")
+
+    assert (refused.status, "'x' is not a spare" in refused.err) == (2, True)
+    assert done.status == 0, done.err
+    assert ranktable.load(tmp_path / "k.json").hosts == ("n0", "x", "n2", "n3")
+    assert "nodes out: -n1\nnodes in: +x\nranks: 24 as before" in done.err
+    assert again.err.startswith("unchanged k.json")
+
+
+def test_racks_that_are_counted_stay_those_of_the_nodes(
+    run: Run, tmp_path: Path
+) -> None:
+    hosts = [f"n{at:02}" for at in range(16)]
+    ranktable.dump(make_table([range(8)] * 16, hosts=hosts), tmp_path / "t.json")
+    lines = [f"{host} r{at // 4}\n" for at, host in enumerate(hosts)]
+    (tmp_path / "racks").write_text("".join(lines))
+    drop = ("ranktable", "shrink", "t.json", "--drop", "n02", "--tp", "8", "-o")
+
+    counted = run(*drop, "a.json", "--racks", "rack=4")
+    listed = run(*drop, "b.json", "--racks", "racks")
+
+    assert counted.err.replace("a.json", "b.json") == listed.err
+    assert "typical bytes between racks, GiB a step: 54.00 -> 54.00" in listed.err
+
+
+def test_few_ranks_move_though_more_bytes_cross_racks(run: Run, tmp_path: Path) -> None:
+    hosts = [f"n{at:02}" for at in range(64)]
+    ranktable.dump(make_table([range(8)] * 64, hosts=hosts), tmp_path / "t.json")
+    sizes = ("--tp", "8", "--pp", "4", "--order", "tp-pp-dp", "--racks", "rack=8")
+
+    done = run("ranktable", "shrink", "t.json", "--drop", "n05", *sizes, "-o", "k.json")
+
+    assert "ranks: 472 as before, 8 moved\n" in done.err
+    assert "roles: none moved\n" in done.err
+
+
+def test_healthy_nodes_are_left_alone() -> None:
+    table = make_table([range(1)] * 5, hosts=list("abcde"))
+    table = add_spares(table, make_table([range(5)], hosts=["s"]).nodes)
+
+    found = shrink(table, ParallelLayout(tp=5), [2])
+
+    assert found.table.hosts == ("a", "b", "s", "d", "e")
+
+
+def test_chips_of_another_node_are_put_in_a_ring(run: Run, tmp_path: Path) -> None:
+    gen = ("ranktable", "gen", "--ring", "sophgo-8", "--tp", "2")
+    run(*gen, "--device-id", "[[0..3],[0..3]]", "--hosts", "a,b", "-o", "t.json")
+    (tmp_path / "p.jsonl").write_text(
+        '{"probe":1,"host":"c","chips":[{"device_id":2},{"device_id":3},'
+        '{"device_id":6},{"device_id":7}]}\n'
+    )
+
+    done = run("ranktable", "replace-node", "t.json", "b", "p.jsonl", "-o", "k.json")
+
+    assert done.status == 0, done.err
+    found = ranktable.load(tmp_path / "k.json").local_chip_map(1)
+    assert not SOPHGO_8.broken_links(found)
+
+
+def test_spare_with_more_chips_gives_those_that_are_a_ring() -> None:
+    table = make_table([(0, 1, 3, 2)] * 2, hosts=["a", "b"])
+    spare = make_table([(2, 7, 3, 4, 5, 6, 1)], hosts=["s"]).nodes
+    table = add_spares(table.with_changes(extra={"topology": "sophgo-8"}), spare)
+
+    found = replace_node(table, "a", "s", facts=CostFacts(links=SOPHGO_8))
+
+    chips = found.local_chip_map(0)
+    assert not SOPHGO_8.broken_links(chips)
+    (rest,) = spares_of(found)
+    assert {*chips, *(one.device_id for one in rest.devices)} == {1, 2, 3, 4, 5, 6, 7}
+
+
+def test_chips_that_are_left_are_numbered_around_a_ring() -> None:
+    table = make_table([(0, 2, 6, 7, 3, 1, 5, 4)] * 2, hosts=["a", "b"])
+
+    found = renumber(table, ranks=[2, 3])
+
+    assert not SOPHGO_8.broken_links(found.local_chip_map(0))
+    assert found.local_chip_map(1) == table.local_chip_map(1)
+
+
+def test_complete_table_is_not_renumbered() -> None:
+    table = make_table([range(2)] * 4, hosts=list("abcd"))
+
+    assert renumber(table).digest() == table.digest()
+
+
+def test_chips_of_a_new_node_that_are_not_needed_are_spares() -> None:
+    table = make_table([range(2)] * 2, hosts=["a", "b"])
+    (new,) = make_table([range(4)], hosts=["c"]).nodes
+
+    found = replace_node(table, "b", new)
+
+    (rest,) = spares_of(found)
+    assert (rest.host, [chip.device_id for chip in rest.devices]) == ("c", [2, 3])
+
+
+def test_new_host_says_which_chips_it_would_get(run: Run, rings: str) -> None:
+    done = run("ranktable", "replace-node", rings, "n1", "x")
+
+    assert done.err.endswith("add --new if it has the chips 0,2,6,7,3,1,5,4 of n1\n")
+
+
+def test_spares_of_a_cluster_spec_are_taken(
+    run: Run, rings: str, tmp_path: Path
+) -> None:
+    spec = "nodes: n[0-4]\nchips: 8\nspares: n4\nring: sophgo-8\n"
+    (tmp_path / "cluster.yaml").write_text(spec)
+
+    added = run("ranktable", "spares", rings, "--add", "cluster.yaml", "-o", "s.json")
+    direct = run(
+        "ranktable", "replace-node", rings, "n1", "cluster.yaml", "-o", "d.json"
+    )
+    taken = run("ranktable", "replace-node", "s.json", "n1", "-o", "k.json")
+
+    assert (added.status, direct.status, taken.status) == (0, 0, 0), direct.err
+    for name in ("d.json", "k.json"):
+        assert ranktable.load(tmp_path / name).hosts == ("n0", "n4", "n2", "n3")
+
+
+def test_clashing_addresses_of_spares_are_refused() -> None:
+    devices = [Device(rank=0, device_id=0, address=f"10.0.0.{at}") for at in (1, 2)]
+    nodes = [
+        Node(devices=(device,), host=host)
+        for device, host in zip(devices, "ab", strict=True)
+    ]
+    table = ranktable.RankTable(nodes=tuple(nodes[:1]))
+
+    assert spares_of(add_spares(table, nodes[1:]))[0].host == "b"
+    clash = Node(devices=(devices[0],), host="c")
+    with pytest.raises(ChangeError, match="c has the address 10"):
+        add_spares(table, [clash])

@@ -6,6 +6,7 @@ import os
 import sys
 from dataclasses import dataclass
 from enum import Enum
+from math import prod
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -154,6 +155,12 @@ class LayoutOptions:
                 "--tp 8 --pp 4, or --dp -1 where every rank holds the whole model"
             )
         return self.given_layout(world_size or table.world_size, with_dp=with_dp)
+
+    def whole_copies(self, world_size: int) -> int:
+        """Return a number of ranks, with those that the last copy lacks."""
+        sizes = [self.tp or 1, self.cp or 1, self.pp or 1]
+        is_given = min(sizes) > 0 and self.dp in (None, INFERRED)
+        return world_size + (-world_size % prod(sizes) if is_given else 0)
 
     def given_layout(self, world_size: int, *, with_dp: bool = True) -> ParallelLayout:
         """Return the layout of the options; dp follows from the other sizes.

@@ -83,7 +83,7 @@ def grow(
         with_dp=bool(nodes) or not again,
         is_needed=True,
         may_lack_ranks=True,
-        world_size=table.rank_end,
+        world_size=layout_options.whole_copies(table.rank_end),
     )
     facts = costs.facts(table, nodes)
     found = change(

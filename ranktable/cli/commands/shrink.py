@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import shlex
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput, tell_sizes
-from ranktable.cli.node_arguments import places_of, ranks_in
+from ranktable.cli.node_arguments import (
+    New,
+    hosts_in,
+    node_like,
+    places_of,
+    ranks_in,
+)
 from ranktable.cli.options import CostOptions, LayoutOptions
 from ranktable.cli.output import CommandError
 from ranktable.cli.parameters import (
@@ -17,9 +23,16 @@ from ranktable.cli.parameters import (
     KeepOption,
     RanksOption,
     TableArgument,
+    valued,
 )
 from ranktable.cli.table_input import table_with_gaps
-from ranktable.layout.change.nodes import named_table
+from ranktable.layout.change.nodes import (
+    add_spares,
+    named_table,
+    node_names,
+    spares_of,
+    with_spares,
+)
 from ranktable.layout.change.operations import shrink as change
 from ranktable.layout.parallel import remembered
 from ranktable.schema.diagnostic import counted, printable
@@ -37,6 +50,15 @@ def shrink(
     file: TableArgument,
     drop: DropOption = None,
     drop_ranks: DropRanksOption = None,
+    nodes: Annotated[
+        list[str] | None,
+        valued(
+            "NODES",
+            "The nodes that are there: all others are lost, and spares or, with --new, "
+            "new hosts take their place.",
+        ),
+    ] = None,
+    new: New = False,
     keep: KeepOption = "tp,pp,cp",
     ranks: RanksOption = None,
     layout_options: LayoutOptions,
@@ -50,7 +72,8 @@ def shrink(
     allow. If several tables are possible, this decides, in this order: closed rings of
     chips, tp groups inside their node, chips that keep their role, ranks that keep
     their number, bytes between racks, bytes between nodes. Chips that are not needed
-    become spares. If no layout fits, nothing is written.
+    become spares. If no layout fits, nothing is written. Ranks that the file or its
+    layout lacks are lost too, so a node may also be taken out of the file by hand.
 
     Example: ranktable gen --device-id '[[0..7],[0..7]]' --hosts a,b -o - |
     ranktable shrink - --drop b --tp 4 -o shrunk.json
@@ -60,14 +83,20 @@ def shrink(
     table = named_table(read.table)
     # If it was done before, dp is what is left now, not what it was at first.
     lost = places_of(table, drop or [], again=again)
+    if nodes is not None:
+        table, gone = _fitted(table, nodes, is_new=new)
+        lost = sorted({*lost, *gone})
     single = [] if drop_ranks is None else ranks_in(drop_ranks)
     known = remembered(table)  # it tells where the last ranks are gone
     size = max(table.rank_end, 0 if known is None else known.world_size)
-    if not (lost or single or again or ranks is not None or size > table.world_size):
+    is_lost = bool(lost or single)
+    if known is None and not is_lost:
+        size = layout_options.whole_copies(size)
+    if not (is_lost or again or nodes or ranks is not None or size > table.world_size):
         raise CommandError("nothing is lost; give --drop NODES or --drop-ranks LIST")
     layout = layout_options.layout(
         table,
-        with_dp=bool(lost or single) or not again,
+        with_dp=is_lost or not again,
         is_needed=True,
         may_lack_ranks=True,
         world_size=size,
@@ -87,6 +116,28 @@ def shrink(
     is_whole = layout.world_size == table.world_size  # else more ranks are missing
     if ranks is None and is_whole and found.layout.dp < layout.dp:
         _say_alternative(read.name, table, lost, single, layout)
+
+
+def _fitted(
+    table: RankTable, names: list[str], *, is_new: bool
+) -> tuple[RankTable, list[int]]:
+    """Return a table whose spares are in a list of nodes, and its nodes that are not.
+
+    Raises:
+        CommandError: A host is not known, and --new is missing.
+    """
+    there = [host for text in names for host in hosts_in(text)]
+    own = node_names(table.nodes)
+    spares = [spare for spare in spares_of(table) if spare.host in there]
+    known = {*own, *(spare.host for spare in spares)}
+    last = table.nodes[-1]
+    new = [
+        node_like(table, last, host, is_new=is_new)
+        for host in there
+        if host not in known
+    ]
+    lost = [place for place, name in enumerate(own) if name not in there]
+    return add_spares(with_spares(table, spares), new), lost
 
 
 def _say_alternative(

@@ -157,9 +157,9 @@ def grow(
 
 def _refuse_other(table: RankTable, layout: ParallelLayout) -> None:
     may_lack = table.rank_end > table.world_size or remembered(table) == layout
-    if layout.world_size < table.rank_end or not (
-        may_lack or layout.world_size == table.world_size
-    ):
+    lacks = layout.world_size - table.world_size
+    is_less_than_a_copy = lacks < layout.world_size // layout.dp
+    if layout.world_size < table.rank_end or not (may_lack or is_less_than_a_copy):
         raise LayoutError(
             f"the layout is for {counted(layout.world_size, 'rank')}, but the table "
             f"has {table.world_size}"
@@ -206,7 +206,7 @@ def _resized(
         chips=known,
         roles=wanted,
         costs=CostModel(layout, facts.flows(layout), facts.boundaries(table, every)),
-        tight=tight_groups(layout),
+        tight=tight_groups(layout) if _holds_groups(table, layouts[0]) else None,
         links=facts.links_of(table),
     )
     nodes, idle = with_ranks(every, chips, solve(request)[0])
@@ -230,6 +230,22 @@ def tight_groups(layout: ParallelLayout) -> Groups | None:
         return layout.along("tp")
     axes = [axis for axis, size in reversed(layout.mesh_shape.items()) if size > 1]
     return layout.along(axes[0]) if axes else None
+
+
+def _holds_groups(table: RankTable, layout: ParallelLayout) -> bool:
+    """Whether a node of a table holds all ranks of such a group.
+
+    If no node does, the groups are not worth moving a healthy node.
+    """
+    tight = tight_groups(layout)
+    if tight is None or tight.group_size > max(len(n.devices) for n in table.nodes):
+        return False
+    return any(
+        ranks.issuperset(tight.of(rank))
+        for node in table.nodes
+        for ranks in [{device.rank for device in node.devices}]
+        for rank in ranks
+    )
 
 
 def renumber(
