@@ -12,8 +12,7 @@ from ranktable.cli.commands.explain import BESIDE
 from ranktable.cli.site_schemas import judge_by_schema
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.hostfiles.launcher_formats import format_of, read_hostfile
-from ranktable.cluster.merging.merge_inputs import merge_probes, merge_tables
-from ranktable.cluster.merging.merge_nodes import MergeOptions
+from ranktable.cluster.merge import MergeOptions, merge_probes, merge_tables
 from ranktable.cluster.specs.read_spec import read_spec
 from ranktable.doctor.diagnose import judge_logs
 from ranktable.doctor.lines import read_log

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable.cluster.generate import MAX_CHIP
-from ranktable.cluster.merging.merge_inputs import merge_probes
-from ranktable.cluster.merging.merge_nodes import MergeOptions
+from ranktable.cluster.merge import MergeOptions, merge_probes
 from ranktable.cluster.probes.probe_line import (
     MAX_CHIPS,
     MAX_HOST_LENGTH,
@@ -21,7 +20,7 @@ from ranktable.cluster.probes.read_probes import is_probe_text
 from ranktable.schema.schema_validation import validator_of
 
 if TYPE_CHECKING:
-    from ranktable.cluster.merging.merge_nodes import Merged
+    from ranktable.cluster.merge import Merged
     from ranktable.schema.model import Node
 
 GOOD = '{"probe":1,"host":"n1","chips":[{"device_id":0}]}\n'

@@ -20,8 +20,7 @@ from ranktable.cluster.hostfiles.launcher_formats import (
     detect_formats,
     read_hostfile,
 )
-from ranktable.cluster.merging.merge_inputs import merge_probes
-from ranktable.cluster.merging.merge_nodes import MergeOptions
+from ranktable.cluster.merge import MergeOptions, merge_probes
 from ranktable.cluster.probes.read_probes import is_probe_text
 from ranktable.cluster.specs.read_spec import read_spec
 from ranktable.layout.rack_files import is_switch_file, read_rack_file

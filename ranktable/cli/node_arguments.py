@@ -135,7 +135,7 @@ def read_nodes(file: str) -> tuple[Node, ...]:
         CommandError: They are not sound.
     """
     # These take long to load, and most commands get only the names of hosts.
-    from ranktable.cluster.merging import merge_inputs, merge_nodes
+    from ranktable.cluster import merge as merging
     from ranktable.cluster.probes import read_probes
     from ranktable.cluster.specs.spec import table_from_spec
 
@@ -143,8 +143,8 @@ def read_nodes(file: str) -> tuple[Node, ...]:
         return table_from_spec(replace(sound_spec(file), spares=frozenset())).nodes
     name, data = read_input(file)
     if read_probes.is_probe_text(data):
-        options = merge_nodes.MergeOptions()
-        merged = merge_inputs.merge_probes([name], [data], [None], options)
+        options = merging.MergeOptions()
+        merged = merging.merge_probes([name], [data], [None], options)
         if merged.table is None:
             raise _unsound(name, merged.reports)
         return merged.table.nodes

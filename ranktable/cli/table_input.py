@@ -100,9 +100,9 @@ def part_of(report: Report, also: Sequence[str] = ()) -> RankTable | None:
         return report.table
     if report.is_unreadable or report.columns is None:
         return None
-    from ranktable.cluster.merging import merge_inputs
+    from ranktable.cluster import merge as merging
 
-    if not merge_inputs.is_part(report, also):
+    if not merging.is_part(report, also):
         return None
     return RankTable.from_columns(report.columns)
 

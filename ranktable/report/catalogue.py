@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ranktable.cluster import merge_rules
 from ranktable.cluster.hostfiles import hostfile_rules
-from ranktable.cluster.merging import merge_checks
 from ranktable.cluster.probes import probe_rules
 from ranktable.cluster.specs import spec_rules
 from ranktable.doctor import rules as doctor_rules
@@ -41,7 +41,7 @@ FAMILIES = (
     placement,
     hostfile_rules,
     probe_rules,
-    merge_checks,
+    merge_rules,
     spec_rules,
     runtime_rules,
     doctor_rules,

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ranktable
-from ranktable.cluster.merging.merge_inputs import merge_probes, merge_tables
-from ranktable.cluster.merging.merge_nodes import MergeOptions, Order
+from ranktable.cluster.merge import MergeOptions, Order, merge_probes, merge_tables
 from ranktable.cluster.probes.probe_line import NodeProbe, NotDetected, ProbedChip
 from ranktable.cluster.probes.read_probes import ProbedNode, _Line, read_probes
 from ranktable.cluster.splitting import split_by_node

@@ -40,8 +40,14 @@ from ranktable.cli.sources import (
     shown_name,
 )
 from ranktable.cluster.host_lists import expand_hosts
-from ranktable.cluster.merging.merge_inputs import is_part, merge_probes, merge_tables
-from ranktable.cluster.merging.merge_nodes import Merged, MergeOptions, Order
+from ranktable.cluster.merge import (
+    Merged,
+    MergeOptions,
+    Order,
+    is_part,
+    merge_probes,
+    merge_tables,
+)
 from ranktable.cluster.probes.read_probes import is_probe_text
 from ranktable.schema.check import check_bytes, report_unreadable
 from ranktable.schema.diagnostic import Options, Severity

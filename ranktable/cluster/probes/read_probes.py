@@ -77,6 +77,17 @@ class ProbedNode:
     line: _Line
 
     @property
+    def make(self) -> tuple[str | None, str | None]:
+        """Maker and model of its chips, as far as they are known."""
+        return self.probe.vendor, self.probe.model
+
+    @property
+    def identifiers(self) -> list[str]:
+        """UUIDs and serial numbers of its chips."""
+        names = {name for chip in self.probe.chips for name in (chip.uuid, chip.serial)}
+        return sorted(filter(None, names))
+
+    @property
     def span(self) -> SourceSpan:
         """The host in the text; it is searched when it is first used."""
         return self.line.at(SourceSpan(("host",)))

@@ -1,1 +1,0 @@
-"""Merge several rank tables, or lines of probes, into one table."""
