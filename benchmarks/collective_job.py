@@ -64,20 +64,16 @@ def times(
 def overhead(rounds: int) -> dict[str, dict[str, list[float]]]:
     """Return the times of an all_reduce, of ours and of torch's."""
     found = {}
-    for mode in ("off", "first"):
-        for size, (count, turns) in CALLS.items():
-            data = torch.zeros(size // 4)
-            os.environ["RANKTABLE_DIST_CHECK"] = mode
-            calls = {
-                "ours": lambda data=data: dist.all_reduce(data),
-                "torch": lambda data=data: plain.all_reduce(data),
-            }
-            # Of a few bytes nearly all is waiting, which differs by more than what we
-            # add: that is CPU time of the thread that calls.
-            clock = time.thread_time if size == TINY else time.perf_counter
-            found[f"all_reduce {mode} {size}"] = times(
-                calls, turns * rounds, count, clock
-            )
+    for size, (count, turns) in CALLS.items():
+        data = torch.zeros(size // 4)
+        calls = {
+            "ours": lambda data=data: dist.all_reduce(data),
+            "torch": lambda data=data: plain.all_reduce(data),
+        }
+        # Of a few bytes nearly all is waiting, which differs by more than what we
+        # add: that is CPU time of the thread that calls.
+        clock = time.thread_time if size == TINY else time.perf_counter
+        found[f"all_reduce {size}"] = times(calls, turns * rounds, count, clock)
     return found
 
 
@@ -130,7 +126,6 @@ def main() -> None:
     dist.init_dist("pytorch", backend="gloo")
     rank = dist.get_rank()
     found: dict[str, object] = dict(overhead(rounds))
-    os.environ["RANKTABLE_DIST_CHECK"] = "first"
     found["growth"] = growth(int(sys.argv[3]))
     ours, theirs = parameters(), parameters()
     few = max(rounds // 3, 1)

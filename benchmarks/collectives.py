@@ -35,17 +35,15 @@ def measure_collectives(bench: Bench, scale: Scale) -> Iterator[Result]:
         ]
     )
     found = json.loads(file.read_text(encoding="utf-8"))
-    for mode in ("off", "first"):
-        tiny = found[f"all_reduce {mode} {_TINY_BYTES}"]
-        yield Result(
-            key=f"dist {mode} 4 bytes",
-            figure=median(map(sub, tiny["ours"], tiny["torch"])) * _MICRO,
-            ours=seconds(median(tiny["ours"])),
-            rival=f"torch {seconds(median(tiny['torch']))}",
-        )
-        for size, count in COLLECTIVE_SIZES.items():
-            times = found[f"all_reduce {mode} {count}"]
-            yield _ratio(f"dist {mode} {size}", times, "torch")
+    tiny = found[f"all_reduce {_TINY_BYTES}"]
+    yield Result(
+        key="dist 4 bytes",
+        figure=median(map(sub, tiny["ours"], tiny["torch"])) * _MICRO,
+        ours=seconds(median(tiny["ours"])),
+        rival=f"torch {seconds(median(tiny['torch']))}",
+    )
+    for size, count in COLLECTIVE_SIZES.items():
+        yield _ratio(f"dist {size}", found[f"all_reduce {count}"], "torch")
     for name, rival in (
         ("all_reduce_params", "mmengine"),
         ("collect_results", "mmengine"),

@@ -7,7 +7,6 @@ it divides a mean, converts types, and copies values back to where they belong.
 from __future__ import annotations
 
 from functools import reduce as fold
-from operator import index
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import torch
@@ -16,6 +15,7 @@ from torch.distributed import ReduceOp
 
 from ranktable.dist.errors import UnsupportedError
 from ranktable.dist.members import Members, begin, current_device, members_of
+from ranktable.dist.objects import broadcast_of, exchanged
 from ranktable.dist.tensors import (
     Tensors,
     as_bytes,
@@ -47,7 +47,6 @@ __all__ = [
     "reduce",
     "reduce_scatter",
     "scatter",
-    "shift",
 ]
 
 Reduction = Literal["sum", "mean", "product", "min", "max", "band", "bor", "bxor"]
@@ -78,12 +77,6 @@ _FOLDED_AS: Final = {
     torch.float8_e5m2fnuz: torch.float32,
 }
 """The types in which torch can add others that it can only store."""
-
-_MOST_DIMENSIONS: Final = 14
-_DTYPES: Final = sorted(
-    {each for each in vars(torch).values() if isinstance(each, torch.dtype)}, key=str
-)
-"""All types of torch, in the same order on every rank."""
 
 
 def op_of(op: object, data: object) -> tuple[str, Exception | None]:
@@ -309,7 +302,9 @@ def all_gather(
         return finished(None, lambda: [copy(data)], name, async_op=async_op)
     assert members is not None
     source = packed(members, data)
-    shapes = _shapes(members, source) if uneven else [source.shape] * members.size
+    shapes = (
+        exchanged(members, source.shape) if uneven else [source.shape] * members.size
+    )
     work, finish = _start_gather(members, source, shapes, async_op=async_op)
     return finished(work, lambda: _returned(finish(), data), name, async_op=async_op)
 
@@ -376,7 +371,9 @@ def gather(
         return finished(None, lambda: [copy(data)], name, async_op=async_op)
     assert members is not None
     source = packed(members, data)
-    shapes = _shapes(members, source) if uneven else [source.shape] * members.size
+    shapes = (
+        exchanged(members, source.shape) if uneven else [source.shape] * members.size
+    )
     moved = _moved(members, name, padded_to(source, shapes))
     is_root = root == members.rank
     found = [torch.empty_like(moved) for _ in members.ranks] if is_root else None
@@ -425,13 +422,17 @@ def scatter(
         return finished(None, lambda: copy(given[0]), name, async_op=async_op)
     assert members is not None
     sources = [packed(members, each) for each in given]
-    like, shape, most = _shape_from(members, sources, root)
-    output = _moved(members, name, like.new_empty(most))
+    kind = (sources[0].dtype, sources[0].device.type) if sources else None
+    said = (kind, [each.shape for each in sources])
+    (dtype, device), shapes = broadcast_of(members, said, members.ranks.index(root))
+    most, shape = max(map(torch.Size.numel, shapes)), shapes[members.group_rank]
+    empty = torch.empty(most, dtype=dtype, device=current_device(device))
+    output = _moved(members, name, empty)
     sent = [_moved(members, name, padded(each, most)) for each in sources]
     work = dist.scatter(output, sent or None, root, members.group, async_op)
 
     def end() -> torch.Tensor:
-        found = trimmed(output, like.dtype, shape)
+        found = trimmed(output, dtype, shape)
         return found.to(given[0].device) if given else found
 
     return finished(work, end, name, async_op=async_op)
@@ -472,7 +473,9 @@ def all_to_all(
         work, found = _start_exchange(members, source, async_op=async_op)
         return finished(work, lambda: found().to(like.device), name, async_op=async_op)
     sources = [packed(members, part) for part in parts]
-    shapes, most = _shapes_to_all(members, sources)
+    of_all = exchanged(members, [each.shape for each in sources])
+    shapes = [each[members.group_rank] for each in of_all]
+    most = max(shape.numel() for each in of_all for shape in each)
     joined = torch.cat([padded(each, most) for each in sources])
     work, found = _start_exchange(members, joined, async_op=async_op)
 
@@ -556,52 +559,6 @@ def _start_reduce_scatter(
     return work, finish
 
 
-@collective
-def shift(
-    data: torch.Tensor,
-    by: int = 1,
-    group: ProcessGroup | None = None,
-    *,
-    async_op: bool = False,
-) -> Work[torch.Tensor] | torch.Tensor:
-    """Send a tensor to the rank some places further, and return what this rank gets.
-
-    Args:
-        data: A tensor of any strides, of the same shape and type on every rank.
-        by: Number of places in the order of the group; the last rank sends to the
-            first ones.
-        group: A group; None for all ranks.
-        async_op: See ``all_gather``.
-
-    Returns:
-        A new tensor. A single process gets a copy of its own.
-    """
-    members, name = members_of(group), "shift"
-    problem = problem_of(data)
-    by = index(by)
-    if not begin(members, name, problem, data, f"by {by}", async_op=async_op) or (
-        by % members.size == 0  # type: ignore[union-attr] # it has begun
-    ):
-        return finished(None, lambda: copy(data), name, async_op=async_op)
-    assert members is not None
-    moved = _moved(members, "send", packed(members, data))
-    output, place, size = torch.empty_like(moved), members.group_rank, members.size
-    to, source = members.ranks[(place + by) % size], members.ranks[(place - by) % size]
-    works = dist.batch_isend_irecv(
-        [
-            dist.P2POp(dist.isend, moved, to, members.group),
-            dist.P2POp(dist.irecv, output, source, members.group),
-        ]
-    )
-
-    def end() -> torch.Tensor:
-        for work in works:
-            work.wait()
-        return trimmed(output, data.dtype, data.shape).to(data.device)
-
-    return finished(None, end, name, async_op=async_op)
-
-
 def _root(
     members: Members | None,
     rank: object,
@@ -622,66 +579,3 @@ def _moved(members: Members, operation: str, data: torch.Tensor) -> torch.Tensor
         return data
     members.refuse_missing(operation, data)
     return as_bytes(data)
-
-
-def _row(shape: Sequence[int], *numbers: int) -> list[int]:
-    """Return a shape as numbers of a fixed count.
-
-    Raises:
-        UnsupportedError: It has too many dimensions.
-    """
-    if len(shape) > _MOST_DIMENSIONS:
-        raise UnsupportedError(
-            f"the tensor has {len(shape)} dimensions; ranks exchange shapes of at most "
-            f"{_MOST_DIMENSIONS}"
-        )
-    rest = [0] * (_MOST_DIMENSIONS - len(shape))
-    return [*numbers, len(shape), *shape, *rest]
-
-
-def _shape_in(row: Sequence[int]) -> torch.Size:
-    return torch.Size(row[1 : 1 + row[0]])
-
-
-def _shapes(members: Members, data: torch.Tensor) -> list[torch.Size]:
-    """Return the shapes of the tensors of all ranks, by one all_gather."""
-    own = torch.tensor(_row(data.shape), device=members.device)
-    _, found = _start_gather(members, own, async_op=False)
-    return [_shape_in(row) for row in torch.stack(found()).tolist()]
-
-
-def _shapes_to_all(members: Members, parts: Tensors) -> tuple[list[torch.Size], int]:
-    """Return the shape of what each rank sends here, and the largest size of all."""
-    largest = max(part.numel() for part in parts)
-    rows = [_row(part.shape, largest) for part in parts]
-    own = torch.tensor(rows, device=members.device)
-    _, found = _start_exchange(members, own, async_op=False)
-    listed = found().tolist()
-    return [_shape_in(row[1:]) for row in listed], max(row[0] for row in listed)
-
-
-def _shape_from(
-    members: Members, parts: Tensors, root: int
-) -> tuple[torch.Tensor, torch.Size, int]:
-    """Return what a rank needs to know to receive a part of another rank.
-
-    Returns:
-        An empty tensor of its type on its device, its shape, and the largest size.
-    """
-    kinds = list(members.tables)
-    rows = []
-    if parts:
-        most = max(part.numel() for part in parts)
-        of_all = (
-            most,
-            _DTYPES.index(parts[0].dtype),
-            kinds.index(parts[0].device.type),
-        )
-        rows = [
-            torch.tensor(_row(p.shape, *of_all), device=members.device) for p in parts
-        ]
-    own = torch.tensor(_row((), 0, 0, 0), device=members.device)
-    dist.scatter(own, rows or None, root, members.group)
-    most, dtype, kind, *row = own.tolist()
-    device = current_device(kinds[kind])
-    return torch.empty(0, dtype=_DTYPES[dtype], device=device), _shape_in(row), most

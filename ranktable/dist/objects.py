@@ -122,7 +122,7 @@ def broadcast_object_list(
     if not begin(members, "broadcast_object_list", problem, None, *words):
         return
     assert members is not None
-    found = _broadcast(members, data, root)
+    found = broadcast_of(members, data, root)
     if len(found) != len(data):
         raise ValueError(f"data has {len(data)} objects, and was sent {len(found)}")
     if members.group_rank != root:
@@ -138,6 +138,8 @@ def scatter_object_list(
     group_src: int | None = None,
 ) -> Any:
     """Return the object that one rank of a group sends to this rank.
+
+    All ranks receive all objects, so send large ones in another way.
 
     Args:
         objects: On the sending rank one object for each rank, in the order of the
@@ -162,15 +164,7 @@ def scatter_object_list(
     if not begin(members, "scatter_object_list", problem):
         return objects[0]  # type: ignore[index] # else a problem
     assert members is not None
-    pickles = list(map(_pickled, (objects or ()) if own == root else ()))
-    error = next((error for _, error in pickles if error is not None), None)
-    most = 0 if error else max((len(each) for each, _ in pickles), default=0)
-    most = int(_broadcast_number(members, most, root))
-    _refuse(members, [root] if most == 0 else [], error)
-    sent = [_as_tensor(members, each, most) for each, _ in pickles] or None
-    output = torch.empty(most, dtype=torch.uint8, device=members.device)
-    dist.scatter(output, sent, members.ranks[root], members.group)
-    return _unpickled(output, members.ranks[root])
+    return broadcast_of(members, objects, root)[own]
 
 
 def _problem_of_list(objects: object, count: int | None) -> Exception | None:
@@ -212,8 +206,8 @@ def exchanged(members: Members, data: object, root: int | None = None) -> Any:
     return [_unpickled(*each) for each in zip(found, members.ranks, strict=True)]
 
 
-def _broadcast(members: Members, data: object, root: int) -> Any:
-    """Return the object of one rank, on every rank."""
+def broadcast_of(members: Members, data: object, root: int) -> Any:
+    """Return the object of one rank, on every rank, without comparing calls."""
     is_root = members.group_rank == root
     payload, error = _pickled(data) if is_root else (bytearray(), None)
     count = _broadcast_number(members, len(payload), root)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import index
 from typing import TYPE_CHECKING, Literal
 
 import torch.distributed as dist
 
 from ranktable.dist.errors import DistError
-from ranktable.dist.members import Members, members_of
-from ranktable.dist.tensors import as_bytes, packed, problem_of, write
-from ranktable.dist.work import Work, public
+from ranktable.dist.members import Members, begin, members_of
+from ranktable.dist.tensors import as_bytes, copy, packed, problem_of, write
+from ranktable.dist.work import Work, collective, finished, public
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import torch
     from torch.distributed import ProcessGroup
 
-__all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]
+__all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send", "shift"]
 
 
 @public
@@ -225,3 +226,40 @@ def _peer(members: Members, peer: int | None, group_peer: int | None, verb: str)
     if place == members.group_rank:
         raise ValueError(f"rank {members.rank} cannot {verb} with itself")
     return members.ranks[place]
+
+
+@collective
+def shift(
+    data: torch.Tensor,
+    by: int = 1,
+    group: ProcessGroup | None = None,
+    *,
+    async_op: bool = False,
+) -> Work[torch.Tensor] | torch.Tensor:
+    """Send a tensor to the rank some places further, and return what this rank gets.
+
+    Args:
+        data: A tensor of any strides, of the same shape and type on every rank.
+        by: Number of places in the order of the group; the last rank sends to the
+            first ones.
+        group: A group; None for all ranks.
+        async_op: See ``all_gather``.
+
+    Returns:
+        A new tensor. A single process gets a copy of its own.
+    """
+    members, by = members_of(group), index(by)
+    words, later = (f"by {by}",), {"async_op": async_op}
+    is_begun = begin(members, "shift", problem_of(data), data, *words, **later)
+    if members is None or not is_begun or by % members.size == 0:
+        return finished(None, lambda: copy(data), "shift", **later)
+    place, size, output = members.group_rank, members.size, copy(data)
+    to, source = members.ranks[(place + by) % size], members.ranks[(place - by) % size]
+    both = (P2POp("isend", data, to, group), P2POp("irecv", output, source, group))
+    sent, received = batch_isend_irecv(both)
+
+    def end() -> torch.Tensor:
+        sent.wait()
+        return received.wait()
+
+    return finished(None, end, "shift", **later)
