@@ -12,7 +12,6 @@ import contextlib
 import os
 import sys
 import time
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
@@ -28,12 +27,11 @@ from ranktable.schema.diagnostic import folded
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import torch
-    from torch.distributed import ProcessGroup
+    from ranktable.dist.members import Members
 
 VARIABLE: Final = "RANKTABLE_DIST_CHECK"
 _VALUES: Final = {"": False, "0": False, "1": True}
-_TIMEOUT: Final = timedelta(minutes=30)  # torch's own
+_TIMEOUT_S: Final = 1800.0  # torch's own
 _PAUSE_S: Final = 0.01
 _READ_S: Final = 2.0
 """Time for the others to read why this rank, which serves the store, has ended."""
@@ -56,22 +54,12 @@ def is_checking() -> bool:
     return _VALUES[value]
 
 
-def agree_on_checking(
-    group: ProcessGroup,
-    size: int,
-    rank: int,
-    device: torch.device,
-    *,
-    asked: bool | None,
-) -> None:
+def agree_on_checking(members: Members, *, asked: bool | None) -> None:
     """Turn checking mode on or off, the same on all ranks of a job.
 
     Args:
-        group: The group of all ranks.
-        size: Number of ranks.
-        rank: The rank of this process.
-        device: Its device.
-        asked: Whether it asks for it; None for what the environment says.
+        members: All ranks.
+        asked: Whether this rank asks for it; None for what the environment says.
 
     Raises:
         MismatchError: The ranks ask for different things; raised on all of them.
@@ -81,8 +69,8 @@ def agree_on_checking(
     value = os.environ.get(VARIABLE, "") if asked is None else str(int(asked))
     is_on = _VALUES.get(value)
     said = f"init_dist(check={is_on})" if is_on is not None else f"{VARIABLE}={value!r}"
-    if size > 1:
-        Rounds(group, range(size), rank, device, "check").compare(said, None)
+    if members.size > 1:
+        Rounds(members, "check").compare(said, None)
     _asked = asked
     _asked = is_checking()
 
@@ -90,22 +78,18 @@ def agree_on_checking(
 class Rounds:
     """The rounds of a group in the store: one for each call that is compared."""
 
-    def __init__(
-        self,
-        group: ProcessGroup,
-        ranks: Sequence[int],
-        rank: int,
-        device: torch.device,
-        name: str = "calls",
-    ) -> None:
+    def __init__(self, members: Members, name: str = "calls") -> None:
         """Describe the rounds of this rank."""
-        job = current_job()
+        job, group = current_job(), members.group
         shared = _get_default_store() if job is None or job.store is None else job.store
         self._store = PrefixStore(f"ranktable/{name}/{group.group_name}", shared)
-        self._ranks, self._rank = ranks, rank
-        self._timeout_s = _timeout(group, device).total_seconds()
-        self._seq = 0
-        self._call = ""
+        self._ranks, self._rank = members.ranks, members.rank
+        try:
+            backend = group._get_backend(members.device)
+            self._timeout_s = backend.options._timeout.total_seconds()
+        except (AttributeError, RuntimeError):  # it has no options
+            self._timeout_s = _TIMEOUT_S
+        self._seq, self._call = 0, ""
         self._ended: str | None = None
 
     def announce_end(self) -> None:
@@ -238,10 +222,3 @@ def _place() -> str:
     with contextlib.suppress(OSError):  # that folder was removed
         file = file.removeprefix(f"{Path.cwd()}/")
     return f"{file}:{frame.f_lineno}"
-
-
-def _timeout(group: ProcessGroup, device: torch.device) -> timedelta:
-    try:
-        return group._get_backend(device).options._timeout
-    except (AttributeError, RuntimeError):
-        return _TIMEOUT

@@ -18,7 +18,7 @@ from ranktable.dist.members import Members, begin, current_device, members_of
 from ranktable.dist.objects import broadcast_of, exchanged
 from ranktable.dist.tensors import (
     Tensors,
-    as_bytes,
+    as_moved,
     copy,
     is_same_memory,
     packed,
@@ -37,17 +37,8 @@ if TYPE_CHECKING:
 
     from torch.distributed import ProcessGroup
 
-__all__ = [
-    "Reduction",
-    "all_gather",
-    "all_reduce",
-    "all_to_all",
-    "broadcast",
-    "gather",
-    "reduce",
-    "reduce_scatter",
-    "scatter",
-]
+__all__ = ["Reduction", "all_gather", "all_reduce", "all_to_all", "broadcast"]
+__all__ += ["gather", "reduce", "reduce_scatter", "scatter"]
 
 Reduction = Literal["sum", "mean", "product", "min", "max", "band", "bor", "bxor"]
 """The name of a reduction; torch's ``ReduceOp`` is taken too."""
@@ -263,7 +254,7 @@ def broadcast(
         return finished(None, lambda: data, name, async_op=async_op)
     assert members is not None
     values = packed(members, data)
-    moved = _moved(members, name, values)
+    moved = as_moved(members, name, values)
     work = dist.broadcast(moved, root, members.group, async_op)
     is_root = root == members.rank
 
@@ -318,7 +309,7 @@ def _start_gather(
 ) -> tuple[dist.Work | None, Callable[[], Tensors]]:
     """Start to gather tensors without gaps; return the work, and what returns them."""
     shapes = [source.shape] * members.size if shapes is None else shapes
-    moved = _moved(members, "all_gather", padded_to(source, shapes))
+    moved = as_moved(members, "all_gather", padded_to(source, shapes))
     found = [torch.empty_like(moved) for _ in members.ranks]
     work = dist.all_gather(found, moved, members.group, async_op)
     return work, lambda: [
@@ -374,7 +365,7 @@ def gather(
     shapes = (
         exchanged(members, source.shape) if uneven else [source.shape] * members.size
     )
-    moved = _moved(members, name, padded_to(source, shapes))
+    moved = as_moved(members, name, padded_to(source, shapes))
     is_root = root == members.rank
     found = [torch.empty_like(moved) for _ in members.ranks] if is_root else None
     work = dist.gather(moved, found, root, members.group, async_op)
@@ -427,8 +418,8 @@ def scatter(
     (dtype, device), shapes = broadcast_of(members, said, members.ranks.index(root))
     most, shape = max(map(torch.Size.numel, shapes)), shapes[members.group_rank]
     empty = torch.empty(most, dtype=dtype, device=current_device(device))
-    output = _moved(members, name, empty)
-    sent = [_moved(members, name, padded(each, most)) for each in sources]
+    output = as_moved(members, name, empty)
+    sent = [as_moved(members, name, padded(each, most)) for each in sources]
     work = dist.scatter(output, sent or None, root, members.group, async_op)
 
     def end() -> torch.Tensor:
@@ -491,7 +482,7 @@ def _start_exchange(
     members: Members, source: torch.Tensor, *, async_op: bool
 ) -> tuple[dist.Work | None, Callable[[], torch.Tensor]]:
     """Start to send an equal part of a tensor to each rank."""
-    moved = _moved(members, "all_to_all", source)
+    moved = as_moved(members, "all_to_all", source)
     output = torch.empty_like(moved)
     work = dist.all_to_all_single(output, moved, group=members.group, async_op=async_op)
     return work, lambda: trimmed(output, source.dtype, source.shape)
@@ -571,11 +562,3 @@ def _root(
         return 0, problem
     root, wrong = members.root_of(rank, group_rank, role)
     return members.ranks[root], problem or wrong
-
-
-def _moved(members: Members, operation: str, data: torch.Tensor) -> torch.Tensor:
-    """Return a tensor as the backend can move it: as it is, or its bytes."""
-    if members.has(operation, data):
-        return data
-    members.refuse_missing(operation, data)
-    return as_bytes(data)

@@ -19,18 +19,9 @@ if TYPE_CHECKING:
 
     from torch.distributed import ProcessGroup
 
-__all__ = [
-    "get_backend",
-    "get_dist_info",
-    "get_local_rank",
-    "get_local_size",
-    "get_rank",
-    "get_world_size",
-    "is_distributed",
-    "is_main_process",
-    "master_only",
-    "new_group",
-]
+__all__ = ["get_backend", "get_dist_info", "get_local_rank", "get_local_size"]
+__all__ += ["get_rank", "get_world_size", "is_distributed", "is_main_process"]
+__all__ += ["master_only", "new_group"]
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

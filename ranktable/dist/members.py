@@ -60,7 +60,6 @@ class Members:
         tables: What the group can do for each type of device; None if that backend is
             not known, and then the answer is left to torch.
         device: The device on which objects travel: the CPU, if the group serves it.
-        is_checking: Whether the ranks compare their calls.
     """
 
     def __init__(self, group: ProcessGroup) -> None:
@@ -72,15 +71,20 @@ class Members:
         self.tables = _tables(group)
         kind = "cpu" if "cpu" in self.tables else next(iter(self.tables))
         self.device = current_device(kind)
-        self.is_checking = is_checking() and self.size > 1
-        if self.is_checking:
-            self.rounds.announce_end()
         self._reducing: dict[object, Reducing] = {}
 
     @cached_property
     def rounds(self) -> Rounds:
         """The rounds in the store in which the members compare their calls."""
-        return Rounds(self.group, self.ranks, self.rank, self.device)
+        return Rounds(self)
+
+    @cached_property
+    def is_checking(self) -> bool:
+        """Whether the ranks compare their calls."""
+        is_on = self.size > 1 and is_checking()
+        if is_on:
+            self.rounds.announce_end()
+        return is_on
 
     def has(self, operation: str, data: torch.Tensor, op: str | None = None) -> bool:
         """Whether the backend does an operation with tensors of this type rightly."""

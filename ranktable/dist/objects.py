@@ -22,14 +22,8 @@ if TYPE_CHECKING:
 
     from torch.distributed import ProcessGroup
 
-__all__ = [
-    "all_gather_object",
-    "barrier",
-    "broadcast_object_list",
-    "gather_object",
-    "scatter_object_list",
-    "sync_random_seed",
-]
+__all__ = ["all_gather_object", "barrier", "broadcast_object_list", "gather_object"]
+__all__ += ["scatter_object_list", "sync_random_seed"]
 
 _BITS = 31
 """Bits of a seed that every generator accepts: NumPy takes 32, others fewer."""

@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from ranktable.dist.errors import DistError
 from ranktable.dist.members import Members, begin, members_of
-from ranktable.dist.tensors import as_bytes, copy, packed, problem_of, write
+from ranktable.dist.tensors import as_moved, copy, packed, problem_of, write
 from ranktable.dist.work import Work, collective, finished, public
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def send(
         UnsupportedError: The backend cannot send.
         NotMemberError: One of the two ranks is not in the group.
     """
-    _start("isend", tensor, dst, group_dst, group, tag).wait()
+    _start(P2POp("isend", tensor, dst, group, tag, group_dst)).wait()
 
 
 @public
@@ -71,7 +71,7 @@ def recv(
         UnsupportedError: The backend cannot receive.
         NotMemberError: One of the two ranks is not in the group.
     """
-    _start("irecv", tensor, src, group_src, group, tag).wait()
+    _start(P2POp("irecv", tensor, src, group, tag, group_src)).wait()
 
 
 @public
@@ -88,7 +88,7 @@ def isend(
     Returns:
         Work whose result is ``tensor``; keep it until it was waited for.
     """
-    return _start("isend", tensor, dst, group_dst, group, tag)
+    return _start(P2POp("isend", tensor, dst, group, tag, group_dst))
 
 
 @public
@@ -105,7 +105,7 @@ def irecv(
     Returns:
         Work whose result is ``tensor``, with the received values.
     """
-    return _start("irecv", tensor, src, group_src, group, tag)
+    return _start(P2POp("irecv", tensor, src, group, tag, group_src))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def batch_isend_irecv(ops: Sequence[P2POp | dist.P2POp]) -> list[Work[torch.Tens
         ValueError: One is neither ``isend`` nor ``irecv``.
         DistError: See ``send`` and ``recv``.
     """
-    prepared = [_of(each) for each in ops]
+    prepared = [_prepared(each) for each in ops]
     works = dist.batch_isend_irecv([each for each, _ in prepared]) if prepared else []
     if len(works) < len(prepared):  # torch has joined them
         works = works * len(prepared)
@@ -152,60 +152,40 @@ def batch_isend_irecv(ops: Sequence[P2POp | dist.P2POp]) -> list[Work[torch.Tens
     return [Work(work, finish, "batch_isend_irecv") for work, (_, finish) in pairs]
 
 
-def _of(given: P2POp | dist.P2POp) -> tuple[dist.P2POp, Callable[[], torch.Tensor]]:
+def _start(given: P2POp) -> Work[torch.Tensor]:
+    op, finish = _prepared(given)
+    return Work(op.op(op.tensor, op.peer, op.group, op.tag), finish, str(given.op)[1:])
+
+
+def _prepared(
+    given: P2POp | dist.P2POp,
+) -> tuple[dist.P2POp, Callable[[], torch.Tensor]]:
+    """Return a transfer for torch, and what returns its result.
+
+    Raises:
+        TypeError: It is not a transfer.
+        DistError: It cannot start.
+    """
     if not isinstance(given, (P2POp, dist.P2POp)):
         raise TypeError(f"{given!r} is not a transfer; give a P2POp for each")
     name = str(getattr(given.op, "__name__", given.op))
     if name not in ("isend", "irecv"):
         raise ValueError(f"op is {name!r}, not isend or irecv")
-    group_peer = given.group_peer if given.peer is None else None
-    peer = (given.peer, group_peer)
-    return _prepared(name, given.tensor, *peer, given.group, given.tag)
-
-
-def _start(
-    name: str,
-    tensor: torch.Tensor,
-    peer: int | None,
-    group_peer: int | None,
-    group: ProcessGroup | None,
-    tag: int,
-) -> Work[torch.Tensor]:
-    op, finish = _prepared(name, tensor, peer, group_peer, group, tag)
-    work = op.op(op.tensor, op.peer, op.group, op.tag)
-    return Work(work, finish, name.removeprefix("i"))
-
-
-def _prepared(
-    name: str,
-    tensor: torch.Tensor,
-    peer: int | None,
-    group_peer: int | None,
-    group: ProcessGroup | None,
-    tag: int,
-) -> tuple[dist.P2POp, Callable[[], torch.Tensor]]:
-    """Return a transfer for torch, and what returns its result.
-
-    Raises:
-        DistError: It cannot start.
-    """
-    is_received, verb = name == "irecv", name.removeprefix("i")
-    members = members_of(group)
+    is_received, verb, tensor = name == "irecv", name[1:], given.tensor
+    members = members_of(given.group)
     if members is None:
         raise DistError(
             f"{verb} needs another rank, but there is no process group; call init_dist "
             "first"
         )
-    other = _peer(members, peer, group_peer, verb)
+    group_peer = given.group_peer if given.peer is None else None
+    other = _peer(members, given.peer, group_peer, verb)
     problem = problem_of(tensor, is_written=is_received)
     if problem is not None:
         raise problem
     values = packed(members, tensor)
-    moved = values
-    if not members.has(verb, values):
-        members.refuse_missing(verb, values)
-        moved = as_bytes(values)
-    op = dist.P2POp(getattr(dist, name), moved, other, members.group, tag)
+    moved = as_moved(members, verb, values)
+    op = dist.P2POp(getattr(dist, name), moved, other, members.group, given.tag)
     return op, lambda: write(tensor, values) if is_received else tensor
 
 

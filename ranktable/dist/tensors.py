@@ -107,6 +107,14 @@ def write(data: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     return data
 
 
+def as_moved(members: Members, operation: str, data: torch.Tensor) -> torch.Tensor:
+    """Return a tensor as the backend can move it: as it is, or its bytes."""
+    if members.has(operation, data):
+        return data
+    members.refuse_missing(operation, data)
+    return as_bytes(data)
+
+
 def as_bytes(data: torch.Tensor) -> torch.Tensor:
     """Return the bytes of a tensor without gaps, in one dimension."""
     flat = data.reshape(-1)

@@ -9,7 +9,6 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
-    Literal,
     ParamSpec,
     Protocol,
     TypeVar,
@@ -30,7 +29,6 @@ __all__ = ["Work"]
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Now_co = TypeVar("Now_co", covariant=True)
-Later = TypeVar("Later")
 
 
 class Work(Generic[Result]):
@@ -129,42 +127,36 @@ def _form(function: Callable[..., object]) -> str:
     return str(signature.replace(parameters=bare, return_annotation=empty))
 
 
-class Collective(Protocol[Parameters, Now_co, Later]):
+class Collective(Protocol[Parameters, Now_co]):
     """The type of a function that returns work if ``async_op`` is given.
 
     A type cannot add a keyword to the parameters of a function, so type checkers do not
-    look at the other arguments of a call that gives it.
+    look at the other arguments, nor at the result, of a call that gives it.
     """
 
     @overload
-    def __call__(
-        self, *given: Any, async_op: Literal[True], **named: Any
-    ) -> Work[Later]: ...
-    @overload
-    def __call__(
-        self, *given: Any, async_op: bool, **named: Any
-    ) -> Now_co | Work[Later]: ...
+    def __call__(self, *given: Any, async_op: bool, **named: Any) -> Any: ...
     @overload
     def __call__(
         self, *given: Parameters.args, **named: Parameters.kwargs
     ) -> Now_co: ...
 
 
+def collective(
+    function: Callable[Parameters, Work[Result] | Result],
+) -> Collective[Parameters, Result]:
+    """Return a public collective that returns its result."""
+    return cast("Collective[Parameters, Result]", public(function))
+
+
 def in_place(
     function: Callable[Parameters, Work[Result] | Result],
-) -> Collective[Parameters, None, Result]:
+) -> Collective[Parameters, None]:
     """Return a public collective whose result is written to its argument."""
 
+    @functools.wraps(function)
     def call(*given: Any, **named: Any) -> Any:
         found = function(*given, **named)
         return found if isinstance(found, Work) else None
 
-    wrapped = public(functools.wraps(function)(call))
-    return cast("Collective[Parameters, None, Result]", wrapped)
-
-
-def collective(
-    function: Callable[Parameters, Work[Result] | Result],
-) -> Collective[Parameters, Result, Result]:
-    """Return a public collective that returns its result."""
-    return cast("Collective[Parameters, Result, Result]", public(function))
+    return cast("Collective[Parameters, None]", public(call))
