@@ -489,3 +489,26 @@ def test_reader_refuses_a_table_without_its_key_of_the_rank(key: str) -> None:
     assert {name: check(table, reader=name).ok for name in readers.values()} == {
         name: one == key for one, name in readers.items()
     }
+
+
+def test_version_of_another_format_is_told_the_version_of_this_one() -> None:
+    table = b'{"version":"1.1","status":"completed","server_list":[{"server_id":"a",'
+    table += b'"device":[{"device_id":"0","rank_id":"0"}]}]}'
+    (found,) = check(table).diagnostics
+
+    assert found.message == 'version is "1.1"; hccl-1.0 has "1.0"'
+
+
+def test_missing_key_has_an_example_as_help() -> None:
+    table = b'{"version":"1.0","node_list":[{"device_list":[{"rank":"0"}]}]}'
+    (found,) = errors(check(table))
+
+    assert found.hint == 'add it, such as "device_id":"0"'
+
+
+def test_key_that_is_misspelt_by_its_letters_is_named() -> None:
+    table = b'{"version":"1.0","node_list":[{"device_list":[{"Device_ID":"0",'
+    table += b'"rank":"0","world_rank":"0"}]}]}'
+    (found,) = check(table).diagnostics
+
+    assert (found.code, found.hint) == ("RT112", 'rename it to "device_id"')

@@ -177,16 +177,20 @@ class Reader:
         owner, name = self._name(path), key.key
         if other is not None:
             message = f"{owner} has no {name}, but a key {quoted(other)}"
-            at, hint = (*path, other), f"rename it to {quoted(name)}"
-            self.report(shape.MISSING_KEY, at, message, hint=hint, of_key=True)
+            advice = f"rename it to {quoted(name)}"
+            at = (*path, other)
+            self.report(shape.MISSING_KEY, at, message, hint=advice, of_key=True)
             return
         message = f"{owner} has no {name}"
+        edit: Edit | None = None
+        hint: str | None = None
+        examples = [one for one in key.examples if isinstance(one, (str, int))]
         if key.role is Role.VERSION and key.values:
             text = f'"version":"{key.values[0]}"'
             edit, hint = Edit("insert", f"{text},"), f"add {text}"
-            self.report(shape.MISSING_KEY, path, message, hint=hint, edit=edit)
-        else:
-            self.report(shape.MISSING_KEY, path, message)
+        elif examples:
+            hint = f'add it, such as "{name}":{quoted(examples[0])}'
+        self.report(shape.MISSING_KEY, path, message, hint=hint, edit=edit)
 
     def _explain_value(self, path: Path, value: object, key: Key) -> None:
         """Report why a value does not fit its key."""
@@ -267,8 +271,7 @@ class Reader:
     def _explain_text(self, path: Path, value: str, key: Key) -> None:
         name, listed = value_name(path), ", ".join(map(quoted, key.values))
         if key.role is Role.VERSION:
-            verb = "exists" if len(key.values) == 1 else "exist"
-            message = f"version is {quoted(value)}; only {listed} {verb}"
+            message = f"version is {quoted(value)}; {self.format.name} has {listed}"
             self.report(shape.UNKNOWN_VERSION, path, message)
         elif key.values:
             alike = [word for word in key.values if word.lower() == value.lower()]
