@@ -10,9 +10,9 @@ Everything here is imported on first use, so ``import ranktable`` costs next to 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ranktable._lazy import attach
+
+TYPE_CHECKING = False  # typing takes longer to import than all that is needed here
 
 if TYPE_CHECKING:
     from ranktable._error import Error

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False  # as in the package itself
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -178,7 +178,7 @@ def test_facts_go_to_standard_error_beside_a_file_on_standard_output(
     assert "t.json" in done.err
 
 
-@pytest.mark.parametrize("module", ["ranktable.cli.output", "msgspec", "typer"])
+@pytest.mark.parametrize("module", ["typing", "msgspec", "typer"])
 def test_an_interruption_while_it_starts_shows_no_traceback(
     module: str, tmp_path: Path
 ) -> None:
