@@ -23,7 +23,8 @@ from ranktable.schema.site_schema import read_site_schema
 
 if TYPE_CHECKING:
     from ranktable.doctor.diagnose import Diagnosis
-    from ranktable.schema.diagnostic import Report, Rule
+    from ranktable.schema.finding import Rule
+    from ranktable.schema.report import Report
 
 _DESCRIPTION = "from"
 """The option of a rule about host files: their format."""

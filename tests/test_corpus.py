@@ -10,7 +10,7 @@ import pytest
 import ranktable
 from ranktable.runtime.table import is_rank_table_valid, read_rank_table
 from ranktable.schema.check import check
-from ranktable.schema.diagnostic import RankTableError
+from ranktable.schema.finding import RankTableError
 from ranktable.schema.formats import foreign
 from tests.conftest import CORPUS
 

@@ -24,7 +24,8 @@ from tests.rule_examples import diagnose_example, judge_example
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ranktable.schema.diagnostic import Report, Rule
+    from ranktable.schema.finding import Rule
+    from ranktable.schema.report import Report
 
 GOLDEN = HERE / "golden"
 OTHERS = ("RT101", "RT202", "RT231")

@@ -21,7 +21,7 @@ from ranktable.layout.rack_files import MAX_SIZE_BYTES, read_rack_file
 from ranktable.schema.model import RankTable
 
 if TYPE_CHECKING:
-    from ranktable.schema.diagnostic import Diagnostic
+    from ranktable.schema.finding import Diagnostic
 
 HOSTS = [f"n{node}" for node in range(1, 9)]
 TABLE = make_table([range(2)] * 8, hosts=HOSTS)

@@ -20,7 +20,7 @@ from tests.test_specs import REFUSED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ranktable.schema.diagnostic import Rule
+    from ranktable.schema.finding import Rule
     from tests.conftest import Outcome
 
 SCHEMA: dict[str, Any] = json.loads(spec_schema_text())

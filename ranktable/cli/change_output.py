@@ -27,7 +27,7 @@ from ranktable.layout.change.nodes import named_table, unnamed_table
 from ranktable.layout.change.pods import refuse_same_ids
 from ranktable.layout.parallel import remembering
 from ranktable.report.diff_renderers import render_changes, render_diff_json
-from ranktable.schema.diagnostic import counted
+from ranktable.schema.text import counted
 from ranktable.schema.writing import dumps_judged, replace_file
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from ranktable.schema.check import check_bytes, check_each, report_unreadable
 from ranktable.schema.files import UnreadableError
 
 if TYPE_CHECKING:
-    from ranktable.schema.diagnostic import Options, Report
+    from ranktable.schema.report import Options, Report
 
 
 def check_file(file: str, options: Options) -> Report:

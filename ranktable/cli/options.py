@@ -35,8 +35,8 @@ from ranktable.layout.experts import OWN_AXIS
 from ranktable.layout.parallel import ParallelLayout, remembered, spelt
 from ranktable.layout.sizes import INFERRED, find_preset
 from ranktable.schema.declare import LAYOUT_KEY, TOPOLOGY_KEY
-from ranktable.schema.diagnostic import counted
 from ranktable.schema.remembered_layout import SIZES
+from ranktable.schema.text import counted
 from ranktable.schema.topology import BUILT_IN
 
 if TYPE_CHECKING:

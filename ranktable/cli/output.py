@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ranktable._error import Error
 from ranktable.cluster.argument import ArgumentError
-from ranktable.schema.diagnostic import counted, printable
+from ranktable.schema.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TextIO
 
     from ranktable.report.terminal import Style
-    from ranktable.schema.diagnostic import Report
     from ranktable.schema.model import RankTable
+    from ranktable.schema.report import Report
 
 DEFECTS_FOUND = 1
 COULD_NOT_JUDGE = 2

@@ -9,7 +9,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import printable
+from ranktable.schema.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

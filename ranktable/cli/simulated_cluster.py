@@ -11,7 +11,7 @@ from ranktable.cli.parameters import valued
 from ranktable.cli.sources import STANDARD_INPUT
 from ranktable.cli.table_input import sound_table
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.diagnostic import counted
+from ranktable.schema.text import counted
 from ranktable.simulate.simulation import (
     CHIPS_OF_BOX,
     make_boxes,

@@ -11,7 +11,7 @@ from ranktable.schema.json_parser import parse
 from ranktable.schema.yaml_parser import parse_yaml
 
 if TYPE_CHECKING:
-    from ranktable.schema.diagnostic import Report
+    from ranktable.schema.report import Report
     from ranktable.schema.site_schema import SiteSchema
 
 

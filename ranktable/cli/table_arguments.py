@@ -15,7 +15,7 @@ from ranktable.cluster.conversion import TableOptions
 from ranktable.cluster.discovery.ascend import parse_hccn
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.cluster.generate import parse_address_list, parse_numbers
-from ranktable.schema.diagnostic import folded, printable
+from ranktable.schema.text import folded, printable
 
 if TYPE_CHECKING:
     from ranktable.schema.model import RankTable

@@ -18,17 +18,19 @@ from ranktable.cli.output import (
 )
 from ranktable.cli.sources import named_file, read_input
 from ranktable.cluster.host_lists import fold_hosts
-from ranktable.schema.diagnostic import Options, RankTableError, printable
+from ranktable.schema.finding import RankTableError
 from ranktable.schema.model import RankTable
+from ranktable.schema.report import Options
 from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK
 from ranktable.schema.rules.shape import no_global_ranks
+from ranktable.schema.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ranktable.cluster.specs.spec import ClusterSpec
     from ranktable.schema.columns import Columns
-    from ranktable.schema.diagnostic import Report
+    from ranktable.schema.report import Report
 
 
 class TableFile(NamedTuple):

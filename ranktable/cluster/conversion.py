@@ -16,24 +16,19 @@ from msgspec import structs
 from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.check import IN_MEMORY, WRAPPED, check_bytes, loads
 from ranktable.schema.declare import SUPER_POD_KEY, NotExpressibleError
-from ranktable.schema.diagnostic import (
-    Options,
-    counted,
-    folded,
-    named_ranks,
-    printable,
-)
 from ranktable.schema.formats import by_name
 from ranktable.schema.model import Device, Node, RankTable
+from ranktable.schema.report import Options
 from ranktable.schema.rules.shape import no_global_ranks
 from ranktable.schema.super_pods import PODS, pods_of, pods_renamed
+from ranktable.schema.text import counted, folded, named_ranks, printable
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ranktable.schema.declare import Format
-    from ranktable.schema.diagnostic import RankTableError
+    from ranktable.schema.finding import RankTableError
 
 HCCL_1_0, HCCL_1_2 = "hccl-1.0", "hccl-1.2"
 WRITTEN = ("sccl-1.0", HCCL_1_0, HCCL_1_2, WRAPPED)

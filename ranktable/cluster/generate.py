@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.chip_order import compare_orders
-from ranktable.schema.diagnostic import counted
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.rules.placement import suggest
+from ranktable.schema.text import counted
 from ranktable.schema.values import is_address
 
 if TYPE_CHECKING:

@@ -8,20 +8,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import (
-    Finding,
-    Findings,
-    Report,
-    Severity,
-    folded,
-    make_report,
-    quoted,
-)
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.finding import Finding, Findings, Severity
+from ranktable.schema.report import Report, make_report
 from ranktable.schema.rules.hccl import DUPLICATE_ADDRESS
 from ranktable.schema.rules.nodes import BAD_ADDRESS
 from ranktable.schema.rules.shape import MISSING_KEY
 from ranktable.schema.rules.syntax import DUPLICATE_KEY
+from ranktable.schema.text import folded, quoted
 from ranktable.schema.values import is_device_address
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from msgspec import structs
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.declare import LAYOUT_KEY, SPARES_KEY
-from ranktable.schema.diagnostic import counted
 from ranktable.schema.formats import by_name
 from ranktable.schema.plain_data import plain_data
 from ranktable.schema.super_pods import PODS, pods_with
+from ranktable.schema.text import counted
 from ranktable.schema.writing import encode
 
 if TYPE_CHECKING:

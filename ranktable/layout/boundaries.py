@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.argument import ArgumentError
 from ranktable.layout.layout_errors import LayoutError
 from ranktable.schema.declare import SUPER_POD_KEY
-from ranktable.schema.diagnostic import printable
+from ranktable.schema.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

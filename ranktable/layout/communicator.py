@@ -15,7 +15,7 @@ from ranktable.layout.grid import Groups
 from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.megatron import groups_named
 from ranktable.layout.sizes import factors
-from ranktable.schema.diagnostic import counted
+from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

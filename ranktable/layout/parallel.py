@@ -37,13 +37,13 @@ from ranktable.layout.sizes import (
     nearest,
     resolve_sizes,
 )
-from ranktable.schema.diagnostic import quoted
 from ranktable.schema.remembered_layout import (
     TEXTS,
     LayoutTextError,
     parse_layout,
 )
 from ranktable.schema.remembered_layout import neighbouring_tp as written_tp
+from ranktable.schema.text import quoted
 from ranktable.schema.topology import BUILT_IN
 
 if TYPE_CHECKING:

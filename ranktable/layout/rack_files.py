@@ -25,14 +25,14 @@ from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.cluster.hostfiles.slurm import expand_token
 from ranktable.cluster.source_text import read_source, words_of
 from ranktable.layout.boundaries import Hierarchy, Level
-from ranktable.schema.diagnostic import counted, quoted
 from ranktable.schema.rules.syntax import TOO_MANY
+from ranktable.schema.text import counted, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ranktable.cluster.source_text import SourceText, Token
-    from ranktable.schema.diagnostic import Report
+    from ranktable.schema.report import Report
 
 MAX_SIZE_BYTES = 8 * 1024 * 1024
 """A line for each of 100,000 hosts is 3 MB."""

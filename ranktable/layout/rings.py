@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.megatron import groups_named
 from ranktable.schema.chip_order import best_order
-from ranktable.schema.diagnostic import counted
+from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -25,7 +25,7 @@ from ranktable.schema.rules import (
 )
 
 if TYPE_CHECKING:
-    from ranktable.schema.diagnostic import Rule
+    from ranktable.schema.finding import Rule
 
 FAMILIES = (
     syntax,

@@ -12,7 +12,7 @@ from ranktable.cluster.host_lists import fold_hosts
 from ranktable.layout.crossings import is_reached
 from ranktable.layout.traffic import GIB
 from ranktable.report.json_document import json_document
-from ranktable.schema.diagnostic import counted, fold_numbers, plural_of, printable
+from ranktable.schema.text import counted, fold_numbers, plural_of, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -14,13 +14,14 @@ from urllib.parse import quote
 
 from ranktable import __version__
 from ranktable.report.terminal import render_concise, render_full, severities, summary
-from ranktable.schema.diagnostic import Severity
+from ranktable.schema.finding import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ranktable.report.terminal import Style
-    from ranktable.schema.diagnostic import Diagnostic, Location, Report, Rule
+    from ranktable.schema.finding import Diagnostic, Location, Rule
+    from ranktable.schema.report import Report
 
 
 class Renderer(Protocol):

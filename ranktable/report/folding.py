@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.host_lists import fold_hosts
-from ranktable.schema.diagnostic import fold_numbers
+from ranktable.schema.text import fold_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ from ranktable.layout.sizes import divisors
 from ranktable.report.folding import host_label, spell_numbers
 from ranktable.report.json_document import json_document
 from ranktable.report.terminal import table_lines, tree_lines
-from ranktable.schema.diagnostic import counted, fold_numbers, printable
+from ranktable.schema.text import counted, fold_numbers, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

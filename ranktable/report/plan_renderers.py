@@ -13,7 +13,7 @@ from ranktable.layout.parallel import describe_sizes
 from ranktable.layout.traffic import GIB
 from ranktable.report.json_document import json_document
 from ranktable.report.terminal import table_lines
-from ranktable.schema.diagnostic import counted, plural_of, printable
+from ranktable.schema.text import counted, plural_of, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

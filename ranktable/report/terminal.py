@@ -7,15 +7,17 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.schema.diagnostic import Severity, counted, printable
 from ranktable.schema.document import Lines
+from ranktable.schema.finding import Severity
+from ranktable.schema.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from rich.console import RenderableType
 
-    from ranktable.schema.diagnostic import Diagnostic, Location, Report
+    from ranktable.schema.finding import Diagnostic, Location
+    from ranktable.schema.report import Report
 
 _CODES = {
     "bold": "1",

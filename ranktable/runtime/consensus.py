@@ -51,7 +51,7 @@ class Spec:
 
     def missing(self, absent: Sequence[int], time_s: float) -> str:
         """Return the message that names ranks that did not ask."""
-        from ranktable.schema.diagnostic import folded
+        from ranktable.schema.text import folded
 
         return (
             f"ranks {folded(absent)} did not ask for their {self.noun} within "

@@ -13,7 +13,7 @@ from ranktable.runtime.consensus import Spec
 from ranktable.runtime.errors import BootstrapError
 from ranktable.runtime.job import as_timeout
 from ranktable.runtime.torch_versions import why_no_mesh
-from ranktable.schema.diagnostic import counted
+from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

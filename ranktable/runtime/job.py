@@ -144,7 +144,7 @@ class Job:
         # A rank that is not a member posts its request too, but does not wait, because
         # the members may be waiting for it in the group.
         from ranktable.runtime.consensus import Spec
-        from ranktable.schema.diagnostic import folded
+        from ranktable.schema.text import folded
 
         plural = "s" if len(members) > 1 else ""
         limit = "" if timeout_s is None else f" with timeout_s {timeout_s:g}"

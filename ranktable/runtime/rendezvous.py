@@ -352,7 +352,7 @@ class _Joining:
         return finding, (other,)
 
     def missing(self, absent: Sequence[int], time_s: float) -> str:
-        from ranktable.schema.diagnostic import folded
+        from ranktable.schema.text import folded
 
         size = self.member.world_size
         if not absent:  # the last rank connected, but no result was published

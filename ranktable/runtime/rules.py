@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ranktable.schema.diagnostic import (
+from ranktable.schema.finding import (
     Diagnostic,
     Location,
     RankTableError,

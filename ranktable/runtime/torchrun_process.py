@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ranktable.runtime.agents import agents_of
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import load
-from ranktable.schema.diagnostic import printable
+from ranktable.schema.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, TypeVar
 
 from ranktable.runtime.errors import InvalidVariableError
-from ranktable.schema.diagnostic import printable
+from ranktable.schema.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

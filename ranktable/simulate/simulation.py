@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import make_table
 from ranktable.cluster.hostfiles.hostfile import hostfile_from_table, refuse_interleaved
-from ranktable.schema.diagnostic import counted
+from ranktable.schema.text import counted
 from ranktable.schema.topology import SOPHGO_8
 from ranktable.simulate.faults import parse_fault
 from ranktable.simulate.simulated_run import Run

@@ -17,9 +17,9 @@ import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.schema.check import check
 from ranktable.schema.declare import Format
-from ranktable.schema.diagnostic import Findings
 from ranktable.schema.document import Document
 from ranktable.schema.fast_decode import decode_columns
+from ranktable.schema.finding import Findings
 from ranktable.schema.fixes import fixed_text
 from ranktable.schema.formats import FORMATS, by_name, detect
 from ranktable.schema.json_parser import parse

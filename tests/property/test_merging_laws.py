@@ -14,7 +14,7 @@ from ranktable.cluster.probes.probe_line import NodeProbe, NotDetected, ProbedCh
 from ranktable.cluster.probes.read_probes import ProbedNode, _Line, read_probes
 from ranktable.cluster.splitting import split_by_node
 from ranktable.schema.check import check
-from ranktable.schema.diagnostic import Finding
+from ranktable.schema.finding import Finding
 from tests.effort import law
 from tests.property.strategies import tables
 

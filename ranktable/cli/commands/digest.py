@@ -9,7 +9,7 @@ import typer
 from ranktable.cli.output import OutputFormat, write, write_json
 from ranktable.cli.parameters import FILE_HELP, OutputFormatOption
 from ranktable.cli.table_input import sound_table
-from ranktable.schema.diagnostic import printable
+from ranktable.schema.text import printable
 
 
 def digest(

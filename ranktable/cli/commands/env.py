@@ -24,7 +24,7 @@ from ranktable.runtime.agreement import refuse_other_table, with_world_size
 from ranktable.runtime.environment import advice, resolve_environment
 from ranktable.runtime.errors import ConflictingVariablesError, LaunchEnvironmentError
 from ranktable.runtime.resolution import Outcome, resolve_claims
-from ranktable.schema.diagnostic import printable
+from ranktable.schema.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,7 +26,7 @@ from ranktable.schema.vendor_codes import VENDOR_CODES, causes, code_in, has_var
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.schema.diagnostic import Rule
+    from ranktable.schema.finding import Rule
 
 _WIDTH = 79
 BESIDE = "beside.json"

@@ -30,8 +30,9 @@ from ranktable.cluster.generate import (
 )
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.layout.parallel import neighbouring_tp, remembering
-from ranktable.schema.diagnostic import Options, counted
 from ranktable.schema.formats import DEFAULT
+from ranktable.schema.report import Options
+from ranktable.schema.text import counted
 from ranktable.schema.topology_file import find_topology
 from ranktable.schema.writing import dumps_judged
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ranktable.layout.parallel import ParallelLayout
-    from ranktable.schema.diagnostic import Finding
+    from ranktable.schema.finding import Finding
     from ranktable.schema.model import RankTable
     from ranktable.schema.topology import Topology
 

@@ -31,8 +31,8 @@ from ranktable.layout.change.nodes import named_table, node_names, spares_of
 from ranktable.layout.change.operations import grow as change
 from ranktable.layout.layout_errors import ChangeError
 from ranktable.schema.declare import SUPER_POD_KEY
-from ranktable.schema.diagnostic import printable
 from ranktable.schema.super_pods import PODS, servers_of
+from ranktable.schema.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

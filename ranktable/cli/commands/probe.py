@@ -9,7 +9,7 @@ import typer
 from ranktable.cli.output import Color, OutputFormat, style, write
 from ranktable.cli.parameters import ColorOption, RootOption, RunProgramsOption, valued
 from ranktable.cli.this_node import ROOT, TIMEOUT_S, probe_node
-from ranktable.schema.diagnostic import counted, printable
+from ranktable.schema.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from ranktable.layout.change.nodes import named_table
 from ranktable.layout.change.operations import renumber as change
 from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.parallel import remembered, spelt
-from ranktable.schema.diagnostic import counted
+from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
     from ranktable.layout.parallel import ParallelLayout

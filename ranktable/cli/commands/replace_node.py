@@ -23,7 +23,7 @@ from ranktable.cli.table_input import table_with_gaps
 from ranktable.layout.change.nodes import find_node, is_spare, named_table, node_names
 from ranktable.layout.change.operations import replace_node as change
 from ranktable.layout.parallel import neighbouring_tp, remembered
-from ranktable.schema.diagnostic import printable
+from ranktable.schema.text import printable
 
 if TYPE_CHECKING:
     from ranktable.schema.model import Node, RankTable

@@ -27,7 +27,7 @@ from ranktable.runtime.launchers.slurm import SLURM, step_hosts
 from ranktable.runtime.master_address import DEFAULT_PORT
 from ranktable.runtime.table import VARIABLE
 from ranktable.runtime.values import read_address
-from ranktable.schema.diagnostic import counted, printable
+from ranktable.schema.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

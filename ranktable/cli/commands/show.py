@@ -18,7 +18,7 @@ from ranktable.cli.parameters import (
 from ranktable.cli.table_input import sound_table
 from ranktable.report.folding import fold_nodes
 from ranktable.report.terminal import MAX_DRAWN_ROWS, Branch, tree_lines
-from ranktable.schema.diagnostic import counted, printable
+from ranktable.schema.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -35,7 +35,7 @@ from ranktable.layout.change.nodes import (
 )
 from ranktable.layout.change.operations import shrink as change
 from ranktable.layout.parallel import remembered
-from ranktable.schema.diagnostic import counted, printable
+from ranktable.schema.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

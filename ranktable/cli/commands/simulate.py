@@ -21,7 +21,7 @@ from ranktable.cli.output import (
 from ranktable.cli.parameters import ColorOption, flag
 from ranktable.cli.simulated_cluster import ClusterOptions, refuse_given
 from ranktable.report import all_reduce
-from ranktable.schema.diagnostic import printable
+from ranktable.schema.text import printable
 from ranktable.simulate.add_up import add_up
 from ranktable.simulate.launch import launch
 from ranktable.simulate.processes import noted_signals, run_folder

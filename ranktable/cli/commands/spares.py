@@ -20,7 +20,7 @@ from ranktable.cli.sources import named_file
 from ranktable.cli.table_input import table_with_gaps
 from ranktable.layout.change.nodes import add_spares, named_table, spares_of, take_spare
 from ranktable.report.json_document import json_document
-from ranktable.schema.diagnostic import counted, fold_numbers, printable
+from ranktable.schema.text import counted, fold_numbers, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

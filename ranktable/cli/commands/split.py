@@ -13,8 +13,8 @@ from ranktable.cli.sources import STANDARD_INPUT_NAME
 from ranktable.cli.table_input import sound_table
 from ranktable.cluster.splitting import begins_at_zero, split_by_node
 from ranktable.schema.declare import NotExpressibleError
-from ranktable.schema.diagnostic import counted, printable
 from ranktable.schema.files import is_open_already
+from ranktable.schema.text import counted, printable
 from ranktable.schema.writing import create_folder
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ranktable.cli.table_input import sound_table
 from ranktable.cluster.generate import parse_numbers
 from ranktable.cluster.splitting import subset as part_of
 from ranktable.schema.declare import NotExpressibleError
-from ranktable.schema.diagnostic import RankTableError
+from ranktable.schema.finding import RankTableError
 from ranktable.schema.writing import dumps
 
 

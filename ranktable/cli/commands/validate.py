@@ -43,14 +43,9 @@ from ranktable.schema.check import (
     make_options,
     refuse_link,
 )
-from ranktable.schema.diagnostic import (
-    Findings,
-    RankTableError,
-    Severity,
-    counted,
-    printable,
-)
+from ranktable.schema.finding import Findings, RankTableError, Severity
 from ranktable.schema.fixes import repaired_text
+from ranktable.schema.text import counted, printable
 from ranktable.schema.topology import BUILT_IN
 from ranktable.schema.writing import replace_file
 
@@ -62,7 +57,7 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.schema.diagnostic import Options, Report
+    from ranktable.schema.report import Options, Report
     from ranktable.schema.site_schema import SiteSchema
 
 

@@ -20,8 +20,8 @@ from ranktable.cli.progress import Progress, progress
 from ranktable.cli.sources import MIB, STANDARD_INPUT, named_file
 from ranktable.cluster.waiting import Clock, wait_for_table
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.diagnostic import counted, printable
 from ranktable.schema.files import is_open_already, read_file
+from ranktable.schema.text import counted, printable
 
 if TYPE_CHECKING:
     from ranktable.cluster.waiting import Reason, WaitResult

@@ -22,7 +22,7 @@ from ranktable.cluster.discovery.chip_family import (
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.cluster.hccn_conf import addresses_in
 from ranktable.cluster.probes.probe_line import ProbedChip
-from ranktable.schema.diagnostic import counted, folded, quoted
+from ranktable.schema.text import counted, folded, quoted
 from ranktable.schema.values import is_device_address
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.cluster.generate import MAX_CHIP
 from ranktable.cluster.probes.probe_line import MAX_CHIPS, NotDetected, ProbedChip
-from ranktable.schema.diagnostic import Finding, Severity, quoted
+from ranktable.schema.finding import Finding, Severity
 from ranktable.schema.json_parser import parse
+from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

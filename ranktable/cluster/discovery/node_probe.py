@@ -8,7 +8,7 @@ from msgspec import structs
 
 from ranktable.cluster.discovery import ascend, nvidia, sophgo
 from ranktable.cluster.probes.probe_line import NodeProbe, NotDetected, ProbedChip
-from ranktable.schema.diagnostic import counted
+from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

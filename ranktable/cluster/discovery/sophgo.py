@@ -24,7 +24,7 @@ from ranktable.cluster.discovery.chip_family import (
 )
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.cluster.probes.probe_line import ProbedChip
-from ranktable.schema.diagnostic import counted, quoted
+from ranktable.schema.text import counted, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

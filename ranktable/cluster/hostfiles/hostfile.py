@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.source_text import is_host
-from ranktable.schema.diagnostic import counted, printable
 from ranktable.schema.model import Device, Node, RankTable
+from ranktable.schema.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ranktable.schema.diagnostic import Rule, Severity
+from ranktable.schema.finding import Rule, Severity
 
 
 def _read_as(name: str, **options: str) -> dict[str, Any]:

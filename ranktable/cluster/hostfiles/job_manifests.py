@@ -23,7 +23,7 @@ from ranktable.cluster.hostfiles.hostfile import (
     script_words,
 )
 from ranktable.cluster.hostfiles.torchrun import agent_arguments
-from ranktable.schema.diagnostic import quoted
+from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

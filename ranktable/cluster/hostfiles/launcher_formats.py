@@ -14,14 +14,14 @@ from ranktable.cluster.hostfiles.slurm import SLURM_NODELIST
 from ranktable.cluster.hostfiles.torchrun import TORCHRUN
 from ranktable.cluster.source_text import read_source
 from ranktable.schema.declare import Format
-from ranktable.schema.diagnostic import quoted
 from ranktable.schema.files import refuse_other_types
 from ranktable.schema.formats import DEFAULT, by_name, names
+from ranktable.schema.text import quoted
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
     from ranktable.cluster.hostfiles.hostfile import Hostfile, LauncherFormat
-    from ranktable.schema.diagnostic import Report
+    from ranktable.schema.report import Report
 
 LAUNCHER_FORMATS: tuple[LauncherFormat, ...] = (
     *LINE_LAUNCHERS,

@@ -31,7 +31,7 @@ from ranktable.cluster.hostfiles.hostfile import (
 )
 from ranktable.cluster.hostfiles.slurm import expand_token
 from ranktable.cluster.source_text import MAX_SLOTS, Token
-from ranktable.schema.diagnostic import named_ranks, printable, quoted
+from ranktable.schema.text import named_ranks, printable, quoted
 from ranktable.schema.values import is_address
 
 if TYPE_CHECKING:

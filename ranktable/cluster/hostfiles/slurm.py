@@ -26,7 +26,7 @@ from ranktable.cluster.hostfiles.hostfile import (
     sizes_of,
 )
 from ranktable.cluster.source_text import MAX_SLOTS, Token, is_host, words_of
-from ranktable.schema.diagnostic import counted, quoted
+from ranktable.schema.text import counted, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,11 +10,11 @@ from msgspec import Struct, to_builtins
 
 from ranktable.cluster.generate import MAX_CHIP
 from ranktable.cluster.probes import probe_rules as rules
-from ranktable.schema.diagnostic import quoted
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.json_parser import too_deep
 from ranktable.schema.rules.shape import UNKNOWN_KEY
 from ranktable.schema.schema_validation import errors_of, validator_of
+from ranktable.schema.text import quoted
 from ranktable.schema.values import MAX_DEPTH, BadNumber, is_address, is_too_deep
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from jsonschema import ValidationError
 
-    from ranktable.schema.diagnostic import Finding
     from ranktable.schema.document import Path
+    from ranktable.schema.finding import Finding
 
 VERSION = 1
 """Version of the line; it changes if a key gets another meaning, not for new keys."""

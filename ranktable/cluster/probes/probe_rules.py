@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ranktable.schema.diagnostic import Rule, Severity
+from ranktable.schema.finding import Rule, Severity
 
 
 def line(host: str, *chips: dict[str, object], **other: object) -> str:

@@ -13,10 +13,11 @@ import msgspec
 
 from ranktable.cluster.probes.probe_line import NodeProbe, check_line
 from ranktable.cluster.probes.probe_rules import NOT_A_PROBE_LINE, UNHEALTHY_CHIP
-from ranktable.schema.diagnostic import Finding, quoted
 from ranktable.schema.document import SourceSpan, find_spans
+from ranktable.schema.finding import Finding
 from ranktable.schema.json_parser import parse
 from ranktable.schema.rules.syntax import TRUNCATED
+from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

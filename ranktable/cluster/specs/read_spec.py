@@ -16,8 +16,9 @@ from ranktable.cluster.source_text import MAX_SLOTS, SourceText, is_host, read_s
 from ranktable.cluster.specs import spec_rules as rules
 from ranktable.cluster.specs.spec import NAME, ClusterSpec, parse_pattern
 from ranktable.cluster.specs.spec_shape import dotted, read_shape
-from ranktable.schema.diagnostic import RankTableError, printable, quoted
+from ranktable.schema.finding import RankTableError
 from ranktable.schema.rules.syntax import TOO_MANY
+from ranktable.schema.text import printable, quoted
 from ranktable.schema.topology import BUILT_IN
 from ranktable.schema.topology_file import find_topology
 from ranktable.schema.values import is_address
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.specs.spec import AddressPattern
     from ranktable.cluster.specs.spec_shape import SpecDocument
-    from ranktable.schema.diagnostic import Report
     from ranktable.schema.document import Offsets, Path
+    from ranktable.schema.report import Report
     from ranktable.schema.topology import Topology
 
 MAX_SIZE_BYTES = 4 * 1024 * 1024

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ranktable.schema.diagnostic import Rule
+from ranktable.schema.finding import Rule
 
 _SPEC = {"spec": "yaml"}
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from ranktable.cluster.specs import spec_rules as rules
 from ranktable.cluster.specs.spec import ORDERS, SCHEMA_FILE
-from ranktable.schema.diagnostic import quoted
 from ranktable.schema.document import Document, Path, SourceSpan
 from ranktable.schema.schema_validation import errors_of, validator_of
+from ranktable.schema.text import quoted
 from ranktable.schema.yaml_parser import parse_yaml
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
 
     from ranktable.cluster.source_text import SourceText
-    from ranktable.schema.diagnostic import Rule
     from ranktable.schema.document import Offsets
+    from ranktable.schema.finding import Rule
 
 _KINDS = {
     "Nodes": "a host list or a count",

@@ -10,7 +10,7 @@ from ranktable.layout.experts import OWN_AXIS
 from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.parallel import ParallelLayout
 from ranktable.layout.sizes import did_you_mean, divisors, either, factors
-from ranktable.schema.diagnostic import counted
+from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

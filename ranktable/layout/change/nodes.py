@@ -15,9 +15,9 @@ from msgspec import structs
 
 from ranktable.layout.layout_errors import ChangeError
 from ranktable.schema.declare import SPARES_KEY
-from ranktable.schema.diagnostic import counted, folded
 from ranktable.schema.formats import by_name
 from ranktable.schema.model import Device, Node
+from ranktable.schema.text import counted, folded
 from ranktable.schema.values import plain_number
 
 if TYPE_CHECKING:

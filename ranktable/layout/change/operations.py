@@ -34,7 +34,7 @@ from ranktable.layout.layout_errors import ChangeError, LayoutError
 from ranktable.layout.parallel import KEPT, remembered, roles
 from ranktable.layout.sizes import factors
 from ranktable.layout.solver import Chip, Held, PlacementRequest, best_order, solve
-from ranktable.schema.diagnostic import counted
+from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -8,7 +8,6 @@ from msgspec import structs
 
 from ranktable.layout.layout_errors import ChangeError
 from ranktable.schema.declare import SUPER_POD_KEY
-from ranktable.schema.diagnostic import counted
 from ranktable.schema.super_pods import (
     PODS,
     pods_joined,
@@ -17,6 +16,7 @@ from ranktable.schema.super_pods import (
     pods_with,
     servers_of,
 )
+from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

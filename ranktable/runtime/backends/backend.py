@@ -186,7 +186,7 @@ class Backend:
         return f"{self.device_type.upper()} device"
 
     def _no_device(self, placement: Placement, count: int) -> BootstrapError:
-        from ranktable.schema.diagnostic import counted
+        from ranktable.schema.text import counted
 
         return BootstrapError(
             "RT403",
