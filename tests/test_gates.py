@@ -99,7 +99,8 @@ def test_sound_files_of_every_kind_pass(run: Run, tmp_path: Path) -> None:
         "t.json",
     )
     (tmp_path / "cluster.yaml").write_text("nodes: 2\nchips: 8\n")
-    made = ["t.json", "cluster.yaml"]
+    (tmp_path / "probe").write_text('{"probe":1,"host":"n","chips":[{"device_id":0}]}')
+    made = ["t.json", "cluster.yaml", "probe"]
     for kind in ("openmpi-hostfile", "slurm-nodelist"):
         run("ranktable", "convert", "t.json", "--to", kind, "-o", kind)
         made.append(kind)

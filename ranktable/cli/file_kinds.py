@@ -93,7 +93,8 @@ def _probes(source: Source, options: Options) -> Report | None:
     if not is_probe_text(source.data[:LOOKED_AT_BYTES]):
         return None
     asked = MergeOptions(limit=options.limit)
-    return merge_probes([source.name], [source.data], [None], asked).reports[0]
+    reports = merge_probes([source.name], [source.data], [None], asked).reports
+    return reports[0] if reports else Report(file=source.name, format="probe", text="")
 
 
 def _links(source: Source, options: Options) -> Report | None:
