@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,8 +17,7 @@ from ranktable.schema.declare import Role
 from ranktable.schema.document import Document, SourceSpan, parse_sound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator
-    from typing import Any
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
     from ranktable.schema.declare import Format
     from ranktable.schema.document import Path
@@ -60,22 +58,6 @@ def repeated(values: Iterable[Hashable]) -> Iterator[tuple[int, int]]:
             yield index, first_use[value]
 
 
-@dataclass(frozen=True, slots=True)
-class ListPaths(Sequence["Path"]):
-    """Paths of the entries of a list at the top; each is made when it is used."""
-
-    key: str
-    indices: list[int]
-
-    def __getitem__(self, at: Any) -> Any:
-        """Return a path."""
-        return (self.key, self.indices[at])
-
-    def __len__(self) -> int:
-        """Return the number of paths."""
-        return len(self.indices)
-
-
 @dataclass(slots=True, kw_only=True)
 class Columns:
     """The values of a table.
@@ -97,7 +79,6 @@ class Columns:
         has_unread: Whether the devices of a node could not be read.
         lacking: For each of the format's ``reader_keys``, the first device without it.
         node_paths: Path of each node, if the nodes are not in one list.
-        rank_paths: Path of the rank of each device, if it is not in the device.
         device_paths: Path of each device, if devices are not in the list of their node.
         worked_out: What ``once`` has worked out.
     """
@@ -119,7 +100,6 @@ class Columns:
     lacking: dict[tuple[str, ...], int] = field(default_factory=dict)
     node_paths: Sequence[Path] | None = None
     device_paths: Sequence[Path] | None = None
-    rank_paths: list[Path] | None = None
     worked_out: dict[object, object] = field(default_factory=dict, compare=False)
 
     @property
@@ -196,9 +176,6 @@ class Columns:
 
     def rank_span(self, index: int, label: str | None = None) -> SourceSpan:
         """Return the place of a device's rank."""
-        if self.rank_paths is not None:
-            path = (*self.rank_paths[index], *self.format.rank_keys[:1])
-            return SourceSpan(path, label=label)
         return self.span(index, self.format.rank_keys, label)
 
     def device_id_span(self, index: int, label: str | None = None) -> SourceSpan:

@@ -13,7 +13,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ranktable.schema.finding import Location
 
@@ -27,8 +27,7 @@ Offsets = tuple[int, int]
 """First character and end of a piece of a text."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceSpan:
+class SourceSpan(NamedTuple):
     """A place in a document.
 
     Attributes:

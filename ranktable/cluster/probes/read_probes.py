@@ -152,7 +152,7 @@ class _Line:
         """Return a span of the line as a span of the text."""
         offsets = find_spans(self.text, [span]).get(span)
         if offsets is None:
-            return replace(self.span(), label=span.label)
+            return self.span()._replace(label=span.label)
         start, end = offsets
         return SourceSpan(
             offsets=(start + self.start, end + self.start), label=span.label

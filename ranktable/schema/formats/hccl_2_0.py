@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ranktable.schema.columns import Columns, ListPaths, place_name
+from ranktable.schema.columns import Columns, place_name
 from ranktable.schema.declare import (
     Format,
     Key,
@@ -538,8 +538,8 @@ class RankListReader:
         columns.device_ids = [columns.device_ids[index] for index in order]
         columns.local_ranks = [None] * len(order)
         columns.addresses = [None] * len(order)
-        columns.device_paths = ListPaths(KEY, order)
-        columns.node_paths = ListPaths(KEY, [places[name][0] for name in places])
+        columns.device_paths = [(KEY, index) for index in order]
+        columns.node_paths = [(KEY, indices[0]) for indices in places.values()]
 
 
 HEAD = replace(TABLE, keys=TABLE.other_keys(KEY))
