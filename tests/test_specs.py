@@ -13,7 +13,7 @@ import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.cluster.specs.read_spec import MAX_SIZE_BYTES, read_spec
-from ranktable.cluster.specs.spec import ORDERS, spare_hosts, table_from_spec
+from ranktable.cluster.specs.spec import ORDERS, spare_nodes, table_from_spec
 from ranktable.schema.topology import SOPHGO_8
 
 if TYPE_CHECKING:
@@ -136,12 +136,12 @@ def test_order_of_the_nodes(rest: str, expected: str) -> None:
     assert hosts(text) == [f"n{number}" for number in expected.split()]
 
 
-def test_spares_are_left_out_and_named() -> None:
+def test_spares_are_not_among_the_nodes() -> None:
     reading = read_spec(b"nodes: n[1-4]\nchips: 1\nspares: n[4,2]\n", file="s.yaml")
     assert reading.spec is not None
 
     assert [node.host for node in table_from_spec(reading.spec).nodes] == ["n1", "n3"]
-    assert spare_hosts(reading.spec) == ["n2", "n4"]
+    assert [node.host for node in spare_nodes(reading.spec)] == ["n2", "n4"]
 
 
 REFUSED = {
@@ -240,9 +240,26 @@ def test_sound_spec_of_every_key_becomes_the_table_that_gen_makes(
         *("--ring", "sophgo-8", "--device-ip", repr(addresses), "-o", "-"),
     )
 
-    assert by_spec.out == by_options.out
-    assert "left out as spares: n3\n" in by_spec.err
-    assert "left out" not in by_options.err
+    made = json.loads(by_spec.out)
+    spares = made.pop("spare_list")
+    assert made == json.loads(by_options.out)
+    assert "spares: n3\n" in by_spec.err
+    assert [(s["host"], len(s["device_list"])) for s in spares] == [("n3", 4)]
+    assert spares[0]["device_list"][0]["device_ip"] == "10.0.2.0"
+
+
+def test_spares_of_a_spec_replace_a_node_with_their_own_addresses(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    spec = "nodes: n[1-3]\nchips: 4\naddresses: 10.0.{node}.{chip}\nspares: n3\n"
+    (tmp_path / "c.yaml").write_text(spec)
+    run("ranktable", "gen", "--spec", "c.yaml", "-o", "t.json")
+    done = run("ranktable", "replace-node", "t.json", "n1", "n3", "-o", "after.json")
+    nodes = ranktable.load(tmp_path / "after.json").nodes
+
+    assert done.status == 0, done.err
+    assert [node.host for node in nodes] == ["n3", "n2"]
+    assert nodes[0].devices[0].address == "10.0.2.0"
 
 
 def test_gen_reads_a_spec_from_standard_input(

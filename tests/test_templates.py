@@ -229,7 +229,7 @@ def test_spec_of_the_rack_leaves_its_spares_out(
     done = run("ranktable", "gen", "--spec", "cluster.yaml", "-o", "table.json")
     table = ranktable.load(tmp_path / "table.json")
 
-    assert "left out as spares: n[16,32]\n" in done.err
+    assert "spares: n[16,32]\n" in done.err
     assert (len(table.nodes), table.world_size) == (30, 240)
     assert table.nodes[15].host == "n17"
     assert table.nodes[15].devices[0].address == "10.0.17.1"

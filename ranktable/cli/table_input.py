@@ -18,6 +18,7 @@ from ranktable.cli.output import (
 )
 from ranktable.cli.sources import named_file, read_input
 from ranktable.cluster.host_lists import fold_hosts
+from ranktable.layout.change.nodes import with_spares
 from ranktable.schema.finding import RankTableError
 from ranktable.schema.model import RankTable
 from ranktable.schema.report import Options
@@ -135,22 +136,24 @@ def _count_up(columns: Columns | None) -> bool:
 
 
 def table_of_spec(file: str, *, is_emulated: bool) -> tuple[RankTable, str | None]:
-    """Return the table of a cluster spec and the topology of its rings.
+    """Return the table of a cluster spec with its spares, and the links of its rings.
 
-    The spares, which are left out, are printed.
+    The spares are printed.
 
     Raises:
         CommandError: The spec cannot be read, or has defects, which are printed.
     """
-    from ranktable.cluster.specs.spec import spare_hosts, table_from_spec
+    from ranktable.cluster.specs.spec import spare_nodes, table_from_spec
 
     spec = sound_spec(file)
     if is_emulated and spec.addresses is None:
         raise CommandError("--emulator needs the addresses: add them to the spec")
-    spares = spare_hosts(spec)
+    spares = spare_nodes(spec, is_emulated=is_emulated)
     if spares:
-        sys.stderr.write(f"left out as spares: {printable(fold_hosts(spares))}\n")
-    return table_from_spec(spec, is_emulated=is_emulated), spec.ring
+        hosts = fold_hosts(str(node.host) for node in spares)
+        sys.stderr.write(f"spares: {printable(hosts)}\n")
+    table = with_spares(table_from_spec(spec, is_emulated=is_emulated), spares)
+    return table, spec.ring
 
 
 def sound_spec(file: str) -> ClusterSpec:

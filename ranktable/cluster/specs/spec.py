@@ -17,7 +17,7 @@ from ranktable.schema.schema_validation import schema_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.schema.model import RankTable
+    from ranktable.schema.model import Node, RankTable
 
 _BRACES = re.compile(r"\{[^{}]*\}?|\}")
 _FIELD = re.compile(
@@ -122,7 +122,16 @@ def spec_schema_text() -> bytes:
 
 def table_from_spec(spec: ClusterSpec, *, is_emulated: bool = False) -> RankTable:
     """Return the table of a spec: the nodes in their order, without the spares."""
-    order = _node_order(spec)
+    return _table(spec, _node_order(spec), is_emulated=is_emulated)
+
+
+def spare_nodes(spec: ClusterSpec, *, is_emulated: bool = False) -> tuple[Node, ...]:
+    """Return the spares of a spec, with their chips and addresses."""
+    return _table(spec, sorted(spec.spares), is_emulated=is_emulated).nodes
+
+
+def _table(spec: ClusterSpec, order: Sequence[int], *, is_emulated: bool) -> RankTable:
+    """Return the table of some nodes of a spec."""
     hosts, addresses = spec.hosts, spec.addresses
     return make_table(
         [spec.chips[index] for index in order],
@@ -130,11 +139,6 @@ def table_from_spec(spec: ClusterSpec, *, is_emulated: bool = False) -> RankTabl
         hosts=hosts and [hosts[index] for index in order],
         is_emulated=is_emulated,
     )
-
-
-def spare_hosts(spec: ClusterSpec) -> list[str]:
-    """Return the hosts that are left out of the table."""
-    return [spec.hosts[index] for index in sorted(spec.spares)] if spec.hosts else []
 
 
 def _node_order(spec: ClusterSpec) -> list[int]:
