@@ -18,14 +18,9 @@ if TYPE_CHECKING:
     from ranktable._error import Error
     from ranktable.runtime.table import is_rank_table_valid, read_rank_table
     from ranktable.schema.check import check, load, loads
-    from ranktable.schema.diagnostic import (
-        Diagnostic,
-        Location,
-        RankTableError,
-        Report,
-        Severity,
-    )
+    from ranktable.schema.finding import Diagnostic, Location, RankTableError, Severity
     from ranktable.schema.model import Device, Node, RankTable
+    from ranktable.schema.report import Report
     from ranktable.schema.writing import dump, dumps
 
 __version__ = "0.2.0"
@@ -55,14 +50,14 @@ if not TYPE_CHECKING:
         __name__,
         {
             "Device": "ranktable.schema.model",
-            "Diagnostic": "ranktable.schema.diagnostic",
+            "Diagnostic": "ranktable.schema.finding",
             "Error": "ranktable._error",
-            "Location": "ranktable.schema.diagnostic",
+            "Location": "ranktable.schema.finding",
             "Node": "ranktable.schema.model",
             "RankTable": "ranktable.schema.model",
-            "RankTableError": "ranktable.schema.diagnostic",
-            "Report": "ranktable.schema.diagnostic",
-            "Severity": "ranktable.schema.diagnostic",
+            "RankTableError": "ranktable.schema.finding",
+            "Report": "ranktable.schema.report",
+            "Severity": "ranktable.schema.finding",
             "check": "ranktable.schema.check",
             "dump": "ranktable.schema.writing",
             "dumps": "ranktable.schema.writing",

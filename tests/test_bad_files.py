@@ -14,14 +14,15 @@ import pytest
 
 from ranktable.runtime.table import is_rank_table_valid, read_rank_table
 from ranktable.schema.check import check
-from ranktable.schema.diagnostic import RankTableError
 from ranktable.schema.files import UnreadableError, read_file
+from ranktable.schema.finding import RankTableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ranktable.schema.diagnostic import Diagnostic, Report
+    from ranktable.schema.finding import Diagnostic
+    from ranktable.schema.report import Report
     from tests.conftest import Outcome
 
 GOOD = (

@@ -22,7 +22,7 @@ from torch.distributed.distributed_c10d import _get_default_store
 from ranktable.dist.errors import DistError, MismatchError
 from ranktable.runtime.job import current_job
 from ranktable.runtime.store_round import StoreRound, Verdict, has_list_store
-from ranktable.schema.diagnostic import folded
+from ranktable.schema.text import folded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from ranktable.dist.check import Rounds, is_checking
 from ranktable.dist.errors import NotMemberError, UnsupportedError
 from ranktable.runtime.backends.backend import NAMES, backend_named
-from ranktable.schema.diagnostic import folded
+from ranktable.schema.text import folded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

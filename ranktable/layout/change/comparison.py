@@ -15,7 +15,7 @@ from ranktable.layout.change.nodes import node_names, spares_of
 from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.parallel import role_axes
 from ranktable.schema.declare import SPARES_KEY
-from ranktable.schema.diagnostic import counted
+from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
