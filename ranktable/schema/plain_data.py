@@ -70,7 +70,8 @@ def _plain_tree(table: RankTable, format_: Format, *, is_own: bool) -> dict[str,
         return table.document
     if format_.make is None:
         raise NotExpressibleError(
-            f"{format_.name} cannot be written from a table of another format"
+            f"{format_.name} is read, but not written; ranktable convert --to "
+            "hccl-1.0 makes a table that can be changed"
         )
     return format_.make(table)
 
