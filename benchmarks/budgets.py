@@ -129,9 +129,6 @@ class Budget:
         return self.what.format_map({k: f"{v:,}" for k, v in asdict(scale).items()})
 
 
-CHECKS = {"off": "off", "first": "done at the first call"}
-"""When ranks compare what they are about to do, and how to call that."""
-
 COLLECTIVE_SIZES = {"4 KiB": 4 << 10, "1 MiB": 1 << 20, "64 MiB": 64 << 20}
 """Sizes of a collective whose overhead is a share of its time."""
 
@@ -409,22 +406,14 @@ BUDGETS = (
         limit=1024,
         unit=Unit.KILOBYTES,
     ),
-    *(
-        Budget(
-            key=f"dist {mode} 4 bytes",
-            what=f"all_reduce of 4 bytes, checks {name}: CPU beyond torch's",
-            limit=20,
-            unit=Unit.MICROSECONDS,
-        )
-        for mode, name in CHECKS.items()
+    Budget(
+        key="dist 4 bytes",
+        what="all_reduce of 4 bytes: CPU beyond torch's",
+        limit=15,
+        unit=Unit.MICROSECONDS,
     ),
     *(
-        Budget(
-            key=f"dist {mode} {size}",
-            what=f"all_reduce of {size}, checks {name}",
-            limit=1.05,
-        )
-        for mode, name in CHECKS.items()
+        Budget(key=f"dist {size}", what=f"all_reduce of {size}", limit=1.02)
         for size in COLLECTIVE_SIZES
     ),
     Budget(
@@ -439,8 +428,8 @@ BUDGETS = (
     ),
     Budget(
         key="dist reduce_scatter",
-        what="reduce_scatter of 4 MiB, composed",
-        limit=1,
+        what="reduce_scatter of 4 MiB",
+        limit=1.02,
     ),
     Budget(
         key="dist overlap",

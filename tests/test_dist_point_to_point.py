@@ -27,7 +27,7 @@ def send_columns() -> object:
         dist.send(empty, dst=1)
     elif rank == 1:
         dist.recv(wide[:, 1], src=0)
-        dist.recv(odd, group_src=0, tag=3)
+        dist.recv(odd, src=0, tag=3)
         dist.recv(empty, src=0)
     return [wide.tolist(), odd.item()]
 

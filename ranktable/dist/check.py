@@ -73,6 +73,8 @@ def agree_on_checking(members: Members, *, asked: bool | None) -> None:
         Rounds(members, "check").compare(said, None)
     _asked = asked
     _asked = is_checking()
+    if members.is_checking:
+        members.rounds.announce_end()
 
 
 class Rounds:

@@ -138,11 +138,10 @@ def all_reduce(
 @in_place
 def reduce(
     data: torch.Tensor,
-    dst: int | None = None,
+    dst: int = 0,
     op: Reduction = "sum",
     group: ProcessGroup | None = None,
     *,
-    group_dst: int | None = None,
     async_op: bool = False,
 ) -> Work[torch.Tensor] | torch.Tensor:
     """Reduce a tensor over all ranks of a group, in place on one of them.
@@ -150,10 +149,9 @@ def reduce(
     Args:
         data: A tensor of any strides, of the same shape and type on every rank. It
             changes on the receiving rank only.
-        dst: Global rank that gets the result; 0 if neither this nor ``group_dst``.
+        dst: Global rank that gets the result.
         op: See ``all_reduce``.
         group: A group; None for all ranks.
-        group_dst: The rank within the group that gets it, instead of ``dst``.
         async_op: See ``all_reduce``.
 
     Raises:
@@ -162,7 +160,7 @@ def reduce(
     members, name = members_of(group), "reduce"
     reduction, problem = op_of(op, data)
     problem = problem_of(data, is_written=True) or problem
-    root, problem = _root(members, dst, group_dst, "dst", problem)
+    root, problem = _root(members, dst, "dst", problem)
     words = (f"({reduction})", f"to rank {root}")
     if not begin(members, name, problem, data, *words, async_op=async_op):
         return finished(None, lambda: data, name, async_op=async_op)
@@ -231,24 +229,22 @@ def _folded(members: Members, parts: Tensors, op: str) -> torch.Tensor:
 @in_place
 def broadcast(
     data: torch.Tensor,
-    src: int | None = None,
+    src: int = 0,
     group: ProcessGroup | None = None,
     *,
-    group_src: int | None = None,
     async_op: bool = False,
 ) -> Work[torch.Tensor] | torch.Tensor:
     """Send a tensor of one rank to all ranks of a group, in place.
 
     Args:
         data: A tensor of any strides, of the same shape and type on every rank.
-        src: Global rank that sends its values; 0 if neither this nor ``group_src``.
+        src: Global rank that sends its values.
         group: A group; None for all ranks.
-        group_src: Its rank within the group, instead of ``src``.
         async_op: See ``all_reduce``.
     """
     members, name = members_of(group), "broadcast"
     problem = problem_of(data, is_written=True)
-    root, problem = _root(members, src, group_src, "src", problem)
+    root, problem = _root(members, src, "src", problem)
     words = (f"from rank {root}",)
     if not begin(members, name, problem, data, *words, async_op=async_op):
         return finished(None, lambda: data, name, async_op=async_op)
@@ -333,10 +329,9 @@ def _returned(found: Tensors, data: torch.Tensor) -> Tensors:
 @collective
 def gather(
     data: torch.Tensor,
-    dst: int | None = None,
+    dst: int = 0,
     group: ProcessGroup | None = None,
     *,
-    group_dst: int | None = None,
     uneven: bool = False,
     async_op: bool = False,
 ) -> Work[Tensors] | Tensors:
@@ -344,9 +339,8 @@ def gather(
 
     Args:
         data: A tensor of any strides, of the same type on every rank.
-        dst: Global rank that gets them; 0 if neither this nor ``group_dst``.
+        dst: Global rank that gets them.
         group: A group; None for all ranks.
-        group_dst: The rank within the group that gets them, instead of ``dst``.
         uneven: See ``all_gather``.
         async_op: See ``all_gather``.
 
@@ -355,7 +349,7 @@ def gather(
         ranks. A single process gets a copy of its own.
     """
     members, name = members_of(group), "gather"
-    root, problem = _root(members, dst, group_dst, "dst", problem_of(data))
+    root, problem = _root(members, dst, "dst", problem_of(data))
     like = None if uneven else data
     words = (f"to rank {root}", *["of any shapes"] * uneven)
     if not begin(members, name, problem, like, *words, async_op=async_op):
@@ -381,10 +375,9 @@ def gather(
 @collective
 def scatter(
     tensors: Sequence[torch.Tensor] | None,
-    src: int | None = None,
+    src: int = 0,
     group: ProcessGroup | None = None,
     *,
-    group_src: int | None = None,
     async_op: bool = False,
 ) -> Work[torch.Tensor] | torch.Tensor:
     """Return the tensor that one rank of a group sends to this rank.
@@ -394,16 +387,15 @@ def scatter(
     Args:
         tensors: On the sending rank one tensor for each rank, in the order of the
             group, of any shapes and of one type; ignored on the others.
-        src: Global rank that sends them; 0 if neither this nor ``group_src``.
+        src: Global rank that sends them.
         group: A group; None for all ranks.
-        group_src: Its rank within the group, instead of ``src``.
         async_op: See ``all_gather``.
 
     Returns:
         A new tensor. A single process gets a copy of its only one.
     """
     members, name = members_of(group), "scatter"
-    root, problem = _root(members, src, group_src, "src", None)
+    root, problem = _root(members, src, "src", None)
     is_root = members is None or root == members.rank
     if is_root and problem is None:
         problem = problem_of_all(tensors, 1 if members is None else members.size)
@@ -551,14 +543,10 @@ def _start_reduce_scatter(
 
 
 def _root(
-    members: Members | None,
-    rank: object,
-    group_rank: object,
-    role: str,
-    problem: Exception | None,
+    members: Members | None, rank: object, role: str, problem: Exception | None
 ) -> tuple[int, Exception | None]:
     """Return the global rank of a root, and what is wrong with it or before."""
     if members is None:
         return 0, problem
-    root, wrong = members.root_of(rank, group_rank, role)
+    root, wrong = members.root_of(rank, role)
     return members.ranks[root], problem or wrong

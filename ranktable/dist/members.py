@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from operator import index
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, SupportsIndex
 from weakref import WeakKeyDictionary
 
 import torch
@@ -81,10 +81,7 @@ class Members:
     @cached_property
     def is_checking(self) -> bool:
         """Whether the ranks compare their calls."""
-        is_on = self.size > 1 and is_checking()
-        if is_on:
-            self.rounds.announce_end()
-        return is_on
+        return self.size > 1 and is_checking()
 
     def has(self, operation: str, data: torch.Tensor, op: str | None = None) -> bool:
         """Whether the backend does an operation with tensors of this type rightly."""
@@ -122,33 +119,20 @@ class Members:
                     return Reducing(each, name, name != op)
         return Reducing(None, op, op == "mean")
 
-    def root_of(
-        self, rank: object, group_rank: object, role: str
-    ) -> tuple[int, Exception | None]:
-        """Return the group rank of a root, and what is wrong with it.
+    def root_of(self, rank: object, role: str) -> tuple[int, Exception | None]:
+        """Return the group rank of a global rank, and what is wrong with it.
 
         Args:
-            rank: Its global rank, None for 0 or if the other is given.
-            group_rank: Its rank within the group, or None.
+            rank: The global rank.
             role: ``src`` or ``dst``.
         """
-        if rank is not None and group_rank is not None:
-            return 0, ValueError(f"give {role} or group_{role}, not both")
-        given = (0 if rank is None else rank) if group_rank is None else group_rank
-        try:
-            number = index(given)  # type: ignore[arg-type]
-        except TypeError:
-            return 0, TypeError(f"{role} is {given!r}, not a rank")
-        among = self.ranks if group_rank is None else range(self.size)
-        if number in among:
-            return among.index(number), None
-        which = (
-            f"{role} is {number}, a global rank"
-            if group_rank is None
-            else (f"group_{role} is {number}, a rank")
-        )
+        if not isinstance(rank, SupportsIndex):
+            return 0, TypeError(f"{role} is {rank!r}, not a rank")
+        if index(rank) in self.ranks:
+            return self.ranks.index(index(rank)), None
         return 0, NotMemberError(
-            f"{which} that is not in the group of ranks {folded(self.ranks)}"
+            f"{role} is {rank}, a global rank that is not in the group of ranks "
+            f"{folded(self.ranks)}"
         )
 
 

@@ -55,18 +55,15 @@ def all_gather_object(data: Any, group: ProcessGroup | None = None) -> list[Any]
 @public
 def gather_object(
     data: Any,
-    dst: int | None = None,
+    dst: int = 0,
     group: ProcessGroup | None = None,
-    *,
-    group_dst: int | None = None,
 ) -> list[Any] | None:
     """Return the objects of all ranks of a group, on one of them.
 
     Args:
         data: An object that can be pickled.
-        dst: Global rank that gets them; 0 if neither this nor ``group_dst``.
+        dst: Global rank that gets them.
         group: A group; None for all ranks.
-        group_dst: The rank within the group that gets them, instead of ``dst``.
 
     Returns:
         The objects in the order of the group; None on the other ranks. A single
@@ -78,7 +75,7 @@ def gather_object(
     members = members_of(group)
     if members is None:
         return [data]
-    root, problem = members.root_of(dst, group_dst, "dst")
+    root, problem = members.root_of(dst, "dst")
     words = (f"to rank {members.ranks[root]}",)
     begin(members, "gather_object", problem, None, *words)
     found: list[Any] | None = exchanged(members, data, root)
@@ -88,18 +85,15 @@ def gather_object(
 @public
 def broadcast_object_list(
     data: list[Any],
-    src: int | None = None,
+    src: int = 0,
     group: ProcessGroup | None = None,
-    *,
-    group_src: int | None = None,
 ) -> None:
     """Replace the objects of a list by those of one rank, in place.
 
     Args:
         data: A list, of the same length on every rank.
-        src: Global rank that sends its objects; 0 if neither this nor ``group_src``.
+        src: Global rank that sends its objects.
         group: A group; None for all ranks.
-        group_src: Its rank within the group, instead of ``src``.
 
     Raises:
         DistError: An object cannot be pickled; raised on every rank.
@@ -110,7 +104,7 @@ def broadcast_object_list(
     words = [f"of {len(data)} objects"] if problem is None else []
     root = 0
     if members is not None:
-        root, wrong = members.root_of(src, group_src, "src")
+        root, wrong = members.root_of(src, "src")
         problem = problem or wrong
         words.append(f"from rank {members.ranks[root]}")
     if not begin(members, "broadcast_object_list", problem, None, *words):
@@ -126,10 +120,8 @@ def broadcast_object_list(
 @public
 def scatter_object_list(
     objects: Sequence[Any] | None,
-    src: int | None = None,
+    src: int = 0,
     group: ProcessGroup | None = None,
-    *,
-    group_src: int | None = None,
 ) -> Any:
     """Return the object that one rank of a group sends to this rank.
 
@@ -138,9 +130,8 @@ def scatter_object_list(
     Args:
         objects: On the sending rank one object for each rank, in the order of the
             group; ignored on the others.
-        src: Global rank that sends them; 0 if neither this nor ``group_src``.
+        src: Global rank that sends them.
         group: A group; None for all ranks.
-        group_src: Its rank within the group, instead of ``src``.
 
     Returns:
         The object. A single process gets its only one.
@@ -149,9 +140,7 @@ def scatter_object_list(
         DistError: An object cannot be pickled; raised on every rank.
     """
     members = members_of(group)
-    root, problem = (
-        (0, None) if members is None else (members.root_of(src, group_src, "src"))
-    )
+    root, problem = (0, None) if members is None else (members.root_of(src, "src"))
     size, own = (1, 0) if members is None else (members.size, members.group_rank)
     if own == root and problem is None:
         problem = _problem_of_list(objects, size)

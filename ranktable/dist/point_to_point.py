@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import torch.distributed as dist
 
 from ranktable.dist.errors import DistError
-from ranktable.dist.members import Members, begin, members_of
+from ranktable.dist.members import begin, members_of
 from ranktable.dist.tensors import as_moved, copy, packed, problem_of, write
 from ranktable.dist.work import Work, collective, finished, public
 
@@ -25,11 +25,9 @@ __all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send", "shif
 @public
 def send(
     tensor: torch.Tensor,
-    dst: int | None = None,
+    dst: int,
     group: ProcessGroup | None = None,
     tag: int = 0,
-    *,
-    group_dst: int | None = None,
 ) -> None:
     """Send a tensor to one rank, and wait until its memory may be used again.
 
@@ -38,24 +36,21 @@ def send(
         dst: Global rank that receives it.
         group: A group; None for all ranks.
         tag: A number; the receiver must give the same.
-        group_dst: The rank within the group that receives it, instead of ``dst``.
 
     Raises:
         DistError: There is no process group, or it failed.
         UnsupportedError: The backend cannot send.
         NotMemberError: One of the two ranks is not in the group.
     """
-    _start(P2POp("isend", tensor, dst, group, tag, group_dst)).wait()
+    _start(P2POp("isend", tensor, dst, group, tag)).wait()
 
 
 @public
 def recv(
     tensor: torch.Tensor,
-    src: int | None = None,
+    src: int,
     group: ProcessGroup | None = None,
     tag: int = 0,
-    *,
-    group_src: int | None = None,
 ) -> None:
     """Receive a tensor of one rank, in place.
 
@@ -64,48 +59,43 @@ def recv(
         src: Global rank that sends it.
         group: A group; None for all ranks.
         tag: A number; the sender must give the same.
-        group_src: The rank within the group that sends it, instead of ``src``.
 
     Raises:
         DistError: There is no process group, or it failed.
         UnsupportedError: The backend cannot receive.
         NotMemberError: One of the two ranks is not in the group.
     """
-    _start(P2POp("irecv", tensor, src, group, tag, group_src)).wait()
+    _start(P2POp("irecv", tensor, src, group, tag)).wait()
 
 
 @public
 def isend(
     tensor: torch.Tensor,
-    dst: int | None = None,
+    dst: int,
     group: ProcessGroup | None = None,
     tag: int = 0,
-    *,
-    group_dst: int | None = None,
 ) -> Work[torch.Tensor]:
     """Start sending a tensor to one rank; see ``send``.
 
     Returns:
         Work whose result is ``tensor``; keep it until it was waited for.
     """
-    return _start(P2POp("isend", tensor, dst, group, tag, group_dst))
+    return _start(P2POp("isend", tensor, dst, group, tag))
 
 
 @public
 def irecv(
     tensor: torch.Tensor,
-    src: int | None = None,
+    src: int,
     group: ProcessGroup | None = None,
     tag: int = 0,
-    *,
-    group_src: int | None = None,
 ) -> Work[torch.Tensor]:
     """Start receiving a tensor from one rank; see ``recv``.
 
     Returns:
         Work whose result is ``tensor``, with the received values.
     """
-    return _start(P2POp("irecv", tensor, src, group, tag, group_src))
+    return _start(P2POp("irecv", tensor, src, group, tag))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +108,13 @@ class P2POp:
         peer: Global rank of the other rank.
         group: A group; None for all ranks.
         tag: A number, the same on the other rank.
-        group_peer: The other rank within the group, instead of ``peer``.
     """
 
     op: Literal["isend", "irecv"] | Callable[..., object]
     tensor: torch.Tensor
-    peer: int | None = None
+    peer: int
     group: ProcessGroup | None = None
     tag: int = 0
-    group_peer: int | None = None
 
 
 @public
@@ -178,34 +166,17 @@ def _prepared(
             f"{verb} needs another rank, but there is no process group; call init_dist "
             "first"
         )
-    group_peer = given.group_peer if given.peer is None else None
-    other = _peer(members, given.peer, group_peer, verb)
-    problem = problem_of(tensor, is_written=is_received)
+    place, problem = members.root_of(given.peer, "src" if is_received else "dst")
+    if problem is None and place == members.group_rank:
+        problem = ValueError(f"rank {members.rank} cannot {verb} with itself")
+    problem = problem_of(tensor, is_written=is_received) or problem
     if problem is not None:
         raise problem
+    other = members.ranks[place]
     values = packed(members, tensor)
     moved = as_moved(members, verb, values)
     op = dist.P2POp(getattr(dist, name), moved, other, members.group, given.tag)
     return op, lambda: write(tensor, values) if is_received else tensor
-
-
-def _peer(members: Members, peer: int | None, group_peer: int | None, verb: str) -> int:
-    """Return the global rank of the other rank.
-
-    Raises:
-        TypeError: It is not given, or not a rank.
-        NotMemberError: It is not in the group.
-        ValueError: It is this rank.
-    """
-    role = "dst" if verb == "send" else "src"
-    if peer is None and group_peer is None:
-        raise TypeError(f"{role} is not given")
-    place, problem = members.root_of(peer, group_peer, role)
-    if problem is not None:
-        raise problem
-    if place == members.group_rank:
-        raise ValueError(f"rank {members.rank} cannot {verb} with itself")
-    return members.ranks[place]
 
 
 @collective
