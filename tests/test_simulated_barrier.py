@@ -14,12 +14,9 @@ import pytest
 
 from ranktable.simulate.barrier import RendezvousBarrier, is_running
 from ranktable.simulate.chip_assignments import ChipAssignment, judge
-from ranktable.simulate.faults import Faults
 from ranktable.simulate.record_file import Records
 from ranktable.simulate.simulated_run import (
-    Fault,
     NotSimulatedError,
-    Run,
     RunFinding,
     current_run,
     findings,
@@ -338,45 +335,6 @@ def test_order_that_is_no_ring_is_a_warning_on_the_published_box_only() -> None:
 
     assert judged(held) == [("warning", None, sentence)]
     assert judged(held, [range(16)]) == []
-
-
-def test_faults_happen_to_their_rank_at_their_collective() -> None:
-    run = Run(
-        chips=((0, 1),),
-        timeout_s=0.01,
-        faults=(
-            Fault(kind="map", rank=1),
-            Fault(kind="shape", rank=1, collective=2),
-            Fault(kind="hang", rank=1, collective=5),
-        ),
-    )
-    other, rank = Faults(run, 0), Faults(run, 1)
-
-    assert other.chip_map([0, 1]) == (0, 1)
-    assert rank.chip_map([0, 1]) == (1, 0)
-    assert [other.before_collective(4) for _ in range(5)] == [4] * 5
-    # The second collective has no tensor, so that the third gets another shape.
-    assert [rank.before_collective(count) for count in (4, 0, 4, 4)] == [4, 0, 5, 4]
-    with pytest.raises(RuntimeError, match="rank 1 hangs before its collective 5"):
-        rank.before_collective(4)
-
-
-def test_late_rank_comes_later_once_and_one_that_never_joins_ends() -> None:
-    late = Faults(
-        Run(chips=((0,),), faults=(Fault(kind="late", rank=0, delay_s=1.0),)), 0
-    )
-    never = Faults(
-        Run(chips=((0,),), timeout_s=0.01, faults=(Fault(kind="nojoin", rank=0),)), 0
-    )
-    times_s = [time.monotonic()]
-    for _ in range(2):
-        late.before_joining()
-        times_s.append(time.monotonic())
-
-    assert times_s[1] - times_s[0] >= 1
-    assert times_s[2] - times_s[1] < 1
-    with pytest.raises(RuntimeError, match="rank 0 never joins, as --fault asked"):
-        never.before_joining()
 
 
 @pytest.mark.parametrize("value", ["", "/nowhere"])

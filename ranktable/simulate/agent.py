@@ -71,18 +71,6 @@ class RankFailure(msgspec.Struct, frozen=True, kw_only=True):
     status: int
 
 
-class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """The resources that a rank has used at its end.
-
-    Attributes:
-        memory_bytes: Its memory that it does not share.
-        time_s: Processor time.
-    """
-
-    memory_bytes: int
-    time_s: float
-
-
 class _ToldError(BaseException):
     """A signal was received."""
 
@@ -103,14 +91,6 @@ def read_failure(folder: Path) -> RankFailure | None:
     if not path.exists():
         return None
     return msgspec.json.decode(path.read_bytes(), type=RankFailure)
-
-
-def read_costs(folder: Path) -> list[Cost]:
-    """Return the resources of the ranks that have ended without a signal."""
-    return [
-        msgspec.json.decode(path.read_bytes(), type=Cost)
-        for path in folder.glob("cost-*.json")
-    ]
 
 
 def output_of(folder: Path, rank: int) -> Path:
@@ -141,10 +121,7 @@ def main() -> None:
         _end(ranks, told.signum)
         sys.exit(_SIGNALLED + told.signum)
     _become_rank(variables, job, folder)
-    try:
-        _run_script(job)
-    finally:  # before the group is destroyed, which frees memory
-        _leave_cost(folder / f"cost-{variables['RANK']}.json")
+    _run_script(job)
 
 
 def _tell(signum: int, _frame: FrameType | None) -> NoReturn:
@@ -288,14 +265,6 @@ def _become_rank(variables: dict[str, str], job: RankJob, folder: Path) -> None:
         file = os.open(output_of(folder, rank), os.O_WRONLY | os.O_CREAT, 0o600)
         os.dup2(file, sys.stdout.fileno())
         os.close(file)
-
-
-def _leave_cost(path: Path) -> None:
-    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]
-    sizes = {line.split(":")[0]: int(line.split()[1]) for line in lines}
-    own_bytes = 1024 * (sizes["Private_Clean"] + sizes["Private_Dirty"])
-    cost = Cost(memory_bytes=own_bytes, time_s=time.process_time())
-    leave(path, cost)
 
 
 def _run_script(job: RankJob) -> None:

@@ -12,75 +12,45 @@ from ranktable.simulate.simulated_run import Fault
 from ranktable.simulate.simulation_error import SimulationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from ranktable.simulate.simulated_run import FaultKind, Run
 
 
-FORMS: Mapping[FaultKind, str] = {
-    "late": "late:RANK=SECONDS",
-    "hang": "hang:RANK[@N]",
-    "die": "die:RANK[@N]",
-}
-"""Every kind of fault and its form."""
-
-MAX_DELAY_S = 86_400
+_FORMS = "late:RANK=SECONDS, hang:RANK[@N], die:RANK[@N]"
+_MAX_DELAY_S = 86_400
 """One day; a longer delay is a typing mistake."""
 
-_RANK = r"0|[1-9]\d{0,8}"
-_NUMBER = r"[1-9]\d{0,8}"
-_SECONDS = r"\d{1,9}(?:\.\d{1,6})?"
-_AFTER_RANK = {"=SECONDS": ("=", _SECONDS), "[@N]": ("@", _NUMBER)}
+_NUMBER = r"(\d{1,9})"
+_LATE = re.compile(rf"late:{_NUMBER}=(\d{{1,9}}(?:\.\d{{1,6}})?)", re.ASCII)
+_OTHER = re.compile(rf"(hang|die):{_NUMBER}(?:@([1-9]\d{{0,8}}))?", re.ASCII)
 
 
 def parse_fault(text: str, world_size: int) -> Fault:
     """Return the fault that an argument names.
 
     Args:
-        text: One of ``FORMS``; ``N`` counts the collectives of the rank from 1.
+        text: The argument; ``N`` counts the collectives of the rank from 1.
         world_size: Number of ranks of the job.
 
     Raises:
         ArgumentError: It has another form, or names a rank that the job lacks.
     """
-    name = text.partition(":")[0]
-    kind = next((kind for kind in FORMS if kind == name), None)
-    if kind is None:
-        reason = f"there is no fault {name!r}" if name else "the fault has no name"
-        raise _error(text, 0, reason, f"write {', '.join(FORMS.values())}")
-    form = FORMS[kind]
-    parts, end = _parts(text, len(kind), _AFTER_RANK[form.partition("RANK")[2]])
-    if end < len(text) or len(parts) not in ((4,) if kind == "late" else (2, 4)):
-        hint = "ranks count from 0; N, the number of a collective, from 1"
-        raise _error(text, end, f"this is not of the form {form}", hint)
-    rank = int(parts[1])
-    if rank >= world_size:
-        reason = f"rank {rank} is not among the {world_size} ranks of the job"
-        raise _error(text, len(kind) + 1, reason, f"ranks are 0 to {world_size - 1}")
-    if kind != "late":
-        collective = int(parts[-1]) if parts[2:] else 1
-        return Fault(kind=kind, rank=rank, collective=collective)
-    delay_s = float(parts[-1])
-    if not 0 < delay_s <= MAX_DELAY_S:
-        reason = f"the delay must be above 0 and at most {MAX_DELAY_S} seconds"
-        raise _error(text, end - len(parts[-1]), reason, f"write {form}")
-    return Fault(kind=kind, rank=rank, delay_s=delay_s)
-
-
-def _parts(text: str, start: int, after_rank: Sequence[str]) -> tuple[list[str], int]:
-    """Return the well-formed parts after the kind, and where they end."""
-    parts = []
-    for pattern in (":", _RANK, *after_rank):
-        found = re.compile(pattern, re.ASCII).match(text, start)
-        if found is None:
-            break
-        parts.append(found[0])
-        start = found.end()
-    return parts, start
-
-
-def _error(text: str, position: int, reason: str, hint: str) -> ArgumentError:
-    return ArgumentError(reason, text=text, position=position, hint=hint)
+    if (late := _LATE.fullmatch(text)) is not None:
+        fault = Fault(kind="late", rank=int(late[1]), delay_s=float(late[2]))
+    elif (other := _OTHER.fullmatch(text)) is not None:
+        kind: FaultKind = "die" if other[1] == "die" else "hang"
+        fault = Fault(kind=kind, rank=int(other[2]), collective=int(other[3] or 1))
+    else:
+        raise ArgumentError(f"{text!r} is not a fault of one of the forms {_FORMS}")
+    if fault.rank >= world_size:
+        reason = f"{text!r}: rank {fault.rank} is not among the {world_size} ranks"
+        raise ArgumentError(
+            f"{reason} of the job", hint=f"the last is {world_size - 1}"
+        )
+    if late is not None and not 0 < fault.delay_s <= _MAX_DELAY_S:
+        raise ArgumentError(
+            f"{text!r}: the delay must be above 0 and at most {_MAX_DELAY_S} seconds"
+        )
+    return fault
 
 
 _STATUS = 1
@@ -99,13 +69,12 @@ class Faults:
         self._rank = rank
         self._timeout_s = run.timeout_s
         self._collective = 0
-        self._has_joined = False
+        self._delay_s = sum(fault.delay_s for fault in self._faults)
 
     def before_joining(self) -> None:
         """Join the job late."""
-        if not self._has_joined:
-            self._has_joined = True
-            time.sleep(sum(fault.delay_s for fault in self._faults))
+        time.sleep(self._delay_s)
+        self._delay_s = 0.0
 
     def before_collective(self) -> None:
         """Hang or die before a collective."""

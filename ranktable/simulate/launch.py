@@ -30,12 +30,10 @@ class RunOutcome:
     Attributes:
         findings: All findings, in the order in which they were found.
         signum: The signal that ended it, None if none did.
-        cost: The average resources of a rank, None if they are not known.
     """
 
     findings: tuple[RunFinding, ...]
     signum: int | None = None
-    cost: agent.Cost | None = None
 
     @property
     def errors(self) -> list[RunFinding]:
@@ -68,7 +66,7 @@ def launch(plan: Simulation, folder: Path, signals: Sequence[int]) -> RunOutcome
     if process.returncode == 0:
         # A job that torchrun has restarted until it succeeded did succeed.
         found = [each for each in found if each.attempt == restarts(folder)]
-    outcome = RunOutcome(findings=tuple(found), cost=_cost(folder))
+    outcome = RunOutcome(findings=tuple(found))
     if outcome.errors:
         return outcome  # a rank has reported the cause; the exit status adds nothing
     ended = _ended(process.returncode, folder)
@@ -103,16 +101,6 @@ def _command(plan: Simulation, folder: Path) -> list[str]:
         port=free_port(),
     )
     return agent.write_job(folder, job)
-
-
-def _cost(folder: Path) -> agent.Cost | None:
-    costs = agent.read_costs(folder)
-    if not costs:
-        return None
-    return agent.Cost(
-        memory_bytes=sum(cost.memory_bytes for cost in costs) // len(costs),
-        time_s=sum(cost.time_s for cost in costs) / len(costs),
-    )
 
 
 def _ended(status: int, folder: Path) -> Iterator[RunFinding]:

@@ -141,6 +141,11 @@ def run_folder() -> Iterator[Path]:
         with (folder / _LOCK).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield folder
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        # A write to an open file names no file, for example without space on the disk.
+        raise OSError(error.errno, error.strerror, str(folder)) from error
     finally:
         end(None, folder)
         shutil.rmtree(folder, ignore_errors=True)

@@ -32,6 +32,7 @@ class Records:
             size_bytes: Size of a place; of the text 12 bytes less, the rest is cut off.
         """
         self._size_bytes = size_bytes
+        self._path = path
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         weakref.finalize(self, os.close, self._file).atexit = False
 
@@ -41,7 +42,10 @@ class Records:
         size_bytes = self._size_bytes - _CHECKSUM_BYTES
         content = content[:size_bytes].ljust(size_bytes, b"\0")
         checksum = crc32(content).to_bytes(_CHECKSUM_BYTES, "little")
-        os.pwrite(self._file, checksum + content, place * self._size_bytes)
+        try:
+            os.pwrite(self._file, checksum + content, place * self._size_bytes)
+        except OSError as error:  # without the name of the file
+            raise OSError(error.errno, error.strerror, str(self._path)) from error
 
     def read(self, place: int, count: int = 1) -> list[tuple[int, str]]:
         """Return the numbers and texts of consecutive places."""

@@ -76,18 +76,18 @@ class RunFinding(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int = 0
 
 
-_ATTEMPT = "attempt-"
+_ATTEMPT = "attempt"
 
 
 def note_attempt(folder: Path) -> None:
-    """Leave a mark in the folder of a run that the job was started so often."""
-    (folder / f"{_ATTEMPT}{attempt()}").touch()
+    """Leave the number of this attempt in the folder of a run, for ``restarts``."""
+    (folder / _ATTEMPT).write_text(str(attempt()))
 
 
 def restarts(folder: Path) -> int:
     """Return how often the job of a run was restarted."""
-    marks = (path.name.removeprefix(_ATTEMPT) for path in folder.glob(f"{_ATTEMPT}*"))
-    return max(map(int, marks), default=0)
+    path = folder / _ATTEMPT
+    return int(path.read_text()) if path.exists() else 0
 
 
 def attempt() -> int:

@@ -32,8 +32,15 @@ def reported(folder: Path, message: str, ranks: Sequence[int] = ()) -> Simulatio
     return SimulationError(message, ranks)
 
 
-_repaired: set[str] = set()
-"""The warnings that this process has already printed."""
+_warned: set[str] = set()
+"""The warnings that this process has already reported."""
+
+
+def warn_once(folder: Path, message: str) -> None:
+    """Report a warning, unless this process has reported it."""
+    if message not in _warned:
+        _warned.add(message)
+        report(folder, RunFinding(severity="warning", message=message))
 
 
 def repaired(folder: Path, what: str, vendors: str) -> None:
@@ -44,10 +51,7 @@ def repaired(folder: Path, what: str, vendors: str) -> None:
         what: What the script does, in words.
         vendors: The vendor's exception.
     """
-    message = f"{what}: torch_tpu raises {vendors}; here it is repaired"
-    if message not in _repaired:
-        _repaired.add(message)
-        report(folder, RunFinding(severity="warning", message=message))
+    warn_once(folder, f"{what}: torch_tpu raises {vendors}; here it is repaired")
 
 
 def rank_list(ranks: Sequence[int]) -> str:

@@ -99,12 +99,6 @@ def simulate(
         is_started_once=once,
     )
     outcome = _run_script(plan) if script else _add_up(plan, format, style(color))
-    if not script and outcome.cost is not None and not outcome.errors:
-        size_mib = outcome.cost.memory_bytes / 2**20
-        _say(
-            f"ranktable: a rank took {size_mib:.0f} MiB of memory of its own and "
-            f"{outcome.cost.time_s:.1f} s of a core"
-        )
     raise typer.Exit(_status(outcome))
 
 

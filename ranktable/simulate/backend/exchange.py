@@ -286,9 +286,4 @@ def is_failing() -> bool:
 
 def described(tensor: torch.Tensor) -> str:
     """Return a description of a tensor."""
-    return f"{tensor.numel()} {dtype_name(tensor)}"
-
-
-def dtype_name(tensor: torch.Tensor) -> str:
-    """Return the name of a tensor's type."""
-    return str(tensor.dtype).removeprefix("torch.")
+    return f"{tensor.numel()} {str(tensor.dtype).removeprefix('torch.')}"

@@ -223,14 +223,9 @@ class Collectives:
 
     all_gather_single_coalesced = allgather_into_tensor_coalesced
 
-    def allgather_coalesced(
-        self, output_lists: list[Tensors], tensors: Tensors, _opts: object = None
-    ) -> c10d.Work:
-        """Gather several tensors of all ranks on all ranks."""
-        self._limits.refuse_coalesced("all_gather", len(tensors))
-        for outputs, tensor in zip(output_lists, tensors, strict=True):
-            self.allgather([outputs], [tensor])
-        return done([tensor for outputs in output_lists for tensor in outputs])
+    def allgather_coalesced(self, *_: object) -> c10d.Work:
+        """Raise, as SCCL does."""
+        raise lacks("all_gather_coalesced")
 
     def send(self, tensors: Tensors, peer: int, tag: int) -> c10d.Work:
         """Send a tensor to a member."""

@@ -105,12 +105,9 @@ class Membership:
     @property
     def name(self) -> str:
         """The name of the group for messages."""
-        return "the default group" if self.is_world else f"the group of {self.members}"
-
-    @property
-    def members(self) -> str:
-        """The members, in words."""
-        return rank_list(self.ranks)
+        if self.is_world:
+            return "the default group"
+        return f"the group of {rank_list(self.ranks)}"
 
 
 class _JoinWording:

@@ -55,7 +55,6 @@ start(
     selected_chip=local_ranks.selected_chip,
     chip_map=chip_map_of,
 )
-local_ranks.put_in_place()
 refused.refuse()
 # All are among the refused; but the options of a group are in the first.
 _C, jit, utils = (

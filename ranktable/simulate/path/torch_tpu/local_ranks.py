@@ -21,7 +21,7 @@ from ranktable.runtime import table
 from ranktable.schema.topology import SOPHGO_8
 from ranktable.simulate import device as simulated
 from ranktable.simulate.simulated_run import RunFinding, report
-from ranktable.simulate.simulation_error import repaired
+from ranktable.simulate.simulation_error import repaired, warn_once
 from torch_tpu._run import FOLDER
 
 if TYPE_CHECKING:
@@ -113,9 +113,7 @@ def mapped(index: object) -> object:
     return chips[local_rank]
 
 
-def map_local_rank_to_device_idx(local_rank: int) -> object:
-    """Return the chip of a local rank."""
-    return mapped(local_rank)
+map_local_rank_to_device_idx = mapped  # the vendor's name
 
 
 def set_chip_map(
@@ -134,32 +132,17 @@ def set_chip_map(
         ValueError: The map has too few chips for this node.
         RuntimeError: There is no ring of this size.
     """
-    if use_rank_table or _needs_table(chip_map):
-        chips = read_rank_table()
-        if use_rank_table:
-            what = "set_chip_map with use_rank_table=True"
-            # It assigns a list to an environment variable.
-            repaired(FOLDER, what, "TypeError: str expected, not list")
-        else:
-            what = "set_chip_map, which knows the chips of one node, for several"
-            repaired(FOLDER, what, f"RuntimeError: {SHORT}")
+    if use_rank_table:
+        # It assigns a list to an environment variable.
+        error = "TypeError: str expected, not list"
+        repaired(FOLDER, "set_chip_map with use_rank_table=True", error)
+        chips, first = read_rank_table(), _first_rank()
         options.chip_map = chips
-        _export(chips[_first_rank() : _first_rank() + _local_world_size()])
+        _export(chips[first : first + _local_world_size()])
         return
     chips = _ring(_given(chip_map))
     options.chip_map = chips
     _export(chips)
-
-
-def _needs_table(chip_map: Sequence[int] | None) -> bool:
-    """Whether only the table has a chip for every rank, because there are other nodes.
-
-    The vendor uses its own node only, so its map is too short.
-    """
-    if chip_map is not None or os.environ.get(VARIABLE):
-        return False
-    has_others = int(os.environ.get("WORLD_SIZE", "1")) > _local_world_size()
-    return has_others and is_rank_table_valid()
 
 
 def _given(chip_map: Sequence[int] | None) -> list[int] | None:
@@ -169,9 +152,10 @@ def _given(chip_map: Sequence[int] | None) -> list[int] | None:
         return None if chip_map is None else list(chip_map)
     chips = [int(part) for part in text.split(",")]
     if chip_map is not None and list(chip_map) != chips:
-        _warn(
+        warn_once(
+            FOLDER,
             f"set_chip_map was given {list(chip_map)}, but takes {VARIABLE}={text}, "
-            "which is set too"
+            "which is set too",
         )
     return chips
 
@@ -187,10 +171,11 @@ def _ring(given: list[int] | None) -> list[int]:
         return given
     recommended = _recommended(size)
     if given is not None:
-        _warn(
+        warn_once(
+            FOLDER,
             f"set_chip_map was given {given}, which is not in the order of a ring, "
             f"and took {recommended} in its place; so does torch_tpu, with an INFO "
-            "line at most"
+            "line at most",
         )
     return recommended
 
@@ -240,11 +225,6 @@ def _local_world_size() -> int:
 def _first_rank() -> int:
     """Return the global rank of local rank 0 of this node."""
     return int(os.environ.get("RANK", "0")) - int(os.environ.get("LOCAL_RANK", "0"))
-
-
-def _warn(message: str) -> None:
-    if os.environ.get("LOCAL_RANK", "0") == "0":
-        report(FOLDER, RunFinding(severity="warning", message=message))
 
 
 REAL = torch.device
@@ -314,27 +294,15 @@ def _chip(index: object, kind: object = _NAME) -> object:
         own = chips.index(index) if index in chips else index
         how = f"takes {index} for a local rank; chip {index} is tpu:{own}"
     if how:
-        _warn_of_device(f"{kind}:{index}", f"{kind}:{chip}", how)
+        warn_once(
+            FOLDER,
+            f"torch.device('{kind}:{index}') is {kind}:{chip}, as with torch_tpu, "
+            f"which, with {VARIABLE}={text}, {how}",
+        )
     return chip
 
 
-def _warn_of_device(named: str, made: str, how: str) -> None:
-    message = (
-        f"torch.device({named!r}) is {made}, as with torch_tpu, which, with "
-        f"{VARIABLE}={os.environ[VARIABLE]}, {how}"
-    )
-    if message not in _warned:
-        _warned.add(message)
-        report(FOLDER, RunFinding(severity="warning", message=message))
-
-
-_warned: set[str] = set()
-
-
-def put_in_place() -> None:
-    """Replace ``torch.device``."""
-    torch.device = MappedDevice  # type: ignore[misc]
-
+torch.device = MappedDevice  # type: ignore[misc]
 
 _selected = False
 
@@ -351,17 +319,14 @@ def set_device(device: int | str | torch.device) -> None:
         TypeError: It is not a number.
     """
     global _selected  # noqa: PLW0603 - one chip a process is current
-    is_named = isinstance(device, str) and device.startswith("tpu:")
-    if not (isinstance(device, REAL) or is_named):
-        index = mapped(device)
+    if isinstance(device, REAL):
+        _repair_type("torch.device")
+        index: object = device.index
+    elif isinstance(device, str) and device.startswith("tpu:"):
+        _repair_type("str")
+        index = mapped(device.removeprefix("tpu:"))
     else:
-        kind = "str" if is_named else "torch.device"
-        repaired(
-            FOLDER,
-            f"set_device with a {kind}",
-            f"TypeError: '>=' not supported between instances of '{kind}' and 'int'",
-        )
-        index = _index(device)
+        index = mapped(device)
     if isinstance(index, str) and index.isdecimal():
         index = int(index)
     if index >= 0:  # type: ignore[operator]  # the TypeError is the vendor's answer
@@ -369,10 +334,9 @@ def set_device(device: int | str | torch.device) -> None:
         _selected = True
 
 
-def _index(device: Any) -> object:
-    if isinstance(device, REAL):
-        return device.index
-    return mapped(device.removeprefix("tpu:"))
+def _repair_type(kind: str) -> None:
+    error = f"'>=' not supported between instances of '{kind}' and 'int'"
+    repaired(FOLDER, f"set_device with a {kind}", f"TypeError: {error}")
 
 
 def selected_chip() -> int | None:
