@@ -54,8 +54,7 @@ MAX_REQUEST_BYTES = 1 << 17
 PACKAGES = ("schema", "cluster", "layout", "report", "cli")
 LIBRARIES = (
     *("ranktable.runtime.environment", "ranktable.runtime.rules", "jsonschema", "yaml"),
-    *("rich.columns", "rich.markdown", "rich.panel", "rich.traceback"),
-    "pydantic",  # of typer, which reads numbers with it
+    *("rich.table", "rich.tree", "rich.console"),
 )
 # What every rank imports, those of tests.rank_worker and on simulated chips too.
 TORCH_LIBRARIES = (
