@@ -257,29 +257,6 @@ def test_super_pods_of_a_table() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("extra", "message"),
-    [
-        ({"super_pod_list": 5}, "is not a list of objects"),
-        ({"super_pod_list": [5]}, "is not a list of objects"),
-        ({"super_pod_list": [{"super_pod_id": "a", "server_list": [1]}]}, "not a list"),
-        ({"super_pod_list": []}, "node 0 is not in a super pod"),
-        (
-            {
-                "super_pod_list": [
-                    {"super_pod_id": pod, "server_list": [{"server_id": "n1"}]}
-                    for pod in "ab"
-                ]
-            },
-            "the server n1 is in the super pods a and b",
-        ),
-    ],
-)
-def test_super_pods_with_a_mistake(extra: dict[str, object], message: str) -> None:
-    with pytest.raises(LayoutError, match=message):
-        super_pods(RankTable(nodes=TABLE.nodes, extra=extra))
-
-
 def test_what_scontrol_shows_is_a_topology() -> None:
     shown = (
         b"SwitchName=s0 Level=0 LinkSpeed=1 Nodes=n[0-1]\n"
@@ -295,3 +272,8 @@ def test_what_scontrol_shows_is_a_topology() -> None:
         {"n0": "s0", "n1": "s0", "n2": "s1", "n3": "s1"},
         dict.fromkeys(("n0", "n1", "n2", "n3"), "s2"),
     ]
+
+
+def test_node_outside_the_super_pods_is_refused() -> None:
+    with pytest.raises(LayoutError, match="node 2 is not in a super pod, but others"):
+        super_pods(RankTable(nodes=TABLE.nodes[:3], extra=pods("a", "b").extra))

@@ -24,28 +24,26 @@ if TYPE_CHECKING:
     from ranktable.layout.traffic import Flow, Model, given_flows, model_flows
     from ranktable.schema.chip_order import ChipOrder
 
+_MODULES = {
+    "boundaries": ("Boundary", "make_boundary"),
+    "communicator": ("Communicator", "Communicators", "communicators"),
+    "grid": ("Groups", "Neighbours"),
+    "layout_errors": ("LayoutError",),
+    "megatron": ("megatron_groups",),
+    "parallel": ("ParallelLayout",),
+    "placing": ("reorder_nodes",),
+    "planning": ("Plan", "make_plan"),
+    "rings": ("best_chip_order", "ring_orders"),
+    "sizes": ("PRESETS",),
+    "traffic": ("Flow", "Model", "given_flows", "model_flows"),
+}
 _HOMES = {
-    "Boundary": "ranktable.layout.boundaries",
     "ChipOrder": "ranktable.schema.chip_order",
-    "Communicator": "ranktable.layout.communicator",
-    "Communicators": "ranktable.layout.communicator",
-    "Flow": "ranktable.layout.traffic",
-    "Groups": "ranktable.layout.grid",
-    "LayoutError": "ranktable.layout.layout_errors",
-    "Model": "ranktable.layout.traffic",
-    "Neighbours": "ranktable.layout.grid",
-    "PRESETS": "ranktable.layout.sizes",
-    "ParallelLayout": "ranktable.layout.parallel",
-    "Plan": "ranktable.layout.planning",
-    "best_chip_order": "ranktable.layout.rings",
-    "communicators": "ranktable.layout.communicator",
-    "given_flows": "ranktable.layout.traffic",
-    "make_boundary": "ranktable.layout.boundaries",
-    "make_plan": "ranktable.layout.planning",
-    "megatron_groups": "ranktable.layout.megatron",
-    "model_flows": "ranktable.layout.traffic",
-    "reorder_nodes": "ranktable.layout.placing",
-    "ring_orders": "ranktable.layout.rings",
+    **{
+        name: f"ranktable.layout.{module}"
+        for module, names in _MODULES.items()
+        for name in names
+    },
 }
 
 __all__ = [

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.layout.layout_errors import LayoutError
-from ranktable.schema.declare import SUPER_POD_KEY
+from ranktable.schema.super_pods import pods_of
 from ranktable.schema.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from ranktable.schema.model import Node, RankTable
+    from ranktable.schema.model import RankTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,13 +192,6 @@ def counted_levels(text: str, names: Sequence[str]) -> Hierarchy:
     return Hierarchy(levels=tuple(found))
 
 
-_POD_LIST = "super_pod_list"
-_POD_SHAPE = (
-    f"{_POD_LIST} is not a list of objects with {SUPER_POD_KEY} and a server_list of "
-    "server_id, so it says nothing about super pods"
-)
-
-
 def super_pods(table: RankTable) -> Boundary | None:
     """Return the boundary between the super pods of a table, None if it has none.
 
@@ -208,43 +201,12 @@ def super_pods(table: RankTable) -> Boundary | None:
     envref_07_0100, HCCL_LOGIC_SUPERPOD_ID.
 
     Raises:
-        LayoutError: The list has another form, or a node is in no super pod or in two.
+        LayoutError: A node is in no super pod, but others are.
     """
-    pods = table.extra.get(_POD_LIST)
-    found: list[object]
-    if pods is None:
-        found = table.extras_of_nodes(SUPER_POD_KEY)
-        if all(pod is None for pod in found):
-            return None
-    else:
-        of_server: dict[str, str] = {}
-        for server, name in _servers(pods):
-            if of_server.setdefault(server, name) != name:
-                raise LayoutError(
-                    f"the server {printable(server)} is in the super pods "
-                    f"{printable(of_server[server])} and {printable(name)}"
-                )
-        found = [_pod_of(node, of_server) for node in table.nodes]
+    found = pods_of(table)
+    if all(pod is None for pod in found):
+        return None
     for node_rank, pod in enumerate(found):
-        if not isinstance(pod, str) or not pod:
+        if not pod:
             raise LayoutError(f"node {node_rank} is not in a super pod, but others are")
-    return make_boundary("super pod", [str(pod) for pod in found], is_contiguous=True)
-
-
-def _servers(pods: object) -> Iterator[tuple[str, str]]:
-    """Yield every server with its super pod."""
-    for pod in pods if isinstance(pods, list) else [None]:
-        name = pod.get(SUPER_POD_KEY) if isinstance(pod, dict) else None
-        servers = pod.get("server_list") if isinstance(pod, dict) else None
-        if not isinstance(name, str) or not isinstance(servers, list):
-            raise LayoutError(_POD_SHAPE)
-        for server in servers:
-            one = server.get("server_id") if isinstance(server, dict) else None
-            if not isinstance(one, str):
-                raise LayoutError(_POD_SHAPE)
-            yield one, name
-
-
-def _pod_of(node: Node, of_server: dict[str, str]) -> object:
-    server = node.extra.get("server_id", node.host)
-    return of_server.get(str(server))
+    return make_boundary("super pod", list(map(str, found)), is_contiguous=True)

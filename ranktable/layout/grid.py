@@ -33,16 +33,6 @@ class Axis:
     size: int
     stride: int
 
-    def of_blocks(self, width: int) -> Axis | None:
-        """Return the axis of blocks of so many ranks, None if one of them cuts it."""
-        if self.stride % width == 0:
-            return Axis(self.name, self.size, self.stride // width)
-        end = self.stride * self.size
-        if self.size == 1 or width % end == 0:
-            return Axis(self.name, 1, 1)
-        is_cut = width % self.stride or end % width
-        return None if is_cut else Axis(self.name, end // width, 1)
-
 
 @dataclass(frozen=True, slots=True)
 class Grid:
@@ -141,18 +131,6 @@ class Groups(Sequence[list[int]]):
             bases = _offsets(self.outside)
             return (values[base : base + span : axis.stride] for base in bases)
         return (list(map(values.__getitem__, ranks)) for ranks in self)
-
-    def of_blocks(self, width: int) -> Groups | None:
-        """Return the groups of blocks of so many ranks, None if an axis is cut.
-
-        The ranks of a group of blocks are some groups of ranks. Each of these has the
-        blocks of that group, every one of them equally often and in the same order.
-        """
-        inside = [axis.of_blocks(width) for axis in self.inside]
-        outside = [axis.of_blocks(width) for axis in self.outside]
-        if None in inside or None in outside:
-            return None
-        return Groups(tuple(filter(None, inside)), tuple(filter(None, outside)))
 
     def _from(self, base: int) -> list[int]:
         return [base + offset for offset in _offsets(self.inside)]

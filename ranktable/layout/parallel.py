@@ -54,91 +54,52 @@ if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
 
 
-@dataclass(frozen=True, init=False, kw_only=True)
+NOT_GIVEN: int = None  # type: ignore[assignment]  # a layout has every size
+"""A size that follows from the others."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ParallelLayout:
     """Sizes of the parallel axes, and the order in which ranks are numbered.
 
     Attributes:
         tp: Tensor parallel size: ranks that share every tensor.
         cp: Context parallel size: ranks that share every sequence.
-        ep: Expert parallel size; its meaning depends on ``ep_style``.
+        ep: Expert parallel size; its meaning depends on ``ep_style``. By default 1, or
+            the whole stage with ep_style vllm.
         dp: Data parallel size: ranks with the same part of the model and other data.
         pp: Number of stages of the pipeline.
-        etp: Ranks that share one expert.
+        etp: Ranks that share one expert; by default the one of the ep_style, for
+            megatron that of tp.
         dp_replicate: Number of copies in dp; each is sharded over the rest of dp.
-        order: The axes, the fastest first: neighbouring ranks differ along it.
+        order: The axes, the fastest first: neighbouring ranks differ along it. One of
+            size 1 may be left out.
         ep_style: The library that defines ep: megatron, torchtitan, deepspeed,
                 scaletorch or vllm.
-        world_size: Number of ranks.
+        world_size: Number of ranks; by default the product of the sizes.
+
+    Raises:
+        LayoutError: The layout is not valid; the text names every factor and the
+            nearest valid choices.
     """
 
-    tp: int
-    cp: int
-    ep: int
-    dp: int
-    pp: int
-    etp: int
-    dp_replicate: int
-    order: str
-    ep_style: str
-    world_size: int
+    tp: int = 1
+    cp: int = 1
+    ep: int = NOT_GIVEN
+    dp: int = 1
+    pp: int = 1
+    etp: int = NOT_GIVEN
+    dp_replicate: int = 1
+    order: str = "tp-cp-ep-dp-pp"
+    ep_style: str = "megatron"
+    world_size: int = NOT_GIVEN
     _resolved: Resolved = field(init=False, repr=False, compare=False)
     _found: dict[str, Groups] = field(init=False, repr=False, compare=False)
 
-    def __init__(
-        self,
-        *,
-        tp: int = 1,
-        cp: int = 1,
-        ep: int | None = None,
-        dp: int = 1,
-        pp: int = 1,
-        etp: int | None = None,
-        dp_replicate: int = 1,
-        order: str = "tp-cp-ep-dp-pp",
-        ep_style: str = "megatron",
-        world_size: int | None = None,
-    ) -> None:
-        """Check the sizes and compute the one that is -1.
-
-        Args:
-            tp: Size of tp.
-            cp: Size of cp.
-            ep: Size of ep; by default 1, or the whole stage with ep_style vllm.
-            dp: Size of dp.
-            pp: Size of pp.
-            etp: Size of etp; by default the one of the ep_style, for megatron that of
-                tp.
-            dp_replicate: Number of copies in dp.
-            order: The axes, the fastest first; one of size 1 may be left out.
-            ep_style: The library that defines ep.
-            world_size: Number of ranks; by default the product of the sizes.
-
-        Raises:
-            LayoutError: The layout is not valid; the text names every factor and the
-                nearest valid choices.
-        """
-        given = GivenSizes(
-            tp=tp,
-            cp=cp,
-            ep=ep,
-            dp=dp,
-            pp=pp,
-            etp=etp,
-            dp_replicate=dp_replicate,
-            order=order,
-            ep_style=ep_style,
-            world_size=world_size,
-        )
-        resolved = resolve(given)
-        values: dict[str, object] = {
-            **resolved.fields,
-            "dp_replicate": dp_replicate,
-            "order": order,
-            "ep_style": ep_style,
-            "_resolved": resolved,
-            "_found": {},
-        }
+    def __post_init__(self) -> None:
+        """Check the sizes and compute the one that is -1."""
+        resolved = resolve(self)
+        values = {**resolved.fields, "_resolved": resolved, "_found": {}}
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -265,10 +226,10 @@ class ParallelLayout:
         return ParallelLayout(
             tp=self.tp,
             cp=self.cp,
-            ep=counted.ep,
+            ep=counted.ep or NOT_GIVEN,
             dp=counted.dp,
             pp=self.pp,
-            etp=counted.etp,
+            etp=counted.etp or NOT_GIVEN,
             dp_replicate=self.dp_replicate,
             order=like.order,
             ep_style=like.ep_style,
@@ -281,26 +242,10 @@ def _is_ring(axes: str) -> bool:
     return axes != "pp"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenSizes:
-    """The arguments of a layout; see ``ParallelLayout``."""
-
-    tp: int
-    cp: int
-    ep: int | None
-    dp: int
-    pp: int
-    etp: int | None
-    dp_replicate: int
-    order: str
-    ep_style: str
-    world_size: int | None
-
-    @property
-    def factors(self) -> dict[str, int]:
-        """The factors of the world size as they are given."""
-        own = {"ep": self.ep or 1} if self.ep_style == OWN_AXIS else {}
-        return {"tp": self.tp, "cp": self.cp, **own, "dp": self.dp, "pp": self.pp}
+def _factors(given: ParallelLayout) -> dict[str, int]:
+    """Return the factors of the world size as they are given."""
+    own = {"ep": given.ep or 1} if given.ep_style == OWN_AXIS else {}
+    return {"tp": given.tp, "cp": given.cp, **own, "dp": given.dp, "pp": given.pp}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,14 +290,14 @@ class Resolved:
         return complete[0]
 
 
-def resolve(given: GivenSizes) -> Resolved:
+def resolve(given: ParallelLayout) -> Resolved:
     """Return the grids of a layout.
 
     Raises:
         LayoutError: There is no such layout.
     """
     _check(given)
-    sizes = resolve_sizes(given.factors, given.world_size)
+    sizes = resolve_sizes(_factors(given), given.world_size)
     ep = given.ep if given.ep and given.ep_style not in ("torchtitan", "vllm") else 1
     order = complete_order(given.order, {"ep": ep, **sizes})
     grid = _make_grid(given, order, sizes)
@@ -377,9 +322,9 @@ def resolve(given: GivenSizes) -> Resolved:
     )
 
 
-def _check(given: GivenSizes) -> None:
+def _check(given: ParallelLayout) -> None:
     """Raise LayoutError for each size that is wrong by itself."""
-    for name, size in given.factors.items():
+    for name, size in _factors(given).items():
         check_size(name, size)
     if given.ep is not None:
         check_size("ep", given.ep)
@@ -396,7 +341,7 @@ def _check(given: GivenSizes) -> None:
 
 
 def _make_grid(
-    given: GivenSizes, order: tuple[str, ...], sizes: Mapping[str, int]
+    given: ParallelLayout, order: tuple[str, ...], sizes: Mapping[str, int]
 ) -> Grid:
     copies, data = given.dp_replicate, sizes["dp"]
     if data % copies:

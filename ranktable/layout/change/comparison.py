@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from itertools import compress
-from operator import ne
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     """The name of a node, and a device_id there."""
     Chips = Mapping[int, tuple[ChipName, Device]]
     Named = Mapping[str, Sequence[Node]]
+    Roles = tuple[Sequence[str], Sequence[tuple[int, ...]]]
 
 
 class Move(Struct, frozen=True, kw_only=True):
@@ -135,9 +134,10 @@ def difference(
         LayoutError: A layout has another number of ranks than its table, unless the
             first table has gaps.
     """
-    # After most changes most nodes are the same; their chips are not compared.
     sides = [_named(table) for table in (before, after)]
-    still = {name for name, own in sides[1].items() if sides[0].get(name) == own}
+    roles = [_roles(layout) for layout in layouts or ()]
+    # After most changes most nodes are the same; their chips are not compared.
+    still = _unchanged(sides, roles)
     first, second = (_chips(named, still) for named in sides)
     known = {name: rank for rank, (name, _) in first.items()}
     was = {rank: known.get(name) for rank, (name, _) in second.items()}
@@ -157,7 +157,7 @@ def difference(
         now_spares=tuple(name for name in out if name in spares),
         chips_out={r: n for r, (n, _) in first.items() if r not in kept},
         chips_in={r: second[r][0] for r, before in was.items() if before is None},
-        moves=tuple(_moves(was, second, sides[1], still, layouts)),
+        moves=tuple(_moves(was, second, roles)),
         has_roles=layouts is not None,
         crossed=sent,
         had_gaps=layouts is not None and before.world_size < layouts[0].world_size,
@@ -207,80 +207,54 @@ def _chips(named: Named, still: Collection[str]) -> dict[int, tuple[ChipName, De
     return dict(sorted(found.items()))
 
 
+def _roles(layout: ParallelLayout) -> Roles:
+    """Return the axes that form a role, and the coordinates of every rank on them."""
+    axes = [axis for axis in role_axes(layout) if layout.along(axis).group_size > 1]
+    places = zip(*[layout.along(axis).places() for axis in axes], strict=True)
+    return axes, list(places) if axes else [()] * layout.world_size
+
+
+def _unchanged(sides: Sequence[Named], roles: Sequence[Roles]) -> set[str]:
+    """Return the names of nodes that have the same chips, ranks and roles."""
+    same = {name for name, own in sides[1].items() if sides[0].get(name) == own}
+    if not roles or roles[0] == roles[1]:
+        return same
+    (axes, before), (others, after) = roles
+    return {
+        name
+        for name in (same if axes == others else ())
+        for ranks in [[chip.rank for node in sides[1][name] for chip in node.devices]]
+        if [before[rank] for rank in ranks] == [after[rank] for rank in ranks]
+    }
+
+
 def _moves(
-    was: Mapping[int, int | None],
-    chips: Chips,
-    named: Named,
-    still: Collection[str],
-    layouts: tuple[ParallelLayout, ParallelLayout] | None,
+    was: Mapping[int, int | None], chips: Chips, roles: Sequence[Roles]
 ) -> Iterator[Move]:
     """Yield the chips of both tables with another rank or role, by rank.
 
     Args:
         was: The old rank of every chip below, None for a new one.
-        chips: The chips of the second table, without nodes that are the same.
-        named: All nodes of the second table.
-        still: Those that are the same.
-        layouts: The layout of each table.
+        chips: The chips of the second table that may differ.
+        roles: The roles in both layouts, if these are known.
     """
-    roles = [_roles_of(layout) for layout in layouts or ()]
-    pairs = zip(roles, layouts or (), strict=True)
-    every = [_shared(one, layout.world_size) for one, layout in pairs]
-    others = _ranks_of_other_roles(*roles) if roles else ()
-    if others:
-        more = {
-            device.rank: ((name, device.device_id), device)
-            for name in still
-            for node in named[name]
-            for device in node.devices
-            if device.rank in others
-        }
-        chips = dict(sorted([*chips.items(), *more.items()]))
-    for after, (name, _) in chips.items():
-        before = was.get(after, after)
+    for after, before in was.items():
         if before is None:
             continue
-        role, is_now = (every[0][before], every[1][after]) if every else ({}, {})
-        if before != after or role != is_now:
+        both = [
+            dict(zip(axes, places[rank], strict=True))
+            for (axes, places), rank in zip(roles, (before, after), strict=False)
+        ] or [{}, {}]
+        if before != after or both[0] != both[1]:
+            (node, device_id), _ = chips[after]
             yield Move(
-                node=name[0],
-                device_id=name[1],
+                node=node,
+                device_id=device_id,
                 before=before,
                 after=after,
-                role_before=role,
-                role_after=is_now,
+                role_before=both[0],
+                role_after=both[1],
             )
-
-
-def _roles_of(layout: ParallelLayout) -> dict[str, list[int]]:
-    """Return the axes that form a role, and every rank's coordinate along each."""
-    axes = (axis for axis in role_axes(layout) if layout.along(axis).group_size > 1)
-    return {axis: layout.along(axis).places() for axis in axes}
-
-
-def _shared(roles: Mapping[str, list[int]], size: int) -> list[dict[str, int]]:
-    """Return the role of every rank; ranks of one role share one dictionary."""
-    known: dict[tuple[int, ...], dict[str, int]] = {}
-    held = zip(*roles.values(), strict=True) if roles else [()] * size
-    return [
-        known.get(at) or known.setdefault(at, dict(zip(roles, at, strict=True)))
-        for at in held
-    ]
-
-
-def _ranks_of_other_roles(
-    one: Mapping[str, list[int]], other: Mapping[str, list[int]]
-) -> Collection[int]:
-    """Return the ranks that have other roles in the second layout."""
-    sizes = [len(places) for places in (*one.values(), *other.values())]
-    ranks = range(min(sizes, default=0))
-    if [*one] != [*other]:
-        return ranks
-    return {
-        rank
-        for axis, places in one.items()
-        for rank in compress(ranks, map(ne, places, other[axis]))
-    }
 
 
 def _moved(chips: Chips, was: Mapping[int, int | None]) -> set[str]:
