@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -363,3 +364,11 @@ def test_table_with_spares_before_its_servers_is_decoded_fast(
     assert result.status == 0
     assert data.index(b"spare_list") < data.index(b"server_list")
     assert decode_any(data) is not None
+
+
+def test_unknown_node_among_many_is_told_how_many_others_there_are(run: Run) -> None:
+    chips = f"[{','.join(['[0]'] * 20)}]"
+    run("ranktable", "gen", "--device-id", chips, "--hosts", "n[01-20]", "-o", "t.json")
+    done = run("ranktable", "shrink", "t.json", "--drop", "other")
+
+    assert re.search(r", n\d+ and \d+ more\n", done.err), done.err

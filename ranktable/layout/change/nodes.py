@@ -92,7 +92,7 @@ def _unknown(table: RankTable, name: str, names: Sequence[str]) -> str:
         return f"there is no node {name!r}; did you mean {' or '.join(close)}?"
     shown = ", ".join(names[:_SHOWN])
     more = len(names) - _SHOWN
-    listed = f"{shown} and {counted(more, 'more')}" if more > 0 else shown
+    listed = f"{shown} and {more} more" if more > 0 else shown
     return f"there is no node {name!r}; the nodes are {listed}"
 
 
