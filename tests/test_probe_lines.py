@@ -93,15 +93,15 @@ BROKEN = {
     "chip empty": (line(chips=[{}]), "33 RT141 chips[0] has no device_id"),
     "id as text": (
         line(chips=[{"device_id": "0"}]),
-        '46 RT141 device_id is "0", not a number',
+        '46 RT141 chips[0].device_id is "0", not a number',
     ),
     "id real": (
         line(chips=[{"device_id": 0.0}]),
-        "46 RT141 device_id is 0.0, not a number",
+        "46 RT141 chips[0].device_id is 0.0, not a number",
     ),
     "id negative": (
         line(chips=[{"device_id": -1}]),
-        "46 RT141 device_id is -1, not 0 to 999999",
+        "46 RT141 chips[0].device_id is -1, not 0 to 999999",
     ),
     "id huge": (line(chips=[{"device_id": 10**30}]), "46 RT106 the number of 31"),
     "id twice": (
@@ -114,7 +114,7 @@ BROKEN = {
     ),
     "status": (
         line(chips=[{"device_id": 0, "status": 1}]),
-        "57 RT141 status is 1, not a string or null",
+        "57 RT141 chips[0].status is 1, not a string or null",
     ),
     "unseen": (line(unseen=["x"]), '60 RT141 unseen[0] is "x", not an object'),
     "unseen key": (
@@ -125,7 +125,7 @@ BROKEN = {
     "chips huge": (line(chips=10**30), "32 RT106 the number of 31"),
     "many chips": (
         line(chips=[{"device_id": i} for i in range(1025)]),
-        "32 RT141 there are more than 1024 chips",
+        "32 RT141 chips has 1025 items, not 1 to 1024",
     ),
 }
 

@@ -278,7 +278,7 @@ def test_gen_writes_nothing_where_the_spec_is_wrong(
     done = run("ranktable", "gen", "--spec", "-", given=b"nodes: n1\nchips: 0\n")
 
     assert (done.status, done.out) == (1, "")
-    assert "error[RT154]: chips is 0; it is from 1 to 1024\n" in done.err
+    assert "error[RT154]: chips is 0, not 1 to 1024\n" in done.err
     assert " --> <stdin>:2:8\n" in done.err
     assert not (tmp_path / FILE).exists()
 

@@ -12,10 +12,11 @@ from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import ring_order
 from ranktable.cluster.host_lists import expand_hosts, fold_hosts
 from ranktable.cluster.hostfiles.hostfile_rules import BAD_HOST
+from ranktable.cluster.schema_errors import called
 from ranktable.cluster.source_text import MAX_SLOTS, SourceText, is_host, read_source
 from ranktable.cluster.specs import spec_rules as rules
 from ranktable.cluster.specs.spec import NAME, ClusterSpec, parse_pattern
-from ranktable.cluster.specs.spec_shape import dotted, read_shape
+from ranktable.cluster.specs.spec_shape import read_shape
 from ranktable.schema.finding import RankTableError
 from ranktable.schema.rules.syntax import TOO_MANY
 from ranktable.schema.text import printable, quoted
@@ -171,7 +172,7 @@ class _SpecReader:
             if ((*path, index), False) in self.document.wrong:
                 continue
             if chip in seen:
-                message = f"chip {quoted(chip)} is listed twice in {dotted(path)}"
+                message = f"chip {quoted(chip)} is listed twice in {called(path, 'it')}"
                 self.report(rules.CHIP_TWICE, (*path, index), message)
             seen.add(chip)
         return (path, tuple(value)) if len(seen) == len(value) else None
@@ -327,14 +328,14 @@ class _SpecReader:
             return None
         index = self.nodes.index
         if index is None:
-            message = f"{dotted(path)} names hosts, but nodes is a count"
+            message = f"{called(path, 'it')} names hosts, but nodes is a count"
             hint = "list the hosts in nodes"
             self.report(rules.NO_NAMES, path, message, hint=hint, of_key=of_key)
             return None
         unknown = [host for host in hosts if host not in index]
         if unknown:
             offsets = self._item(path, value, unknown[0], of_key=of_key)
-            message = f"{_named(unknown)} in {dotted(path)}, but not in nodes"
+            message = f"{_named(unknown)} in {called(path, 'it')}, but not in nodes"
             self.report(
                 rules.HOST_UNKNOWN, path, message, of_key=of_key, offsets=offsets
             )
@@ -356,12 +357,12 @@ class _SpecReader:
             odd = next((host for host in hosts if not is_host(host)), None)
             twice = [host for host, count in Counter(hosts).items() if count > 1]
             if not hosts:
-                rule, message = rules.BAD_HOSTS, f"{dotted(path)} names no host"
+                rule, message = rules.BAD_HOSTS, f"{called(path, 'it')} names no host"
             elif odd is not None:
                 rule, message = BAD_HOST, f"{quoted(odd)} is not the name of a host"
                 offsets = self._item(path, value, odd, of_key=of_key)
             elif twice:
-                message = f"{_named(twice)} listed twice in {dotted(path)}"
+                message = f"{_named(twice)} listed twice in {called(path, 'it')}"
                 rule = rules.HOST_TWICE
                 offsets = self._item(path, value, twice[0], of_key=of_key)
             else:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from ranktable.cluster.schema_errors import called, told
 from ranktable.cluster.specs import spec_rules as rules
 from ranktable.cluster.specs.spec import ORDERS, SCHEMA_FILE
 from ranktable.schema.document import Document, Path, SourceSpan
@@ -30,7 +31,6 @@ _KINDS = {
 }
 """Expected value, by the title of its part of the schema; other values are text."""
 
-_NAMES_NOTHING = {"chips": "chips names no hosts", "racks": "racks names no rack"}
 _LEFT_TO_THE_READER = ("pattern", "required", "additionalProperties")
 
 
@@ -77,11 +77,6 @@ class SpecDocument:
             return None
         at = span[0] + quote
         return at + start, at + end
-
-
-def dotted(path: Path) -> str:
-    """Return a path with dots: ``racks.r1``."""
-    return ".".join(map(str, path))
 
 
 def read_shape(source: SourceText) -> SpecDocument | None:
@@ -147,26 +142,17 @@ def _report(
 ) -> None:
     """Report one error of the schema."""
     value: Any = error.instance
-    schema = error.schema
-    assert isinstance(schema, dict)
-    name, hint = dotted(path), None
-    if error.validator in ("minimum", "maximum"):
+    schema: Any = error.schema
+    kind = _KINDS.get(str(schema.get("title")), "a text")
+    rule, hint = rules.WRONG_TYPE, None
+    message = told(error, called(path), kind)
+    if error.validator in ("minimum", "maximum", "minItems", "maxItems"):
         rule = rules.BAD_NUMBER
-        message = f"{name} is {value}; it is from {schema['minimum']} to "
-        message += str(schema["maximum"])
-    elif error.validator in ("minItems", "maxItems"):
-        rule = rules.BAD_NUMBER
-        message = f"{name} has {len(value)} chips; it has {schema['minItems']} to "
-        message += str(schema["maxItems"])
-    elif error.validator == "minProperties":
-        rule, message = rules.WRONG_TYPE, _NAMES_NOTHING[name]
     elif error.validator == "enum" and isinstance(value, str) and value:
         rule, message = rules.UNKNOWN_ORDER, f"there is no order {quoted(value)}"
         hint = f"write {', '.join(ORDERS[:-1])} or {ORDERS[-1]}"
-    else:
-        kind = _KINDS.get(str(schema.get("title")), "a text")
-        rule, message = rules.WRONG_TYPE, f"{name} is {quoted(value)}, not {kind}"
-        if kind == "a chip" and isinstance(value, str):
-            is_range = ".." in value or "-" in value
-            hint = "for the chips 0 to 7 write 8, or every number" if is_range else None
+    elif (
+        kind == "a chip" and isinstance(value, str) and (".." in value or "-" in value)
+    ):
+        hint = "for the chips 0 to 7 write 8, or every number"
     spec.report(rule, path, message, hint=hint, of_key=of_key)
