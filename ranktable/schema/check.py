@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,10 @@ WRAPPED = "kubernetes"
 
 MANIFEST_MARKS = (b"ConfigMap", b"apiVersion")
 """A manifest of Kubernetes has one of these texts."""
+
+_HEAD_BYTES = 1 << 14
+_LIST = re.compile(rb'(?<!\\)"(?:node|server|rank|group)_list"')
+"""The list of a table; a table inside a manifest of JSON is escaped."""
 
 IN_MEMORY = "<string>"
 """Name of a table that was given as bytes."""
@@ -157,6 +162,9 @@ def check_each(data: bytes, options: Options, *, file: str) -> list[Report]:
 
 def is_manifest(data: bytes) -> bool:
     """Whether bytes may be a manifest of Kubernetes, which may have tables in it."""
+    head = data[:_HEAD_BYTES]
+    if head.lstrip().startswith(b"{") and _LIST.search(head):
+        return any(mark in head for mark in MANIFEST_MARKS)  # a table, as a rule
     return any(mark in data for mark in MANIFEST_MARKS)
 
 

@@ -73,7 +73,7 @@ def _duplicate_address(columns: Columns, place: tuple[int, int, str]) -> Finding
 
 
 def _interleaved(columns: Columns, _: Options) -> Iterable[tuple[int, int, list[int]]]:
-    if not is_permutation(columns.ranks):
+    if not columns.once(is_permutation):
         return ()  # missing and repeated ranks have rules of their own
     servers: list[list[int]] = []
     if not columns.are_ranks_in_file_order():

@@ -231,7 +231,7 @@ def _disordered(columns: Columns) -> Iterable[tuple[int, list[int]]]:
     Missing and repeated ranks have rules of their own.
     """
     ranks = columns.ranks
-    if columns.are_ranks_in_file_order() or not is_permutation(ranks):
+    if columns.are_ranks_in_file_order() or not columns.once(is_permutation):
         return
     for node, start, end in columns.nodes():
         found = [rank for rank in ranks[start:end] if rank is not None]
@@ -414,7 +414,7 @@ def _other_sizes(columns: Columns, _: Options) -> Iterable[int]:
     layout = layout_of(columns)
     size = columns.num_devices if layout is None else world_size_of(layout)
     # A part of a table, or one with gaps, is not judged.
-    if size != columns.num_devices and is_permutation(columns.ranks):
+    if size != columns.num_devices and columns.once(is_permutation):
         yield size
 
 

@@ -49,7 +49,7 @@ class _Census:
 def _census(columns: Columns) -> _Census:
     """Return the census of a table, an empty one if every rank occurs once."""
     world_size = columns.num_devices
-    if is_permutation(columns.ranks):
+    if columns.once(is_permutation):
         return _Census()
     first_use: dict[int, int] = {}
     repeated: list[int] = []
@@ -80,10 +80,12 @@ def _census(columns: Columns) -> _Census:
     )
 
 
-def is_permutation(ranks: list[int | None]) -> bool:
-    """Whether these are the ranks 0 .. world_size - 1 in any order, each once."""
-    expected = list(range(len(ranks)))
-    return ranks == expected or (None not in ranks and sorted(ranks) == expected)  # type: ignore[type-var]
+def is_permutation(columns: Columns) -> bool:
+    """Whether the ranks are 0 .. world_size - 1 in any order, each once."""
+    ranks = columns.ranks
+    return columns.are_ranks_in_file_order() or (
+        None not in ranks and sorted(ranks) == list(range(len(ranks)))  # type: ignore[type-var]
+    )
 
 
 def _hint(columns: Columns, index: int) -> str | None:
