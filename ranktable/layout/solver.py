@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ranktable.layout.boundaries import is_contiguous
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from ranktable.layout.crossings import CostModel
     from ranktable.layout.grid import Groups
@@ -227,56 +227,23 @@ class _Solver:
         may_trim = self.slack > 0 and any(size % self.width for size in sizes)
         largest = sorted(self.by_rank, key=lambda node: -len(self.members[node]))
         for is_trimmed in (True, False) if may_trim else (False,):
-            orders = [_StayingOrder(self).order(is_trimmed=is_trimmed), self.by_rank]
-            orders += [largest] if len(sizes) > 1 else []
-            for order in orders:
+            staying = _StayingOrder(self).order(is_trimmed=is_trimmed)
+            for order in (
+                staying,
+                self.by_rank,
+                *([largest] if len(sizes) > 1 else []),
+            ):
                 yield order, is_trimmed
                 if self.contiguous:
-                    yield self.in_domains(order), is_trimmed
-        if self.contiguous:
-            yield self.staying_in_domains(), False
+                    yield self.in_super_pods(order), is_trimmed
 
-    def in_domains(self, order: Sequence[int]) -> list[int]:
+    def in_super_pods(self, order: Sequence[int]) -> list[int]:
         """Return an order in which the nodes of a super pod follow each other."""
-        for domains in self.contiguous:
-            first: dict[int, int] = {}
-            for at, node in enumerate(order):
-                first.setdefault(domains[node], at)
-            keys = {node: first[domains[node]] for node in order}
-            order = sorted(order, key=keys.__getitem__)
-        return list(order)
-
-    def staying_in_domains(self) -> list[int]:
-        """Return an order in which nodes keep their roles and their super pods.
-
-        The super pods follow each other as they are. One ends when none of its nodes
-        has the next roles, as long as there are chips to spare.
-        """
-        domains: dict[int, list[int]] = defaultdict(list)
-        for node in self.by_rank:
-            domains[self.contiguous[0][node]].append(node)
-        order: list[int] = []
-        start, slack = 0, self.slack
-        for nodes in domains.values():
-            left: dict[tuple[Hashable, int], list[int]] = defaultdict(list)
-            for node in reversed(nodes):
-                own = self.members[node]
-                left[self.held([self.chips[at].role for at in own]), len(own)].append(
-                    node
-                )
-            sizes = {size for _, size in left}
-            room = sum(len(self.members[node]) for node in nodes)
-            while room and start < self.size:
-                keys = ((self.wanted(start, size), size) for size in sizes)
-                key = next((key for key in keys if left.get(key)), None)
-                if key is None and room <= slack:
-                    slack -= room
-                    break
-                key = key or next(key for key, nodes in left.items() if nodes)
-                order.append(left[key].pop())
-                start, room = start + key[1], room - key[1]
-        used = set(order)
-        return [*order, *(node for node in self.by_rank if node not in used)]
+        first: dict[int, int] = {}
+        domains = self.contiguous[0]
+        for at, node in enumerate(order):
+            first.setdefault(domains[node], at)
+        return sorted(order, key=lambda node: first[domains[node]])
 
     def laid(self, order: Sequence[int], *, is_trimmed: bool = False) -> Blocks:
         """Return the blocks of nodes in this order, until every rank has a chip."""
@@ -487,58 +454,86 @@ class _Solver:
 class _StayingOrder:
     """An order in which nodes keep their ranks, or else their roles.
 
+    Super pods follow each other as they are. One ends when none of its nodes has the
+    next roles, as long as there are chips to spare.
+
     Attributes:
-        left: The nodes that are not in the order yet: those to fill gaps with first.
+        held: The roles of every node that has ranks.
         at_first: By its first rank, each node whose roles would stay there.
-        pools: The other nodes, by their roles and size.
+        left: The nodes of a super pod that are not in the order yet, first those to
+            fill gaps with: new ones, and then those that do not stay.
+        pools: The other nodes that have ranks, by their roles and size.
     """
 
     def __init__(self, solver: _Solver) -> None:
         self.solver = solver
-        held = {
-            node: solver.held([solver.chips[at].role for at in own])
-            for node, own in solver.members.items()
-            if any(solver.chips[at].rank is not None for at in own)
+        self.sizes = sorted({len(own) for own in solver.members.values()}, reverse=True)
+        self.held = {
+            node: solver.held([solver.chips[at].role for at in solver.members[node]])
+            for node, first in solver.first.items()
+            if solver.last[node] >= first
         }
         self.at_first = {
             solver.first[node]: node
-            for node, roles in held.items()
+            for node, roles in self.held.items()
             if roles == solver.wanted(solver.first[node], len(solver.members[node]))
         }
         self.staying = set(self.at_first.values())
         self.firsts = [*sorted(self.at_first), solver.size]
-        self.pools: dict[tuple[Hashable, int], list[int]] = defaultdict(list)
-        for node in reversed(solver.by_rank):
-            if node in held and node not in self.staying:
-                self.pools[held[node], len(solver.members[node])].append(node)
-        self.sizes = sorted({len(own) for own in solver.members.values()}, reverse=True)
-        new = [node for node in solver.by_rank if node not in held]
-        self.left: dict[int, None] = dict.fromkeys([*new, *reversed(solver.by_rank)])
-        for node in solver.by_rank:
-            if node in self.staying:
-                self.left[node] = self.left.pop(node)  # they fill gaps last
+        self.left: dict[int, None] = {}
+        self.pools: dict[tuple[Hashable, int], list[int]] = {}
 
     def order(self, *, is_trimmed: bool) -> list[int]:
         """Return the order of all nodes."""
-        solver, order = self.solver, []
+        solver, order = self.solver, dict[int, None]()
         start, slack = 0, solver.slack
-        while start < solver.size and self.left:
-            node = self.at_first.get(start)
-            if node not in self.left:
-                node = self.of_role(start)
-            if node is None:
-                node = self.filling(start)
-            del self.left[node]
-            order.append(node)
-            count = solver.taken(node, start, slack, is_trimmed=is_trimmed)
-            slack -= len(solver.members[node]) - count
-            start += count
-        return [*order, *self.left]
+        for nodes in self.super_pods():
+            self.begin(nodes)
+            room = sum(len(solver.members[node]) for node in nodes)
+            is_only = len(nodes) == len(solver.members)
+            while start < solver.size and self.left:
+                node = self.suited(start)
+                if node is None and room <= slack and not is_only:
+                    slack -= room
+                    break
+                if node is None:
+                    node = self.filling(start)
+                del self.left[node]
+                order[node] = None
+                count = solver.taken(node, start, slack, is_trimmed=is_trimmed)
+                slack -= len(solver.members[node]) - count
+                room -= len(solver.members[node])
+                start += count
+        return [*order, *(node for node in solver.by_rank if node not in order)]
 
-    def of_role(self, start: int) -> int | None:
-        """Return a node that holds the roles of the next ranks."""
+    def super_pods(self) -> Iterable[list[int]]:
+        """Return the nodes of every super pod, or all nodes if there are none."""
+        pods: dict[int, list[int]] = defaultdict(list)
+        domains = self.solver.contiguous[0] if self.solver.contiguous else None
+        for node in self.solver.by_rank:
+            pods[0 if domains is None else domains[node]].append(node)
+        return pods.values()
+
+    def begin(self, nodes: Sequence[int]) -> None:
+        """Go on with the nodes of another super pod, in the order of their ranks."""
+        moving = [node for node in reversed(nodes) if node not in self.staying]
+        new = [node for node in nodes if node not in self.held]
+        self.left = dict.fromkeys([*new, *moving, *nodes])
+        self.pools = defaultdict(list)
+        # A place behind its super pod is no place to stay: there its roles count.
+        kept = [node for node in reversed(nodes) if node in self.staying]
+        for node in (*(kept if self.solver.contiguous else ()), *moving):
+            if node in self.held:
+                size = len(self.solver.members[node])
+                self.pools[self.held[node], size].append(node)
+
+    def suited(self, start: int) -> int | None:
+        """Return a node that stays where it is, or that holds the next roles."""
+        node = self.at_first.get(start)
+        if node in self.left:
+            return node
         for size in self.sizes:
-            pool = self.pools[self.solver.wanted(start, size), size]
+            pool = self.pools.get((self.solver.wanted(start, size), size), [])
             while pool:
                 node = pool.pop()
                 if node in self.left:
