@@ -12,7 +12,7 @@ from ranktable.schema.document import Path, SourceSpan
 from ranktable.schema.finding import Edit, Finding, Findings
 from ranktable.schema.rules import syntax as rules
 from ranktable.schema.text import counted, quoted, times
-from ranktable.schema.values import BadNumber
+from ranktable.schema.values import MAX_DEPTH, BadNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,9 +76,6 @@ def _wide(name: str) -> Finding:
         None, f"the file is {name}, not UTF-8", hint="convert it with iconv"
     )
 
-
-MAX_DEPTH = 64
-"""Most levels of nesting; a rank table needs five."""
 
 MAX_DIGITS = 19
 """Most digits of a number; a number beyond 64 bits is not a rank, chip or count."""
@@ -175,11 +172,6 @@ def walk(document: object) -> Iterator[tuple[Path, object]]:
             stack.extend(((*path, key), item) for key, item in value.items())
         elif isinstance(value, list):
             stack.extend(((*path, index), item) for index, item in enumerate(value))
-
-
-def is_too_deep(value: object, levels: int) -> bool:
-    """Whether a value holds more than this many levels of lists and objects."""
-    return any(len(path) > levels for path, _ in walk(value))
 
 
 def _brackets(text: str) -> Iterator[tuple[str, int]]:

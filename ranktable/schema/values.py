@@ -154,7 +154,7 @@ def _odd_string(text: str) -> OddNumber:
 
 
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-_IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}")
+_IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
 UNSET_ADDRESS = "0.0.0.0"  # noqa: S104 - is compared
 
 
@@ -173,7 +173,7 @@ def is_device_address(text: str) -> bool:
 
 def is_ipv4(text: str) -> bool:
     """Whether a text is a numeric IPv4 address."""
-    return _IPV4.fullmatch(text) is not None
+    return re.fullmatch(_IPV4, text) is not None
 
 
 def is_ipv6(text: str) -> bool:

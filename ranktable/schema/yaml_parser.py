@@ -15,6 +15,7 @@ from ranktable.schema.document import Document, SourceSpan
 from ranktable.schema.finding import Findings
 from ranktable.schema.rules import syntax as rules
 from ranktable.schema.text import quoted
+from ranktable.schema.values import MAX_DEPTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 MAX_YAML_BYTES = 8 * 1024 * 1024
 """Usual manifests have 10 kB; libyaml reads this size in seconds."""
 
-MAX_DEPTH = 64
 MAX_DOCUMENTS = 1000
 
 # Characters that YAML does not allow; libyaml gives no place for them.
