@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 #   npu-smi-m.txt       npu-smi 25.5.1 on a host of eight 910B3, printed in public tests
 #   npu-smi-m-dies.txt  a host of 910C, two dies a board, in releases with Chip Phy-ID;
 #                       the columns from vllm-ascend, tests/ut/test_cpu_binding.py
-#   npu-smi-l*.txt      npu-smi info -l of a host of eight 910B, in public notes
 #   hccn.conf           the keys of Huawei's file, as in corpus/hccl/valid/hccn.conf
 #   nvidia-smi.csv      nvidia-smi --help-query-gpu; rows as everyone prints them
 #   nvidia-smi-lost.csv a card that fell off the bus, as users report it
@@ -67,11 +66,6 @@ def test_npu_smi_gives_the_physical_number_where_it_has_the_column() -> None:
     assert ascend.parse_mapping(sample("npu-smi-m-dies.txt")) == [
         MappedChip(logic, 8 + logic, "Ascend 910C") for logic in range(4)
     ]
-
-
-def test_npu_smi_counts_the_chips_of_all_boards() -> None:
-    assert ascend.parse_list(sample("npu-smi-l.txt")) == 8
-    assert ascend.parse_list(sample("npu-smi-l-dies.txt")) == 4
 
 
 def test_hccn_conf_gives_the_address_of_every_chip() -> None:
@@ -182,13 +176,6 @@ BROKEN: list[tuple[Callable[[str], object], str, str]] = [
         sample("npu-smi-m.txt") + sample("npu-smi-m.txt").partition("\n")[2],
         "logic id 0 is listed twice",
     ),
-    (ascend.parse_list, "", "npu-smi info -l prints something else"),
-    (ascend.parse_list, "Total Count : eight\n", "npu-smi info -l prints something"),
-    (
-        ascend.parse_list,
-        sample("npu-smi-l.txt").replace("NPU ID                         : 7", ""),
-        "npu-smi info -l: Total Count is 8, and it lists 7",
-    ),
     (ascend.parse_hccn, "address_0=10.0.0.1000", 'hccn.conf:1: "10.0.0.1000" is not'),
     (ascend.parse_hccn, "address_0=", 'hccn.conf:1: "" is not an IP address'),
     (
@@ -230,7 +217,6 @@ def test_output_that_is_something_else_is_named(
 PARSERS: list[tuple[Callable[[str], object], str]] = [
     (sophgo.parse_tpu_smi, "tpu-smi-eight.json"),
     (ascend.parse_mapping, "npu-smi-m-dies.txt"),
-    (ascend.parse_list, "npu-smi-l.txt"),
     (ascend.parse_hccn, "hccn.conf"),
     (nvidia.parse_csv, "nvidia-smi.csv"),
 ]

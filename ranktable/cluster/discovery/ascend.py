@@ -1,4 +1,4 @@
-"""Ascend NPUs: device nodes, hccn.conf and two lists of npu-smi.
+"""Ascend NPUs: device nodes, hccn.conf and a list of npu-smi.
 
 A chip has four numbers. A rank table needs the physical one, which is the N of
 ``/dev/davinciN`` and of ``address_N`` in hccn.conf. ``npu-smi info -m`` prints the NPU,
@@ -22,13 +22,12 @@ from ranktable.cluster.discovery.chip_family import (
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.cluster.hccn_conf import addresses_in
 from ranktable.cluster.probes.probe_line import ProbedChip
-from ranktable.schema.text import counted, folded, quoted
+from ranktable.schema.text import folded, quoted
 from ranktable.schema.values import is_device_address
 
 if TYPE_CHECKING:
     from ranktable.cluster.discovery.machine import Machine
 
-_PAIR = re.compile(r"\s*([A-Za-z ]+?)\s*:\s*([0-9]{1,6})\s*")
 _HEAD = re.compile(
     r"NPU ID\s+Chip ID\s+Chip Logic ID(?P<physical>\s+Chip Phy-ID)?\s+Chip Name"
 )
@@ -50,28 +49,6 @@ class MappedChip:
     logic_id: int
     physical_id: int | None
     name: str
-
-
-def parse_list(text: str) -> int:
-    """Return the number of chips in the output of ``npu-smi info -l``.
-
-    Raises:
-        NotDetectedError: It is another output.
-    """
-    pairs = [_PAIR.fullmatch(line) for line in text.splitlines() if line.strip()]
-    if not pairs or not all(pairs):
-        raise NotDetectedError(
-            "npu-smi info -l prints something else than keys and numbers"
-        )
-    values = [(pair[1], int(pair[2])) for pair in pairs if pair]
-    key, total = values[0]
-    boards = [value for name, value in values if name == "NPU ID"]
-    refuse_repetition(boards, "NPU")
-    if key != "Total Count" or total != len(boards):
-        raise NotDetectedError(
-            f"npu-smi info -l: {key} is {total}, and it lists {len(boards)}"
-        )
-    return sum(value for name, value in values if name == "Chip Count")
 
 
 def parse_mapping(text: str) -> list[MappedChip]:
@@ -142,20 +119,11 @@ def detect(machine: Machine) -> ProbeResult:
 def _mapped(machine: Machine, result: ProbeResult) -> list[MappedChip]:
     """Return the chips that npu-smi lists, none if a list is not available."""
     try:
-        mapped = parse_mapping(machine.run("npu-smi", "info", "-m"))
-        count = parse_list(machine.run("npu-smi", "info", "-l"))
+        return parse_mapping(machine.run("npu-smi", "info", "-m"))
     except NotDetectedError as error:
         if machine.numbers(*NODES) or machine.find("npu-smi"):
             result.miss("npu-smi", error)
         return []
-    if count != len(mapped):
-        result.miss(
-            "npu-smi",
-            f"npu-smi info -l counts {counted(count, 'chip')}, npu-smi info -m lists "
-            f"{len(mapped)}",
-        )
-        return []
-    return mapped
 
 
 def _without_nodes(mapped: list[MappedChip], result: ProbeResult) -> list[int]:
@@ -227,6 +195,5 @@ FAMILY = ChipFamily(
     name="ascend",
     vendor="ascend",
     looked_for="/dev/davinciN, npu-smi",
-    traces=(NODES,),
     detect=detect,
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.cluster.generate import MAX_CHIP
-from ranktable.cluster.probes.probe_line import MAX_CHIPS, NotDetected, ProbedChip
+from ranktable.cluster.probes.probe_line import NotDetected, ProbedChip
 from ranktable.schema.finding import Finding, Severity
 from ranktable.schema.json_parser import parse
 from ranktable.schema.text import quoted
@@ -37,11 +37,6 @@ class ProbeResult:
         """Record something that could not be found out."""
         self.unseen.append(NotDetected(what, str(why)))
 
-    def miss_chips(self, tool: str) -> None:
-        """Record that a tool ran without an error and listed no chips."""
-        if not self.chips and not self.unseen:
-            self.miss(tool, f"{tool} lists no chips")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChipFamily:
@@ -51,19 +46,13 @@ class ChipFamily:
         name: Its name.
         vendor: Its maker, as the line names it.
         looked_for: What shows that it is present, for people.
-        traces: Folders and prefixes of names whose numbers show chips without a tool.
         detect: Returns the chips of this family on a node.
     """
 
     name: str
     vendor: str
     looked_for: str
-    traces: tuple[tuple[str, str], ...]
     detect: Callable[[Machine], ProbeResult]
-
-    def count_traces(self, machine: Machine) -> int:
-        """Return how many chips can be seen without a tool."""
-        return max((len(machine.numbers(*trace)) for trace in self.traces), default=0)
 
 
 def refuse_repetition(numbers: Iterable[int], what: str) -> None:
@@ -98,63 +87,6 @@ def read_json(text: str) -> object:
         if finding.severity is Severity.ERROR:
             raise NotDetectedError(f"its JSON cannot be used: {finding.message}")
     return document
-
-
-def read_csv(text: str, columns: int) -> tuple[list[list[str]], list[str]]:
-    """Return the rows of a tool's CSV output, and its other lines.
-
-    The tools do not quote values; the last column, a name, may have a comma. Rows begin
-    with a number; other lines are messages, which drivers print if something is wrong.
-
-    Raises:
-        NotDetectedError: A row has fewer columns, or there are too many rows.
-    """
-    rows, others = [], []
-    for line in text.splitlines():
-        if not line.strip():
-            continue
-        if not re.match(r"\s*[0-9]+\s*,", line):
-            others.append(line.strip())
-            continue
-        row = line.split(",", columns - 1)
-        if len(row) != columns:
-            raise NotDetectedError(
-                f"a row of its output has {len(row)} columns, not {columns}: "
-                f"{quoted(line)}"
-            )
-        rows.append([cell.strip() for cell in row])
-    if len(rows) > MAX_CHIPS:
-        raise NotDetectedError(f"it lists more than {MAX_CHIPS} chips")
-    return rows, others
-
-
-def chips_of_csv(text: str, subject: str) -> tuple[list[ProbedChip], list[str]]:
-    """Return the chips in a tool's CSV output, and the messages between the rows.
-
-    Args:
-        text: Rows of index, UUID, PCI address, serial number and name.
-        subject: Name of a chip in messages.
-
-    Raises:
-        NotDetectedError: A row has another form, or an index is listed twice.
-    """
-    rows, messages = read_csv(text, 5)
-    chips = []
-    for index, uuid, bus, serial, name in rows:
-        bus_address = bus_address_of(bus)
-        if bus_address is None:
-            raise NotDetectedError(f"{subject} is {quoted(bus)}")
-        chips.append(
-            ProbedChip(
-                device_id=device_id_of(index),
-                bus_address=bus_address,
-                uuid=text_of(uuid),
-                serial=text_of(serial),
-                model=text_of(name),
-            )
-        )
-    refuse_repetition((chip.device_id for chip in chips), "index")
-    return sorted(chips, key=lambda chip: chip.device_id), messages
 
 
 def device_id_of(value: object) -> int:

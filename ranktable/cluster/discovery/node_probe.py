@@ -8,7 +8,6 @@ from msgspec import structs
 
 from ranktable.cluster.discovery import ascend, nvidia, sophgo
 from ranktable.cluster.probes.probe_line import NodeProbe, NotDetected, ProbedChip
-from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,11 +33,10 @@ def probe(machine: Machine, host: str | None = None) -> NodeProbe:
     name = host or machine.host()
     unseen: list[NotDetected] = []
     absent: list[NotDetected] = []
-    for place, family in enumerate(CHIP_FAMILIES):
+    for family in CHIP_FAMILIES:
         result = family.detect(machine)
         unseen.extend(result.unseen)
         if result.chips:
-            unseen.extend(_others(machine, CHIP_FAMILIES[place + 1 :]))
             return _line(name, family, result, unseen)
         if not result.unseen:
             absent.append(NotDetected(family.name, f"no {family.looked_for}"))
@@ -60,15 +58,3 @@ def _line(
         chips=tuple(chips),
         unseen=tuple(unseen),
     )
-
-
-def _others(machine: Machine, families: Sequence[ChipFamily]) -> list[NotDetected]:
-    """Return other families that the node has; a line describes only one."""
-    found = []
-    for family in families:
-        count = family.count_traces(machine)
-        if count:
-            nodes = counted(count, "device node")
-            why = f"{nodes} of it, too; one line describes chips of one family"
-            found.append(NotDetected(family.name, why))
-    return found

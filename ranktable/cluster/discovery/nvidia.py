@@ -14,16 +14,18 @@ from ranktable.cluster.discovery.chip_family import (
     ChipFamily,
     ProbeResult,
     bus_address_of,
-    chips_of_csv,
+    device_id_of,
+    refuse_repetition,
+    text_of,
 )
 from ranktable.cluster.discovery.machine import NotDetectedError
+from ranktable.cluster.probes.probe_line import MAX_CHIPS, ProbedChip
+from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.discovery.machine import Machine
-    from ranktable.cluster.probes.probe_line import ProbedChip
 
 NODES = ("/dev", "nvidia")
-KERNEL = "/proc/driver/nvidia"
 TOOL = (
     "nvidia-smi",
     "--query-gpu=index,uuid,pci.bus_id,serial,name",
@@ -43,20 +45,11 @@ def detect(machine: Machine) -> ProbeResult:
         return result
     for message in messages:
         result.miss("nvidia-smi", f"it says: {message}")
-    _compare_with_kernel(machine, result)
     if result.chips:
         result.miss("status", "nvidia-smi has no word for it")
-    result.miss_chips("nvidia-smi")
+    elif not messages:
+        result.miss("nvidia-smi", "nvidia-smi lists no chips")
     return result
-
-
-def _compare_with_kernel(machine: Machine, result: ProbeResult) -> None:
-    """Record the GPUs that the driver has but the tool does not list."""
-    there = map(bus_address_of, machine.names(f"{KERNEL}/gpus"))
-    listed = {chip.bus_address for chip in result.chips}
-    for address in there:
-        if address is not None and address not in listed:
-            result.miss(address, "the driver has this GPU, and it is not listed")
 
 
 def parse_csv(text: str) -> tuple[list[ProbedChip], list[str]]:
@@ -68,14 +61,41 @@ def parse_csv(text: str) -> tuple[list[ProbedChip], list[str]]:
     Raises:
         NotDetectedError: A row has another form.
     """
-    chips, messages = chips_of_csv(text, "the PCI address of a GPU")
-    return chips, [line for line in messages if not line.startswith(_NONE_FOUND)]
+    chips, messages = [], []
+    for line in filter(str.strip, text.splitlines()):
+        # Names may have a comma and are not quoted.
+        row = [cell.strip() for cell in line.split(",", 4)]
+        if row[0].isdigit():
+            chips.append(_chip(row))
+        elif not line.startswith(_NONE_FOUND):
+            messages.append(line.strip())
+    refuse_repetition((chip.device_id for chip in chips), "index")
+    if len(chips) > MAX_CHIPS:
+        raise NotDetectedError(f"it lists more than {MAX_CHIPS} chips")
+    return sorted(chips, key=lambda chip: chip.device_id), messages
+
+
+def _chip(row: list[str]) -> ProbedChip:
+    if len(row) != 5:
+        raise NotDetectedError(
+            f"a row of its output has {len(row)} columns, not 5: {quoted(row[0])}"
+        )
+    index, uuid, bus, serial, name = row
+    bus_address = bus_address_of(bus)
+    if bus_address is None:
+        raise NotDetectedError(f"the PCI address of a GPU is {quoted(bus)}")
+    return ProbedChip(
+        device_id=device_id_of(index),
+        bus_address=bus_address,
+        uuid=text_of(uuid),
+        serial=text_of(serial),
+        model=text_of(name),
+    )
 
 
 FAMILY = ChipFamily(
     name="nvidia",
     vendor="nvidia",
     looked_for="/dev/nvidiaN, nvidia-smi",
-    traces=(NODES,),
     detect=detect,
 )

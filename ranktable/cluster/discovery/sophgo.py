@@ -185,6 +185,5 @@ TPUV7 = ChipFamily(
     name="sophgo-tpuv7",
     vendor="sophgo",
     looked_for="/dev/sg-host-drv-N",
-    traces=(NODES,),
     detect=detect,
 )
