@@ -7,6 +7,7 @@ import importlib
 import inspect
 import os
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,37 @@ def test_imports_point_from_the_top_to_the_bottom() -> None:
     ]
 
     assert wrong == []
+
+
+class WithoutTypes(ast.NodeTransformer):
+    """Leaves out the imports that only a type checker sees."""
+
+    def visit_If(self, node: ast.If) -> ast.If | None:
+        is_for_types = ast.unparse(node.test) == "TYPE_CHECKING"
+        return None if is_for_types else node
+
+
+def test_no_files_need_each_other() -> None:
+    modules = {
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path
+        for path in FILES
+    }
+    modules = {name.removesuffix(".__init__"): at for name, at in modules.items()}
+    graph: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        tree = WithoutTypes().visit(ast.parse(path.read_text("utf-8")))
+        found = {
+            module
+            if (module := f"{node.module}.{alias.name}") in modules
+            else node.module
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        graph[name] = {str(one) for one in found if one in modules} - {name}
+
+    assert "ranktable.schema.finding" in graph["ranktable.schema.report"]
+    TopologicalSorter(graph).prepare()  # raises CycleError
 
 
 def test_commands_share_helpers_that_stand_beside_them() -> None:

@@ -216,7 +216,8 @@ def decode_any(
     if format_ is None:
         return decode_columns(data, FORMATS) or decode_large(data, found)
     if format_.decode is not None:
-        return format_.decode(data, found)
+        columns: Columns | None = format_.decode(data, found)
+        return columns
     return None if format_.keeps_document else decode_columns(data, (format_,))
 
 

@@ -18,10 +18,7 @@ from ranktable.schema.values import MAX_DEPTH, MAX_NUMBER, is_too_deep, plain_nu
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ranktable.schema.columns import Columns
     from ranktable.schema.finding import Finding, Findings, Rule
-    from ranktable.schema.model import RankTable
-    from ranktable.schema.reader import Reader
 
     Test = Callable[[object], bool]
 
@@ -279,9 +276,10 @@ class Format:
     rules: tuple[Rule, ...]
     node: Record = _NOTHING
     device: Record = _NOTHING
-    fill: Callable[[Reader, Any], None] | None = None
-    decode: Callable[[bytes, Findings], Columns | None] | None = None
-    make: Callable[[RankTable], dict[str, object]] | None = None
+    # Reader, Columns and RankTable are Any here: their modules import this one.
+    fill: Callable[[Any, Any], None] | None = None
+    decode: Callable[[bytes, Findings], Any] | None = None
+    make: Callable[[Any], dict[str, object]] | None = None
     refuse: Callable[[object], Finding | None] | None = None
     reader_keys: tuple[str, ...] = ()
     keeps_file_order: bool = False
