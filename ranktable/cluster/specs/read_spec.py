@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.specs.spec import AddressPattern
     from ranktable.cluster.specs.spec_shape import SpecDocument
-    from ranktable.schema.document import Offsets, Path
+    from ranktable.schema.document import Path
     from ranktable.schema.report import Report
     from ranktable.schema.topology import Topology
 
@@ -39,7 +38,6 @@ MAX_SIZE_BYTES = 4 * 1024 * 1024
 DEFAULT_LIMIT = 20
 """Most findings of each code that are located and shown."""
 
-_ITEM = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
 _MAX_SHOWN = 60
 
 Chips = tuple[int, ...]
@@ -298,17 +296,12 @@ class _SpecReader:
         hosts = list(self.nodes.index)
         group_of = [-1] * self.nodes.count
         is_sound = True
-        for group, ((path, value), members) in enumerate(
-            zip(lists, found, strict=True)
-        ):
+        for group, ((path, _), members) in enumerate(zip(lists, found, strict=True)):
             twice = [hosts[node] for node in members or () if group_of[node] >= 0]
             if twice:
                 is_sound = False
-                offsets = self._item(path, value, twice[0], of_key=of_key)
                 message = f"{_named(twice)} in two groups of {key}"
-                self.report(
-                    rules.HOST_TWICE, path, message, of_key=of_key, offsets=offsets
-                )
+                self.report(rules.HOST_TWICE, path, message, of_key=of_key)
             for node in members or ():
                 group_of[node] = group
         left_out = [host for node, host in enumerate(hosts) if group_of[node] < 0]
@@ -334,11 +327,8 @@ class _SpecReader:
             return None
         unknown = [host for host in hosts if host not in index]
         if unknown:
-            offsets = self._item(path, value, unknown[0], of_key=of_key)
             message = f"{_named(unknown)} in {called(path, 'it')}, but not in nodes"
-            self.report(
-                rules.HOST_UNKNOWN, path, message, of_key=of_key, offsets=offsets
-            )
+            self.report(rules.HOST_UNKNOWN, path, message, of_key=of_key)
             return None
         return [index[host] for host in hosts]
 
@@ -346,37 +336,29 @@ class _SpecReader:
         self, path: Path, value: str, *, of_key: bool = False
     ) -> list[str] | None:
         """Return the hosts of a list, None after reporting errors."""
-        hint, offsets = None, None
+        name, hint, rule = called(path), None, rules.BAD_HOSTS
         try:
             hosts = expand_hosts(value)
         except ArgumentError as error:
-            at = error.position or 0
-            offsets = self.document.part(path, value, at, at + 1, of_key=of_key)
-            rule, message, hint = rules.BAD_HOSTS, error.reason, error.hint
+            hint = error.hint
+            message = (
+                f"{name}: {error.reason}, at character {(error.position or 0) + 1}"
+            )
         else:
             odd = next((host for host in hosts if not is_host(host)), None)
             twice = [host for host, count in Counter(hosts).items() if count > 1]
             if not hosts:
-                rule, message = rules.BAD_HOSTS, f"{called(path, 'it')} names no host"
+                message = f"{name} names no host"
             elif odd is not None:
                 rule, message = BAD_HOST, f"{quoted(odd)} is not the name of a host"
-                offsets = self._item(path, value, odd, of_key=of_key)
             elif twice:
-                message = f"{_named(twice)} listed twice in {called(path, 'it')}"
-                rule = rules.HOST_TWICE
-                offsets = self._item(path, value, twice[0], of_key=of_key)
+                rule, message = (
+                    rules.HOST_TWICE,
+                    f"{_named(twice)} listed twice in {name}",
+                )
             else:
                 return hosts
-        self.report(rule, path, message, hint=hint, of_key=of_key, offsets=offsets)
-        return None
-
-    def _item(
-        self, path: Path, value: str, host: str, *, of_key: bool
-    ) -> Offsets | None:
-        """Return the offsets of the last item of a list that contains a host."""
-        for match in reversed(list(_ITEM.finditer(value))):
-            if host in expand_hosts(match[0]):
-                return self.document.part(path, value, *match.span(), of_key=of_key)
+        self.report(rule, path, message, hint=hint, of_key=of_key)
         return None
 
 

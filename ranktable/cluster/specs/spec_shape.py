@@ -66,18 +66,6 @@ class SpecDocument:
             span = SourceSpan(span.path, offsets=offsets)
         self.source.report(rule, span, message, hint=hint)
 
-    def part(
-        self, path: Path, value: str, start: int, end: int, *, of_key: bool = False
-    ) -> Offsets | None:
-        """Return the offsets of a part of a text, None if the file has another form."""
-        span = self.document.span_of(*path, of_key=of_key).offsets or (0, 0)
-        written = self.source.text[slice(*span)]
-        quote = written[:1] in ("'", '"')
-        if (written[1:-1] if quote else written) != value:
-            return None
-        at = span[0] + quote
-        return at + start, at + end
-
 
 def read_shape(source: SourceText) -> SpecDocument | None:
     """Return the only document of a text, None if it is not a mapping."""
