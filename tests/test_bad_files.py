@@ -16,6 +16,7 @@ from ranktable.runtime.table import is_rank_table_valid, read_rank_table
 from ranktable.schema.check import check
 from ranktable.schema.files import UnreadableError, read_file
 from ranktable.schema.finding import RankTableError
+from ranktable.schema.rules.examples import one_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -513,3 +514,16 @@ def test_key_that_is_misspelt_by_its_letters_is_named() -> None:
     (found,) = check(table).diagnostics
 
     assert (found.code, found.hint) == ("RT112", 'rename it to "device_id"')
+
+
+@pytest.mark.parametrize("key", ["Device_ID", "devise_id", "device-id"])
+def test_misspelt_key_is_named_once_at_its_place(key: str) -> None:
+    data = one_node(f'{{"{key}":"0","rank":"0","world_rank":"0"}}')
+
+    assert [(d.code, d.message, d.hint) for d in check(data).diagnostics] == [
+        (
+            "RT112",
+            f'device 0 of node 0 has no device_id, but a key "{key}"',
+            'rename it to "device_id"',
+        )
+    ]
