@@ -404,6 +404,8 @@ class Pool:
     def _start(self) -> None:
         if self._ranks:
             return
+        if self.backend.startswith("sccl"):
+            skip_where_no_chips_can_be_simulated()  # before a folder that is left open
         folder = Path(self._folder.enter_context(tempfile.TemporaryDirectory()))
         backend = "" if self.backend == "none" else self.backend.partition(":")[0]
         for env in self._environments(folder):
@@ -425,7 +427,6 @@ class Pool:
         if self.world_size == 0:
             return [env]
         if self.backend.startswith("sccl"):
-            skip_where_no_chips_can_be_simulated()
             chips = tuple(range(self.world_size))
             run = Run(chips=(chips,), timeout_s=30)
             env = chip_environment(folder, run, write_table(folder, run.chips))

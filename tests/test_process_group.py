@@ -17,14 +17,12 @@ from ranktable.runtime import (
     ConflictingVariablesError,
     MissingVariableError,
     init_process_group,
-    process_group,
 )
 from ranktable.runtime.backends.backend import choose_backend
 from ranktable.runtime.environment import Environment
 from ranktable.runtime.errors import BootstrapError
 from ranktable.runtime.process_group import place
 from ranktable.runtime.rendezvous import GRACE_S
-from ranktable.schema import writing
 from tests.commands import run_python, torch_environment
 from tests.ranks import (
     HEAD,
@@ -254,7 +252,7 @@ def test_broken_table_is_explained(
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("mpi5", "there is no backend 'mpi5'; there are: sccl, nccl, gloo"),
+        ("mpi5", "there is no backend 'mpi5'; there are: sccl, nccl, hccl"),
         ("nccl", "nccl cannot be used"),
         ("sccl", "SOPHGO's torch_tpu is not installed"),
     ],
@@ -287,15 +285,6 @@ def test_table_of_an_empty_path_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 
     with pytest.raises(ValueError, match="table is an empty path"):
         init_process_group("gloo", table="")
-
-
-def test_table_made_by_hand_is_checked_without_writing_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    table = make_table([[0, 1]])
-    monkeypatch.setattr(writing, "encode", None)
-
-    assert process_group._table(table, Environment()) == (table, None)
 
 
 def test_device_is_not_guessed_without_a_local_rank() -> None:

@@ -22,7 +22,8 @@ RING = (3, 1, 0, 2)
 STEPS = SCRIPTS / "sccl_steps.py"
 GROUP = "the default group"
 STEP = "all_reduce of 4 float32 (SUM)"
-FEW_FILES = 35
+FEW_FILES = 29
+"""Besides those that read the table."""
 SHORT_S = 4.0
 """Time after which a rank is missed; all the others start within it of each other."""
 
@@ -149,7 +150,8 @@ def test_start_of_a_rank_until_its_first_collective_passes_few_files(
 
     assert [each[:2] for each in said] == [[0, [2.0] * 4], [1, [2.0] * 4]]
     for _, _, files in said:
-        assert len(files) < FEW_FILES, files
+        own = [file for file in files if not file.startswith("schema/")]
+        assert len(own) < FEW_FILES, own
 
 
 def test_mistakes_that_real_chips_do_not_report_are_reported_by_rank(

@@ -130,81 +130,12 @@ def test_every_rank_gets_the_name_of_a_missing_rank() -> None:
     assert "ranks 1, 2 did not ask for their drink" in verdict.message
 
 
-def member(store: object, rank: int) -> StoreRound:
-    return StoreRound(
-        store=store,  # type: ignore[arg-type]
-        rank=rank,
-        ranks=range(2),
-        wording=SPEC,
-        is_erased=True,
-    )
-
-
-@pytest.mark.parametrize("order", ["first", "last"])
-def test_rank_may_withdraw_where_another_one_reads_the_verdict(order: str) -> None:
-    store = HashStore()
-    held = [member(store, rank) for rank in range(2)]
-    for each in held:
-        each.post("tea")
-    for each in held if order == "first" else reversed(held):
-        if each.rank == 0:
-            each.withdraw()
-        else:
-            each.hear(20)
-
-    assert store.num_keys() == 0
-
-
-@pytest.mark.parametrize("is_late", [False, True])
-def test_ranks_that_withdraw_leave_no_keys(is_late: bool) -> None:
-    """A late rank posts after the other one has looked for a verdict."""
-    store = HashStore()
-    other = member(store, 1)
-
-    class Interrupted(Counting):
-        def add(self, key: str, amount: int) -> int:
-            if is_late and amount < 0:
-                other.post("tea")
-            return store.add(key, amount)
-
-    held = member(store, 0)
-    held.post("tea")
-    held.store = Interrupted(held.store)  # type: ignore[assignment]
-    held.withdraw()
-    if not is_late:
-        other.post("tea")
-    other.withdraw()
-
-    assert store.num_keys() == 0
-
-
 def test_late_rank_gets_the_same_verdict_as_the_others() -> None:
     store = HashStore()
     first, _ = take_part(2, lambda _: "tea", who=[0], time_s=0.1, store=store)
     late, _ = take_part(2, lambda _: "tea", who=[1], time_s=5, store=store)
 
     assert late[1] == first[0]
-
-
-def test_failed_round_leaves_no_keys_for_a_later_group() -> None:
-    store = HashStore()
-    failed, _ = take_part(
-        2,
-        lambda _: "tea",
-        who=[0],
-        time_s=0.1,
-        store=store,
-        is_erased=True,
-        is_kept=False,
-    )
-    again, _ = take_part(
-        2, lambda _: "milk", store=store, is_erased=True, is_kept=False
-    )
-
-    assert failed[0] is not None
-    assert failed[0].kind == "missing"
-    assert {each.kind for each in again.values() if each} == {"agreed"}
-    assert store.num_keys() == 0
 
 
 def test_urgent_difference_is_reported_before_all_ranks_are_connected() -> None:
@@ -232,7 +163,6 @@ def test_waiting_rank_makes_at_most_two_requests_a_second() -> None:
         is_erased=True,
     )
     waiting.post("tea")
-    told: list[int] = []
     late = threading.Timer(
         3,
         take_part,
@@ -241,16 +171,13 @@ def test_waiting_rank_makes_at_most_two_requests_a_second() -> None:
     )
     began = time.monotonic()
     late.start()
-    verdict = waiting.hear(20, on_wait=lambda: told.append(own.count))
+    verdict = waiting.hear(20)
     waited_s = time.monotonic() - began
     late.join()
 
-    assert verdict is not None
     assert verdict.kind == "agreed"
-    assert len(told) == 1
-    assert told[0] <= MOST_REQUESTS - 5
     removals = 4 if IS_OLD else 2  # those of the last to hear it
-    assert own.count <= told[0] + 2 * waited_s + removals
+    assert own.count <= MOST_REQUESTS - 5 + 2 * waited_s + removals
     assert store.num_keys() == 0
 
 

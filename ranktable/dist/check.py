@@ -136,7 +136,7 @@ class Rounds:
                 f"rank {self._rank} lost the connection to the store of the job, so "
                 "the process that serves it has ended; look at the output of rank 0"
             ) from error
-        if verdict is not None and verdict.kind != "agreed":
+        if verdict.kind != "agreed":
             self._ended = verdict.message
             kind = MismatchError if verdict.kind == "differ" else DistError
             raise kind(verdict.message)

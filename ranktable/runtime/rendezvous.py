@@ -312,7 +312,7 @@ def _hold(
     )
     held.post(claim)
     verdict = held.hear(deadline.time_s, left_s=deadline.left_s)
-    if verdict is None or verdict.kind == "agreed":
+    if verdict.kind == "agreed":
         return
     if member.serves_store:
         held.linger(min(_LATECOMERS_S, deadline.left_s + _READ_S))

@@ -28,7 +28,6 @@ _LOOK_S = 0.5
 _FIRST_PAUSE_S = 0.002
 _GROWTH = 4.0  # with 10, ranks that were 30 ms late were waited for 200 ms
 _LONGEST_PAUSE_S = 1.0
-_LATE_S = 1.0  # a round of thousands takes less on a machine that does nothing else
 _CLOCK_S = 0.05  # torch rounds a wait to milliseconds, so it may end a bit early
 _LINGER_S = 0.02
 _SHORT = 1000  # a longer text gets its own key, because all read that of the first one
@@ -77,11 +76,8 @@ class StoreRound:
         is_urgent: Whether a difference between this rank and the first one is published
             at once, without waiting for the others.
         is_erased: Whether the keys are removed after all have read the verdict.
-        is_kept: Whether a verdict about missing ranks stays for late ranks. It must not
-            if a later group may use the same store.
         is_alone: Whether no other thread uses this connection to the store: then the
             store itself can wait, and there is no pause between two looks.
-        is_given_up: Whether nobody needs the verdict any more.
     """
 
     store: Store
@@ -90,9 +86,7 @@ class StoreRound:
     wording: Wording
     is_urgent: Callable[[str, str], bool] = lambda _first, _own: False
     is_erased: bool = False
-    is_kept: bool = True
     is_alone: bool = False
-    is_given_up: Callable[[], bool] = lambda: False
     _verdict: Verdict | None = None
     _first_rank: int = -1
     _first_said: str | None = None
@@ -136,36 +130,22 @@ class StoreRound:
                 self._delete(*self._posted())
         return self._verdict
 
-    def hear(
-        self,
-        time_s: float,
-        *,
-        left_s: float | None = None,
-        looks: bool = True,
-        on_wait: Callable[[], None] | None = None,
-    ) -> Verdict | None:
-        """Wait for the verdict, and a moment longer, and return it.
+    def hear(self, time_s: float, *, left_s: float | None = None) -> Verdict:
+        """Return the verdict; wait for it, and a moment longer to name missing ranks.
 
         Args:
             time_s: The whole time for the others.
             left_s: How much of this time is left; by default all.
-            looks: Whether to name missing ranks at the end. Otherwise None is returned,
-                and the others may still post.
-            on_wait: Called once if others are late.
         """
         if self._verdict is None:
-            self._await(time_s if left_s is None else left_s, on_wait)
-        if self._verdict is None and looks:
+            self._await(time_s if left_s is None else left_s)
+        if self._verdict is None:
             self._verdict = self._look(time_s)
-        if self._verdict not in (None, AGREED) and self.rank == 0 and not self.is_alone:
+        if self._verdict != AGREED and self.rank == 0 and not self.is_alone:
             # Most stores end with the process of rank 0.
             self.linger(_LONGEST_PAUSE_S + _LOOK_S, is_counted=False)
         self._leave()
         return self._verdict
-
-    def is_decided(self) -> bool:
-        """Whether there is a verdict, without waiting for it."""
-        return self._verdict is not None or self._is_read()
 
     def linger(self, time_s: float, *, is_counted: bool = True) -> None:
         """Wait until all present ranks have read the verdict, or until the time-out.
@@ -185,22 +165,6 @@ class StoreRound:
         is_missing = self._verdict.kind == "missing"
         return len(self.ranks) - is_missing * len(self._verdict.ranks)
 
-    def withdraw(self) -> None:
-        """Leave the round without a verdict, as if this rank had not posted.
-
-        If all have posted, the others leave the round by its verdict, and so does this
-        rank. Otherwise all keys are removed.
-        """
-        size = len(self.ranks)
-        # Below zero, no rank that posts from now on can be the last one.
-        is_last = self.store.add("count", -size - 1) == -1
-        if is_last or self.is_decided():
-            self._delete("count")
-            self.hear(_LONGEST_PAUSE_S, looks=False)
-        else:
-            keys = ("first", "came", "count", "verdict", "heard", "lookers")
-            self._delete(*keys, f"said/{self.rank}")
-
     def publish(self, verdict: Verdict) -> None:
         """Publish a verdict; only the first one counts."""
         stands = self.store.compare_set("verdict", "", json.dumps(verdict)).decode()
@@ -216,11 +180,11 @@ class StoreRound:
             self._verdict = _verdict(said)
         return said != _NONE
 
-    def _await(self, time_s: float, on_wait: Callable[[], None] | None = None) -> bool:
+    def _await(self, time_s: float) -> bool:
         """Read the verdict, and return whether there is one in time.
 
         Raises:
-            RuntimeError: The store is lost, or the wait was given up.
+            RuntimeError: The store is lost.
         """
         end = time.monotonic() + time_s
         if self.is_alone:
@@ -236,11 +200,6 @@ class StoreRound:
         pause_s = _FIRST_PAUSE_S
         while not self._is_read():
             left_s = end - time.monotonic()
-            if self.is_given_up():
-                raise RuntimeError("the wait was given up")
-            if on_wait is not None and left_s < max(time_s - _LATE_S, 0.001):
-                on_wait()
-                on_wait = None
             if left_s <= 0:
                 return False
             time.sleep(min(pause_s, left_s))
@@ -305,9 +264,7 @@ class StoreRound:
         """
         if self._verdict == AGREED and self.is_alone:
             return
-        is_whole = self.is_kept or self._verdict is None
-        expected = len(self.ranks) if is_whole else self._count_present()
-        if self.store.add("heard", 1) != expected or not self.is_erased:
+        if self.store.add("heard", 1) != len(self.ranks) or not self.is_erased:
             return
         self._delete("verdict", "heard")
         if self._verdict != AGREED:  # else the last rank has removed the other keys

@@ -9,16 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-import sys
-import threading
 import time
-from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-Value = TypeVar("Value")
+from typing import Any, Final
 
 OLDEST: Final = (2, 1)
 """The first version with everything that a job and collectives need."""
@@ -59,17 +51,6 @@ def _is_before(version: str, wanted: tuple[int, int]) -> bool:
     return found is not None and (int(found[1]), int(found[2])) < wanted
 
 
-def counts_writes_of_lists() -> bool:
-    """Whether one call can mark several tensors as written, which needs torch 2.6."""
-    import torch
-
-    try:
-        torch._C._increment_version([torch.empty(0)])
-    except (RuntimeError, TypeError):
-        return False
-    return True
-
-
 def why_no_mesh() -> str | None:
     """Return why groups cannot form a mesh, None if they can, which needs torch 2.5."""
     import inspect
@@ -88,14 +69,6 @@ def why_no_mesh() -> str | None:
         f"torch {torch.__version__} cannot make a mesh of groups: install torch 2.5 or "
         "newer (pip install 'torch>=2.5'), or take the groups of make_groups"
     )
-
-
-def gloo_table() -> str:
-    """Return the name of the table of what gloo can do in this torch."""
-    import torch
-
-    # Versions between 2.1 and 2.4 were not run; this table is right for them, too.
-    return "gloo:2.1" if _is_before(torch.__version__, (2, 4)) else "gloo"
 
 
 def destroy_process_groups(*, at_exit: bool = False) -> None:
@@ -142,59 +115,3 @@ def _keep_groups_forever() -> None:
 
     for group in distributed_c10d._world.pg_map:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
-
-
-def not_traced(value: Value) -> Value:
-    """Return a function that ``torch.compile`` calls and does not trace.
-
-    As ``torch.compiler.disable`` does, but that imports the compiler, which takes
-    seconds in every process. Torch has this since 2.7; before, without torch, and for
-    anything else than a function, nothing changes.
-    """
-    torch: Any = sys.modules.get("torch")
-    if torch is None or not isinstance(value, FunctionType):
-        return value
-    frames = torch._C._dynamo.eval_frame
-    if hasattr(frames, "set_code_exec_strategy"):
-        skip = frames._FrameAction.SKIP
-        with_its_calls = frames._FrameExecStrategy(skip, skip)
-        frames.set_code_exec_strategy(value.__code__, with_its_calls)
-        vars(value)["_torchdynamo_disable"] = True
-        vars(value)["_torchdynamo_disable_msg"] = "ranktable.dist is not traced"
-    return value
-
-
-_named = threading.local()
-
-
-@contextlib.contextmanager
-def group_called(name: str | None) -> Iterator[None]:
-    """Give the group that this thread makes the same name on all its members.
-
-    If only the members make a group, torch names it after the number of groups of each
-    rank. Ranks with different numbers of groups would then wait for each other forever.
-
-    Args:
-        name: A name that only this group has; None for torch's own name.
-    """
-    if name is not None:
-        _let_names_be_given()
-    _named.name = name
-    try:
-        yield
-    finally:
-        _named.name = None
-
-
-def _let_names_be_given() -> None:
-    from torch.distributed import distributed_c10d
-
-    whole = distributed_c10d._process_group_name
-    if hasattr(whole, "is_of_ranktable"):
-        return
-
-    def chosen(ranks: list[int], use_hashed_name: bool) -> str:
-        return getattr(_named, "name", None) or whole(ranks, use_hashed_name)
-
-    chosen.is_of_ranktable = True  # type: ignore[attr-defined]
-    distributed_c10d._process_group_name = chosen  # type: ignore[assignment]

@@ -29,8 +29,7 @@ class ChipAssignment:
         rank: Its global rank.
         node: Its node.
         chip: The chip that it has selected; None if none yet.
-        chip_map: The chip of every member, by its rank in the group; empty if the
-            backend has no such map.
+        chip_map: The chip of every member, by its rank in the group.
     """
 
     rank: int
@@ -73,7 +72,7 @@ def _chips_of_others(
     assignments: Sequence[ChipAssignment], right_map: Sequence[int] | None
 ) -> Iterator[RunFinding]:
     chip_map = list(assignments[0].chip_map[: len(assignments)])
-    if right_map is None or chip_map in ([], list(right_map)):
+    if right_map is None or chip_map == list(right_map):
         return
     ranks = [assignment.rank for assignment in assignments]
     yield RunFinding(
@@ -102,10 +101,9 @@ def _different_maps(assignments: Sequence[ChipAssignment]) -> Iterator[RunFindin
     )
 
 
-def _chip_of(assignments: Sequence[ChipAssignment], group_rank: int) -> int | None:
-    """Return the chip that a member uses, by the map or by its selection."""
-    assignment = assignments[group_rank]
-    return assignment.chip_map[group_rank] if assignment.chip_map else assignment.chip
+def _chip_of(assignments: Sequence[ChipAssignment], group_rank: int) -> int:
+    """Return the chip of a member by its map."""
+    return assignments[group_rank].chip_map[group_rank]
 
 
 def _absent_chips(
@@ -113,7 +111,7 @@ def _absent_chips(
 ) -> Iterator[RunFinding]:
     for group_rank, assignment in enumerate(assignments):
         chip, there = _chip_of(assignments, group_rank), chips[assignment.node]
-        if chip is not None and chip not in there:
+        if chip not in there:
             yield RunFinding(
                 severity="error",
                 rank=assignment.rank,
@@ -126,8 +124,7 @@ def _shared_chips(assignments: Sequence[ChipAssignment]) -> Iterator[RunFinding]
     users: dict[tuple[int, int], list[int]] = {}
     for group_rank, assignment in enumerate(assignments):
         chip = _chip_of(assignments, group_rank)
-        if chip is not None:
-            users.setdefault((assignment.node, chip), []).append(assignment.rank)
+        users.setdefault((assignment.node, chip), []).append(assignment.rank)
     for (node, chip), ranks in users.items():
         if len(ranks) > 1:
             yield RunFinding(
@@ -152,8 +149,6 @@ def _broken_rings(
     assignments: Sequence[ChipAssignment], chips: Sequence[Sequence[int]]
 ) -> Iterator[RunFinding]:
     """Yield a warning for each node whose chips are not in the order of a ring."""
-    if not assignments[0].chip_map:
-        return
     by_node = _grouped(assignments, lambda assignment: assignment.node)
     group_rank_of = {
         assignment.rank: group_rank for group_rank, assignment in enumerate(assignments)

@@ -174,7 +174,7 @@ def free_port() -> int:
     """Return a free port of the loopback interface.
 
     It is outside the range from which the kernel takes ports for connections, so it
-    stays free until torchrun has started, a second or more later.
+    stays free until the ranks need it, a second or more later.
 
     Raises:
         OSError: There is no free port.

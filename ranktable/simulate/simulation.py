@@ -116,8 +116,8 @@ def make_run(
     refuse_crowd(table.world_size)
     if not 0 < timeout_s < math.inf:
         raise ArgumentError(f"{timeout_s:g} seconds is not a time to wait for a rank")
-    refuse_interleaved(hostfile_from_table(table), "torchrun, which starts the ranks,")
-    # torchrun numbers its nodes by their ranks, not in the order of the file.
+    refuse_interleaved(hostfile_from_table(table), "ranktable simulate")
+    # Nodes are numbered by their ranks, as by torchrun, not in the order of the file.
     nodes = sorted(table.nodes, key=lambda node: node.devices[0].rank)
     return Run(
         timeout_s=timeout_s,

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     ChipMap = Callable[["World", "Membership", object], Sequence[int]]
 
 
-_NODE = "GROUP_RANK"  # torchrun's index of its agent; one agent is one simulated node
+_NODE = "GROUP_RANK"  # torchrun's name for the index of a node
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class World:
         run: The run.
         selected_chip: Returns the chip that the script has selected, None before that.
         chip_map_of: Returns the chip of each member of a new group, given its
-            ``pg_options``; empty if the backend has no such map.
+            ``pg_options``.
         rank: Global rank, after it has joined.
         chip_map: The chip of every rank, after it has joined.
         faults: Simulated failures of this process, after it has a rank.
@@ -63,11 +63,6 @@ class World:
     chip_map: tuple[int, ...] = ()
     faults: Faults | None = None
 
-    @property
-    def node(self) -> int:
-        """The node of this process."""
-        return node_of_process(self.run)
-
     def faults_of(self, rank: int) -> Faults:
         """Return the faults of this process, which has this global rank."""
         if self.faults is None or self.rank != rank:
@@ -78,7 +73,8 @@ class World:
 def node_of_process(run: Run) -> int:
     """Return the simulated node of this process.
 
-    A process that torchrun has not started is on the first node.
+    A process of a script that starts its ranks itself may be without it: then it is on
+    the first node.
     """
     node = int(os.environ.get(_NODE, "0"))
     return node if node < len(run.chips) else 0
@@ -145,7 +141,7 @@ def join(
         store.set("folder", Path(folder).name)
     own = ChipAssignment(
         rank=membership.ranks[group_rank],
-        node=world.node,
+        node=node_of_process(world.run),
         chip=world.selected_chip(),
         chip_map=tuple(chip_map),
     )
@@ -159,7 +155,7 @@ def join(
     )
     round_.post("join")
     found = round_.hear(membership.timeout_s)
-    if found is not None and found.kind != "agreed":
+    if found.kind != "agreed":
         raise reported(world.folder, found.message, found.ranks)
     texts = store.multi_get([f"chips/{rank}" for rank in membership.ranks])
     held = [msgspec.json.decode(text, type=ChipAssignment) for text in texts]
@@ -232,7 +228,7 @@ def _create(
         group=membership.name,
         timeout_s=membership.timeout_s,
     )
-    limits = Limits(world, _own_chip(world, membership, chips))
+    limits = Limits(world, chips[membership.group_rank])
     return SimulatedGroup(Exchange(rendezvous, faults), limits)
 
 
@@ -247,18 +243,6 @@ def _membership(world: World, options: _DistributedBackendOptions) -> Membership
         store=PrefixStore(f"simulated{prefix}", options.store),
         timeout_s=timeout_s,
     )
-
-
-def _own_chip(world: World, membership: Membership, chips: Sequence[int]) -> int | None:
-    """Return the chip for the tensors of this process, None for any.
-
-    If the vendor's own mistake gives a sub-group other chips, any chip is allowed.
-    """
-    if not chips:
-        return None
-    rank = membership.ranks[membership.group_rank]
-    chip = chips[membership.group_rank]
-    return chip if not world.chip_map or world.chip_map[rank] == chip else None
 
 
 def start(

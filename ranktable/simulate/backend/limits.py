@@ -63,12 +63,12 @@ def name_of(reduction: ReduceOp) -> str:
 class Limits:
     """The limits of one group."""
 
-    def __init__(self, world: World, chip: int | None) -> None:
+    def __init__(self, world: World, chip: int) -> None:
         """Set the limits for tensors.
 
         Args:
             world: This process, and the backend.
-            chip: The chip of this process in the group, None for any.
+            chip: The chip of this process in the group.
         """
         self._world = world
         self._chip = chip
@@ -127,7 +127,7 @@ class Limits:
         Raises:
             SimulationError: It is another chip.
         """
-        if self._chip not in (None, chip):
+        if self._chip != chip:
             raise self._error(
                 f"gives {operation} {given.format(chip)}, but the chip map of the "
                 f"group gives it chip {self._chip}"
