@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from enum import Enum
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +107,7 @@ class Unit(str, Enum):
     MILLISECONDS = " ms"
     KILOBYTES = " kB"
     REQUESTS = " requests"
+    RANKS = " ranks"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +195,48 @@ COMMANDS = {
     "convert hccl": "convert hccl.json --to sccl-1.0 -o out-file --force",
 }
 """What operators start on a table of a whole cluster."""
+
+
+class LossJob(NamedTuple):
+    """A job that loses nodes, and what other searches came to.
+
+    Attributes:
+        nodes: Chips of every node.
+        sizes: The layout.
+        lost: The nodes that are lost.
+        rack: Nodes of a rack, 0 without racks.
+        loads: Most chips that may load other weights.
+        moves: Most chips that may get another rank.
+        limit_ms: Most CPU time.
+    """
+
+    nodes: tuple[int, ...]
+    sizes: dict[str, object]
+    lost: tuple[int, ...]
+    rack: int
+    loads: int
+    moves: int
+    limit_ms: int
+
+
+LOSS_JOBS = {
+    "64 nodes, tp 8 pp 8, 3 lost, racks": LossJob(
+        (8,) * 64, {"tp": 8, "pp": 8}, (3, 17, 40), 8, 0, 248, 700
+    ),
+    "64 nodes, tp-pp-dp, 1 lost, racks": LossJob(
+        (8,) * 64, {"tp": 8, "pp": 4, "order": "tp-pp-dp"}, (5,), 8, 0, 8, 800
+    ),
+    "1,024 nodes, tp 8 pp 4, 2 lost, racks": LossJob(
+        (8,) * 1024, {"tp": 8, "pp": 4}, (3, 100), 16, 8, 64, 200
+    ),
+    "48 uneven nodes, tp 4 pp 2, 2 lost, racks": LossJob(
+        (8, 8, 4, 4, 8, 8) * 8, {"tp": 4, "pp": 2}, (5, 20), 8, 4, 208, 700
+    ),
+    "8 nodes, tp 4 pp 4, 1 lost": LossJob(
+        (8,) * 8, {"tp": 4, "pp": 4}, (3,), 0, 4, 20, 100
+    ),
+}
+"""Realistic jobs; the limits are what exhaustive searches came to."""
 
 SLOWER_COMMANDS = {"shrink racks": 8_000, "shrink uneven racks": 8_000}
 """CPU time in milliseconds of the commands that may take longer than the others."""
@@ -499,6 +543,20 @@ BUDGETS = (
             ("renumber", "sixteenth node"),
             ("renumber", "sixteenth rank or so"),
             ("shrink", "sixteenth node"),
+        )
+    ),
+    *(
+        Budget(
+            key=f"lost {job} {what}",
+            what=f"shrink, {job}: {text}",
+            limit=limit,
+            unit=unit,
+        )
+        for job, known in LOSS_JOBS.items()
+        for what, text, limit, unit in (
+            ("loads", "ranks that load other weights", known.loads, Unit.RANKS),
+            ("moves", "ranks that move", known.moves, Unit.RANKS),
+            ("time", "CPU time", known.limit_ms, Unit.MILLISECONDS),
         )
     ),
     Budget(

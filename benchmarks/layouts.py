@@ -16,7 +16,7 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
-from benchmarks.budgets import Result
+from benchmarks.budgets import LOSS_JOBS, Result
 from benchmarks.measure import ROOT
 from benchmarks.text import seconds
 from ranktable.cluster.generate import make_table
@@ -29,7 +29,8 @@ from ranktable.layout import (
     megatron_groups,
     model_flows,
 )
-from ranktable.layout.change import renumber, shrink
+from ranktable.layout.boundaries import counted_levels
+from ranktable.layout.change import CostFacts, difference, renumber, shrink
 from ranktable.schema.chip_order import best_order, blocks
 from ranktable.schema.topology import linked
 from ranktable.schema.writing import dumps
@@ -77,6 +78,7 @@ def measure_layouts(scale: Scale) -> Iterator[Result]:
     yield _communicators(scale.large // NODE)
     yield from _plans(scale)
     yield from _changes(scale.changed)
+    yield from _losses()
     yield _chip_order()
 
 
@@ -220,6 +222,31 @@ def _changes(ranks: int) -> Iterator[Result]:
             figure=whole * 1e3,
             ours=seconds(whole),
             rival=f"without judging and encoding {seconds(alone)}",
+        )
+
+
+def _losses() -> Iterator[Result]:
+    """Yield what realistic jobs move when they lose nodes, and the time of that."""
+    for name, job in LOSS_JOBS.items():
+        hosts = [f"n{place}" for place in range(len(job.nodes))]
+        table = make_table(list(map(range, job.nodes)), hosts=hosts)
+        size = sum(job.nodes)
+        layout = ParallelLayout(**{**job.sizes, "dp": -1, "world_size": size})  # type: ignore[arg-type]  # by name
+        racks = counted_levels(f"rack={job.rack}", hosts) if job.rack else None
+        facts = CostFacts(racks=racks)
+        call = partial(shrink, table, layout, job.lost, facts=facts)
+        cost = _best(call, repeats=2)
+        found = call()
+        changed = difference(table, found.table, (layout, found.layout))
+        for what, figure in (
+            ("loads", len(changed.role_moves)),
+            ("moves", len(changed.rank_moves)),
+        ):
+            yield Result(
+                key=f"lost {name} {what}", figure=figure, ours=str(figure), rival="-"
+            )
+        yield Result(
+            key=f"lost {name} time", figure=cost * 1e3, ours=seconds(cost), rival="-"
         )
 
 
