@@ -85,7 +85,9 @@ def _nothing_found(text: str) -> str:
 def _several(text: str, vendor_code: str | None, found: list[Rule]) -> Iterator[str]:
     """Yield the codes that match a code or message of a vendor."""
     if vendor_code is not None:
-        yield _wrapped(f"{vendor_code}: {VENDOR_CODES[vendor_code].cause}") + "\n\n"
+        known = VENDOR_CODES[vendor_code]
+        yield _wrapped(f"{vendor_code}: {known.title}") + "\n"
+        yield _wrapped(known.cause) + "\n\n"
     codes = "1 code" if len(found) == 1 else f"{len(found)} codes"
     yield f"{text!r} matches {codes}{':' if found else ''}\n\n"
     yield from (f"{rule.code}  {rule.summary}\n" for rule in found)
