@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from benchmarks.budgets import BUDGETS, QUICK, Result, Scale
 from benchmarks.clusters import measure_clusters
 from benchmarks.collectives import measure_collectives
+from benchmarks.diagnosing import measure_diagnosing
 from benchmarks.hosts import measure_hosts
 from benchmarks.layouts import measure_layouts
 from benchmarks.measure import Bench
@@ -36,6 +37,7 @@ PARTS = (
     "start-up",
     "reading",
     "validating",
+    "diagnosing",
     "host lists",
     "clusters",
     "other vendors",
@@ -63,6 +65,7 @@ def main() -> int:
         "start-up": lambda bench: measure_starting(bench, scale),
         "reading": lambda bench: measure_reading(bench, scale),
         "validating": lambda bench: measure_validating(bench, scale),
+        "diagnosing": lambda bench: measure_diagnosing(bench, scale),
         "host lists": lambda _: measure_hosts(scale),
         "clusters": lambda bench: measure_clusters(bench, scale),
         "other vendors": lambda bench: measure_other_vendors(bench, scale),

@@ -29,6 +29,7 @@ class Scale:
         operations: Fresh processes for each command on a table of a whole cluster.
     pods: Ranks of a table of super pods.
         rank_list: Ranks of a table that lists the addresses of each.
+        log_mib: Size of a log that is searched for a culprit.
         fill_mib: Size of a file that is nothing but one character.
         few: Ranks of a small simulated job.
         box: Ranks of a simulated job on a whole box.
@@ -59,6 +60,7 @@ class Scale:
     pods: int = 4_096
     rank_list: int = 65_536
     fill_mib: int = 64
+    log_mib: int = 1_024
     few: int = 2
     box: int = 8
     jobs: int = 5
@@ -71,6 +73,7 @@ class Scale:
 
 
 QUICK = Scale(
+    log_mib=4,
     small=80,
     medium=400,
     large=2_000,
@@ -155,6 +158,12 @@ LAYOUTS = {
 
 RANK_LISTS = {"": "", " odd": ", a wrong EID at the end"}
 """Tables of version 2.0 that are judged, and their names for people."""
+
+LOGS = {
+    "torch": "lines of torch alone",
+    "mixed": "lines of torch, HCCL and NCCL",
+}
+"""The logs that are searched for a culprit, and their names for people."""
 
 _SIZES = "--tp 8 --cp 2 --pp 16"
 _MODEL = "--model 96x12288 --seq 4096 --micro 64"
@@ -327,6 +336,19 @@ BUDGETS = (
         what="import and read {tiny}, over a bare interpreter",
         limit=40,
         unit=Unit.MILLISECONDS,
+    ),
+    *(
+        Budget(key=f"doctor {kind}", what=f"doctor: {{log_mib}} MiB, {name}", limit=3)
+        for kind, name in LOGS.items()
+    ),
+    *(
+        Budget(
+            key=f"doctor {kind} memory",
+            what=f"doctor: {{log_mib}} MiB, {name}: memory",
+            limit=100_000,
+            unit=Unit.KILOBYTES,
+        )
+        for kind, name in LOGS.items()
     ),
     Budget(key="help", what="`--help`", limit=1),
     Budget(key="validate tiny", what="validate {tiny}", limit=1),

@@ -69,8 +69,8 @@ RUNS_ELSEWHERE = Rule(
     fix="Compare the table that the line names with yours; `ranktable run` numbers the "
     "processes as the table does.",
     beside=_TABLE,
-    bad=_log(_BY_FILE.format(rank=1, server="10.0.0.1", device=0)),
-    good=_log(_BY_FILE.format(rank=1, server="10.0.0.2", device=0)),
+    bad=_log(_plog(812, _BY_FILE.format(rank=1, server="10.0.0.1", device=0))),
+    good=_log(_plog(812, _BY_FILE.format(rank=1, server="10.0.0.2", device=0))),
     command="doctor",
 )
 

@@ -1,0 +1,99 @@
+"""``ranktable doctor`` on a large log, beside ``grep -E`` with the same messages."""
+
+from __future__ import annotations
+
+import random
+import re
+from functools import partial
+from typing import TYPE_CHECKING
+
+from benchmarks.budgets import LOGS, Result
+from benchmarks.measure import in_turn, script
+from benchmarks.text import seconds
+from ranktable.doctor.patterns import patterns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from benchmarks.budgets import Scale
+    from benchmarks.measure import Bench
+
+RANKS = 64
+FAILURE = (
+    "[rank1]:[E105 06:15:00.101 ProcessGroupNCCL.cpp:632] [Rank 1] Watchdog caught "
+    "collective operation timeout: WorkNCCL(SeqNum=77, OpType=ALLREDUCE, NumelIn=4, "
+    "NumelOut=4, Timeout(ms)=600000) ran for 600021 milliseconds before timing out.\n"
+)
+_ERE = ((r"\(\?P<\w+>|\(\?:", "("), (r"\*\?", "*"), (r"\+\?", "+"), (r"\\n", " "),
+        (r"\(\?[!=][^)]*\)", ""), (r"\\Z", "$"), (r"(?<!\[)\\d", "[0-9]"))  # fmt: skip
+
+
+def measure_diagnosing(bench: Bench, scale: Scale) -> Iterator[Result]:
+    """Yield the results on a log of torch alone, and on one of several libraries."""
+    alternatives = bench.folder / "alternatives"
+    alternatives.write_text("\n".join(expressions()), "ascii")
+    for kind in LOGS:
+        log = bench.folder / f"{kind}.log"
+        write_log(log, kind, scale.log_mib << 20)
+        grep = ["grep", "-E", "-a", "-c", "-f", str(alternatives), str(log)]
+        costs = in_turn(
+            {
+                "ours": partial(
+                    bench.command, [script("ranktable"), "doctor", str(log)], status=1
+                ),
+                "grep": partial(bench.command, grep),
+            },
+            scale.commands,
+        )
+        ours, rival = costs["ours"], costs["grep"]
+        yield Result(
+            key=f"doctor {kind}",
+            figure=ours.cpu_s / rival.cpu_s,
+            ours=seconds(ours.cpu_s),
+            rival=f"grep -E {seconds(rival.cpu_s)}",
+        )
+        yield Result(
+            key=f"doctor {kind} memory",
+            figure=ours.peak_bytes / 1e3,
+            ours=f"{ours.peak_bytes / 1e6:.0f} MB",
+            rival=f"grep -E {rival.peak_bytes / 1e6:.0f} MB",
+        )
+
+
+def expressions() -> Iterator[str]:
+    """Yield the expressions of the messages, as grep writes them."""
+    for pattern in patterns():
+        text = pattern.match
+        for mark, written in _ERE:
+            text = re.sub(mark, written, text)
+        # Within brackets a class is written without its own.
+        yield re.sub(r"\[((?:[^\]\\]|\\.)*?)\\d", r"[\g<1>0-9", text)
+
+
+def write_log(path: Path, kind: str, size: int) -> None:
+    """Write a log of a job that runs well until its last line."""
+    made = random.Random(1)  # noqa: S311 - the same log each time
+    lines = "".join(_line(made, kind, step) for step in range(20_000))
+    with path.open("w", encoding="utf-8") as file:
+        for _ in range(size // len(lines)):
+            file.write(lines)
+        file.write(FAILURE)
+
+
+def _line(made: random.Random, kind: str, step: int) -> str:
+    rank, part = made.randrange(RANKS), made.random()
+    if kind == "torch" or part < 0.6:
+        return (
+            f"[rank{rank}]: 2026-01-05 10:{step % 60:02}:{step % 59:02},123 INFO step "
+            f"{step} loss {made.random():.4f} tokens/s {made.random() * 1e4:.1f}\n"
+        )
+    if part < 0.8:
+        return (
+            f"[INFO] HCCL({800 + rank},python3):2026-01-24-11:24:07.476.916 [hccl.cc:9]"
+            f" [7] AllReduce tag[x] count[{step}] dataType[3] stream[0x{step:x}]\n"
+        )
+    return (
+        f"node{rank}:946:988 [{rank % 8}] NCCL INFO Channel {step % 24}/0 : {rank} -> "
+        f"{rank + 1} via P2P/CUMEM/read\n"
+    )
