@@ -183,6 +183,7 @@ class _Reader:
         self.last: _Entry | None = None
         self.before: _Entry | None = None
         self.total = 0
+        self.hint = form.hint
 
     def line(self, line: Token) -> None:
         """Read one line."""
@@ -229,7 +230,7 @@ class _Reader:
         match = re.compile(r"[ \t]*([^ \t]+)").match(line.text, at)
         word = line.part(*match.span(1)) if match else line
         message = f"{quoted(word.text)} does not belong here"
-        hint = self.form.hint
+        hint = self.hint
         if word.text.endswith("\r"):
             hint = "a carriage return ends the line: sed -i 's/\\r$//' FILE"
         self.source.report(rules.BAD_LINE, word, message, hint=hint)
@@ -245,7 +246,7 @@ class _Reader:
         """Add the host or the ranks of a line."""
         source, host = self.source, parts["host"]
         numbers = {
-            name: source.count(parts[name], what, hint=self.form.hint)
+            name: source.count(parts[name], what, hint=self.hint)
             for name, what in _NUMBERS.items()
             if name in parts
         }
