@@ -87,105 +87,61 @@ def fit_layout(
     """
     check_kept(layout, kept)
     now = {name: getattr(layout, name) for name in factor_names(layout)}
-    found = _fit(layout, now, available, kept, world_size)
-    if found is None:
-        near = _nearest_sizes(layout, now, available, kept, world_size)
-        if world_size is not None:
-            near += _nearest_ranks(layout, now, available, kept, world_size, above)
-        raise LayoutError(
-            f"{_named(layout, now, kept)} is kept, and there {_are(available)}"
-            + (f" for {counted(world_size, 'rank')}" if world_size is not None else "")
-            + (f"; nearest: {either(near)}" if near else "; nothing fits")
-        )
-    return found
+
+    def fitted(sizes: Mapping[str, int], ranks: int | None) -> ParallelLayout | None:
+        return _largest(layout, sizes, available, kept, ranks)
+
+    found = fitted(now, world_size)
+    if found is not None:
+        return found
+    near: list[str] = []
+    for name in (name for name in now if name in kept):
+        smaller = divisors(now[name])[-2::-1]
+        fits = (one for one in smaller if fitted({**now, name: one}, world_size))
+        near += (f"{name}={one}" for one in islice(fits, 1))
+    if world_size is not None:
+        fewer = range(min(world_size - 1, available), above, -1)
+        for worlds in (fewer, range(world_size + 1, available + 1)):
+            fits = (one for one in worlds if fitted(now, one))
+            near += (counted(one, "rank") for one in islice(fits, 1))
+    fixed = {name: size for name, size in now.items() if name in kept}
+    named = factors(fixed) if fixed else "nothing"
+    if layout.ep > 1 and "ep" not in now:
+        named += f" beside ep {layout.ep} x etp {layout.etp}"
+    raise LayoutError(
+        f"{named} is kept, and there {'is' if available == 1 else 'are'} "
+        f"{counted(available, 'chip')}"
+        + (f" for {counted(world_size, 'rank')}" if world_size is not None else "")
+        + (f"; nearest: {either(near)}" if near else "; nothing fits")
+    )
 
 
-def _fit(
+def _largest(
     layout: ParallelLayout,
     now: Mapping[str, int],
     available: int,
     kept: Collection[str],
     world_size: int | None,
 ) -> ParallelLayout | None:
+    """Return the largest layout; of several, that with the largest other sizes."""
     choices = [
         [size] if name in kept or name == "dp" else divisors(size)[::-1]
         for name, size in now.items()
     ]
     best: ParallelLayout | None = None
     for chosen in product(*choices):
-        found = _largest(
-            layout, dict(zip(now, chosen, strict=True)), available, kept, world_size
-        )
-        if found and (best is None or found.world_size > best.world_size):
-            best = found
+        sizes = dict(zip(now, chosen, strict=True))
+        copy = prod(size for name, size in sizes.items() if name != "dp")
+        options: Iterable[int] = range(available // copy, 0, -1)
+        if world_size is not None:
+            options = [dp for dp in (world_size // copy,) if dp in options]
+        for dp in options:
+            is_wanted = world_size in (None, dp * copy)
+            if not is_wanted or ("dp" in kept and dp != sizes["dp"]):
+                continue
+            found = resized(layout, {**sizes, "dp": dp})
+            if found is not None:
+                if best is None or found.world_size > best.world_size:
+                    best = found
+                break
     return best
-
-
-def _largest(
-    layout: ParallelLayout,
-    sizes: dict[str, int],
-    available: int,
-    kept: Collection[str],
-    world_size: int | None,
-) -> ParallelLayout | None:
-    """Return the layout with the largest dp that fits."""
-    copy = prod(size for name, size in sizes.items() if name != "dp")
-    most = available // copy
-    options: Iterable[int] = range(most, 0, -1)
-    if world_size is not None:
-        dp, rest = divmod(world_size, copy)
-        options = [dp] if not rest and 1 <= dp <= most else []
-    if "dp" in kept:
-        options = [sizes["dp"]] if sizes["dp"] in options else []
-    made = (resized(layout, {**sizes, "dp": dp}) for dp in options)
-    return next((found for found in made if found is not None), None)
-
-
-def _nearest_sizes(
-    layout: ParallelLayout,
-    now: dict[str, int],
-    available: int,
-    kept: Collection[str],
-    world_size: int | None,
-) -> list[str]:
-    """Return for every size that is kept the largest divisor of it that fits."""
-    near: list[str] = []
-    for name in (name for name in now if name in kept):
-        smaller = (
-            f"{name}={one}"
-            for one in divisors(now[name])[-2::-1]
-            if _fit(layout, {**now, name: one}, available, kept, world_size)
-        )
-        near += islice(smaller, 1)
-    return near
-
-
-def _nearest_ranks(
-    layout: ParallelLayout,
-    now: dict[str, int],
-    available: int,
-    kept: Collection[str],
-    world_size: int,
-    above: int,
-) -> list[str]:
-    """Return the nearest numbers of ranks that fit, one on either side."""
-    near: list[str] = []
-    fewer = range(min(world_size - 1, available), above, -1)
-    for worlds in (fewer, range(world_size + 1, available + 1)):
-        fitting = (one for one in worlds if _fit(layout, now, available, kept, one))
-        near += (counted(one, "rank") for one in islice(fitting, 1))
-    return near
-
-
-def _named(
-    layout: ParallelLayout, now: Mapping[str, int], kept: Collection[str]
-) -> str:
-    fixed = {name: size for name, size in now.items() if name in kept}
-    named = factors(fixed) if fixed else "nothing"
-    if layout.ep > 1 and "ep" not in now:
-        named += f" beside ep {layout.ep} x etp {layout.etp}"
-    return named
-
-
-def _are(available: int) -> str:
-    return f"{'is' if available == 1 else 'are'} {counted(available, 'chip')}"
