@@ -303,14 +303,6 @@ def test_selected_chip_must_be_that_of_the_map() -> None:
     assert judged(unselected) == []
 
 
-def test_ranks_without_a_map_must_select_different_chips() -> None:
-    held = [ChipAssignment(rank=rank, node=0, chip=0, chip_map=()) for rank in range(2)]
-
-    assert judged(held) == [
-        ("error", None, "ranks 0 and 1 use the same chip, 0 of node 0")
-    ]
-
-
 def test_sub_group_with_the_chips_of_others_is_told_the_right_map() -> None:
     held = [
         ChipAssignment(rank=rank, node=0, chip=chip, chip_map=(3, 1, 0, 2))
