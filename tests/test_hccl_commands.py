@@ -87,7 +87,7 @@ def test_renumbered_chips_are_in_numeric_order(run: Run, tmp_path: Path) -> None
     assert table.device_of(2).address == "10.0.1.10"
 
 
-def test_finding_of_a_renumbered_table_is_where_its_device_was_read(
+def test_finding_of_a_renumbered_table_names_the_file_of_its_node(
     run: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "a.json").write_text(server("a", [1, 0], 1), encoding="utf-8")
@@ -95,10 +95,8 @@ def test_finding_of_a_renumbered_table_is_where_its_device_was_read(
     (tmp_path / "b.json").write_text(other, encoding="utf-8")
     done = run("ranktable", "merge", "a.json", "b.json", "--renumber", "-o", "t.json")
 
-    line = 1 + other[: other.index("10.0.1.0")].count("\n")
     assert done.status == 1
-    assert done.out.startswith(f"b.json:{line}:")
-    assert "RT214" in done.out
+    assert done.out.startswith("b.json: error[RT214]")
 
 
 def test_what_has_no_ranks_is_not_merged(run: Run, tmp_path: Path) -> None:
