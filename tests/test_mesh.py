@@ -11,7 +11,7 @@ from ranktable import dump
 from ranktable.cli.options import ExpertStyle, Peer
 from ranktable.cluster.generate import make_table
 from ranktable.layout import PRESETS, ParallelLayout
-from ranktable.layout.experts import STYLE_NAMES
+from ranktable.layout.parallel import STYLE_NAMES
 from ranktable.schema.remembered_layout import EP_STYLES
 
 if TYPE_CHECKING:

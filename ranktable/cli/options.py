@@ -31,9 +31,8 @@ from ranktable.layout.boundaries import (
     is_level_list,
     super_pods,
 )
-from ranktable.layout.experts import OWN_AXIS
-from ranktable.layout.parallel import ParallelLayout, remembered, spelt
-from ranktable.layout.sizes import INFERRED, find_preset
+from ranktable.layout.grid import INFERRED, find_preset
+from ranktable.layout.parallel import OWN_AXIS, ParallelLayout, remembered, spelt
 from ranktable.schema.declare import LAYOUT_KEY, TOPOLOGY_KEY
 from ranktable.schema.remembered_layout import SIZES
 from ranktable.schema.text import counted

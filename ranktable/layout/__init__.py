@@ -13,28 +13,24 @@ if TYPE_CHECKING:
         Communicators,
         communicators,
     )
-    from ranktable.layout.grid import Groups, Neighbours
+    from ranktable.layout.grid import PRESETS, Groups, Neighbours
     from ranktable.layout.layout_errors import LayoutError
     from ranktable.layout.megatron import megatron_groups
     from ranktable.layout.parallel import ParallelLayout
-    from ranktable.layout.placing import reorder_nodes
-    from ranktable.layout.planning import Plan, make_plan
+    from ranktable.layout.planning import Plan, make_plan, reorder_nodes
     from ranktable.layout.rings import best_chip_order, ring_orders
-    from ranktable.layout.sizes import PRESETS
     from ranktable.layout.traffic import Flow, Model, given_flows, model_flows
     from ranktable.schema.chip_order import ChipOrder
 
 _MODULES = {
     "boundaries": ("Boundary", "make_boundary"),
     "communicator": ("Communicator", "Communicators", "communicators"),
-    "grid": ("Groups", "Neighbours"),
+    "grid": ("Groups", "Neighbours", "PRESETS"),
     "layout_errors": ("LayoutError",),
     "megatron": ("megatron_groups",),
     "parallel": ("ParallelLayout",),
-    "placing": ("reorder_nodes",),
-    "planning": ("Plan", "make_plan"),
+    "planning": ("Plan", "make_plan", "reorder_nodes"),
     "rings": ("best_chip_order", "ring_orders"),
-    "sizes": ("PRESETS",),
     "traffic": ("Flow", "Model", "given_flows", "model_flows"),
 }
 _HOMES = {

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ranktable.layout.grid import Groups
+from ranktable.layout.grid import Groups, factors
 from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.megatron import groups_named
-from ranktable.layout.sizes import factors
 from ranktable.schema.text import counted
 
 if TYPE_CHECKING:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from itertools import chain, combinations, islice, permutations
+from itertools import chain, combinations, count, islice, permutations
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
 
 from ranktable.layout.boundaries import is_contiguous, node_boundary, smallest_first
 from ranktable.layout.crossings import CostModel, is_reached, lower_bound
+from ranktable.layout.grid import factors
 from ranktable.layout.layout_errors import LayoutError
-from ranktable.layout.sizes import factors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,6 +27,24 @@ if TYPE_CHECKING:
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.layout.traffic import Flow
     from ranktable.schema.model import RankTable
+
+
+def reorder_nodes(table: RankTable, order: Sequence[int]) -> RankTable:
+    """Return a table with its nodes in another order; each keeps that of its chips.
+
+    Args:
+        table: The table.
+        order: The places of all nodes in their new order.
+    """
+    ranks = count()
+    nodes = []
+    for place in order:
+        node = table.nodes[place]
+        devices = sorted(node.devices, key=lambda device: device.rank)
+        moved = tuple(replace(device, rank=next(ranks)) for device in devices)
+        nodes.append(replace(node, devices=moved))
+    return table.with_changes(nodes=nodes)
+
 
 MAX_TRYING = 4_000_000
 """Members of groups to look at while orders are tried, a second or two."""

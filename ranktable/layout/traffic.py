@@ -35,8 +35,8 @@ from enum import Enum
 from operator import ne
 from typing import TYPE_CHECKING, NamedTuple
 
+from ranktable.layout.grid import divisors, either, factors, nearest
 from ranktable.layout.layout_errors import LayoutError
-from ranktable.layout.sizes import divisors, either, factors, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -10,8 +10,8 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
+from ranktable.layout.grid import divisors
 from ranktable.layout.parallel import describe_sizes
-from ranktable.layout.sizes import divisors
 from ranktable.report.folding import host_label, spell_numbers
 from ranktable.report.json_document import json_document
 from ranktable.report.terminal import table_lines, tree_lines

@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ranktable.layout.grid import factors
 from ranktable.layout.layout_errors import LayoutError
-from ranktable.layout.sizes import factors
 from ranktable.runtime.consensus import Spec
 from ranktable.runtime.errors import BootstrapError
 from ranktable.runtime.job import as_timeout

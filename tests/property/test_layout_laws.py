@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ranktable.cluster.generate import make_table
 from ranktable.layout import LayoutError, ParallelLayout, communicators
-from ranktable.layout.experts import STYLE_NAMES
+from ranktable.layout.parallel import STYLE_NAMES
 from ranktable.schema.remembered_layout import (
     LayoutTextError,
     parse_layout,

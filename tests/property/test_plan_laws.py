@@ -16,8 +16,7 @@ from ranktable.cluster.generate import make_table
 from ranktable.layout import ParallelLayout, planning
 from ranktable.layout.boundaries import Boundary, make_boundary, node_boundary
 from ranktable.layout.crossings import CostModel, is_reached, lower_bound
-from ranktable.layout.placing import reorder_nodes
-from ranktable.layout.planning import make_plan
+from ranktable.layout.planning import make_plan, reorder_nodes
 from ranktable.layout.rack_files import read_rack_file
 from ranktable.layout.traffic import Flow, Pattern, given_flows
 from tests.property.test_layout_laws import layouts

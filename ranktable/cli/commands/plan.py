@@ -37,8 +37,7 @@ from ranktable.cli.parameters import (
 from ranktable.cli.placement_files import placement_files, put_placement
 from ranktable.cli.table_input import sound_table
 from ranktable.layout.parallel import remembering
-from ranktable.layout.placing import reorder_nodes
-from ranktable.layout.planning import make_plan
+from ranktable.layout.planning import make_plan, reorder_nodes
 from ranktable.layout.rings import RingRows, ring_rows
 from ranktable.layout.traffic import Model, given_flows, model_flows
 from ranktable.report.plan_renderers import render_plan, render_plan_json

@@ -11,7 +11,7 @@ from ranktable.layout.boundaries import (
     smallest_first,
     super_pods,
 )
-from ranktable.layout.change.pods import with_nodes
+from ranktable.layout.change.nodes import with_nodes
 from ranktable.layout.crossings import LOST, CostModel, lower_bound
 from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.traffic import given_flows

@@ -6,10 +6,9 @@ from itertools import islice, product
 from math import prod
 from typing import TYPE_CHECKING
 
-from ranktable.layout.experts import OWN_AXIS
+from ranktable.layout.grid import did_you_mean, divisors, either, factors
 from ranktable.layout.layout_errors import LayoutError
-from ranktable.layout.parallel import ParallelLayout
-from ranktable.layout.sizes import did_you_mean, divisors, either, factors
+from ranktable.layout.parallel import OWN_AXIS, ParallelLayout
 from ranktable.schema.text import counted
 
 if TYPE_CHECKING:

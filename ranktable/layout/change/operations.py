@@ -24,15 +24,16 @@ from ranktable.layout.change.nodes import (
     spares_of,
     take_spare,
     with_chips_of,
+    with_nodes,
+    with_pod_names,
     with_ranks,
     with_spares,
     without_lost,
 )
-from ranktable.layout.change.pods import with_nodes, with_pod_names
 from ranktable.layout.crossings import CostModel
+from ranktable.layout.grid import factors
 from ranktable.layout.layout_errors import ChangeError, LayoutError
 from ranktable.layout.parallel import KEPT, remembered, roles
-from ranktable.layout.sizes import factors
 from ranktable.layout.solver import Chip, Held, PlacementRequest, best_order, solve
 from ranktable.schema.text import counted
 
