@@ -23,7 +23,7 @@ from ranktable.layout.change import (
     spares_of,
 )
 from ranktable.layout.change.facts import CostFacts, crossed
-from ranktable.layout.change.fitting import fit_layout
+from ranktable.layout.change.operations import fit_layout
 from ranktable.schema.model import Device, Node
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ import pytest
 from ranktable.cluster.generate import make_table
 from ranktable.layout import LayoutError, ParallelLayout
 from ranktable.layout.boundaries import make_boundary
-from ranktable.layout.crossings import is_reached
 from ranktable.layout.planning import make_plan
 from ranktable.layout.traffic import (
     GIB,
@@ -18,6 +17,7 @@ from ranktable.layout.traffic import (
     Model,
     Pattern,
     given_flows,
+    is_reached,
     model_flows,
     parse_size,
 )

@@ -22,8 +22,8 @@ from ranktable.cli.output import (
 from ranktable.cli.parameters import flag, valued
 from ranktable.cli.sources import STANDARD_INPUT_NAME
 from ranktable.layout.change.comparison import difference
-from ranktable.layout.change.fitting import factor_names
 from ranktable.layout.change.nodes import named_table, refuse_same_ids, unnamed_table
+from ranktable.layout.change.operations import factor_names
 from ranktable.layout.parallel import remembering
 from ranktable.report.diff_renderers import render_changes, render_diff_json
 from ranktable.schema.text import counted

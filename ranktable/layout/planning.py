@@ -15,17 +15,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from ranktable.layout.boundaries import is_contiguous, node_boundary, smallest_first
-from ranktable.layout.crossings import CostModel, is_reached, lower_bound
 from ranktable.layout.grid import factors
 from ranktable.layout.layout_errors import LayoutError
+from ranktable.layout.traffic import CostModel, is_reached, lower_bound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ranktable.layout.boundaries import Boundary
-    from ranktable.layout.crossings import Owners
     from ranktable.layout.parallel import ParallelLayout
-    from ranktable.layout.traffic import Flow
+    from ranktable.layout.traffic import Flow, Owners
     from ranktable.schema.model import RankTable
 
 

@@ -22,8 +22,8 @@ from ranktable.layout.boundaries import is_contiguous
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-    from ranktable.layout.crossings import CostModel
     from ranktable.layout.grid import Groups
+    from ranktable.layout.traffic import CostModel
     from ranktable.schema.topology import Topology
 
     Blocks = tuple[tuple[int, int], ...]

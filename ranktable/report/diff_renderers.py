@@ -9,8 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 from ranktable.cluster.host_lists import fold_hosts
-from ranktable.layout.crossings import is_reached
-from ranktable.layout.traffic import GIB
+from ranktable.layout.traffic import GIB, is_reached
 from ranktable.report.json_document import json_document
 from ranktable.schema.text import counted, fold_numbers, plural_of, printable
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.layout.crossings import is_reached
 from ranktable.layout.parallel import describe_sizes
-from ranktable.layout.traffic import GIB
+from ranktable.layout.traffic import GIB, is_reached
 from ranktable.report.json_document import json_document
 from ranktable.report.terminal import table_lines
 from ranktable.schema.text import counted, plural_of, printable
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ranktable.layout.boundaries import Boundary
-    from ranktable.layout.crossings import AxisCrossing, AxisRow, Look, Owners
     from ranktable.layout.planning import Plan
     from ranktable.layout.rings import RingRow, RingRows
+    from ranktable.layout.traffic import AxisCrossing, AxisRow, Look, Owners
     from ranktable.report.terminal import Style
 
     Cells = tuple[str, ...]

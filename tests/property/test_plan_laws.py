@@ -15,10 +15,16 @@ from ranktable import dumps, loads
 from ranktable.cluster.generate import make_table
 from ranktable.layout import ParallelLayout, planning
 from ranktable.layout.boundaries import Boundary, make_boundary, node_boundary
-from ranktable.layout.crossings import CostModel, is_reached, lower_bound
 from ranktable.layout.planning import make_plan, reorder_nodes
 from ranktable.layout.rack_files import read_rack_file
-from ranktable.layout.traffic import Flow, Pattern, given_flows
+from ranktable.layout.traffic import (
+    CostModel,
+    Flow,
+    Pattern,
+    given_flows,
+    is_reached,
+    lower_bound,
+)
 from tests.property.test_layout_laws import layouts
 
 if TYPE_CHECKING:

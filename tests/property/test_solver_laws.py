@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from ranktable.layout import ParallelLayout, make_boundary
 from ranktable.layout.change.operations import tight_groups
-from ranktable.layout.crossings import CostModel
 from ranktable.layout.parallel import roles
 from ranktable.layout.solver import Chip, Cost, PlacementRequest, solve
-from ranktable.layout.traffic import given_flows
+from ranktable.layout.traffic import CostModel, given_flows
 from ranktable.schema.topology import SOPHGO_8
 from tests.effort import law
 

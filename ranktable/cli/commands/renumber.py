@@ -11,9 +11,9 @@ from ranktable.cli.options import CostOptions, LayoutOptions
 from ranktable.cli.output import CommandError
 from ranktable.cli.parameters import DropOption, DropRanksOption, TableArgument
 from ranktable.cli.table_input import table_with_gaps
-from ranktable.layout.change.fitting import with_dp_for as resized
 from ranktable.layout.change.nodes import named_table
 from ranktable.layout.change.operations import renumber as change
+from ranktable.layout.change.operations import with_dp_for as resized
 from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.parallel import remembered, spelt
 from ranktable.schema.text import counted

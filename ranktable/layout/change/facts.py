@@ -12,9 +12,8 @@ from ranktable.layout.boundaries import (
     super_pods,
 )
 from ranktable.layout.change.nodes import with_nodes
-from ranktable.layout.crossings import LOST, CostModel, lower_bound
 from ranktable.layout.layout_errors import LayoutError
-from ranktable.layout.traffic import given_flows
+from ranktable.layout.traffic import LOST, CostModel, given_flows, lower_bound
 from ranktable.schema.topology import SOPHGO_8
 
 if TYPE_CHECKING:
