@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ranktable
-from ranktable.schema.check import decode_any
 from ranktable.schema.formats import by_name, names
 from tests.conftest import CORPUS
 
@@ -340,28 +339,6 @@ def test_servers_without_any_address_are_one_finding() -> None:
         ("RT271", "/server_list/0/device")
     ]
     assert "the devices of the nodes 0, 1 have no device_ip" in found[0].message
-
-
-def test_table_with_spares_before_its_servers_is_decoded_fast(
-    run: Run, tmp_path: Path
-) -> None:
-    less = tmp_path / "less.json"
-    result = run(
-        "ranktable",
-        "shrink",
-        str(PODS),
-        "--drop",
-        "sp0-node1",
-        "--tp",
-        "16",
-        "-o",
-        str(less),
-    )
-    data = less.read_bytes()
-
-    assert result.status == 0
-    assert data.index(b"spare_list") < data.index(b"server_list")
-    assert decode_any(data) is not None
 
 
 def test_unknown_node_among_many_is_told_how_many_others_there_are(run: Run) -> None:

@@ -70,7 +70,7 @@ def test_two_repairs_of_one_table_are_both_done_or_one_is_refused(
         ["shrink", "t.json", "--drop", "n1", "--tp", "4", "-i"],
         ["grow", "t.json", "--add", "m1", "--new", "--tp", "4", "-i"],
         ["spares", "t.json", "--add", "m1", "--new", "-i"],
-        ["renumber", "t.json", "--policy", "fill", "--drop", "n1", "-i"],
+        ["renumber", "t.json", "--drop", "n1", "-i"],
         ["replace-node", "t.json", "n1", "m1", "--new", "-o", "t.json", "--force"],
         ["validate", "t.json", "--fix"],
     ],
