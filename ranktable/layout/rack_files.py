@@ -16,7 +16,6 @@ line continues it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,7 @@ from ranktable.schema.rules.syntax import TOO_MANY
 from ranktable.schema.text import counted, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ranktable.cluster.source_text import SourceText, Token
     from ranktable.schema.report import Report
@@ -39,9 +38,6 @@ MAX_SIZE_BYTES = 8 * 1024 * 1024
 
 DEFAULT_LIMIT = 20
 """Most findings of each code that are located and shown."""
-
-MAX_HEIGHT = 32
-"""Most levels of switches; the largest networks have four."""
 
 MAX_LEVELS = 16
 _HEADER = "host"
@@ -170,119 +166,107 @@ def _refuse_unnested(
 # Switches
 
 
-@dataclass(slots=True)
-class _Switches:
-    """The switches of a file.
-
-    Attributes:
-        source: The text.
-        names: Where the name of every switch is written first.
-        hosts: Switch of every host.
-        above: The switch above a switch, and where that is written.
-    """
-
-    source: SourceText
-    names: dict[str, Token] = field(default_factory=dict)
-    hosts: dict[str, str] = field(default_factory=dict)
-    above: dict[str, tuple[str, Token]] = field(default_factory=dict)
-
-    def add(self, words: list[Token]) -> None:
-        """Read one line."""
-        found = self.parameters(words)
+def _read_switches(source: SourceText) -> Hierarchy | None:
+    """Return the levels of a topology.conf, None after reporting an error."""
+    names: dict[str, Token] = {}
+    switch_of: dict[str, str] = {}  # of every host
+    above: dict[str, tuple[str, Token]] = {}  # of every switch below another
+    for words in _lines(source, may_go_on=True):
+        found = _parameters(source, words)
         switch = found.get("switchname")
-        if switch is None or not self.source.host(switch):
-            return
+        if switch is None or not source.host(switch):
+            continue
         name = switch.text
-        if name in self.names:
-            self.disagree(switch, f"the switch {quoted(name)} is described twice")
-        self.names.setdefault(name, switch)
+        if name in names:
+            message = f"the switch {quoted(name)} is described twice"
+            source.report(rules.COUNTS_DISAGREE, switch, message)
+        names.setdefault(name, switch)
         below = [key for key in ("switches", "nodes") if key in found]
         if "level" in found and "switches" in found:
             below = ["switches"]  # scontrol lists the nodes below these switches too
         if len(below) != 1:
             message = "a switch has either nodes or other switches below it"
-            self.source.report(rules.BAD_LINE, switch, message)
-        for key in below:
-            place = found[key]
-            for one in _expanded(self.source, place, len(self.hosts)):
-                if key == "nodes":
-                    self.add_host(one, name, place)
-                elif one in self.above:
-                    both = (
-                        f"below {quoted(name)} and below {quoted(self.above[one][0])}"
-                    )
-                    self.disagree(place, f"the switch {quoted(one)} is {both}")
-                else:
-                    self.above[one] = name, place
-
-    def parameters(self, words: list[Token]) -> dict[str, Token]:
-        """Return the parameters of a line; empty after reporting an error."""
-        found: dict[str, Token] = {}
-        for word in words:
-            name, equals, _ = word.text.partition("=")
-            key = name.lower()
-            is_first = key == "switchname"
-            if (
-                not equals
-                or key not in _KEYS
-                or key in found
-                or is_first is bool(found)
-            ):
-                twice = "occurs twice here" if key in found else "is not known here"
-                message = f"{quoted(name)} {twice}"
-                self.source.report(rules.BAD_LINE, word, message, hint=_SWITCHES)
-                return {}
-            found[key] = word.part(len(name) + 1)
-        return found
-
-    def add_host(self, host: str, switch: str, place: Token) -> None:
-        """Put a host below a switch; report one that is below another already."""
-        if host in self.hosts:
-            self.source.report(
-                rules.HOST_TWICE,
-                place,
-                f"the host {quoted(host)} is in the switch {quoted(switch)} and in "
-                f"{quoted(self.hosts[host])}",
-                hint="a host is in one of them",
-            )
-        self.hosts.setdefault(host, switch)
-
-    def disagree(self, place: Token, message: str) -> None:
-        """Report lines that contradict each other."""
-        self.source.report(rules.COUNTS_DISAGREE, place, message)
-
-    def paths(self) -> dict[str, list[str]]:
-        """Return for every switch with hosts: itself, then the switches above it."""
-        for name, (_, place) in self.above.items():
-            if name not in self.names:
-                self.disagree(place, f"there is no switch {quoted(name)}")
-        paths: dict[str, list[str]] = {}
-        for leaf in dict.fromkeys(self.hosts.values()):
-            path = paths[leaf] = [leaf]
-            while path[-1] in self.above:
-                above, place = self.above[path[-1]]
-                if above in path or len(path) == MAX_HEIGHT:
-                    below_itself = f"the switch {quoted(above)} is below itself"
-                    too_high = f"this is more than {MAX_HEIGHT} levels"
-                    self.disagree(place, below_itself if above in path else too_high)
-                    return {}
-                path.append(above)
-        return paths
-
-
-def _read_switches(source: SourceText) -> Hierarchy | None:
-    """Return the levels of a topology.conf, None after reporting an error."""
-    switches = _Switches(source)
-    for words in _lines(source, may_go_on=True):
-        switches.add(words)
-    source.refuse_nothing(switches.hosts)
-    paths = switches.paths()
+            source.report(rules.BAD_LINE, switch, message)
+            continue
+        place = found[below[0]]
+        below_it = _expanded(source, place, len(switch_of))
+        if below == ["nodes"]:
+            _add_hosts(source, place, below_it, name, switch_of)
+        for one in below_it if below == ["switches"] else ():
+            first, _ = above.setdefault(one, (name, place))
+            if first != name:
+                both = f"below {quoted(name)} and below {quoted(first)}"
+                message = f"the switch {quoted(one)} is {both}"
+                source.report(rules.COUNTS_DISAGREE, place, message)
+    source.refuse_nothing(switch_of)
+    paths = _paths(source, names, dict.fromkeys(switch_of.values()), above)
     if not source.is_sound or not paths:
         return None
-    levels = []
+    return Hierarchy(levels=tuple(_levels(switch_of, paths)))
+
+
+def _add_hosts(
+    source: SourceText,
+    place: Token,
+    hosts: Iterable[str],
+    switch: str,
+    switch_of: dict[str, str],
+) -> None:
+    """Put hosts below a switch; report those that are below another already."""
+    for host in hosts:
+        if switch_of.setdefault(host, switch) != switch:
+            both = f"in the switch {quoted(switch)} and in {quoted(switch_of[host])}"
+            message = f"the host {quoted(host)} is {both}"
+            hint = "a host is in one of them"
+            source.report(rules.HOST_TWICE, place, message, hint=hint)
+
+
+def _levels(
+    switch_of: Mapping[str, str], paths: Mapping[str, Sequence[str]]
+) -> Iterator[Level]:
+    """Yield the levels of switches, counted from the nodes."""
     for at in range(max(map(len, paths.values()))):
         # A branch with fewer levels counts as a group of its own on the higher ones.
         around = {leaf: path[min(at, len(path) - 1)] for leaf, path in paths.items()}
-        groups = {host: around[leaf] for host, leaf in switches.hosts.items()}
-        levels.append(Level(name=f"switch {at + 1}" if at else "switch", groups=groups))
-    return Hierarchy(levels=tuple(levels))
+        groups = {host: around[leaf] for host, leaf in switch_of.items()}
+        yield Level(name=f"switch {at + 1}" if at else "switch", groups=groups)
+
+
+def _parameters(source: SourceText, words: list[Token]) -> dict[str, Token]:
+    """Return the parameters of a line; empty after reporting an error."""
+    found: dict[str, Token] = {}
+    for word in words:
+        name, equals, _ = word.text.partition("=")
+        key = name.lower()
+        is_first = key == "switchname"
+        if not equals or key not in _KEYS or key in found or is_first is bool(found):
+            twice = "occurs twice here" if key in found else "is not known here"
+            message = f"{quoted(name)} {twice}"
+            source.report(rules.BAD_LINE, word, message, hint=_SWITCHES)
+            return {}
+        found[key] = word.part(len(name) + 1)
+    return found
+
+
+def _paths(
+    source: SourceText,
+    names: Mapping[str, Token],
+    leaves: Iterable[str],
+    above: Mapping[str, tuple[str, Token]],
+) -> dict[str, list[str]]:
+    """Return for every switch with hosts: itself, then the switches above it."""
+    for name, (_, place) in above.items():
+        if name not in names:
+            message = f"there is no switch {quoted(name)}"
+            source.report(rules.COUNTS_DISAGREE, place, message)
+    paths: dict[str, list[str]] = {}
+    for leaf in leaves:
+        path = paths[leaf] = [leaf]
+        while path[-1] in above:
+            over, place = above[path[-1]]
+            if over in path:
+                message = f"the switch {quoted(over)} is below itself"
+                source.report(rules.COUNTS_DISAGREE, place, message)
+                return {}
+            path.append(over)
+    return paths
