@@ -296,3 +296,13 @@ def test_what_cannot_run_says_so_in_a_sentence(tmp_path: Path) -> None:
         "init_process_group without pg_options: torch_tpu raises TypeError: (): "
         "incompatible function arguments; here it is repaired"
     ) in messages
+
+
+def test_start_of_the_chips_starts_no_threads_that_read_the_environment(
+    tmp_path: Path,
+) -> None:
+    code = "import os, torch_tpu; print(len(os.listdir('/proc/self/task')))"
+    before = python(tmp_path, Run(chips=(BOX,)), None, "-c", code.replace("_tpu", ""))
+    out = python(tmp_path, Run(chips=(BOX,)), None, "-c", code)
+
+    assert out == before

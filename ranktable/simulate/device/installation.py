@@ -66,10 +66,8 @@ def self_test() -> None:
     with step("keeping the storage of a view"):
         tensor.view(3, 1)[1].fill_(7)
         _require(host.tolist() == [0, 7, 2])
-    with step("going backward"):
-        weight = torch.ones(2, device=here, requires_grad=True)
-        torch.autograd.backward((weight * weight).sum())
-        _require(weight.grad is not None and on_cpu(weight.grad).tolist() == [2, 2])
+    # No backward pass: it starts torch's threads, which read the environment at their
+    # start. What joins a job sets CHIP_MAP at the same time, and getenv then crashes.
 
 
 def _require(is_so: bool) -> None:
