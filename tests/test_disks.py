@@ -51,7 +51,7 @@ COMMANDS = {
     "--hostfile {disk}/new.json",
     "shrink": "ranktable shrink t.json --drop n1 --tp 8 -o {disk}/new.json",
     "grow": "ranktable grow t.json --add n9 --new --tp 8 -o {disk}/new.json",
-    "renumber": "ranktable renumber t.json --tp 8 --policy stable -o {disk}/new.json",
+    "renumber": "ranktable renumber t.json --tp 8 -o {disk}/new.json",
     "replace-node": "ranktable replace-node t.json n1 n9 --new -o {disk}/new.json",
     "spares": "ranktable spares t.json --add n9 --new -o {disk}/new.json",
     "in-place": "ranktable spares {disk}/t.json --add n9 --new --in-place",

@@ -101,8 +101,7 @@ VENDOR_CODES = {
     ),
     "EI0014": VendorCode(
         "Value v for ranktable variable x is invalid",
-        "a value of the rank table does not fit. It reads: Value v for ranktable "
-        "variable x is invalid. Expected value: e",
+        "a value of the rank table does not fit; the message says what is expected",
     ),
     "EI0015": VendorCode(
         "Failed to collect cluster information",
@@ -118,8 +117,7 @@ VENDOR_CODES = {
     ),
     "EI0017": VendorCode(
         "Config x is missing in the ranktable file",
-        "a key of the rank table is missing, or its value has another type. It reads: "
-        "Config x is missing in the ranktable file",
+        "a key of the rank table is missing, or its value has another type",
     ),
     "EI0018": VendorCode(
         "An error CQE occurred",
