@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ import pytest
 import ranktable
 from ranktable.doctor.diagnose import Diagnosis, diagnose
 from ranktable.doctor.lines import read_log, recognise
-from ranktable.doctor.patterns import TRIGGERS, TRIGGERS_OF, Pattern, patterns
+from ranktable.doctor.patterns import TRIGGERS, Pattern, patterns
 from ranktable.doctor.rules import RULES
 from tests.rule_examples import diagnose_example
 
@@ -87,15 +88,12 @@ def of_rank(rank: int, size: int = 4) -> str:
 
 @pytest.mark.parametrize("pattern", patterns(), ids=lambda pattern: pattern.name)
 def test_a_message_is_known_by_its_example_alone(pattern: Pattern) -> None:
-    raw = pattern.example.encode()
     lines = pattern.example.splitlines()
     at = pattern.before if len(lines) > 1 else 0
     found = recognise(lines[at], lines[:at], lines[at + 1 :])
+    letters = re.sub("[^A-Za-z]", "", lines[at]).encode()
 
-    assert any(trigger in raw for trigger in TRIGGERS) or any(
-        word in raw and any(trigger in raw for trigger in more)
-        for word, more in TRIGGERS_OF.items()
-    )
+    assert any(trigger in letters for trigger in TRIGGERS)
     assert found is not None
     assert found[0] is pattern
     others = [

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import string
 import sys
 import zlib
 from collections import Counter, deque
@@ -20,7 +21,6 @@ from typing import TYPE_CHECKING
 from ranktable.doctor.patterns import (
     TRACEBACK,
     TRIGGERS,
-    TRIGGERS_OF,
     Kind,
     Pattern,
     patterns,
@@ -37,6 +37,7 @@ MAX_LINE_BYTES = 16 << 10
 """Longer lines are read in pieces of this size."""
 
 MAX_BELOW_BYTES = 64 << 10
+MAX_LINES_BELOW = 500
 """How far below its first line a message of several lines may end."""
 
 KEPT = 20
@@ -88,6 +89,8 @@ _CONTEXTS = tuple(
     )
 )
 """What a line says about its speaker anywhere in it."""
+
+_NO_LETTERS = bytes(set(range(256)) - set(b"\n" + string.ascii_letters.encode()))
 
 _EXCEPTION = re.compile(r"(?P<what>[A-Za-z_][\w.]*(?::\s.*)?)$")
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
@@ -229,18 +232,23 @@ class _Reader:
         self.log = Log(file=file)
         self._counts: Counter[tuple[str, ...]] = Counter()
         self._last: dict[tuple[str, ...], deque[Event]] = {}
-        self._above: list[str] = []
+        self._above: list[bytes] = []
 
     def read(self, stream: BinaryIO) -> None:
         """Read the whole stream."""
-        rest = block = tail = b""
+        data = tail = b""
         while block := stream.read(BLOCK_BYTES):
             if not self.log.num_bytes:
                 self._look_at_speakers(block[:MAX_BELOW_BYTES])
             self.log.num_bytes += len(block)
-            rest = self._read_lines(rest + block, is_last=False)
+            data += block
+            end = data.rfind(b"\n", 0, max(0, len(data) - MAX_BELOW_BYTES)) + 1
+            if not end and len(data) > BLOCK_BYTES:
+                end = len(data)
+            self._read_lines(data, end)
+            data = data[end:]
             tail = block if len(block) >= MAX_BELOW_BYTES else tail + block
-        self._read_lines(rest, is_last=True)
+        self._read_lines(data, len(data))
         self._look_at_speakers(tail[-MAX_BELOW_BYTES:])
 
     def finished(self) -> Log:
@@ -258,33 +266,30 @@ class _Reader:
                 self.log.ranks.add(int(fields["rank"]))
             self.log.last_time = fields.get("time", self.log.last_time)
 
-    def _read_lines(self, data: bytes, *, is_last: bool) -> bytes:
-        """Read the whole lines of some data; return what is left of it."""
-        end = len(data) if is_last else data.rfind(b"\n") + 1
-        if not end and len(data) > MAX_LINE_BYTES:
-            end = len(data)
-        number, counted = self.log.num_lines, 0
-        for start in _candidates(data, end):
-            if not is_last and end - start < MAX_BELOW_BYTES < start:
-                end = start  # what stands below it may be in the next block
-                break
-            number += data.count(b"\n", counted, start)
-            counted = start
-            self._read_line(data, start, end, number + 1)
-        self.log.num_lines = number + data.count(b"\n", counted, end)
-        self._above = _decoded(data[max(0, end - 2000) : end]).splitlines()[-3:]
-        return data[end:]
+    def _read_lines(self, data: bytes, end: int) -> None:
+        """Read the lines up to a place; those below it only belong to messages."""
+        found = _candidates(data[:end])
+        if found:
+            lines = [*self._above, *data.split(b"\n")]
+            for index in found:
+                at = index + len(self._above)
+                for text in _pieces(lines[at]):
+                    self._read_line(text, lines, at, self.log.num_lines + index + 1)
+        self.log.num_lines += data.count(b"\n", 0, end)
+        self._above = data[max(0, end - 2000) : end].split(b"\n")[-4:-1]
 
-    def _read_line(self, data: bytes, start: int, end: int, number: int) -> None:
-        text = _decoded(data[start : _line_end(data, start, end)])
-        if not _any_key().search(text):
-            return
-        below = _decoded(data[start : min(end, start + MAX_BELOW_BYTES)]).splitlines()
+    def _read_line(
+        self, text: str, lines: Sequence[bytes], at: int, number: int
+    ) -> None:
         if TRACEBACK.key in text:
-            self._keep(_traceback(below, self.log.file, number))
+            below = _texts(lines[at + 1 : at + MAX_LINES_BELOW])
+            self._keep(_traceback([text, *below], self.log.file, number))
             return
-        above = _decoded(data[max(0, start - 2000) : start]).splitlines()
-        found = recognise(text, [*self._above, *above], below[1:])
+        above, below = (
+            _texts(lines[max(0, at - 3) : at]),
+            _texts(lines[at + 1 : at + 9]),
+        )
+        found = recognise(text, above, below)
         if found is not None:
             self._keep(Event(*found, self.log.file, number, text[:400]))
 
@@ -298,31 +303,37 @@ class _Reader:
             self._last.setdefault(key, deque(maxlen=KEPT)).append(event)
 
 
-def _candidates(data: bytes, end: int) -> list[int]:
-    """Return where the lines with a trigger start, in order."""
-    triggers = list(TRIGGERS)
-    for word, more in TRIGGERS_OF.items():
-        if word in data:
-            triggers.extend(more)
-    starts: set[int] = set()
-    for trigger in triggers:
-        at = data.find(trigger, 0, end)
+def _candidates(data: bytes) -> list[int]:
+    """Return the numbers of the lines that may have a message, in order.
+
+    Most lines of a log differ in numbers only. Their letters are compared once.
+    """
+    letters = data.translate(None, _NO_LETTERS).split(b"\n")
+    different = b"\n".join(set(letters))
+    known: set[bytes] = set()
+    for trigger in TRIGGERS:
+        at = different.find(trigger)
         while at >= 0:
-            starts.add(_line_start(data, at))
-            at = data.find(trigger, _line_end(data, at, end), end)
-    return sorted(starts)
+            end = different.find(b"\n", at)
+            end = end if end >= 0 else len(different)
+            known.add(different[different.rfind(b"\n", 0, at) + 1 : end])
+            at = different.find(trigger, end)
+    if not known:
+        return []
+    return [index for index, line in enumerate(letters) if line in known]
 
 
-def _line_start(data: bytes, at: int) -> int:
-    """Return where the line of a place starts, after a progress bar if there is one."""
-    floor = max(0, at - MAX_LINE_BYTES)
-    start = max(floor, data.rfind(b"\n", floor, at) + 1)
-    return max(start, data.rfind(b"\r", start, at) + 1)
+def _pieces(line: bytes) -> Iterator[str]:
+    """Yield the parts of a line with a message: progress bars end with a return."""
+    for part in line.split(b"\r"):
+        for start in range(0, len(part), MAX_LINE_BYTES):
+            text = _decoded(part[start : start + MAX_LINE_BYTES])
+            if _any_key().search(text):
+                yield text
 
 
-def _line_end(data: bytes, start: int, end: int) -> int:
-    stop = data.find(b"\n", start, min(end, start + MAX_LINE_BYTES))
-    return stop if stop >= 0 else min(end, start + MAX_LINE_BYTES)
+def _texts(lines: Sequence[bytes]) -> list[str]:
+    return [_decoded(line[:MAX_LINE_BYTES]) for line in lines]
 
 
 def _decoded(data: bytes) -> str:
