@@ -171,4 +171,11 @@ CASES: dict[str, dict[str, str]] = {
         "n1*9999999\n": "refused | 1:4 RT134",
         "n[1\n": "refused | 1:2 RT131",
     },
+    "kubernetes-pods": {
+        '{"kind":"List","items":[]}': "refused | RT750",
+        '{"kind":"Pod","metadata":{"name":"a"}}': "a ?",
+        '[{"kind":"Pod","metadata":{"name":"a-1"}},\n'
+        '{"kind":"Pod","metadata":{"name":"a-0"}}]': "a-0 ?; a-1 ?",
+        "n1 slots=2\n": "refused | 1:1 RT101",
+    },
 }

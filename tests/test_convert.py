@@ -11,6 +11,7 @@ import ranktable
 from ranktable.cluster import expand_hosts
 from ranktable.cluster.generate import make_table, parse_device_list
 from ranktable.cluster.hostfiles.launcher_formats import LAUNCHER_FORMATS
+from ranktable.cluster.pods import KUBERNETES_PODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     Run = Callable[..., Outcome]
 
-READ = [form for form in LAUNCHER_FORMATS if form.read]
+READ = [form for form in LAUNCHER_FORMATS if form.read and form is not KUBERNETES_PODS]
 HOSTS = b"n1 slots=2\nn2 slots=2\n"
 RANKS = b"rank 0=n1 slot=4\nrank 1=n1 slot=6\nrank 2=n2 slot=5\n"
 

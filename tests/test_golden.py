@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ranktable.cluster import pod_rules
 from ranktable.doctor import rules as doctor_rules
 from ranktable.report import doctor_renderers
 from ranktable.report.catalogue import FAMILIES, RULES
@@ -119,5 +120,7 @@ def test_codes_are_unique_and_in_their_range() -> None:
 
     assert len(codes) == len(set(codes))
     for family in FAMILIES:
-        of_job = {runtime_rules: "34", doctor_rules: "6"}.get(family, "0125")
+        of_job = {runtime_rules: "34", doctor_rules: "6", pod_rules: "7"}.get(
+            family, "0125"
+        )
         assert all(rule.code[2] in of_job for rule in family.RULES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.cluster import merge_rules
+from ranktable.cluster import merge_rules, pod_rules
 from ranktable.cluster.hostfiles import hostfile_rules
 from ranktable.cluster.probes import probe_rules
 from ranktable.cluster.specs import spec_rules
@@ -40,6 +40,7 @@ FAMILIES = (
     hccl_2_0,
     placement,
     hostfile_rules,
+    pod_rules,
     probe_rules,
     merge_rules,
     spec_rules,

@@ -196,6 +196,9 @@ def _as_table(
             option.
     """
     table = source.table
+    if table is not None and source.hostfile is not None and target is DEFAULT:
+        # Pods: the names of HCCL are those of hosts, or UIDs.
+        table = with_servers(table, [host.name or "" for host in source.hostfile.hosts])
     if table is None or chosen.have_chips:
         hostfile = chosen.hostfile_of(source)
         table = table_from_hostfile(hostfile)
@@ -241,7 +244,7 @@ class _ReadInput:
         name: Its name.
         data: Its bytes.
         hostfile: The hosts of a file of a launcher, None for a rank table.
-        table: The rank table, None for a file of a launcher.
+        table: The rank table, None for a file of a launcher that does not have it all.
         left_out: What the file says about hosts that ``hostfile`` cannot express.
     """
 
@@ -258,9 +261,9 @@ class _ReadInput:
         Raises:
             CommandError: It is a table whose ranks are not those of one job.
         """
-        if self.table is None:
-            assert self.hostfile is not None
+        if self.hostfile is not None:
             return self.hostfile
+        assert self.table is not None
         refuse_without_ranks(self.table, self.name)
         return hostfile_from_table(self.table)
 
@@ -286,11 +289,13 @@ def _read(file: str | None, from_name: str | None, form: FindingsFormat) -> _Rea
         table = table_in(check_bytes(data, options, file=name))
         return _ReadInput(format=source, name=name, data=data, table=table)
     reading = read_hostfile(data, source, file=name)
+    hostfile = _sound(reading, form)
     return _ReadInput(
         format=source,
         name=name,
         data=data,
-        hostfile=_sound(reading, form),
+        hostfile=hostfile,
+        table=hostfile.table,
         left_out=reading.left_out,
     )
 

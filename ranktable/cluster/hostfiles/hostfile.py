@@ -38,9 +38,15 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hostfile:
-    """The hosts of a job, in the order of their lowest ranks."""
+    """The hosts of a job, in the order of their lowest ranks.
+
+    Attributes:
+        hosts: The hosts.
+        table: Their table, if the file has all of it, also the addresses of the chips.
+    """
 
     hosts: tuple[Host, ...]
+    table: RankTable | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,374 @@
+"""Pods of Kubernetes: their table, and the table against them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ranktable import loads
+from ranktable.cluster.hostfiles.launcher_formats import detect_formats, read_hostfile
+from ranktable.cluster.pods import NAME
+from tests.pod_lists import (
+    CONFIGURATION,
+    CONTROLLERS,
+    REAL,
+    indexed_job,
+    jobset,
+    kubeflow,
+    listed,
+    running,
+    stateful_set,
+    volcano,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import Outcome
+    from tests.pod_lists import Pod
+
+    Run = Callable[..., Outcome]
+    Controller = Callable[..., Pod]
+
+BY_CONTROLLER = pytest.mark.parametrize(
+    "controller", CONTROLLERS, ids=lambda one: one.__name__
+)
+TEXT_ORDER = (0, 1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9)
+"""Twelve pods as kubectl prints them: in the order of their names."""
+
+
+def codes(*pods: Pod) -> list[str]:
+    """Return what is found in a list, as codes and messages."""
+    report = read_hostfile(listed(*pods), NAME, file="pods.json").report
+    return [f"{one.code} {one.message}" for one in report.diagnostics]
+
+
+def annotated(pod: Pod, **devices: Any) -> Pod:
+    """Change the annotation of the device plugin of a pod."""
+    told = json.loads(pod["metadata"]["annotations"][CONFIGURATION])
+    pod["metadata"]["annotations"][CONFIGURATION] = json.dumps({**told, **devices})
+    return pod
+
+
+@BY_CONTROLLER
+def test_pods_become_a_table_in_the_order_of_their_index(
+    controller: Controller, run: Run, tmp_path: Path
+) -> None:
+    pods = [controller(at) for at in TEXT_ORDER]
+    (tmp_path / "pods.json").write_bytes(listed(*pods))
+
+    done = run("ranktable", "convert", "pods.json", "--from", NAME, "--to", "hccl-1.0")
+
+    assert (done.status, done.err) == (0, "")
+    servers = json.loads(done.out)["server_list"]
+    assert [one["server_id"] for one in servers] == [f"10.0.0.{at}" for at in range(12)]
+    assert servers[10] == {
+        "server_id": "10.0.0.10",
+        "container_ip": "10.9.0.10",
+        "device": [
+            {"device_id": "0", "device_ip": "192.168.10.1", "rank_id": "20"},
+            {"device_id": "1", "device_ip": "192.168.10.2", "rank_id": "21"},
+        ],
+    }
+
+
+@BY_CONTROLLER
+def test_index_that_two_running_pods_have_is_refused(controller: Controller) -> None:
+    again = controller(1)
+    again["metadata"] |= {"name": "again", "uid": "u", "creationTimestamp": "2027"}
+    again["metadata"]["annotations"].pop(CONFIGURATION)
+    again["metadata"]["annotations"][REAL] = "Ascend910-6,Ascend910-7"
+    if "index" in controller.__name__ or controller(0)["metadata"]["name"] == "train-0":
+        again["metadata"]["name"] = "again-1"
+
+    (said,) = [
+        one for one in codes(controller(0), controller(1), again) if "753" in one
+    ]
+
+    assert again["metadata"]["name"] in said
+    assert controller(1)["metadata"]["name"] in said
+
+
+@BY_CONTROLLER
+def test_index_without_a_pod_is_refused(controller: Controller) -> None:
+    found = codes(controller(0), controller(1), controller(3))
+
+    assert [one.split()[0] for one in found] == ["RT754"]
+
+
+@BY_CONTROLLER
+@pytest.mark.parametrize("how", ["Failed", "Succeeded", "deleted"])
+def test_old_pod_of_an_index_is_left_out(controller: Controller, how: str) -> None:
+    old = controller(1)
+    old["metadata"] |= {"uid": "old", "name": f"{old['metadata']['name'][:-1]}1"}
+    old["status"]["phase"] = "Running" if how == "deleted" else how
+    if how == "deleted":
+        old["metadata"]["deletionTimestamp"] = "2026-11-23T11:00:00Z"
+
+    assert codes(old, controller(0), controller(1)) == []
+    (said,) = codes(old, controller(0), controller(2))
+    assert old["metadata"]["name"] in said
+    assert "is being deleted" in said or f"ended ({how})" in said
+
+
+def test_earlier_attempt_of_a_jobset_is_left_out() -> None:
+    old = jobset(1)
+    old["metadata"]["labels"]["jobset.sigs.k8s.io/restart-attempt"] = "0"
+
+    assert codes(old, jobset(0), jobset(1)) == []
+
+
+def test_last_pods_of_a_group_are_missing() -> None:
+    one = running(
+        "train-0",
+        0,
+        labels={
+            "leaderworkerset.sigs.k8s.io/name": "train",
+            "leaderworkerset.sigs.k8s.io/group-index": "0",
+            "leaderworkerset.sigs.k8s.io/worker-index": "0",
+        },
+        annotations={"leaderworkerset.sigs.k8s.io/size": "3"},
+    )
+
+    assert codes(one) == [
+        "RT754 no pod of team/train has the index 1: train-1 is not there",
+        "RT754 no pod of team/train has the index 2: train-2 is not there",
+    ]
+
+
+def test_pods_of_one_node_are_named_by_their_uid(run: Run, tmp_path: Path) -> None:
+    pods = [stateful_set(at) for at in (0, 1)]
+    for at, pod in enumerate(pods):
+        pod["spec"]["nodeName"] = "node-0"
+        pod["status"]["hostIP"] = "10.0.0.0"
+        pod["metadata"]["annotations"].pop(REAL)
+        devices = [{"device_id": str(10 - at), "device_ip": f"192.168.7.{at + 1}"}]
+        annotated(pod, devices=devices)
+        pod["spec"]["containers"][1]["resources"]["limits"]["huawei.com/Ascend910"] = (
+            "1"
+        )
+    (tmp_path / "pods.json").write_bytes(listed(*pods))
+
+    done = run("ranktable", "convert", "pods.json", "--to", "hccl-1.0")
+    other = run("ranktable", "convert", "pods.json", "--to", "sccl-1.0")
+
+    assert loads(done.out).hosts == ("uid-train-0", "uid-train-1")
+    assert loads(done.out).nodes[0].extra["host_ip"] == "10.0.0.0"
+    assert loads(other.out).hosts == ("10.9.0.0", "10.9.0.1")
+    assert loads(other.out).chip_map == [10, 9]
+
+
+def test_chips_are_sorted_as_numbers_and_super_pods_are_kept(
+    run: Run, tmp_path: Path
+) -> None:
+    pods = [indexed_job(at, chips=12) for at in (0, 1)]
+    for at, pod in enumerate(pods):
+        devices = [
+            {"device_id": i, "device_ip": f"10.3.{at}.{i}", "super_device_id": 100 + i}
+            for i in (10, 0, 11, *range(1, 10))
+        ]
+        annotated(pod, devices=devices, super_pod_id=at)
+    (tmp_path / "pods.json").write_bytes(listed(*pods))
+
+    done = run("ranktable", "convert", "pods.json", "--to", "hccl-1.2")
+
+    table = loads(done.out)
+    assert table.chip_map == [*range(12)] * 2
+    older = run("ranktable", "convert", "pods.json", "--to", "hccl-1.0")
+
+    assert "cannot hold: super_pod_id of 2 nodes, super_device_id of 24" in older.err
+    assert loads(older.out).chip_map == [*range(12)] * 2
+    pods_of = json.loads(done.out)["super_pod_list"]
+    assert "super_pod_id" not in json.loads(done.out)["server_list"][0]
+    assert [one["super_pod_id"] for one in pods_of] == ["0", "1"]
+    assert table.device_of(23).extra["super_device_id"] == "111"
+
+
+def test_pods_that_only_count_their_chips_have_hosts(run: Run, tmp_path: Path) -> None:
+    pods = [kubeflow(at) for at in (0, 1)]
+    for pod in pods:
+        pod["metadata"].pop("annotations")
+        limits = {"nvidia.com/gpu": "4", "nvidia.com/gpumem": "80", "rdma/hca": "1"}
+        pod["spec"]["containers"][1]["resources"]["limits"] = limits
+    (tmp_path / "pods.json").write_bytes(listed(*pods))
+
+    done = run("ranktable", "convert", "pods.json", "--to", "sccl-1.0")
+    given = ["--device-id", "[[4..7],[0..3]]"]
+    other = run("ranktable", "convert", "pods.json", "--to", "sccl-1.0", *given)
+
+    assert "every host has the chips from 0 on" in done.err
+    assert loads(done.out).chip_map == [0, 1, 2, 3] * 2
+    assert loads(other.out).chip_map == [4, 5, 6, 7, 0, 1, 2, 3]
+    assert loads(other.out).hosts == ("10.9.0.0", "10.9.0.1")
+
+
+def test_pods_without_chips_are_no_part_of_the_job(run: Run, tmp_path: Path) -> None:
+    launcher = running(
+        "train-launcher-abc12", 3, labels={"volcano.sh/job-name": "train"}
+    )
+    launcher["metadata"]["labels"]["volcano.sh/task-spec"] = "launcher"
+    launcher["metadata"].pop("annotations")
+    launcher["spec"]["containers"] = [{"name": "sh"}]
+    (tmp_path / "pods.json").write_bytes(listed(launcher, volcano(1), volcano(0)))
+
+    done = run("ranktable", "convert", "pods.json", "--to", "hccl-1.0")
+
+    assert done.err == "note: left out of what the file says: pods without chips\n"
+    assert loads(done.out).hosts == ("10.0.0.0", "10.0.0.1")
+
+
+def pending() -> Pod:
+    pod = volcano(1)
+    pod["metadata"].pop("annotations")
+    pod["status"] = {"phase": "Pending"}
+    pod["spec"].pop("nodeName")
+    return pod
+
+
+def unplugged() -> Pod:
+    pod = volcano(1)
+    pod["metadata"].pop("annotations")
+    return pod
+
+
+def fewer() -> Pod:
+    pod = volcano(1)
+    pod["metadata"]["annotations"].pop(REAL)
+    return annotated(pod, devices=[{"device_id": "0", "device_ip": "10.3.0.1"}])
+
+
+def broken() -> Pod:
+    pod = volcano(1)
+    pod["metadata"]["annotations"][CONFIGURATION] = "{"
+    pod["metadata"]["annotations"].pop(REAL)
+    return pod
+
+
+def unset() -> Pod:
+    devices = [{"device_id": str(i), "device_ip": "-1"} for i in (0, 1)]
+    return annotated(volcano(1), devices=devices)
+
+
+def doubled() -> Pod:
+    told = volcano(0)["metadata"]["annotations"][CONFIGURATION]
+    return annotated(volcano(1), devices=json.loads(told)["devices"])
+
+
+def same_chip() -> Pod:
+    pod = volcano(1)
+    pod["spec"]["nodeName"] = "node-0"
+    return pod
+
+
+def remounted() -> Pod:
+    pod = volcano(1)
+    pod["metadata"]["annotations"][REAL] = "Ascend910-1,Ascend910-2"
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (pending, "RT755 pod train-worker-0 is Pending"),
+        (unplugged, "RT755 pod train-worker-0 asks for 2 chips, and no annotation"),
+        (fewer, "RT755 pod train-worker-0 asks for 2 chips, and its annotation has 1"),
+        (broken, "RT755 ascend.kubectl.kubernetes.io/ascend-910-configuration of pod "),
+        (unset, 'RT757 pod train-worker-0 has no device_ip for its chips 0,1: "-1"'),
+        (doubled, "RT757 192.168.0.1 is the device_ip of chip 0 of pod train-worker-0"),
+        (
+            same_chip,
+            "RT756 pod train-worker-0 and pod train-master-0 both have chips 0",
+        ),
+        (remounted, "RT760 pod train-worker-0 has the chips 1,2 mounted, and "),
+    ],
+)
+def test_fault_of_a_pod_is_named(change: Callable[[], Pod], said: str) -> None:
+    found = codes(volcano(0), change())
+
+    assert found
+    assert found[0].startswith(said)
+    assert len({one.split()[0] for one in found}) == 1
+
+
+def test_warnings_do_not_stop_the_conversion(run: Run, tmp_path: Path) -> None:
+    pods = [stateful_set(0), stateful_set(1, chips=1), stateful_set(2)]
+    for pod in pods[:2]:
+        pod["spec"]["hostNetwork"] = True
+        pod["spec"]["nodeName"] = "node-0"
+    annotated(pods[1], devices=[{"device_id": "5", "device_ip": "192.168.1.1"}])
+    pods[1]["metadata"]["annotations"] |= {
+        REAL: "Ascend910-5",
+        "huawei.com/kltDev": "Ascend910-4",
+    }
+    (tmp_path / "pods.json").write_bytes(listed(*pods))
+
+    options = ["--to", "hccl-1.0", "--format", "concise"]
+    done = run("ranktable", "convert", "pods.json", *options)
+
+    assert done.status == 0
+    for code in ("RT758", "RT759", "RT760"):
+        assert code in done.err
+    assert loads(done.out).chip_map == [0, 1, 5, 0, 1]
+
+
+def test_several_jobs_are_named_with_the_command_to_select_one() -> None:
+    other = stateful_set(0)
+    other["metadata"]["ownerReferences"][0]["name"] = "web"
+    report = read_hostfile(listed(volcano(0), other), NAME).report
+    (found,) = report.diagnostics
+
+    assert "team/train, team/web" in found.message
+    assert "kubectl get pods -l volcano.sh/job-name=train -o json" in (found.hint or "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        listed(),
+        b'{"kind": "Pod", "metadata": null}',
+        b'{"kind": "List", "items": {"kind": "Pod"}}',
+        b'{"kind": "List", "items": [1, null, {"kind": "Job", "metadata": {}}]}',
+        b'[{"kind": "Pod", "metadata": {}, "status": {"phase": "Failed"}}]',
+    ],
+)
+def test_list_without_a_pod_is_refused(text: bytes) -> None:
+    report = read_hostfile(text, NAME).report
+
+    assert [one.code for one in report.diagnostics] == ["RT750"]
+
+
+def test_one_pod_is_a_job_of_its_own() -> None:
+    reading = read_hostfile(json.dumps(running("solo", 0)), NAME)
+
+    assert reading.hostfile is not None
+    assert reading.hostfile.table is not None
+    assert reading.hostfile.table.chip_map == [0, 1]
+
+
+@pytest.mark.parametrize("value", [None, 1, "x", [], {}, [1], {"a": 1}, [{}]])
+def test_odd_values_end_in_findings(value: object) -> None:
+    def replaced(data: object) -> list[Any]:
+        """Return copies of plain data in each of which one value is another."""
+        if isinstance(data, dict):
+            pairs = data.items()
+            return [
+                {**data, key: new}
+                for key, old in pairs
+                for new in [value, *replaced(old)]
+            ]
+        if isinstance(data, list):
+            copies = [(at, new) for at, old in enumerate(data) for new in replaced(old)]
+            return [[*data[:at], new, *data[at + 1 :]] for at, new in copies]
+        return []
+
+    for pod in replaced(jobset(0)):
+        report = read_hostfile(listed(pod, jobset(1)), NAME).report
+        assert all("\n" not in one.message for one in report.diagnostics)
+
+
+def test_format_is_detected() -> None:
+    assert [one.name for one in detect_formats(listed(volcano(0)))] == [NAME]
+    assert detect_formats(b'{"kind": "ConfigMap", "data": {}}') == []
