@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 from ranktable import loads
 from ranktable.cli.commands.explain import BESIDE
 from ranktable.cli.site_schemas import judge_by_schema
+from ranktable.cluster.discovery.machine import Machine
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.hostfiles.launcher_formats import format_of, read_hostfile
 from ranktable.cluster.merge import MergeOptions, merge_probes, merge_tables
 from ranktable.cluster.specs.read_spec import read_spec
 from ranktable.doctor.diagnose import judge_logs
 from ranktable.doctor.lines import read_log
+from ranktable.preflight.here import check_here
 from ranktable.schema.check import check
 from ranktable.schema.finding import Findings
 from ranktable.schema.rules.shape import no_global_ranks
@@ -23,6 +25,7 @@ from ranktable.schema.site_schema import read_site_schema
 
 if TYPE_CHECKING:
     from ranktable.doctor.diagnose import Diagnosis
+    from ranktable.preflight.here import Checked
     from ranktable.schema.finding import Rule
     from ranktable.schema.report import Report
 
@@ -85,6 +88,26 @@ def diagnose_example(rule: Rule, data: bytes | None) -> Diagnosis:
     assert data is not None
     log = read_log(io.BytesIO(data), "job.log")
     return judge_logs([log], None if rule.beside is None else loads(rule.beside))
+
+
+def unpack(example: bytes, folder: Path) -> Path:
+    """Write an example of a host as a folder for ``--root``, and return it."""
+    for part in example.decode().split("== ")[1:]:
+        path, _, text = part.partition("\n")
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+    return folder
+
+
+def check_example(rule: Rule, data: bytes | None) -> Checked:
+    """Return what ``check`` says of an example of a host."""
+    assert data is not None
+    assert rule.beside is not None
+    report = check(rule.beside, file=BESIDE)
+    with TemporaryDirectory() as folder:
+        machine = Machine(root=str(unpack(data, Path(folder))), env={})
+        return check_here(machine, {}, report, path=BESIDE)
 
 
 def _judge_ranks(report: Report) -> Report:

@@ -76,7 +76,7 @@ def test_one_function_is_that_of_the_only_chip(tmp_path: Path) -> None:
 
     assert found.chips[0].bus_address == "0000:03:00.0"
     assert found.model == "0x16c3:0x414b"
-    assert reasons(found) == {"status": "tpu-smi is not installed"}
+    assert reasons(found) == {"status": "tpu-smi is not there"}
 
 
 def test_driver_without_device_nodes_is_a_container_that_was_given_none(
@@ -306,7 +306,7 @@ def test_tool_that_is_no_program_is_named(tmp_path: Path) -> None:
         NotDetectedError, match="tool cannot be started: exec format error"
     ):
         run_command([str(tmp_path / "usr/bin/tool")], env={}, timeout_s=LIMIT_S)
-    with pytest.raises(NotDetectedError, match="other is not installed"):
+    with pytest.raises(NotDetectedError, match="other is not there"):
         Machine(root=str(tmp_path), runs_programs=True).run("other")
 
 

@@ -58,13 +58,14 @@ def test_tpu_smi_lists_a_status_for_every_chip(name: str, statuses: list[str]) -
 
 def test_npu_smi_maps_boards_to_chips_without_the_controllers() -> None:
     assert ascend.parse_mapping(sample("npu-smi-m.txt")) == [
-        MappedChip(number, None, "Ascend 910B3") for number in range(8)
+        MappedChip(number, 0, number, None, "Ascend 910B3") for number in range(8)
     ]
 
 
 def test_npu_smi_gives_the_physical_number_where_it_has_the_column() -> None:
     assert ascend.parse_mapping(sample("npu-smi-m-dies.txt")) == [
-        MappedChip(logic, 8 + logic, "Ascend 910C") for logic in range(4)
+        MappedChip(4 + logic // 2, logic % 2, logic, 8 + logic, "Ascend 910C")
+        for logic in range(4)
     ]
 
 

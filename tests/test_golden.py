@@ -14,13 +14,14 @@ import pytest
 
 from ranktable.cluster import pod_rules
 from ranktable.doctor import rules as doctor_rules
-from ranktable.report import doctor_renderers
+from ranktable.preflight import rules as preflight_rules
+from ranktable.report import check_renderers, doctor_renderers
 from ranktable.report.catalogue import FAMILIES, RULES
 from ranktable.report.findings_data import RENDERERS
 from ranktable.report.terminal import Style
 from ranktable.runtime import rules as runtime_rules
 from tests.conftest import HERE
-from tests.rule_examples import diagnose_example, judge_example
+from tests.rule_examples import check_example, diagnose_example, judge_example
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,8 +34,8 @@ OTHERS = ("RT101", "RT202", "RT231")
 """A text that is not JSON, a defect with a related place, a defect of several files."""
 SUFFIXES = {"json": "json", "sarif": "sarif"}
 WITH_EXAMPLE = [rule for rule in RULES if rule.bad is not None]
-OF_FILES = [rule for rule in WITH_EXAMPLE if rule.command != "doctor"]
-"""All but the findings of logs, which test_doctor judges."""
+OF_FILES = [rule for rule in WITH_EXAMPLE if rule.command not in ("doctor", "check")]
+"""All but the findings of logs and hosts: see test_doctor and test_check."""
 
 
 def reports_of(rule: Rule, data: bytes | None, stem: str) -> list[Report]:
@@ -47,6 +48,10 @@ def rendered(form: str, rule: Rule) -> str:
     if rule.command == "doctor":
         diagnosis = diagnose_example(rule, rule.bad)
         return "".join(doctor_renderers.render_full(diagnosis, Style()))
+    if rule.command == "check":
+        return "".join(
+            check_renderers.render_full(check_example(rule, rule.bad), Style())
+        )
     render = dict(RENDERERS)[form]
     return "".join(render(reports_of(rule, rule.bad, "bad"), Style()))
 
@@ -120,7 +125,11 @@ def test_codes_are_unique_and_in_their_range() -> None:
 
     assert len(codes) == len(set(codes))
     for family in FAMILIES:
-        of_job = {runtime_rules: "34", doctor_rules: "6", pod_rules: "7"}.get(
-            family, "0125"
-        )
-        assert all(rule.code[2] in of_job for rule in family.RULES)
+        of_job = {
+            runtime_rules: "34",
+            doctor_rules: "6",
+            preflight_rules: "7",
+            pod_rules: "7",
+        }
+        digits = of_job.get(family, "0125")
+        assert all(rule.code[2] in digits for rule in family.RULES)

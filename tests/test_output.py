@@ -53,6 +53,7 @@ SHOWS = {
     "init": [],
     "probe": [],
     "wait": ["t.json"],
+    "check": ["t.json", "--host", "n1", "--select", "RT701"],
     "diff": ["a.json", "b.json"],
     "plan": MAKES["plan"],
     "spares": ["t.json"],

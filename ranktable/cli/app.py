@@ -31,6 +31,9 @@ PANELS: Final = {
     },
     "Check": {
         "validate": "Check rank tables and show every defect with its line and column.",
+        "check": (
+            "Compare what a table declares with this host, before the job starts."
+        ),
         "doctor": "Find the rank, host and chip by which a job failed, from its logs.",
         "explain": (
             "Explain a diagnostic: why it matters, what vendors' libraries do, how to "

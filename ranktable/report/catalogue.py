@@ -9,6 +9,7 @@ from ranktable.cluster.hostfiles import hostfile_rules
 from ranktable.cluster.probes import probe_rules
 from ranktable.cluster.specs import spec_rules
 from ranktable.doctor import rules as doctor_rules
+from ranktable.preflight import rules as preflight_rules
 from ranktable.runtime import rules as runtime_rules
 from ranktable.schema.rules import (
     hccl,
@@ -46,6 +47,7 @@ FAMILIES = (
     spec_rules,
     runtime_rules,
     doctor_rules,
+    preflight_rules,
 )
 
 RULES: tuple[Rule, ...] = tuple(

@@ -182,6 +182,8 @@ def _example_name(rule: Rule) -> str:
         return "bad.txt"
     if "spec" in rule.options:  # it holds the ending
         return f"bad.{rule.options['spec']}"
+    if rule.command == "check":
+        return "bad"
     is_probe = (rule.bad or b"").startswith(b'{"probe"')
     return "bad.jsonl" if is_probe else "bad.json"
 
@@ -193,6 +195,8 @@ def _command(rule: Rule, name: str) -> str:
     options = "".join(f" --{key} {value}" for key, value in rule.options.items())
     if "from" in rule.options:
         options = f" --to sccl-1.0{options}"
+    if rule.command == "check":
+        return f"ranktable check {BESIDE} --root bad"
     is_file = rule.beside is not None and SITE_SCHEMA_OPTION not in rule.options
     first = f"{BESIDE} " if is_file else ""
     return f"ranktable {rule.command}{options} {first}{name}"

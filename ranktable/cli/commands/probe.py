@@ -33,6 +33,10 @@ def probe(
     timeout: Annotated[
         float, valued("S", "Seconds to wait for each of the vendors' tools.")
     ] = TIMEOUT_S,
+    record: Annotated[
+        str | None,
+        valued("DIR", "Also write all that check reads of this node to a new folder."),
+    ] = None,
     color: ColorOption = Color.AUTO,
 ) -> None:
     """Print the chips of this node, and what could not be detected.
@@ -42,7 +46,9 @@ def probe(
 
     Example: ranktable probe --format text; echo "exit status $?"
     """
-    found = probe_node(root, run_programs=run_programs, host=host, timeout_s=timeout)
+    found = probe_node(
+        root, run_programs=run_programs, host=host, timeout_s=timeout, record=record
+    )
     if format is OutputFormat.JSON:
         write([found.to_line()])
     else:

@@ -41,14 +41,23 @@ class MappedChip:
     """A row of ``npu-smi info -m``.
 
     Attributes:
+        npu_id: The card.
+        chip_id: The chip on it.
         logic_id: Its index among the visible chips.
         physical_id: Its number in the host, None if the list has no such column.
         name: Its model.
     """
 
+    npu_id: int
+    chip_id: int
     logic_id: int
     physical_id: int | None
     name: str
+
+    @property
+    def device_id(self) -> int:
+        """Its physical number, as far as it is known."""
+        return self.logic_id if self.physical_id is None else self.physical_id
 
 
 def parse_mapping(text: str) -> list[MappedChip]:
@@ -84,7 +93,7 @@ def _row(line: str, *, has_physical: bool) -> MappedChip | None:
         physical_id = None if rest[1] == "-" else int(rest[1])
     if logic_id == "-":
         return None
-    return MappedChip(int(logic_id), physical_id, name)
+    return MappedChip(int(match[1]), int(match[2]), int(logic_id), physical_id, name)
 
 
 NODES = ("/dev", "davinci")
@@ -141,10 +150,7 @@ def _without_nodes(mapped: list[MappedChip], result: ProbeResult) -> list[int]:
 def _models(
     device_ids: list[int], mapped: list[MappedChip], result: ProbeResult
 ) -> dict[int, str]:
-    by_id = {
-        chip.logic_id if chip.physical_id is None else chip.physical_id: chip.name
-        for chip in mapped
-    }
+    by_id = {chip.device_id: chip.name for chip in mapped}
     names = {chip.name for chip in mapped}
     if set(by_id) != set(device_ids) and mapped:
         result.miss(

@@ -1,0 +1,1 @@
+"""``check``: what a table declares, against this host and all ranks, before a job."""

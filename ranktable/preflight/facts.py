@@ -1,0 +1,403 @@
+"""What is read of this host, and the rows of the table that describe it.
+
+Everything comes from files and from what tools print, through one ``Machine``. So a
+folder of recorded files and outputs is read in the same way as the running machine. A
+fact that cannot be read raises ``NotDetectedError``, and is never taken for agreement.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from ranktable.cluster.discovery import ascend
+from ranktable.cluster.discovery.machine import NotDetectedError
+from ranktable.cluster.discovery.node_probe import probe
+from ranktable.runtime.agreement import is_same_host
+from ranktable.schema.values import is_address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from ranktable.cluster.discovery.machine import Machine
+    from ranktable.cluster.probes.probe_line import NodeProbe
+    from ranktable.schema.model import Node, RankTable
+    from ranktable.schema.report import Report
+
+Value = TypeVar("Value")
+
+ENVIRON = "/environ"
+"""File of a recorded folder with the variables of the job, ``NAME=value`` a line."""
+
+HCCN_TOOL_FOLDERS = ("/usr/local/Ascend/driver/tools", "/usr/local/Ascend/driver/bin")
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - it is only looked at
+_RESOLVE_S = 3.0
+"""For one host name; a name server that is gone would take much longer."""
+
+_OF_JOB = re.compile(
+    r"(?:HCCL|NCCL|GLOO|ASCEND|TORCH|TP|SCCL|OMPI_COMM_WORLD|PMI|PALS)_[A-Z0-9_]+|"
+    r"(?:MASTER|LOCAL|NODE|GROUP|ROLE|RANK)_[A-Z_]+|RANK|WORLD_SIZE|CHIP_MAP|DEVICE_ID|"
+    r"(?:CUDA|HIP|ROCR)_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|OMP_NUM_THREADS|"
+    r"SLURM_(?:PROCID|LOCALID|NTASKS|NODEID|NNODES|JOB_ID)|SLURMD_NODENAME"
+)
+
+
+def variables_of_job(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a check looks at; the others may hold secrets."""
+    return {name: env[name] for name in sorted(env) if _OF_JOB.fullmatch(name)}
+
+
+class Process(NamedTuple):
+    """A process that uses a chip."""
+
+    chip: int
+    pid: str
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """The rows of a table that describe this host.
+
+    Attributes:
+        report: The report of the file.
+        table: The table.
+        node_rank: Index of the node that this host is, None if it is not known.
+        named: The names and addresses of this host that were compared with its hosts.
+    """
+
+    report: Report
+    table: RankTable
+    node_rank: int | None
+    named: tuple[str, ...]
+
+    @property
+    def node(self) -> Node:
+        """The node.
+
+        Raises:
+            NotDetectedError: It is not known.
+        """
+        if self.node_rank is None:
+            raise NotDetectedError("the rows of this host are not known")
+        return self.table.nodes[self.node_rank]
+
+    @property
+    def device_ids(self) -> list[int]:
+        """The chips of this host, by local rank."""
+        return [device.device_id for device in self.node.devices]
+
+    @property
+    def is_first(self) -> bool:
+        """Whether rank 0 is on this host."""
+        return any(device.rank == 0 for device in self.node.devices)
+
+    @property
+    def is_ascend(self) -> bool:
+        """Whether it is a table of HCCL."""
+        return self.table.format.startswith("hccl")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """One host as far as it can be read; each fact is read when it is first needed.
+
+    Attributes:
+        machine: The host.
+        env: The variables of the job.
+        path: The table as it was named, None without one.
+    """
+
+    machine: Machine
+    env: Mapping[str, str]
+    path: str | None = None
+    _known: dict[str, object] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def probe(self) -> NodeProbe:
+        """What ``ranktable probe`` says of it."""
+        return probe(self.machine)
+
+    @property
+    def chips(self) -> list[int]:
+        """The chips that the driver shows.
+
+        Raises:
+            NotDetectedError: There is nothing that shows chips.
+        """
+        found = [chip.device_id for chip in self.probe.chips]
+        if not found and not self.machine.names("/dev"):
+            raise NotDetectedError("nothing shows chips: there is no /dev, and no tool")
+        return found
+
+    @property
+    def is_ascend(self) -> bool:
+        """Whether it has Ascend's chips."""
+        return self.probe.vendor == "ascend"
+
+    def of_chips(
+        self, what: str, device_ids: Iterable[int], read: Callable[[str], Value]
+    ) -> dict[int, Value]:
+        """Return what ``hccn_tool -i N -WHAT -g`` says of chips; N is the physical id.
+
+        Args:
+            what: The option of the tool.
+            device_ids: The chips.
+            read: Reads the output for one chip.
+
+        Raises:
+            NotDetectedError: The tool says nothing of one of them.
+        """
+        found = {}
+        for device_id in device_ids:
+            output = self._run("hccn_tool", "-i", str(device_id), *what.split(), "-g")
+            found[device_id] = read(output)
+        return found
+
+    def _run(self, *command: str) -> str:
+        return self._once(
+            " ".join(command),
+            lambda: self.machine.run(*command, folders=HCCN_TOOL_FOLDERS),
+        )
+
+    def _once(self, name: str, read: Callable[[], Value]) -> Value:
+        """Return a fact, or raise why it is not known; both are kept."""
+        if name not in self._known:
+            try:
+                self._known[name] = read()
+            except NotDetectedError as error:
+                self._known[name] = error
+        value = self._known[name]
+        if isinstance(value, NotDetectedError):
+            raise value
+        return value  # type: ignore[return-value]
+
+    def addresses_of(self, device_ids: Iterable[int]) -> dict[int, str]:
+        """Return the address of each chip by hccn_tool, empty if it has none."""
+        return self.of_chips("-ip", device_ids, _address)
+
+    def links_of(self, device_ids: Iterable[int]) -> dict[int, str]:
+        """Return the state of the link of each chip in capitals: UP, DOWN."""
+        return self.of_chips("-link", device_ids, _link)
+
+    @property
+    def hccn_conf(self) -> dict[int, str]:
+        """The addresses in hccn.conf by chip."""
+        return self._once(
+            "hccn.conf", lambda: ascend.parse_hccn(self.machine.text(ascend.HCCN))
+        )
+
+    @property
+    def logic_to_physical(self) -> dict[int, int]:
+        """The physical id of every logic id, by ``npu-smi info -m``."""
+        mapped = ascend.parse_mapping(self._run("npu-smi", "info", "-m"))
+        return {chip.logic_id: chip.device_id for chip in mapped}
+
+    @property
+    def processes(self) -> list[Process]:
+        """The processes that use chips."""
+        vendor = self.probe.vendor
+        if vendor == "ascend":
+            mapped = ascend.parse_mapping(self._run("npu-smi", "info", "-m"))
+            by_place = {(each.npu_id, each.chip_id): each.device_id for each in mapped}
+            return list(_npu_processes(self._run("npu-smi", "info"), by_place))
+        if vendor == "nvidia":
+            by_uuid = {chip.uuid: chip.device_id for chip in self.probe.chips}
+            output = self._run(
+                "nvidia-smi",
+                "--query-compute-apps=pid,gpu_uuid,used_memory",
+                "--format=csv,noheader,nounits",
+            )
+            rows = [line.split(",") for line in output.splitlines()]
+            return [
+                Process(by_uuid[row[1].strip()], row[0].strip(), "")
+                for row in rows
+                if len(row) > 1 and row[1].strip() in by_uuid
+            ]
+        if vendor is None:
+            raise NotDetectedError("no chips were found")
+        raise NotDetectedError(f"no tool of {vendor} lists processes")
+
+    @property
+    def listening(self) -> set[int]:
+        """The TCP ports on which something listens."""
+        return self._once("listening", self._read_listening)
+
+    def _read_listening(self) -> set[int]:
+        ports = set()
+        for row in self._net("tcp", "tcp6"):
+            cells = row.split()
+            if len(cells) > 3 and cells[3] == "0A":  # TCP_LISTEN of the kernel
+                ports.add(int(cells[1].rpartition(":")[2], 16))
+        return ports
+
+    def _net(self, first: str, *more: str) -> list[str]:
+        """Return the lines of files of /proc/net; only the first has to be there."""
+        lines = self.machine.text(f"/proc/net/{first}").splitlines()
+        for name in more:
+            if self.machine.exists(f"/proc/net/{name}"):
+                lines += self.machine.text(f"/proc/net/{name}").splitlines()
+        return lines
+
+    @property
+    def interfaces(self) -> list[str]:
+        """The names of the network interfaces."""
+        lines = self._once("dev", lambda: self._net("dev"))
+        return [line.partition(":")[0].strip() for line in lines if ":" in line]
+
+    @property
+    def addresses(self) -> set[str]:
+        """The addresses of this host, without those of loopback."""
+        return self._once("addresses", self._read_addresses)
+
+    def _read_addresses(self) -> set[str]:
+        found, last = set(), ""
+        for line in self._net("fib_trie"):
+            words = line.split()
+            if words[:1] == ["|--"]:
+                last = words[1]
+            elif "/32 host LOCAL" in line:
+                found.add(last)
+        if self.machine.exists("/proc/net/if_inet6"):
+            for line in self._net("if_inet6"):
+                digits = line.split()[0]
+                found.add(_ipv6(digits))
+        return {each for each in found if not each.startswith("127.") and each != "::1"}
+
+    def limit(self, name: str) -> float:
+        """Return the soft limit of processes: ``Max open files``."""
+        for line in self.machine.text("/proc/self/limits").splitlines():
+            if line.startswith(name):
+                soft = line[len(name) :].split()[0]
+                return float("inf") if soft == "unlimited" else float(soft)
+        raise NotDetectedError(f"/proc/self/limits has no line {name}")
+
+    def kernel_number(self, path: str) -> list[int]:
+        """Return the numbers in a setting of the kernel below /proc/sys."""
+        return [int(n) for n in re.findall(r"[0-9]+", self.machine.text(path))]
+
+    @property
+    def reserved_ports(self) -> set[int]:
+        """The ports that the kernel gives to no connection by itself."""
+        text = self.machine.text("/proc/sys/net/ipv4/ip_local_reserved_ports").strip()
+        ends = [part.partition("-") for part in text.split(",") if part]
+        return {n for a, _, b in ends for n in range(int(a), int(b or a) + 1)}
+
+    @property
+    def shared_memory_bytes(self) -> int:
+        """The size of /dev/shm."""
+        rows = self._run("df", "-Pk", SHARED_MEMORY).splitlines()
+        cells = rows[-1].split() if len(rows) > 1 else []
+        if len(cells) < 6 or not cells[1].isdigit():
+            raise NotDetectedError("df prints something else than a size of /dev/shm")
+        return int(cells[1]) * 1024
+
+    def resolve(self, host: str) -> list[str]:
+        """Return the addresses of a host name; none if it does not resolve."""
+        if is_address(host):
+            return [host]
+        return self._once(f"resolve {host}", lambda: self._resolve(host))
+
+    def _resolve(self, host: str) -> list[str]:
+        try:
+            quick = replace(self.machine, timeout_s=_RESOLVE_S)
+            output = quick.run("getent", "ahosts", host)
+        except NotDetectedError as error:
+            if "exit status 2" in str(error):  # getent's: no such key
+                return []
+            raise
+        found = [line.split()[0] for line in output.splitlines() if line.strip()]
+        return list(dict.fromkeys(found))
+
+    def version(self, *paths: str, key: str = "Version") -> str:
+        """Return a version from the first of some files that is there."""
+        for path in paths:
+            if not self.machine.exists(path):
+                continue
+            found = re.search(rf"(?mi)^{key}=\s*(\S+)", self.machine.text(path))
+            if found:
+                return found[1]
+        raise NotDetectedError(f"{paths[0]} is not there")
+
+
+def _address(output: str) -> str:
+    """Return the address in ``hccn_tool -ip -g``, empty if the chip has none."""
+    found = re.search(r"(?mi)^\s*(?:ipaddr|ipv6_address|ip)\s*:\s*(\S+)", output)
+    return found[1] if found and is_address(found[1]) else ""
+
+
+def _link(output: str) -> str:
+    found = re.search(r"(?i)link status\s*:\s*(\w+)", output)
+    if found is None:
+        raise NotDetectedError("hccn_tool -link prints no link status")
+    return found[1].upper()
+
+
+def _ipv6(digits: str) -> str:
+    import ipaddress  # 10 ms, and few hosts of a job are named by such an address
+
+    return str(ipaddress.IPv6Address(int(digits, 16)))
+
+
+_PROCESS = re.compile(
+    r"\|\s*(\d+)(?:\s+(\d+))?\s*\|\s*(\d+)\s*\|\s*([^|]*?)\s*\|\s*\d+\s*\|.*"
+)
+_NO_PROCESSES = "No running processes found"
+
+
+def _npu_processes(
+    output: str, by_place: Mapping[tuple[int, int], int]
+) -> Iterator[Process]:
+    """Yield the processes in the table at the end of ``npu-smi info``."""
+    at = output.find("Process id")
+    if at < 0 and _NO_PROCESSES not in output:
+        raise NotDetectedError("npu-smi info prints no table of processes")
+    for line in output[max(at, 0) :].splitlines():
+        row = _PROCESS.fullmatch(line.strip())
+        if row is not None:
+            npu, chip = int(row[1]), int(row[2] or 0)
+            yield Process(by_place.get((npu, chip), npu), row[3], row[4])
+
+
+def names_of(facts: Facts, host: str | None, env_host: str | None) -> tuple[str, ...]:
+    """Return the names and addresses of this host, the surest first."""
+    if host is not None:
+        return (host,)
+    names = [facts.machine.host()]
+    if env_host:
+        names.append(env_host)
+    with suppress(NotDetectedError):
+        names += sorted(facts.addresses)
+    return tuple(dict.fromkeys(names))
+
+
+def find_node(table: RankTable, names: Sequence[str], *, is_index: bool) -> int | None:
+    """Return the index of the node that one of some names describes.
+
+    Args:
+        table: The table.
+        names: Names and addresses of this host.
+        is_index: Whether a number among them is the index of a node.
+    """
+    for name in names:
+        for is_it in (str.__eq__, is_same_host):
+            found = [
+                node_rank
+                for node_rank, node in enumerate(table.nodes)
+                if any(is_it(each, name) for each in _called(node))
+            ]
+            if len(found) == 1:
+                return found[0]
+    if is_index and names[0].isdigit() and int(names[0]) < table.num_nodes:
+        return int(names[0])
+    is_only = table.num_nodes == 1 and table.hosts[0] is None
+    return 0 if is_only and not is_index else None
+
+
+def _called(node: Node) -> list[str]:
+    """Return what a table calls a node; HCCL has its address beside its name."""
+    more = [node.extra.get(key) for key in ("host_ip", "container_ip")]
+    return [name for name in (node.host, *more) if isinstance(name, str) and name]

@@ -1,0 +1,263 @@
+"""``check`` on one host: every rule that applies, and what could not be looked at."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from ranktable.cluster.discovery.machine import Machine, NotDetectedError
+from ranktable.preflight.comparisons import DoesNotApplyError
+from ranktable.preflight.facts import (
+    ENVIRON,
+    Declared,
+    Facts,
+    find_node,
+    names_of,
+)
+from ranktable.preflight.rules import HOST, OF_HOST
+from ranktable.runtime.environment import resolve_environment
+from ranktable.runtime.errors import LaunchEnvironmentError
+from ranktable.schema.check import check_bytes, make_options
+from ranktable.schema.finding import Location, Severity
+from ranktable.schema.report import located
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from ranktable.preflight.comparisons import Difference
+    from ranktable.preflight.rules import HostRule
+    from ranktable.schema.finding import Diagnostic, Finding
+    from ranktable.schema.report import Report
+
+
+class Looked(NamedTuple):
+    """A rule that found nothing, or could not be checked and why."""
+
+    code: str
+    name: str
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """What a check has found.
+
+    Attributes:
+        subject: What was checked, in words.
+        diagnostics: What differs.
+        agrees: What was checked and agrees.
+        not_checked: What could not be looked at.
+    """
+
+    subject: str
+    diagnostics: tuple[Diagnostic, ...] = ()
+    agrees: tuple[Looked, ...] = ()
+    not_checked: tuple[Looked, ...] = ()
+
+    @property
+    def is_agreed(self) -> bool:
+        """Whether nothing differs; notes do not count."""
+        return all(each.severity is Severity.NOTE for each in self.diagnostics)
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether anything was checked at all."""
+        return bool(self.diagnostics or self.agrees)
+
+    def only(self, select: Sequence[str], ignore: Sequence[str]) -> Checked:
+        """Return this with only some codes, given as their beginnings."""
+
+        def is_wanted(code: str) -> bool:
+            is_in = not select or code.startswith(tuple(select))
+            return is_in and not code.startswith(tuple(ignore) or ("-",))
+
+        return replace(
+            self,
+            diagnostics=tuple(d for d in self.diagnostics if is_wanted(d.code)),
+            agrees=tuple(n for n in self.agrees if is_wanted(n.code)),
+            not_checked=tuple(n for n in self.not_checked if is_wanted(n.code)),
+        )
+
+
+def recorded_variables(machine: Machine, env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of the job: for a recorded host those of its recording."""
+    if machine.is_this_one or not machine.exists(ENVIRON):
+        return dict(env)
+    lines = machine.text(ENVIRON).replace("\0", "\n").splitlines()
+    pairs = [line.partition("=") for line in lines if "=" in line]
+    return {name.strip(): value for name, _, value in pairs}
+
+
+def check_here(
+    machine: Machine,
+    env: Mapping[str, str],
+    report: Report | None = None,
+    *,
+    host: str | None = None,
+    path: str | None = None,
+) -> Checked:
+    """Compare what a table declares with one host.
+
+    Args:
+        machine: The host.
+        env: The variables of the job.
+        report: The report of a sound table, None without one.
+        host: What the table calls this host, or the index of its node.
+        path: The table as it was named.
+    """
+    env = recorded_variables(machine, env)
+    facts = Facts(machine=machine, env=env, path=path)
+    declared = None if report is None else _declared(facts, report, host)
+    found, agrees, not_checked = [], [], []
+    for rule in OF_HOST:
+        if not _applies(rule, facts, declared):
+            continue
+        try:
+            assert rule.find is not None
+            differences = list(rule.find(facts, declared))
+        except DoesNotApplyError:
+            continue
+        except NotDetectedError as error:
+            not_checked.append(Looked(rule.code, rule.name, str(error)))
+            continue
+        found += [_finding(rule, each, declared) for each in differences]
+        if not differences:
+            agrees.append(Looked(rule.code, rule.name))
+    subject = host or machine.host()
+    diagnostics = _located(found, report, subject)
+    diagnostics += _by_generation(facts, report)
+    return Checked(
+        subject=_subject(subject, declared, report),
+        diagnostics=tuple(diagnostics),
+        agrees=tuple(agrees),
+        not_checked=tuple(not_checked),
+    )
+
+
+def _declared(facts: Facts, report: Report, host: str | None) -> Declared:
+    table = report.sound_table()
+    env_host = None
+    node_rank = None
+    try:
+        environment = resolve_environment(facts.env, has_address=True)
+    except LaunchEnvironmentError:
+        environment = None
+    if environment is not None:
+        env_host = environment.host
+    names = names_of(facts, host, env_host)
+    node_rank = find_node(table, names, is_index=host is not None)
+    rank = None if environment is None else environment.rank
+    is_unnamed = not any(table.hosts) and host is None
+    if node_rank is None and is_unnamed and rank is not None and rank < table.rank_end:
+        node_rank = table.node_rank_of(rank)
+    return Declared(report=report, table=table, node_rank=node_rank, named=names)
+
+
+def _applies(rule: HostRule, facts: Facts, declared: Declared | None) -> bool:
+    """Whether a rule is about this host and table."""
+    is_known = declared is not None and declared.node_rank is not None
+    if rule is HOST:
+        return declared is not None
+    if rule.is_about_table and not is_known:
+        return False
+    if declared is not None and not is_known and not rule.is_about_npus:
+        return False  # what concerns other rows is not about this job
+    is_npu_table = declared is not None and declared.is_ascend
+    return not rule.is_about_npus or is_npu_table or facts.is_ascend
+
+
+def _finding(rule: HostRule, each: Difference, declared: Declared | None) -> Finding:
+    hint = each.hint or rule.fix
+    return rule.finding(each.span(declared), each.message, hint=hint)
+
+
+def _located(
+    found: Sequence[Finding], report: Report | None, host: str
+) -> list[Diagnostic]:
+    """Return findings as diagnostics, in the order of their codes."""
+    rows = [finding for finding in found if finding.span is not None]
+    others = [finding for finding in found if finding.span is None]
+    diagnostics = [finding.diagnostic(Location(file=host)) for finding in others]
+    if report is not None:
+        diagnostics += located(rows, _text(report), report.file)
+    return sorted(diagnostics, key=lambda each: each.code)
+
+
+def _text(report: Report) -> str | None:
+    if report.text is None and report.data is not None:
+        return report.data.decode("utf-8-sig", "replace")
+    return report.text
+
+
+def _by_generation(facts: Facts, report: Report | None) -> Iterator[Diagnostic]:
+    """Yield what validate says of the table on the chips that this host has."""
+    chip = generation(facts)
+    if report is None or report.data is None or report.key or chip is None:
+        return
+    judged = check_bytes(
+        report.data, make_options(chip=chip, limit=5), file=report.file
+    )
+    yield from (each for each in judged.diagnostics if each.severity is Severity.ERROR)
+
+
+_GENERATIONS = (
+    (r"910_?93|910C", "A3"),
+    (r"910B[0-9]|910B\b", "A2"),
+    (r"Ascend ?(?:910_95|950)", "A5"),
+    (r"310P", "310P"),
+    (r"Ascend ?910(?:A|Pro|Premium)?\b", "910"),
+)
+_SCCL_CHIPS = {"BM1690": "bm1690", "SG2260": "sg2260"}
+
+
+def generation(facts: Facts) -> str | None:
+    """Return what ``--chip`` calls the chips of a host, None if it has no name."""
+    model = facts.probe.model or ""
+    if facts.probe.vendor == "ascend":
+        for pattern, name in _GENERATIONS:
+            if re.search(pattern, model, re.IGNORECASE):
+                return name
+    return _SCCL_CHIPS.get(model.upper())
+
+
+def _subject(host: str, declared: Declared | None, report: Report | None) -> str:
+    if report is None or declared is None:
+        return f"{host}, without a table"
+    table = f"{report.file} ({declared.table.digest()[:8]})"
+    if declared.node_rank is None:
+        return f"{host}, {table}"
+    ranks = sorted(device.rank for device in declared.node.devices)
+    return (
+        f"{host}, {table}: node {declared.node_rank} of {declared.table.num_nodes}, "
+        f"{len(ranks)} of {declared.table.world_size} ranks"
+    )
+
+
+def record(machine: Machine, env: Mapping[str, str]) -> None:
+    """Read everything that a check may need of a host, so that it is recorded."""
+    facts = Facts(machine=machine, env=dict(env))
+    for rule in OF_HOST:
+        if not rule.is_about_table and _applies(rule, facts, None):
+            assert rule.find is not None
+            with suppress(DoesNotApplyError, NotDetectedError):
+                list(rule.find(facts, None))
+    names = dict.fromkeys(filter(None, (env.get("MASTER_ADDR"), machine.host())))
+    reads: list[Callable[[], object]] = [
+        *(partial(facts.resolve, name) for name in names),
+        lambda: facts.addresses,
+        lambda: facts.limit("Max open files"),
+        lambda: facts.kernel_number("/proc/sys/net/core/somaxconn"),
+    ]
+    if facts.is_ascend:
+        chips = [chip.device_id for chip in facts.probe.chips]
+        reads += [
+            lambda: facts.addresses_of(chips),
+            lambda: facts.hccn_conf,
+            lambda: facts.logic_to_physical,
+        ]
+    for read in reads:
+        with suppress(NotDetectedError):
+            read()

@@ -1,0 +1,287 @@
+"""``ranktable check`` on one host: recorded folders that agree and that differ."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ranktable.cluster.discovery.machine import Machine
+from ranktable.preflight.comparisons import (
+    read_ascend_list,
+    read_gpu_list,
+    read_mounted,
+)
+from ranktable.preflight.here import check_here
+from ranktable.preflight.rules import OF_HOST
+from ranktable.schema.check import check
+from tests.conftest import HERE
+from tests.node_tree import Tree
+from tests.rule_examples import check_example
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ranktable.preflight.here import Checked
+    from ranktable.preflight.rules import HostRule
+    from tests.conftest import Outcome
+
+    Run = Callable[..., Outcome]
+
+SAMPLES = HERE / "discovery_samples"
+
+
+@pytest.mark.parametrize("rule", OF_HOST, ids=lambda rule: rule.code)
+def test_host_that_differs_breaks_only_this_rule(rule: HostRule) -> None:
+    checked = check_example(rule, rule.bad)
+
+    assert {each.code for each in checked.diagnostics} == {rule.code}
+    assert {each.severity for each in checked.diagnostics} == {rule.severity}
+
+
+@pytest.mark.parametrize("rule", OF_HOST, ids=lambda rule: rule.code)
+def test_host_that_agrees_was_looked_at(rule: HostRule) -> None:
+    checked = check_example(rule, rule.good)
+
+    assert checked.diagnostics == ()
+    assert rule.code in {each.code for each in checked.agrees}
+
+
+@pytest.mark.parametrize("rule", OF_HOST, ids=lambda rule: rule.code)
+def test_rule_says_what_it_needs_and_compares(rule: HostRule) -> None:
+    assert rule.needs
+    assert rule.compares
+    assert rule.source
+
+
+# A whole host of Ascend, as its tools print it
+
+NUM_NPUS = 8
+
+
+def hccl_table(**changed: str) -> bytes:
+    """Return a table of two hosts; ``changed`` has other addresses of n1's chips."""
+    rank = iter(range(2 * NUM_NPUS))
+    servers = [
+        {
+            "server_id": host,
+            "device": [
+                {
+                    "device_id": str(chip),
+                    "device_ip": (changed if at == 0 else {}).get(
+                        f"chip{chip}", f"10.40.{chip}.2{1 + at}"
+                    ),
+                    "rank_id": str(next(rank)),
+                }
+                for chip in range(NUM_NPUS)
+            ],
+        }
+        for at, host in enumerate(("n1", "n2"))
+    ]
+    table = {
+        "status": "completed",
+        "version": "1.0",
+        "server_count": "2",
+        "server_list": servers,
+    }
+    return json.dumps(table, indent=1).encode()
+
+
+def npu_host(root: Path, *, link: str = "UP", busy: bool = False) -> Tree:
+    tree = Tree(root, "n1")
+    tree.put("/etc/hccn.conf", (SAMPLES / "hccn.conf").read_text())
+    tree.put("/commands/npu-smi info -m", (SAMPLES / "npu-smi-m.txt").read_text())
+    process = "| 7       0                 | 1444272       | python3    | 60970     |"
+    lines = [f"| No running processes found in NPU {chip} |" for chip in range(7)]
+    head = "| NPU     Chip              | Process id    | Process name | Process mem |"
+    lines += [process if busy else "| No running processes found in NPU 7 |"]
+    tree.put("/commands/npu-smi info", "\n".join([head, *lines]))
+    for chip in range(NUM_NPUS):
+        tree.put(f"/dev/davinci{chip}")
+        address = f"ipaddr:10.40.{chip}.21\nnetmask:255.255.255.0\n"
+        tree.put(f"/commands/hccn_tool -i {chip} -ip -g.txt", address)
+        state = f"link status: {link if chip == 3 else 'UP'}\n"
+        tree.put(f"/commands/hccn_tool -i {chip} -link -g.txt", state)
+    return tree
+
+
+def checked_at(tree: Tree, table: bytes | None = None, **env: str) -> Checked:
+    report = None if table is None else check(table, file="hccl.json")
+    return check_here(Machine(root=str(tree.root), env={}), env, report)
+
+
+def found(checked: Checked) -> dict[str, str]:
+    return {each.code: each.message for each in checked.diagnostics}
+
+
+def test_npu_host_agrees_with_its_table(tmp_path: Path) -> None:
+    checked = checked_at(npu_host(tmp_path), hccl_table())
+
+    assert found(checked) == {}
+    agrees = {each.code for each in checked.agrees}
+    assert {"RT701", "RT702", "RT706", "RT707", "RT708", "RT709"} <= agrees
+
+
+def test_stale_address_is_named_at_its_row(tmp_path: Path) -> None:
+    checked = checked_at(npu_host(tmp_path), hccl_table(chip2="10.40.9.9"))
+    (finding,) = checked.diagnostics
+
+    assert finding.code == "RT706"
+    assert finding.message == (
+        "chip 2 has the address 10.40.2.21 by hccn_tool, and the table says 10.40.9.9"
+    )
+    assert finding.location.pointer == "/server_list/0/device/2/device_ip"
+    assert finding.location.line is not None
+
+
+def test_link_and_process_are_named(tmp_path: Path) -> None:
+    checked = checked_at(npu_host(tmp_path, link="DOWN", busy=True), hccl_table())
+
+    assert found(checked) == {
+        "RT708": "the link of chip 3 is DOWN",
+        "RT709": "process 1444272 (python3) uses chip 7",
+    }
+
+
+def test_what_cannot_be_looked_at_is_not_fine(tmp_path: Path) -> None:
+    tree = npu_host(tmp_path)
+    for file in (tmp_path / "commands").glob("hccn_tool*"):
+        file.unlink()
+    checked = checked_at(tree, hccl_table())
+
+    why = {each.code: each.why for each in checked.not_checked}
+    assert why["RT708"] == "hccn_tool is not there"
+    assert why["RT707"] == "hccn_tool is not there"
+    assert "RT706" in {each.code for each in checked.agrees}  # by hccn.conf
+
+
+def test_generation_of_the_chips_judges_the_version_of_the_table(
+    tmp_path: Path,
+) -> None:
+    tree = npu_host(tmp_path)
+    lines = (SAMPLES / "npu-smi-m.txt").read_text().replace("910B3", "910_9392")
+    tree.put("/commands/npu-smi info -m", lines)
+
+    assert found(checked_at(tree, hccl_table(), RANK="0", WORLD_SIZE="16")) == {}
+
+    tree.put("/commands/npu-smi info -m", lines.replace("910_9392", "950PR"))
+
+    assert list(found(checked_at(tree, hccl_table()))) == ["RT287"]
+
+
+@pytest.mark.parametrize(
+    ("text", "ids", "rest"),
+    [
+        ("0,1,2", [0, 1, 2], ""),
+        ("1, 2,3", [1], " 2,3"),
+        ("1,3,8", [1, 3], "8"),
+        ("0-3", [0], "-3"),
+        ("", [], ""),
+    ],
+)
+def test_list_is_read_as_cann_reads_it(text: str, ids: list[int], rest: str) -> None:
+    assert read_ascend_list(text, 8) == (ids, rest)
+
+
+def test_other_lists_are_read_as_their_owners_read_them() -> None:
+    assert read_gpu_list("0, 2,x,3") == ([0, 2], "x")
+    assert read_gpu_list("GPU-8932f937") == ([], "")
+    assert read_mounted("3-5,0, Ascend910-10,0") == [0, 3, 4, 5, 10]
+
+
+@pytest.mark.parametrize(
+    ("env", "codes"),
+    [
+        ({"ASCEND_RT_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"}, set()),
+        ({"ASCEND_RT_VISIBLE_DEVICES": "0,1, 2,3"}, {"RT704", "RT705"}),
+        ({"ASCEND_RT_VISIBLE_DEVICES": "0,2,1,3,4,5,6,7"}, {"RT704", "RT705"}),
+        ({"ASCEND_VISIBLE_DEVICES": "0-7"}, set()),
+        ({"ASCEND_VISIBLE_DEVICES": "0-6"}, {"RT705"}),
+        ({"ASCEND_RT_VISIBLE_DEVICES": "5", "RANK": "5", "WORLD_SIZE": "16"}, set()),
+        ({"HCCL_IF_BASE_PORT": "70000"}, {"RT712"}),
+        ({"HCCL_NPU_SOCKET_PORT_RANGE": "auto"}, set()),
+        ({"MASTER_ADDR": "127.0.0.1"}, {"RT714"}),
+    ],
+)
+def test_variables_are_judged(
+    tmp_path: Path, env: dict[str, str], codes: set[str]
+) -> None:
+    assert set(found(checked_at(npu_host(tmp_path), hccl_table(), **env))) == codes
+
+
+# This machine, and the command
+
+
+def test_port_that_is_taken_on_this_machine_is_found(run: Run, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        done = run("ranktable", "check", env=env)
+
+    assert f"something listens on MASTER_PORT={port} of this host" in done.out
+    assert done.status == 1
+
+
+def test_recording_is_judged_as_the_machine_was(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "hccl.json").write_bytes(hccl_table(chip2="10.40.9.9"))
+    root = npu_host(tmp_path / "root").root
+    env = {"ASCEND_VISIBLE_DEVICES": "0-7", "MY_TOKEN": "secret"}
+    done = run("ranktable", "probe", "--root", str(root), "--record", "copy", env=env)
+    assert done.status == 0
+    assert "secret" not in (tmp_path / "copy" / "environ").read_text()
+    one, other = (
+        run("ranktable", "check", "hccl.json", "--root", folder, "--format", "json",
+            env=env)
+        for folder in (str(root), "copy")
+    )  # fmt: skip
+
+    assert (one.status, other.status) == (1, 1)
+    assert json.loads(one.out)["findings"] == json.loads(other.out)["findings"]
+    assert run("ranktable", "probe", "--record", "copy").status == 2
+
+
+@pytest.mark.parametrize("form", ["full", "concise", "markdown", "sarif", "github"])
+def test_every_form_names_the_code(run: Run, tmp_path: Path, form: str) -> None:
+    (tmp_path / "hccl.json").write_bytes(hccl_table(chip2="10.40.9.9"))
+    root = npu_host(tmp_path / "root").root
+    words = ("check", "hccl.json", "--root", str(root), "--format", form)
+    done = run("ranktable", *words)
+
+    assert done.status == 1
+    assert "RT706" in done.out
+
+
+def test_exit_status_tells_usage_from_what_could_not_be_finished(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "bad.json").write_text("{}")
+
+    assert run("ranktable", "check", "--root", "empty").status == 3
+    assert run("ranktable", "check", "missing.json").status == 2
+    assert run("ranktable", "check", "bad.json").status == 1
+    assert run("ranktable", "check", "--root", "nowhere").status == 2
+
+
+def test_rows_are_found_by_name_address_and_index(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "hccl.json").write_bytes(hccl_table())
+    root = npu_host(tmp_path / "root").root
+    words = ("check", "hccl.json", "--root", str(root))
+
+    assert "node 1 of 2" in run("ranktable", *words, "--host", "n2").out
+    assert "node 1 of 2" in run("ranktable", *words, "--host", "1").out
+    Tree(root, "10.9.9.9")
+    assert "RT701" in run("ranktable", *words).out
+    assert run("ranktable", *words, "--ignore", "RT701").status in (0, 3)
+
+
+def test_check_of_a_host_takes_less_than_a_second(run: Run) -> None:
+    start = time.monotonic()
+    run("ranktable", "check")
+
+    assert time.monotonic() - start < 1 + 2 * (os.getloadavg()[0] > 2)
