@@ -113,7 +113,7 @@ GROUPS = {
         *("formats", "vendors", "specs", "hosts", "discovery", "merge", "hostfiles"),
         "topologies",
     ),
-    "Layouts and changes": ("layout", "plan", "change"),
+    "Layouts and changes": ("layout", "plan", "change", "report"),
     "In a job": (*("launchers", "run", "bootstrap", "python", "dist", "simulate"),),
     "Reference": (
         *("generated/commands/index", "generated/codes/index", "generated/api/index"),

@@ -30,6 +30,7 @@ MAKES = {
     "convert": ["t.json", "--to", "openmpi-hostfile"],
     "subset": ["t.json", "--ranks", "0-7"],
     "plan": ["t.json", "--tp", "8", "--bytes", "dp=1GiB"],
+    "report": ["t.json", "--tp", "8"],
     "shrink": ["t.json", "--drop", "n1", "--tp", "8"],
     "grow": ["t.json", "--add", "n9", "--new", "--tp", "8"],
     "renumber": ["t.json", "--tp", "8"],

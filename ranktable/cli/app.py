@@ -40,6 +40,9 @@ PANELS: Final = {
             "fix it."
         ),
         "show": "Show which chip each rank has.",
+        "report": (
+            "Draw a table as one page: racks, chips, groups, changes and findings."
+        ),
         "mesh": (
             "Show the parallel groups of a job: their ranks, coordinates, nodes and "
             "chips."

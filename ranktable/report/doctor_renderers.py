@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from typing import TYPE_CHECKING
 
 from ranktable.report.json_document import json_document
@@ -94,22 +95,22 @@ def render_markdown(diagnosis: Diagnosis, _style: Style) -> Iterator[str]:
     if not diagnosis.causes:
         yield f"No failure found in {looked_at(diagnosis)}.\n"
     for cause in diagnosis.causes:
-        yield f"### {cause.rule.code}: {_escaped(cause.headline)}\n\n"
+        yield f"### {cause.rule.code}: {escaped(cause.headline)}\n\n"
         if cause.waiting:
-            yield f"{_escaped(cause.waiting)}\n\n"
+            yield f"{escaped(cause.waiting)}\n\n"
         for event in cause.evidence:
             text = printable(event.text.strip()).replace("`", "'")
-            yield f"- {_escaped(f'{event.file}:{event.line}')}: `{text}`\n"
+            yield f"- {escaped(f'{event.file}:{event.line}')}: `{text}`\n"
         yield f"\n**Cause:** {cause.rule.summary}. **Do:** {cause.rule.fix}\n\n"
     if diagnosis.unseen:
-        yield f"Not seen: no line of {_escaped(unseen(diagnosis))}.\n"
+        yield f"Not seen: no line of {escaped(unseen(diagnosis))}.\n"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Return text that Markdown and HTML show as it is."""
-    for mark in "\\`*_{}[]<>#|":
+    for mark in "\\`*_{}[]#|":
         text = text.replace(mark, f"\\{mark}")
-    return printable(text)
+    return printable(escape(text, quote=False))
 
 
 def render_json(diagnosis: Diagnosis, _style: Style) -> Iterator[str]:

@@ -1,0 +1,170 @@
+"""``ranktable report``: one page with the cluster, its groups, changes and findings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli.app import with_options
+from ranktable.cli.judging import check_file
+from ranktable.cli.options import CostOptions, LayoutOptions
+from ranktable.cli.output import (
+    DEFECTS_FOUND,
+    SOMETHING_ELSE,
+    CommandError,
+    put_text,
+)
+from ranktable.cli.parameters import (
+    FileArgument,
+    OutputOption,
+    ReplaceFileOption,
+    flag,
+    valued,
+)
+from ranktable.cli.sources import named_file, read_input
+from ranktable.cli.table_input import refuse_without_ranks, sound_table, table_in
+from ranktable.layout.change.comparison import difference
+from ranktable.layout.parallel import remembered
+from ranktable.report.html_page import MARK, render_html, render_picture
+from ranktable.report.markdown_summary import render_markdown
+from ranktable.report.page_data import ReportFacts, make_cluster
+from ranktable.report.pinned_findings import (
+    MAX_FINDINGS,
+    FindingsError,
+    Pins,
+    of_diagnostics,
+    read_findings,
+)
+from ranktable.schema.finding import Severity
+from ranktable.schema.report import Options
+
+if TYPE_CHECKING:
+    from ranktable.layout.parallel import ParallelLayout
+    from ranktable.report.pinned_findings import PinnedFinding
+    from ranktable.schema.model import RankTable
+    from ranktable.schema.report import Report
+
+MAX_FINDINGS_BYTES = 256 * 1024 * 1024
+
+
+@with_options(layout_options=LayoutOptions, costs=CostOptions)
+def report(
+    *,
+    file: FileArgument = None,
+    output: OutputOption = None,
+    against: Annotated[
+        str | None, valued("OLD", "Show what has changed since this table.")
+    ] = None,
+    findings: Annotated[
+        list[str] | None,
+        valued("FILE", "Show these findings on their chips: doctor.json, check.json."),
+    ] = None,
+    markdown: Annotated[
+        bool, flag("Write Markdown for a pull request or a run.", "--markdown")
+    ] = False,
+    svg: Annotated[
+        bool, flag("Write the picture alone, for a document.", "--svg")
+    ] = False,
+    layout_options: LayoutOptions,
+    costs: CostOptions,
+    force: ReplaceFileOption = False,
+) -> None:
+    """Draw a table as one page: racks, chips, groups, changes and findings.
+
+    The page is one HTML file that needs no network. Findings come from doctor, check or
+    validate with --format json.
+
+    Exit status: 0 the table is sound, 1 it has errors, which the page shows, 2 could
+    not judge.
+
+    Example: ranktable report sccl_rank_table.json -o report.html
+    """
+    if markdown and svg:
+        raise CommandError("--markdown and --svg are two outputs; give one of them")
+    judged = check_file(named_file(file), Options(limit=MAX_FINDINGS))
+    facts = _facts(judged, layout_options, costs, against)
+    facts = _with_findings(facts, judged, findings or [])
+    render = render_markdown if markdown else render_picture if svg else render_html
+    data = "".join(render(facts)).encode()
+    put_text(output, data, facts.sizes, force=force, other_content=_other_content)
+    if not judged.ok:
+        raise typer.Exit(DEFECTS_FOUND)
+
+
+def _other_content(there: bytes) -> str | None:
+    """Name the content of a file, None for a page of this command."""
+    return None if MARK.encode() in there[:200] else SOMETHING_ELSE
+
+
+def _facts(
+    judged: Report,
+    layout_options: LayoutOptions,
+    costs: CostOptions,
+    against: str | None,
+) -> ReportFacts:
+    """Return the facts without findings; raise CommandError if nothing is there."""
+    columns = judged.columns
+    if columns is None or not columns.num_devices:
+        table_in(judged)  # says what is wrong
+        raise CommandError(f"{judged.file}: there is no chip to draw")
+    table = judged.table
+    if table is None:
+        if against is not None or layout_options.are_given:
+            table_in(judged)
+        return ReportFacts(name=judged.file, columns=columns, table=None)
+    refuse_without_ranks(table, judged.file)
+    layout = _layout(table, layout_options, costs)
+    known = costs.facts(table)
+    facts = ReportFacts(
+        name=judged.file,
+        columns=columns,
+        table=table,
+        layout=layout,
+        costs=known,
+        boundaries=known.boundaries(table, table.nodes),
+    )
+    return facts if against is None else _compared(facts, layout_options, against)
+
+
+def _layout(
+    table: RankTable, layout_options: LayoutOptions, costs: CostOptions
+) -> ParallelLayout | None:
+    """Return the layout that is given or stored, None if there is neither."""
+    is_known = remembered(table) is not None
+    if layout_options.are_given or is_known or costs.bytes_ is not None:
+        return layout_options.layout(table)
+    return None
+
+
+def _compared(
+    facts: ReportFacts, layout_options: LayoutOptions, against: str
+) -> ReportFacts:
+    """Return the facts with what changed since another table."""
+    old = sound_table(against)
+    assert facts.table is not None
+    layouts = None
+    if facts.layout is not None:
+        layouts = layout_options.layout(old.table), facts.layout
+    change = difference(old.table, facts.table, layouts, facts=facts.costs)
+    return replace(facts, old_name=old.name, change=change)
+
+
+def _with_findings(facts: ReportFacts, judged: Report, files: list[str]) -> ReportFacts:
+    """Return the facts with the findings of the table and those of some files."""
+    if not files and not judged.diagnostics:
+        return facts
+    cluster, _ = make_cluster(facts)
+    pins = Pins(cluster, judged.columns)
+    found: list[PinnedFinding] = [*of_diagnostics(judged.diagnostics, pins)]
+    for file in files:
+        name, data = read_input(file, MAX_FINDINGS_BYTES)
+        try:
+            read = read_findings(data, pins)
+        except FindingsError as error:
+            raise CommandError(f"--findings {name}: {error}") from None
+        found += [one for one in read if one not in found]
+    ranked = [*Severity]
+    found.sort(key=lambda one: ranked.index(Severity(one.severity)))
+    return replace(facts, findings=found)

@@ -1,0 +1,165 @@
+"""``ranktable report``: what is on a page, its Markdown and its picture."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from ranktable import dump
+from ranktable.cluster.generate import make_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import Outcome
+
+    Run = Callable[..., Outcome]
+
+RING = [2, 6, 7, 3, 1, 5, 4, 0]
+HOSTILE = (
+    *("</script><script>alert(1)</script>", "a\u202eb", "x" * 4000),
+    "<img src=x onerror=alert(1)>",
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    hosts = [f"n{at}" for at in range(1, 9)]
+    dump(make_table([RING] * 8, hosts=hosts), tmp_path / "old.json")
+    hosts[4:6] = ["n6", "n5"]
+    hosts[7] = "n9"
+    dump(make_table([RING] * 8, hosts=hosts), tmp_path / "new.json")
+    return tmp_path
+
+
+def data_of(page: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page)
+    assert found
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+def test_same_input_gives_the_same_bytes_without_a_request(
+    folder: Path, run: Run
+) -> None:
+    given = ["report", "new.json", "--tp", "4", "--racks", "rack=4"]
+    first, second = run("ranktable", *given), run("ranktable", *given)
+
+    assert (first.status, first.out) == (0, second.out)
+    assert not re.search(
+        r"""(src|href)\s*=|url\(|@import|https?://(?!www\.w3)""", first.out
+    )
+
+
+def test_data_of_a_page(folder: Path, run: Run) -> None:
+    done = run("ranktable", "report", "new.json", "--tp=4", "--pp=4", "--racks=rack=4")
+    data = data_of(done.out)
+
+    assert data["ranks"] == [[0, 1, 64]]
+    assert data["hosts"][:3] == ["n1", "n2", "n3"]
+    assert data["racks"] == [
+        {
+            "name": "rack",
+            "labels": ["rack 0", "rack 1"],
+            "domains": [[0, 0, 4], [1, 0, 4]],
+        }
+    ]
+    # As the worked example of docs/plan.md has it.
+    assert [round(one["bytes"] / 2**30, 2) for one in data["totals"]] == [48, 4]
+    assert data["totals"][1]["bound"] == pytest.approx(data["totals"][1]["bytes"])
+
+
+def test_change_has_moved_new_and_gone_chips(folder: Path, run: Run) -> None:
+    done = run("ranktable", "report", "new.json", "--against", "old.json")
+    change = data_of(done.out)["change"]
+
+    assert change["moved"] == [[32, 1, 16]]
+    assert change["before"] == [[40, 1, 8], [32, 1, 8]]
+    assert (change["new"], change["gone"]) == ([[56, 1, 8]], [[64, 1, 8]])
+    assert "nodes out: -n8" in change["lines"]
+
+
+def test_findings_of_doctor_and_validate_are_on_their_chips(
+    folder: Path, run: Run
+) -> None:
+    cause = {"code": "RT612", "severity": "error", "message": "died", "evidence": []}
+    causes = [{**cause, "ranks": [27], "host": "n4"}, {**cause, "host": "n2"}]
+    (folder / "doctor.json").write_text(json.dumps({"causes": causes}))
+    said = run("ranktable", "validate", "old.json", "--format", "json").out
+    (folder / "validate.json").write_text(said)
+    files = ["--findings", "doctor.json", "--findings", "validate.json"]
+    found = data_of(run("ranktable", "report", "old.json", *files).out)["findings"]
+
+    assert [one["cells"] for one in found[:2]] == [[27], [[8, 1, 8]]]
+    assert "RT505" in {one["code"] for one in found}
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{", "{}", '{"causes": [{}]}', '{"files": [1]}']
+)
+def test_other_files_are_not_findings(text: str, folder: Path, run: Run) -> None:
+    (folder / "f.json").write_text(text)
+    done = run("ranktable", "report", "old.json", "--findings", "f.json")
+
+    assert done.status == 2
+    assert "ranktable: --findings f.json: " in done.err
+
+
+def test_table_with_errors_is_drawn_with_them(folder: Path, run: Run) -> None:
+    text = (folder / "old.json").read_text()
+    (folder / "old.json").write_text(
+        re.sub(r'"rank":\s*"5"', '"rank":"4"', text, count=1)
+    )
+    done = run("ranktable", "report", "old.json")
+    data = data_of(done.out)
+
+    assert (done.status, data["is_sound"]) == (1, False)
+    assert data["findings"][0]["cells"][0] == 5
+
+
+def test_hostile_names_stay_text(folder: Path, run: Run) -> None:
+    dump(make_table([range(2)] * 4, hosts=HOSTILE), folder / "bad.json")
+    page = run("ranktable", "report", "bad.json").out
+    svg = run("ranktable", "report", "bad.json", "--svg").out
+    markdown = run("ranktable", "report", "bad.json", "--markdown").out
+
+    assert page.count("</script>") == 2
+    assert not any(mark in page for mark in ("<img", "\u202e", "<script>alert"))
+    assert data_of(page)["hosts"][1] == "a\\u202eb"
+    assert "a\\u202eb" in "".join(ET.fromstring(svg).itertext())  # noqa: S314 - ours
+    assert not any(mark in markdown for mark in ("<img", "\u202e", "<script"))
+
+
+def test_earlier_page_is_replaced_and_other_files_are_kept(
+    folder: Path, run: Run
+) -> None:
+    run("ranktable", "report", "old.json", "-o", "page.html")
+    again = run("ranktable", "report", "new.json", "-o", "page.html")
+    refused = run("ranktable", "report", "new.json", "-o", "old.json")
+
+    assert (again.status, again.err) == (0, "wrote page.html: 8 nodes, 64 ranks\n")
+    assert refused.status == 2
+
+
+def test_markdown_has_change_traffic_and_nodes(folder: Path, run: Run) -> None:
+    given = ["new.json", "--tp", "4", "--against", "old.json", "--bytes", "dp=1GiB"]
+    text = run("ranktable", "report", *given, "--markdown").out
+
+    assert "- nodes in: +n9\n" in text
+    assert "| dp | 4 | 16 | 0/4 | 28.00 |\n" in text
+    assert "| n\\[1-4,6,5,7,9\\] | 2,6,7,3,1,5,4,0 | 0-63, 8 each |\n" in text
+    assert text.endswith("</details>\n")
+
+
+def test_page_of_100_000_chips_is_small(folder: Path, run: Run) -> None:
+    hosts = [f"node-{at:05d}" for at in range(12_500)]
+    dump(make_table([RING] * 12_500, hosts=hosts), folder / "big.json")
+    page = run("ranktable", "report", "big.json", "--tp", "8", "--pp", "10").out
+
+    assert len(page) < 1_500_000
+    assert data_of(page)["ranks"] == [[0, 1, 100_000]]
