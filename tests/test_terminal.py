@@ -10,14 +10,16 @@ import pytest
 import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.report.terminal import Style, table_lines
-from tests.commands import clean_environment, on_terminal, run_python
+from tests.commands import BIN, clean_environment, on_terminal, run_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from tests.commands import Commands
+    from tests.conftest import Outcome
 
+    Run = Callable[..., Outcome]
     Shown = Callable[..., str]
 
 CALLS = [
@@ -143,3 +145,75 @@ def test_cells_of_a_wide_table_are_not_broken() -> None:
         "    540.00",
         "",
     ]
+
+
+RING = [2, 6, 7, 3, 1, 5, 4, 0]
+
+
+@pytest.fixture
+def cluster(folder: Path) -> Path:
+    orders = [RING, range(8)]
+    ranktable.dump(make_table(orders, hosts=["n1", "n2"]), folder / "rings.json")
+    return folder
+
+
+def test_a_tree_has_racks_nodes_and_chips(
+    cluster: Path, run: Run, shown: Shown
+) -> None:
+    arguments = ["show", "t.json", "--tree", "--racks", "rack=1,pod=2"]
+    plain, drawn = run("ranktable", *arguments).out, shown(*arguments, NO_COLOR="1")
+
+    assert plain.startswith(
+        "t.json: sccl-1.0, 2 nodes, 16 ranks\n"
+        "  pod 0: 2 nodes, 16 ranks\n"
+        "    rack 0: 1 node, 8 ranks\n"
+        "      n1\n"
+        "        chip 0 -> rank 0\n"
+    )
+    assert "    └── rack 1: 1 node, 8 ranks\n        └── n2\n" in drawn
+
+
+def test_links_of_a_host_are_a_matrix_with_a_legend(cluster: Path, run: Run) -> None:
+    given = ["show", "rings.json", "--links", "sophgo-8"]
+    ring = run("ranktable", *given).out
+    gaps = run("ranktable", *given, "--node", "n2").out
+
+    assert ring.startswith("n1: links of sophgo-8, closed ring 2 6 7 3 1 5 4 0\n")
+    assert (
+        "   4  chip 1  2       3       2       RING    X       RING    2       LINK\n"
+        in ring
+    )
+    assert "GAP " not in ring
+    assert gaps.startswith(
+        "n2: links of sophgo-8, not a ring: no link 1-2, 3-4, 5-6, 7-0\n"
+    )
+    assert "GAP   neighbours in the order of ranks without a direct link\n" in gaps
+
+
+def test_links_of_other_chips_are_refused(tmp_path: Path, run: Run) -> None:
+    ranktable.dump(make_table([range(16)]), tmp_path / "t.json")
+    done = run("ranktable", "show", "t.json", "--links", "sophgo-8")
+
+    assert (done.status, done.out) == (2, "")
+    assert done.err.endswith("sophgo-8 has 8 chips, but the node has a chip 15\n")
+
+
+def test_bytes_have_bars_on_a_terminal_only(cluster: Path, run: Run) -> None:
+    (cluster / "u.json").write_bytes((cluster / "t.json").read_bytes())
+    ranktable.dump(make_table([range(8)] * 2, hosts=["n2", "n1"]), cluster / "u.json")
+    for arguments, bar in (
+        (
+            ["plan", "t.json", "--tp", "4", "--bytes", "dp=1GiB"],
+            "node  dp  ████████████ 4.00 GiB",
+        ),
+        (
+            ["diff", "t.json", "u.json", "--tp", "4", "--bytes", "dp=1GiB"],
+            "before ████████████",
+        ),
+    ):
+        program = f"{BIN}/ranktable"
+        env = {"COLUMNS": "60", "NO_COLOR": "1"}
+        drawn = on_terminal([program, *arguments], cluster, env=env).out
+
+        assert bar in drawn
+        assert "█" not in run("ranktable", *arguments).out

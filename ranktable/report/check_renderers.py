@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ranktable.report.doctor_renderers import escaped
 from ranktable.report.findings_data import as_data, render_github, render_sarif
 from ranktable.report.json_document import json_document
 from ranktable.report.terminal import summary
@@ -90,23 +91,16 @@ def render_json(checked: Checked, _style: Style) -> Iterator[str]:
 
 def render_markdown(checked: Checked, _style: Style) -> Iterator[str]:
     """Yield the findings for the summary of a run."""
-    yield f"### ranktable check: {_escaped(checked.subject)}\n\n"
+    yield f"### ranktable check: {escaped(checked.subject)}\n\n"
     for each in checked.diagnostics:
         yield f"- **{each.severity.value} {each.code}**: {_told(each)}\n"
-    yield f"\n{_escaped(_outcome(checked))}.\n"
+    yield f"\n{escaped(_outcome(checked))}.\n"
     for reason in not_checked(checked):
-        yield f"\nNot checked: {_escaped(reason)}\n"
+        yield f"\nNot checked: {escaped(reason)}\n"
 
 
 def _told(each: Diagnostic) -> str:
-    return _escaped(each.message + (f". {each.hint}" if each.hint else ""))
-
-
-def _escaped(text: str) -> str:
-    """Return text that Markdown and HTML show as it is."""
-    for mark in "\\`*_{}[]<>#|":
-        text = text.replace(mark, f"\\{mark}")
-    return printable(text)
+    return escaped(each.message + (f". {each.hint}" if each.hint else ""))
 
 
 def render_as_sarif(checked: Checked, style: Style) -> Iterator[str]:

@@ -47,6 +47,11 @@ def fold_nodes(table: RankTable) -> list[NodeFold]:
     return folds
 
 
+def fold_node(nodes: Sequence[Node], at: int) -> NodeFold:
+    """Return the line of one node."""
+    return _fold(nodes, at, at)
+
+
 def _chips(node: Node) -> list[int]:
     return [device.device_id for device in node.devices]
 

@@ -146,13 +146,15 @@ def read_findings(data: bytes, pins: Pins) -> list[PinnedFinding]:
         try:
             if isinstance(document.get("causes"), list):
                 return [*map(_cause(pins), document["causes"])]
+            if isinstance(document.get("findings"), list):
+                return [_diagnostic(one, pins) for one in document["findings"]]
             if isinstance(document.get("files"), list):
                 found = [each["diagnostics"] for each in document["files"]]
                 return [_diagnostic(one, pins) for each in found for one in each]
         except (KeyError, TypeError, AttributeError) as error:
             raise FindingsError(f"a finding in it is malformed: {error!r}") from None
     raise FindingsError(
-        "it has neither causes nor files; write it with doctor, check or validate "
+        "it has no causes, findings or files; write it with doctor, check or validate "
         "and --format json"
     )
 

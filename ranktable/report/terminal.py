@@ -135,7 +135,7 @@ class Branch(NamedTuple):
     """A line of a tree, and the lines below it."""
 
     text: str
-    leaves: tuple[str, ...] = ()
+    leaves: tuple[str | Branch, ...] = ()
 
 
 def tree_lines(head: str, lines: Iterable[str | Branch], look: Style) -> Iterator[str]:
@@ -146,22 +146,48 @@ def tree_lines(head: str, lines: Iterable[str | Branch], look: Style) -> Iterato
         lines: The lines below it.
         look: The style of the output.
     """
-    below = [Branch(line) if isinstance(line, str) else line for line in lines]
-    if not look.is_drawn or len(below) > MAX_DRAWN_ROWS:
-        yield f"{head}\n"
-        for branch in below:
-            yield f"  {branch.text}\n"
-            yield from (f"    {leaf}\n" for leaf in branch.leaves)
+    root = Branch(head, tuple(lines))
+    if not look.is_drawn or _num_lines(root) > MAX_DRAWN_ROWS:
+        yield from _indented(root, "")
         return
     from rich.text import Text
     from rich.tree import Tree
 
-    tree = Tree(Text.from_ansi(head))
-    for branch in below:
-        drawn = tree.add(Text.from_ansi(branch.text))
-        for leaf in branch.leaves:
-            drawn.add(Text.from_ansi(leaf))
-    yield _printed(tree, look)
+    def drawn(branch: Branch) -> Tree:
+        tree = Tree(Text.from_ansi(branch.text))
+        tree.children = [drawn(leaf) for leaf in _branches(branch)]
+        return tree
+
+    yield _printed(drawn(root), look)
+
+
+def _branches(branch: Branch) -> Iterator[Branch]:
+    for leaf in branch.leaves:
+        yield Branch(leaf) if isinstance(leaf, str) else leaf
+
+
+def _num_lines(branch: Branch) -> int:
+    return 1 + sum(map(_num_lines, _branches(branch)))
+
+
+def _indented(branch: Branch, indent: str) -> Iterator[str]:
+    yield f"{indent}{branch.text}\n"
+    for leaf in _branches(branch):
+        yield from _indented(leaf, f"{indent}  ")
+
+
+_BAR_WIDTH = 12
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def bar(value: float, most: float) -> str:
+    """Return a bar as long as a value beside the largest one.
+
+    >>> bar(6, 12), bar(12, 12), bar(0, 12)
+    ('██████', '████████████', '')
+    """
+    eighths = round(8 * _BAR_WIDTH * value / most) if most else 0
+    return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).strip()
 
 
 def _printed(drawing: RenderableType, look: Style) -> str:

@@ -8,27 +8,33 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
+from ranktable.cli import completion
+from ranktable.cli.options import RACKS_HELP, holders, links_of
 from ranktable.cli.output import Color, CommandError, OutputFormat, style, write
 from ranktable.cli.parameters import (
     ColorOption,
     FileArgument,
     OutputFormatOption,
+    flag,
     valued,
 )
 from ranktable.cli.table_input import sound_table
+from ranktable.report.cluster_views import (
+    MAX_DRAWN_CHIPS,
+    fold_line,
+    node_branch,
+    render_links,
+    render_tree,
+)
 from ranktable.report.folding import fold_nodes
-from ranktable.report.terminal import MAX_DRAWN_ROWS, Branch, tree_lines
+from ranktable.report.terminal import MAX_DRAWN_ROWS, tree_lines
 from ranktable.schema.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.report.folding import NodeFold
     from ranktable.report.terminal import Style
     from ranktable.schema.model import Device, Node, RankTable
-
-MAX_DRAWN_CHIPS = 64
-"""Most chips that are drawn on a line each: a screen or two."""
 
 
 def show(
@@ -37,12 +43,26 @@ def show(
     node: Annotated[
         str | None, valued("NODE", "Show every device of this node: a host, or 0.")
     ] = None,
+    tree: Annotated[
+        bool, flag("Show racks, nodes, chips and ranks as a tree.", "--tree")
+    ] = False,
+    racks: Annotated[str | None, valued("RACKS", f"For --tree. {RACKS_HELP}")] = None,
+    links: Annotated[
+        str | None,
+        valued(
+            "LINKS",
+            "Show the links between the chips of a node: sophgo-8, or a file with a "
+            "matrix or pairs.",
+            completes=completion.links,
+        ),
+    ] = None,
     format: OutputFormatOption = OutputFormat.TEXT,
     color: ColorOption = Color.AUTO,
 ) -> None:
     """Show which chip each rank has.
 
-    Identical nodes share a line.
+    Identical nodes share a line. --links shows the node of --node or --rank, otherwise
+    the first one.
 
     Example: ranktable show sccl_rank_table.json --rank 3
     """
@@ -53,12 +73,44 @@ def show(
         raise CommandError(f"rank {rank} is not among the {table.world_size} ranks")
     chosen = [table.node_rank_of(rank)] if rank is not None else None
     chosen = [_place_of(node, table)] if node is not None else chosen
+    look = style(color)
+    if racks is not None and not tree:
+        raise CommandError("--racks is for --tree; give that too")
+    if tree or links is not None:
+        if format is OutputFormat.JSON or (tree and chosen):
+            raise CommandError(
+                "--tree goes with --racks and --links only, --links not with --format"
+            )
+        if tree:
+            holding = holders(racks, table, format, color)
+            write(render_tree(_head(name, table, look), table, holding, look))
+        write(_matrix(links, table, (chosen or [0])[0], look))
+        return
     if format is OutputFormat.JSON:
         # json indents in Python code, which takes ten times as long.
         text = json.dumps(_data(name, table, chosen, rank))
         write([msgspec.json.format(text, indent=2) + "\n"])
     else:
-        write(_text(name, table, chosen, rank, style(color)))
+        write(_text(name, table, chosen, rank, look))
+
+
+def _matrix(
+    links: str | None, table: RankTable, place: int, look: Style
+) -> Iterator[str]:
+    """Yield the links of a node, nothing if they are not wanted.
+
+    Raises:
+        CommandError: The node has chips that the links do not have.
+    """
+    found = None if links is None else links_of(links, table)
+    if found is None:
+        return
+    node = table.nodes[place]
+    most = max((device.device_id for device in node.devices), default=0)
+    if most >= found.num_chips:
+        count = counted(found.num_chips, "chip")
+        raise CommandError(f"{links} has {count}, but the node has a chip {most}")
+    yield from render_links(node.host or f"node {place}", node, found, look)
 
 
 def _place_of(node: str, table: RankTable) -> int:
@@ -126,46 +178,28 @@ def _text(
             yield _device_line(place, node, local_rank, device, look)
 
 
-def _overview(name: str, table: RankTable, look: Style) -> Iterator[str]:
+def _head(name: str, table: RankTable, look: Style) -> str:
     title = look.mark(printable(name), "bold")
     nodes = counted(len(table.nodes), "node")
     ranks = counted(table.world_size, "rank")
-    head = f"{title}: {table.format}, {nodes}, {ranks}"
+    return f"{title}: {table.format}, {nodes}, {ranks}"
+
+
+def _overview(name: str, table: RankTable, look: Style) -> Iterator[str]:
+    head = _head(name, table, look)
     folds = fold_nodes(table)
     if look.is_drawn and len(folds) <= MAX_DRAWN_ROWS:
         has_chips = sum(len(table.nodes[fold.first].devices) for fold in folds)
-        is_small = has_chips <= MAX_DRAWN_CHIPS
-        branches = (_branch(table, fold, look, is_small=is_small) for fold in folds)
+        branches = (
+            node_branch(fold.host, table.nodes[fold.first], look)
+            if has_chips <= MAX_DRAWN_CHIPS and fold.first == fold.last
+            else fold_line(fold, look)
+            for fold in folds
+        )
         yield from tree_lines(head, branches, look)
         return
     yield f"{head}\n"
-    yield from (f"{_fold_line(fold, look)}\n" for fold in folds)
-
-
-def _fold_line(fold: NodeFold, look: Style) -> str:
-    host = look.mark(printable(fold.host), "place")
-    if not fold.chips:
-        return f"{host}: no chips"
-    chips = "chip" if fold.chips.isdigit() else "chips"
-    what = "rank" if fold.ranks.isdigit() else "ranks"
-    return f"{host}: {chips} {fold.chips} -> {what} {fold.ranks}"
-
-
-def _branch(
-    table: RankTable, fold: NodeFold, look: Style, *, is_small: bool
-) -> str | Branch:
-    """Return a node with its chips below it, or one line for several equal nodes."""
-    if not is_small or fold.first != fold.last:
-        return _fold_line(fold, look)
-    devices = table.nodes[fold.first].devices
-    leaves = (
-        f"chip {device.device_id} -> rank {device.rank}"
-        if device.device_id >= 0
-        else f"host -> rank {device.rank}"
-        for device in devices
-    )
-    host = look.mark(printable(fold.host), "place")
-    return Branch(host if devices else f"{host}: no chips", tuple(leaves))
+    yield from (f"{fold_line(fold, look)}\n" for fold in folds)
 
 
 def _device_line(
