@@ -1,0 +1,322 @@
+"""RT761 to RT765: the rows of a table against the pods that run now.
+
+A row of the table is one server or node. It belongs to the pod that its server_id names
+(by UID, address or name), or to a pod of the host that it names.
+
+Source: Ascend/mind-cluster, component/ascend-operator/pkg/ranktable.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.pod_rules import RULES as OF_PODS
+from ranktable.cluster.pod_rules import SEVERAL_JOBS, pod, pod_list
+from ranktable.cluster.pods import NAME, judge_pods, read_pods
+from ranktable.cluster.source_text import read_source
+from ranktable.schema.finding import Finding, Rule, Severity
+from ranktable.schema.text import counted, fold_numbers, printable, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ranktable.cluster.pods import Pod, PodList
+    from ranktable.cluster.source_text import SourceText
+    from ranktable.schema.finding import Findings
+    from ranktable.schema.model import Node, RankTable
+    from ranktable.schema.report import Report
+
+_TABLE = (
+    b'{"status":"completed","version":"1.0","server_count":"2","server_list":[\n'
+    b' {"server_id":"10.0.0.0","device":[{"device_id":"0","rank_id":"0",'
+    b'"device_ip":"10.1.0.0"}]},\n'
+    b' {"server_id":"10.0.0.1","device":[{"device_id":"0","rank_id":"1",'
+    b'"device_ip":"10.1.1.0"}]}]}\n'
+)
+_GOOD = pod_list(pod(0, 0), pod(1, 0))
+
+STALE = Rule(
+    code="RT761",
+    name="row-without-pod",
+    summary="a row of the table names a host or pod on which the job does not run",
+    why="A pod was started again on another host and the table was not written again, "
+    "or a file mounted with subPath was never refreshed. The other ranks look for the "
+    "chips of this row until they time out.",
+    fix="Write the table again: `ranktable convert pods.json --from kubernetes-pods`.",
+    readers={"HCCL": "waits for the ranks of the row until HCCL_CONNECT_TIMEOUT"},
+    command="check",
+    options={"pods": "pods.json"},
+    beside=_TABLE,
+    bad=pod_list(pod(0, 0), pod(1, 0, node=9)),
+    good=_GOOD,
+)
+NOT_IN_TABLE = Rule(
+    code="RT762",
+    name="pod-without-row",
+    summary="a pod of the job has no row in the table",
+    why="Its processes have no rank in this table: they fail, or wait for a rank that "
+    "another process has.",
+    fix="Write the table again from the pods, or delete the pod.",
+    command="check",
+    options={"pods": "pods.json"},
+    beside=_TABLE,
+    bad=pod_list(pod(0, 0), pod(1, 0), pod(2, 0)),
+    good=_GOOD,
+)
+OTHER_CHIPS = Rule(
+    code="RT763",
+    name="pod-has-other-chips",
+    summary="a pod has other chips than its row in the table",
+    why="The process opens a chip that is not in its container, or that another pod "
+    "uses.",
+    fix="Write the table again from the pods.",
+    readers={"HCCL": "EI0004 or EI0014: the device is not in the table"},
+    command="check",
+    options={"pods": "pods.json"},
+    beside=_TABLE,
+    bad=pod_list(pod(0, 0), pod(1, 4, addresses=["10.1.1.0"])),
+    good=_GOOD,
+)
+OTHER_ADDRESS = Rule(
+    code="RT764",
+    name="pod-has-other-address",
+    summary="a chip of a pod, or the pod, has another address than in the table",
+    why="The ranks connect to device_ip; container_ip is what MindIE finds its own "
+    "server by. A pod that starts again has another address.",
+    fix="Write the table again from the pods.",
+    command="check",
+    options={"pods": "pods.json"},
+    beside=_TABLE,
+    bad=pod_list(pod(0, 0), pod(1, 0, addresses=["10.1.1.7"])),
+    good=_GOOD,
+)
+OTHER_ORDER = Rule(
+    code="RT765",
+    name="pods-in-other-order",
+    summary="the table has the pods in another order than their indexes",
+    why="Launchers and operators number ranks by the index of the pod. In a list that "
+    "is sorted by name, train-10 comes before train-2.",
+    fix="Write the table again from the pods, in the order of their indexes.",
+    command="check",
+    options={"pods": "pods.json"},
+    beside=_TABLE,
+    bad=pod_list(
+        pod(0, 0, marks={"hccl/rankIndex": "1"}),
+        pod(1, 0, marks={"hccl/rankIndex": "0"}),
+    ),
+    good=_GOOD,
+)
+RULES = (STALE, NOT_IN_TABLE, OTHER_CHIPS, OTHER_ADDRESS, OTHER_ORDER)
+ALL = (*OF_PODS, *RULES)
+"""Every rule about pods, for what agrees."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One node of a table.
+
+    Attributes:
+        node: The node.
+        pod: The pod that it names, None if it names none that runs.
+    """
+
+    node: Node
+    pod: Pod | None = None
+
+    @property
+    def ranks(self) -> str:
+        """Its ranks, for messages."""
+        ranks = fold_numbers(device.rank for device in self.node.devices)
+        return f"{'rank' if len(self.node.devices) == 1 else 'ranks'} {ranks}"
+
+    @property
+    def host(self) -> str:
+        """Its server_id or host, empty if it has none."""
+        return self.node.host or ""
+
+    def told(self, key: str) -> str:
+        """Return a text of its node, empty if there is none."""
+        value = self.node.extra.get(key)
+        return value if isinstance(value, str) else ""
+
+    @property
+    def chips(self) -> set[int]:
+        """Its chips."""
+        return {device.device_id for device in self.node.devices}
+
+
+def check_pods(table: RankTable, data: bytes | str, *, file: str) -> Report:
+    """Return what differs between a table and the pods that run now.
+
+    Args:
+        table: A sound table.
+        data: What ``kubectl get pods -o json`` prints.
+        file: Name of that file.
+    """
+
+    def read(source: SourceText) -> bool:
+        pods = read_pods(source.text, source.found)
+        if pods is not None:
+            _compare(table, pods, source.found)
+        return True
+
+    return read_source(
+        data, read, file=file, name=NAME, limit=20, max_size_bytes=1 << 28
+    )[0]
+
+
+def _compare(table: RankTable, pods: PodList, found: Findings) -> None:
+    rows = [
+        Row(node=node)
+        for node in sorted(table.nodes, key=lambda n: min(d.rank for d in n.devices))
+    ]
+    able = [one for own in pods.jobs.values() for one in own]
+    rows = _matched(rows, able)
+    jobs = {row.pod.job: None for row in rows if row.pod is not None} or pods.jobs
+    if len(pods.jobs) > 1 and all(row.pod is None for row in rows):
+        message = f"no pod of the {len(jobs)} jobs in the list is in the table"
+        found.add(SEVERAL_JOBS.finding(able[0].span(), message))
+        return
+    ordered = judge_pods(pods, jobs, found)
+    found.add(*_unmatched(rows, ordered, pods.ended))
+    for row in rows:
+        if row.pod is not None:
+            found.add(*_of_row(row, row.pod))
+    found.add(*_order(rows, ordered))
+
+
+def _names(one: Pod) -> set[str]:
+    """Return what a table may call a pod."""
+    own = {one.uid, one.name, one.text("spec", "hostname")}
+    return own | (set() if one.is_on_host_network else {one.pod_ip})
+
+
+def _matched(rows: Sequence[Row], pods: Sequence[Pod]) -> list[Row]:
+    """Return the rows with their pods; a pod has one row at most."""
+    by_name: dict[str, list[Pod]] = defaultdict(list)
+    by_host: dict[str, list[Pod]] = defaultdict(list)
+    for one in pods:
+        for name in filter(None, _names(one)):
+            by_name[name].append(one)
+        for name in filter(None, {one.host_ip, one.node, one.text("spec", "nodeName")}):
+            by_host[name].append(one)
+    used: set[int] = set()
+    matched = []
+    for row in rows:
+        names = [row.host, row.host.partition(".")[0], row.told("pod_name")]
+        found = [one for name in names for one in by_name.get(name, ())]
+        found = found or by_host.get(row.host, [])
+        free = [one for one in found if id(one) not in used]
+        best = max(free, key=lambda one: _likeness(row, one), default=None)
+        if best is not None:
+            used.add(id(best))
+        matched.append(Row(node=row.node, pod=best))
+    return matched
+
+
+def _likeness(row: Row, one: Pod) -> tuple[bool, int]:
+    chips = {chip.device_id for chip in one.chips or ()}
+    return one.pod_ip in (row.told("container_ip"), row.host), len(chips & row.chips)
+
+
+def _unmatched(
+    rows: Sequence[Row], pods: Sequence[Pod], ended: Sequence[Pod]
+) -> Iterator[Finding]:
+    """Yield the rows without a pod, with the pods that have none, by their order."""
+    used = {id(row.pod) for row in rows}
+    left = {at: one for at, one in enumerate(pods) if id(one) not in used}
+    before = {
+        name: one for one in ended for name in {*_names(one), one.host_ip, one.node}
+    }
+    for at, row in enumerate(rows):
+        if row.pod is not None:
+            continue
+        where = (
+            f"{quoted(row.host)} in the table" if row.host else "a node without host"
+        )
+        now = left.pop(at, None) if len(rows) == len(pods) else None
+        if now is None and len(rows) != len(pods) and left:
+            now = left.pop(min(left))
+        old = before.get(row.host)
+        if now is not None:
+            message = (
+                f"the table has {row.ranks} on {where}, and {now} runs on {_where(now)}"
+            )
+            yield STALE.finding(now.span("spec", "nodeName"), message)
+        else:
+            message = (
+                f"no pod that runs has {row.ranks}, which the table has on {where}"
+            )
+            if old is not None:
+                message += f"; {old} {old.end or 'is of an earlier attempt'}"
+            span = None if old is None else old.span()
+            yield STALE.finding(span, message)
+    for one in left.values():
+        message = f"{one} on {_where(one)} is not in the table"
+        yield NOT_IN_TABLE.finding(one.span(), message)
+
+
+def _where(one: Pod) -> str:
+    """Return the host of a pod for messages."""
+    names = list(dict.fromkeys(filter(None, (one.host_ip, one.node))))
+    shown = " (".join(map(printable, names)) + ")" * (len(names) - 1)
+    return shown or "no host yet"
+
+
+def _of_row(row: Row, one: Pod) -> Iterator[Finding]:
+    """Yield what differs between a row and its pod."""
+    span = one.span("metadata", "annotations", one.configuration_key or "")
+    chips = {chip.device_id: chip for chip in one.chips or ()}
+    if chips and chips.keys() != row.chips:
+        message = (
+            f"{one} has the chips {fold_numbers(sorted(chips))}, and the table has "
+            f"{fold_numbers(sorted(row.chips))} for its {row.ranks}"
+        )
+        yield OTHER_CHIPS.finding(span, message)
+    elif not chips and one.size not in (None, len(row.chips)):
+        message = (
+            f"{one} has {counted(one.size or 0, 'chip')}, and the table has "
+            f"{len(row.chips)} for its {row.ranks}"
+        )
+        yield OTHER_CHIPS.finding(span, message)
+    others = [
+        (device, chips[device.device_id].address)
+        for device in row.node.devices
+        if device.address
+        and device.device_id in chips
+        and chips[device.device_id].address not in (None, device.address)
+    ]
+    if others:
+        device, address = others[0]
+        more = f", and {len(others) - 1} more" if len(others) > 1 else ""
+        message = (
+            f"the device_ip of chip {device.device_id} of {one} is "
+            f"{printable(address or '')}, and the table has {device.address} for "
+            f"rank {device.rank}{more}"
+        )
+        yield OTHER_ADDRESS.finding(span, message)
+    told = row.told("container_ip")
+    if told and one.pod_ip and told != one.pod_ip:
+        message = f"the address of {one} is {one.pod_ip}, and the table has {told}"
+        span = one.span("status", "podIP")
+        yield OTHER_ADDRESS.finding(span, message, severity=Severity.WARNING)
+    told = row.told("host_ip")
+    if told and one.host_ip and told != one.host_ip:
+        message = f"{one} runs on {_where(one)}, and the table has {told}"
+        yield STALE.finding(one.span("status", "hostIP"), message)
+
+
+def _order(rows: Sequence[Row], pods: Sequence[Pod]) -> Iterator[Finding]:
+    """Yield the pods whose rows are not where their indexes want them."""
+    place = {id(one): at for at, one in enumerate(pods)}
+    own = [(row, place[id(row.pod)]) for row in rows if id(row.pod) in place]
+    wanted = sorted(at for _, at in own)
+    for (row, at), other in zip(own, wanted, strict=True):
+        if at != other:
+            yield OTHER_ORDER.finding(
+                row.pod.span() if row.pod else None,
+                f"the table gives {row.ranks} to {row.pod}, and by its index "
+                f"{pods[other]} should have them",
+            )
