@@ -18,6 +18,7 @@ from ranktable.cluster.specs.read_spec import read_spec
 from ranktable.doctor.diagnose import judge_logs
 from ranktable.doctor.lines import read_log
 from ranktable.preflight.here import check_here
+from ranktable.preflight.pods import check_pods
 from ranktable.schema.check import check
 from ranktable.schema.finding import Findings
 from ranktable.schema.rules.shape import no_global_ranks
@@ -105,6 +106,8 @@ def check_example(rule: Rule, data: bytes | None) -> Checked:
     assert data is not None
     assert rule.beside is not None
     report = check(rule.beside, file=BESIDE)
+    if "pods" in rule.options:
+        return check_pods(report, data, file="pods.json")
     with TemporaryDirectory() as folder:
         machine = Machine(root=str(unpack(data, Path(folder))), env={})
         return check_here(machine, {}, report, path=BESIDE)

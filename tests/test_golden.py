@@ -14,6 +14,7 @@ import pytest
 
 from ranktable.cluster import pod_rules
 from ranktable.doctor import rules as doctor_rules
+from ranktable.preflight import pods as preflight_pods
 from ranktable.preflight import rules as preflight_rules
 from ranktable.report import check_renderers, doctor_renderers
 from ranktable.report.catalogue import FAMILIES, RULES
@@ -130,6 +131,7 @@ def test_codes_are_unique_and_in_their_range() -> None:
             doctor_rules: "6",
             preflight_rules: "7",
             pod_rules: "7",
+            preflight_pods: "7",
         }
         digits = of_job.get(family, "0125")
         assert all(rule.code[2] in digits for rule in family.RULES)

@@ -10,6 +10,9 @@ import pytest
 from ranktable import loads
 from ranktable.cluster.hostfiles.launcher_formats import detect_formats, read_hostfile
 from ranktable.cluster.pods import NAME
+from ranktable.preflight.pods import check_pods
+from ranktable.schema.check import check
+from ranktable.schema.writing import dumps
 from tests.pod_lists import (
     CONFIGURATION,
     CONTROLLERS,
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from ranktable.schema.report import Report
     from tests.conftest import Outcome
     from tests.pod_lists import Pod
 
@@ -372,3 +376,205 @@ def test_odd_values_end_in_findings(value: object) -> None:
 def test_format_is_detected() -> None:
     assert [one.name for one in detect_formats(listed(volcano(0)))] == [NAME]
     assert detect_formats(b'{"kind": "ConfigMap", "data": {}}') == []
+
+
+# The table against the pods
+
+
+def table_of(*pods: Pod) -> Report:
+    """Return the report of the table of these pods."""
+    reading = read_hostfile(listed(*pods), NAME)
+    assert reading.hostfile is not None
+    assert reading.hostfile.table is not None
+    return check(dumps(reading.hostfile.table), file="hccl.json")
+
+
+def differences(report: Report, *pods: Pod) -> list[str]:
+    """Return what differs, as codes and messages."""
+    checked = check_pods(report, listed(*pods), file="pods.json")
+    assert checked.has_looked
+    return [f"{one.code} {one.message}" for one in checked.diagnostics]
+
+
+@BY_CONTROLLER
+def test_table_of_the_pods_agrees_with_them(controller: Controller) -> None:
+    pods = [controller(at) for at in range(12)]
+    checked = check_pods(table_of(*pods), listed(*pods), file="pods.json")
+
+    assert checked.diagnostics == ()
+    assert checked.not_checked == ()
+    assert [one.code for one in checked.agrees][-1] == "RT765"
+
+
+@BY_CONTROLLER
+def test_pod_on_another_host_makes_its_row_stale(controller: Controller) -> None:
+    pods = [controller(at) for at in range(3)]
+    moved = controller(1)
+    moved["metadata"]["uid"] = "new"
+    moved["spec"]["nodeName"] = "node-9"
+    moved["status"] |= {"hostIP": "10.0.0.9", "podIP": "10.9.0.9"}
+
+    (said,) = differences(table_of(*pods), pods[0], moved, pods[2])
+
+    assert said == (
+        'RT761 the table has ranks 2,3 on "10.0.0.1", and pod '
+        f"{moved['metadata']['name']} runs on 10.0.0.9 (node-9)"
+    )
+
+
+@BY_CONTROLLER
+def test_pod_that_ended_is_named_with_its_ranks(controller: Controller) -> None:
+    pods = [controller(at) for at in range(3)]
+    table = table_of(*pods)
+    pods[1]["status"]["phase"] = "Failed"
+    name = pods[1]["metadata"]["name"]
+
+    found = differences(table, *pods)
+
+    assert sorted(one.split()[0] for one in found) == ["RT754", "RT761"]
+    assert all(f"pod {name} ended (Failed)" in one for one in found)
+
+
+def test_pod_of_two_on_a_node_is_found_by_its_uid() -> None:
+    pods = [volcano(0), volcano(1)]
+    for at, pod in enumerate(pods):
+        pod["spec"]["nodeName"] = "node-0"
+        pod["status"]["hostIP"] = "10.0.0.0"
+        pod["metadata"]["annotations"][REAL] = f"Ascend910-{at},Ascend910-{at + 4}"
+        devices = [
+            {"device_id": str(at + 4 * i), "device_ip": f"192.168.8.{at + 4 * i + 1}"}
+            for i in (0, 1)
+        ]
+        annotated(pod, devices=devices)
+    table = table_of(*pods)
+
+    assert differences(table, *pods) == []
+    pods[1]["metadata"]["uid"] = "uid-of-another"
+    (said,) = differences(table, *pods)
+    assert said.startswith(
+        'RT761 the table has ranks 2,3 on "uid-train-worker-0", and '
+    )
+    assert "pod train-worker-0" in said
+
+
+@pytest.mark.parametrize("hosts", ["train-[0-2].train", "10.9.0.[0-2]", "node-[0-2]"])
+def test_row_may_name_a_pod_or_a_host(hosts: str, run: Run, tmp_path: Path) -> None:
+    pods = [stateful_set(at) for at in range(3)]
+    given = ["--device-id", "[[0,1],[0,1],[0,1]]", "--hosts", hosts]
+    run("ranktable", "gen", *given, "-o", "table.json")
+    (tmp_path / "pods.json").write_bytes(listed(*pods))
+    (tmp_path / "fewer.json").write_bytes(listed(*pods[:2]))
+
+    good = run("ranktable", "check", "table.json", "--pods", "pods.json")
+    bad = run("ranktable", "check", "table.json", "--pods", "fewer.json")
+
+    assert (good.status, good.err) == (0, "")
+    assert good.out.endswith("all that was checked agrees: 16 rules\n")
+    assert bad.status == 1
+    assert (
+        "error[RT761]: no pod that runs has ranks 4,5, which the table has on"
+        in bad.out
+    )
+
+
+def other_chips() -> list[Pod]:
+    pod = volcano(1)
+    devices = [{"device_id": str(i), "device_ip": f"192.168.1.{i - 5}"} for i in (6, 7)]
+    pod["metadata"]["annotations"][REAL] = "Ascend910-6,Ascend910-7"
+    return [volcano(0), annotated(pod, devices=devices)]
+
+
+def other_address() -> list[Pod]:
+    devices = [{"device_id": str(i), "device_ip": f"192.168.7.{i}"} for i in (0, 1)]
+    return [volcano(0), annotated(volcano(1), devices=devices)]
+
+
+def new_address() -> list[Pod]:
+    pod = volcano(1)
+    pod["status"]["podIP"] = "10.9.7.7"
+    return [volcano(0), pod]
+
+
+def one_more() -> list[Pod]:
+    return [volcano(0), volcano(1), volcano(2)]
+
+
+def other_order() -> list[Pod]:
+    pods = [volcano(0), volcano(1)]
+    for pod, task in zip(pods, ("worker", "master"), strict=True):
+        pod["metadata"]["labels"]["volcano.sh/task-spec"] = task
+    return pods
+
+
+def chip_of_another_job() -> list[Pod]:
+    other = running("web-0", 1, owner=("StatefulSet", "web"))
+    return [volcano(0), volcano(1), other]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            other_chips,
+            "RT763 pod train-worker-0 has the chips 6,7, and the table has 0,1",
+        ),
+        (other_address, "RT764 the device_ip of chip 0 of pod train-worker-0 is 192."),
+        (new_address, "RT764 the address of pod train-worker-0 is 10.9.7.7, and the"),
+        (one_more, "RT762 pod train-worker-1 on 10.0.0.2 (node-2) is not in the table"),
+        (other_order, "RT765 the table gives ranks 0,1 to pod train-master-0, and by"),
+        (
+            chip_of_another_job,
+            "RT756 pod web-0 and pod train-worker-0 both have chips 0",
+        ),
+    ],
+)
+def test_what_differs_is_named(change: Callable[[], list[Pod]], said: str) -> None:
+    found = differences(table_of(volcano(0), volcano(1)), *change())
+
+    assert found[0].startswith(said)
+    assert len({one.split()[0] for one in found}) == 1
+
+
+def test_what_was_not_looked_at_is_said() -> None:
+    pods = [kubeflow(0), kubeflow(1)]
+    table = table_of(*pods)
+    for pod in pods:
+        pod["metadata"].pop("annotations")
+        limits = pod["spec"]["containers"][1]["resources"]["limits"]
+        limits["vendor.com/npu"] = limits.pop("huawei.com/Ascend910")
+
+    checked = check_pods(table, listed(*pods), file="pods.json")
+
+    assert checked.diagnostics == ()
+    assert [one.code for one in checked.not_checked] == [
+        "RT756",
+        "RT757",
+        "RT760",
+        "RT764",
+    ]
+    assert {one.why for one in checked.not_checked} == {
+        "the pods do not name their chips"
+    }
+
+
+def test_many_findings_are_counted() -> None:
+    pods = [indexed_job(at) for at in range(60)]
+    table = table_of(*pods)
+    for pod in pods:
+        pod["spec"]["nodeName"] += "9"
+        pod["status"] |= {"hostIP": f"10.1{pod['status']['hostIP'][4:]}"}
+
+    found = differences(table, *pods)
+
+    assert len(found) == 20
+    assert found[-1].endswith("; and 40 more like this")
+
+
+def test_pods_need_a_table_and_no_host(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "pods.json").write_bytes(listed(volcano(0)))
+
+    lost = run("ranktable", "check", "--pods", "pods.json")
+    mixed = run("ranktable", "check", "t.json", "--pods", "pods.json", "--host", "n1")
+
+    assert (lost.status, mixed.status) == (2, 2)
+    assert "--host and --root are about one host, not about --pods" in mixed.err

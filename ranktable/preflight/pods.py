@@ -8,14 +8,23 @@ Source: Ascend/mind-cluster, component/ascend-operator/pkg/ranktable.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ranktable.cluster.pod_rules import (
+    BAD_ADDRESS,
+    DIFFERING,
+    NOT_PODS,
+    SEVERAL_JOBS,
+    SHARED_CHIP,
+    pod,
+    pod_list,
+)
 from ranktable.cluster.pod_rules import RULES as OF_PODS
-from ranktable.cluster.pod_rules import SEVERAL_JOBS, pod, pod_list
 from ranktable.cluster.pods import NAME, judge_pods, read_pods
 from ranktable.cluster.source_text import read_source
+from ranktable.preflight.here import Checked, Looked
 from ranktable.schema.finding import Finding, Rule, Severity
 from ranktable.schema.text import counted, fold_numbers, printable, quoted
 
@@ -24,7 +33,7 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.pods import Pod, PodList
     from ranktable.cluster.source_text import SourceText
-    from ranktable.schema.finding import Findings
+    from ranktable.schema.finding import Diagnostic, Findings
     from ranktable.schema.model import Node, RankTable
     from ranktable.schema.report import Report
 
@@ -110,7 +119,11 @@ OTHER_ORDER = Rule(
 )
 RULES = (STALE, NOT_IN_TABLE, OTHER_CHIPS, OTHER_ADDRESS, OTHER_ORDER)
 ALL = (*OF_PODS, *RULES)
-"""Every rule about pods, for what agrees."""
+_OF_CHIPS = (SHARED_CHIP, BAD_ADDRESS, DIFFERING, OTHER_ADDRESS)
+"""Rules that need to know which chips a pod has."""
+
+MAX_SIZE_BYTES = 1 << 28
+"""The pods of a job of ten thousand are 100 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,24 +160,56 @@ class Row:
         return {device.device_id for device in self.node.devices}
 
 
-def check_pods(table: RankTable, data: bytes | str, *, file: str) -> Report:
+_SHOWN = 20
+"""Most findings of a rule that are shown."""
+
+
+def check_pods(report: Report, data: bytes | str, *, file: str) -> Checked:
     """Return what differs between a table and the pods that run now.
 
     Args:
-        table: A sound table.
+        report: The report of a sound table.
         data: What ``kubectl get pods -o json`` prints.
         file: Name of that file.
     """
+    table = report.sound_table()
+    named = False
 
     def read(source: SourceText) -> bool:
+        nonlocal named
         pods = read_pods(source.text, source.found)
         if pods is not None:
+            named = any(one.chips for one in pods.live)
             _compare(table, pods, source.found)
         return True
 
-    return read_source(
-        data, read, file=file, name=NAME, limit=20, max_size_bytes=1 << 28
+    found = read_source(
+        data, read, file=file, name=NAME, limit=_SHOWN, max_size_bytes=MAX_SIZE_BYTES
     )[0]
+    others = [rule for rule in ALL if rule.code not in found.totals]
+    is_read = NOT_PODS.code not in found.totals and found.text is not None
+    is_seen = {rule: is_read and (named or rule not in _OF_CHIPS) for rule in others}
+    why = "the pods do not name their chips" if is_read else "there are no pods"
+    return Checked(
+        subject=f"{file}, {report.file} ({table.digest()[:8]})",
+        diagnostics=tuple(_with_totals(found)),
+        agrees=tuple(Looked(r.code, r.name) for r in others if is_seen[r]),
+        not_checked=tuple(
+            Looked(r.code, r.name, why) for r in others if not is_seen[r]
+        ),
+    )
+
+
+def _with_totals(found: Report) -> Iterator[Diagnostic]:
+    """Yield the findings with advice; the last of a rule says how many more."""
+    fixes = {rule.code: rule.fix for rule in ALL}
+    shown = Counter(each.code for each in found.diagnostics)
+    for each in found.diagnostics:
+        shown[each.code] -= 1
+        more = found.totals[each.code] - _SHOWN
+        is_last = shown[each.code] == 0 and more > 0
+        message = each.message + (f"; and {more} more like this" if is_last else "")
+        yield replace(each, message=message, hint=each.hint or fixes.get(each.code))
 
 
 def _compare(table: RankTable, pods: PodList, found: Findings) -> None:
@@ -233,9 +278,7 @@ def _unmatched(
     for at, row in enumerate(rows):
         if row.pod is not None:
             continue
-        where = (
-            f"{quoted(row.host)} in the table" if row.host else "a node without host"
-        )
+        where = quoted(row.host) if row.host else "a node without host"
         now = left.pop(at, None) if len(rows) == len(pods) else None
         if now is None and len(rows) != len(pods) and left:
             now = left.pop(min(left))

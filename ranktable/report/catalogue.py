@@ -9,6 +9,7 @@ from ranktable.cluster.hostfiles import hostfile_rules
 from ranktable.cluster.probes import probe_rules
 from ranktable.cluster.specs import spec_rules
 from ranktable.doctor import rules as doctor_rules
+from ranktable.preflight import pods as preflight_pods
 from ranktable.preflight import rules as preflight_rules
 from ranktable.runtime import rules as runtime_rules
 from ranktable.schema.rules import (
@@ -48,6 +49,7 @@ FAMILIES = (
     runtime_rules,
     doctor_rules,
     preflight_rules,
+    preflight_pods,
 )
 
 RULES: tuple[Rule, ...] = tuple(

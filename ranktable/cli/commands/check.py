@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ranktable.cli.judging import check_file
-from ranktable.cli.output import DEFECTS_FOUND, Color, style, write
+from ranktable.cli.output import DEFECTS_FOUND, Color, CommandError, style, write
 from ranktable.cli.parameters import ColorOption, RootOption, RunProgramsOption, valued
+from ranktable.cli.sources import named_file, read_input
 from ranktable.cli.table_input import refuse_without_ranks, table_in
 from ranktable.cli.this_node import ROOT, TIMEOUT_S, machine_at
 from ranktable.preflight.here import Checked, check_here
+from ranktable.preflight.pods import MAX_SIZE_BYTES, check_pods
 from ranktable.report.check_renderers import RENDERERS
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.report import Options
@@ -53,6 +55,12 @@ def check(
     ignore: Annotated[
         list[str] | None, valued("CODE", "All but these findings.")
     ] = None,
+    pods: Annotated[
+        str | None,
+        valued(
+            "FILE", "Compare with these pods: what kubectl get pods -o json prints."
+        ),
+    ] = None,
     root: RootOption = ROOT,
     run_programs: RunProgramsOption = False,
     timeout: Annotated[
@@ -67,6 +75,13 @@ def check(
 
     Example: ranktable check --root recorded --format concise; echo "exit status $?"
     """
+    if pods is not None:
+        if host is not None or root != ROOT:
+            raise CommandError("--host and --root are about one host, not about --pods")
+        read = read_input(pods, MAX_SIZE_BYTES)
+        checked = check_pods(_report(named_file(table)), read.data, file=read.name)
+        _end(checked.only(tuple(select or ()), tuple(ignore or ())), format, color)
+        return
     machine = machine_at(root, run_programs=run_programs, timeout_s=timeout)
     file = table or os.environ.get(VARIABLE) or None
     report = None if file is None else _report(file)

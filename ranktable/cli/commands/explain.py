@@ -183,7 +183,7 @@ def _example_name(rule: Rule) -> str:
     if "spec" in rule.options:  # it holds the ending
         return f"bad.{rule.options['spec']}"
     if rule.command == "check":
-        return "bad"
+        return "bad.json" if "pods" in rule.options else "bad"
     is_probe = (rule.bad or b"").startswith(b'{"probe"')
     return "bad.jsonl" if is_probe else "bad.json"
 
@@ -196,7 +196,8 @@ def _command(rule: Rule, name: str) -> str:
     if "from" in rule.options:
         options = f" --to sccl-1.0{options}"
     if rule.command == "check":
-        return f"ranktable check {BESIDE} --root bad"
+        option = "--pods" if "pods" in rule.options else "--root"
+        return f"ranktable check {BESIDE} {option} {name}"
     is_file = rule.beside is not None and SITE_SCHEMA_OPTION not in rule.options
     first = f"{BESIDE} " if is_file else ""
     return f"ranktable {rule.command}{options} {first}{name}"
