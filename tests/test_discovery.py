@@ -494,3 +494,10 @@ def test_gen_says_that_it_sees_no_chips(
     assert done.err.splitlines()[-1] == (
         "help: write the chips, for example --device-id '[[0..7]]', or --spec FILE"
     )
+
+
+def test_a_number_of_the_kernel_is_read_whole() -> None:
+    # Such a file has size 0, and the second read of it gives nothing.
+    path = "/proc/sys/net/core/somaxconn"
+
+    assert Machine().text(path) == Path(path).read_text()

@@ -122,7 +122,8 @@ def read_stream(
 def _read(file: ByteStream, expected_bytes: int, max_size_bytes: int) -> bytes:
     parts = []
     left = max_size_bytes + 1
-    if expected_bytes < left:
+    # Files of the kernel say 0 bytes, and give a number only to one read.
+    if 0 < expected_bytes < left:
         # One byte more than expected, to see the end without a larger buffer.
         parts.append(file.read(expected_bytes + 1))
         left -= len(parts[0])
