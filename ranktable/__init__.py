@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from ranktable._error import Error
     from ranktable.runtime.table import is_rank_table_valid, read_rank_table
     from ranktable.schema.check import check, load, loads
-    from ranktable.schema.finding import Diagnostic, Location, RankTableError, Severity
+    from ranktable.schema.document import Location
+    from ranktable.schema.finding import Diagnostic, RankTableError, Report, Severity
     from ranktable.schema.model import Device, Node, RankTable
-    from ranktable.schema.report import Report
     from ranktable.schema.writing import dump, dumps
 
 __version__ = "0.2.0"
@@ -52,11 +52,11 @@ if not TYPE_CHECKING:
             "Device": "ranktable.schema.model",
             "Diagnostic": "ranktable.schema.finding",
             "Error": "ranktable._error",
-            "Location": "ranktable.schema.finding",
+            "Location": "ranktable.schema.document",
             "Node": "ranktable.schema.model",
             "RankTable": "ranktable.schema.model",
             "RankTableError": "ranktable.schema.finding",
-            "Report": "ranktable.schema.report",
+            "Report": "ranktable.schema.finding",
             "Severity": "ranktable.schema.finding",
             "check": "ranktable.schema.check",
             "dump": "ranktable.schema.writing",

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ranktable.schema.finding import Diagnostic
-    from ranktable.schema.report import Report
+    from ranktable.schema.finding import Diagnostic, Report
     from tests.conftest import Outcome
 
 GOOD = (

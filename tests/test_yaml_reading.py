@@ -10,7 +10,7 @@ from ranktable.schema.document import find_locations
 from ranktable.schema.yaml_parser import parse_yaml
 
 if TYPE_CHECKING:
-    from ranktable.schema.finding import Location
+    from ranktable.schema.document import Location
 
 VALUES: dict[str, object] = {
     "a": "a",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ranktable.cli.output import about
@@ -32,8 +31,7 @@ from ranktable.schema.check import (
 )
 from ranktable.schema.declare import Format
 from ranktable.schema.files import UnreadableError
-from ranktable.schema.finding import RankTableError
-from ranktable.schema.report import Report, make_report
+from ranktable.schema.finding import RankTableError, Report, make_report
 from ranktable.schema.rules.shape import NOT_A_RANK_TABLE
 from ranktable.schema.topology_file import find_topology
 
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ranktable.cli.sources import Source
-    from ranktable.schema.report import Options
+    from ranktable.schema.finding import Options
 
 SPEC: Final = "cluster-spec"
 YAML_NAMES: Final = (".yaml", ".yml")
@@ -66,7 +64,7 @@ def judge_as(kind: str, file: str, options: Options) -> Report:
     if format_ is None:
         return read_spec(data, file=name, limit=options.limit).report
     if isinstance(format_, Format):
-        return check_bytes(data, replace(options, format=format_), file=name)
+        return check_bytes(data, options._replace(format=format_), file=name)
     return read_hostfile(data, format_, file=name, limit=options.limit).report
 
 
@@ -107,7 +105,7 @@ def _links(source: Source, options: Options) -> Report | None:
     except RankTableError as error:
         found = error.diagnostics
         counts = Counter((each.code, each.severity) for each in found)
-        return replace(report, diagnostics=found, counts=counts)
+        return report._replace(diagnostics=found, counts=counts)
     return report
 
 

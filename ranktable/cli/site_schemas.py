@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from ranktable.cli.file_kinds import YAML_NAMES
 from ranktable.cluster.specs.read_spec import read_spec
 from ranktable.schema.document import Document
+from ranktable.schema.finding import Finding
 from ranktable.schema.json_parser import parse
 from ranktable.schema.yaml_parser import parse_yaml
 
 if TYPE_CHECKING:
-    from ranktable.schema.report import Report
+    from ranktable.schema.finding import Report
     from ranktable.schema.site_schema import SiteSchema
 
 
@@ -44,8 +45,6 @@ def _document(report: Report) -> Document | None:
         documents, _ = parse_yaml(report.text)
         return documents[0] if documents else None
     parsed = parse(report.text)
-    return (
-        Document(text=report.text, data=parsed[0])
-        if isinstance(parsed, tuple)
-        else None
-    )
+    if isinstance(parsed, Finding):
+        return None
+    return Document(text=report.text, data=parsed[0])

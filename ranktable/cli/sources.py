@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ranktable.cli.output import CommandError
 from ranktable.runtime.table import VARIABLE
+from ranktable.schema.check import check_bytes, report_unreadable
 from ranktable.schema.files import (
     DEFAULT_MAX_SIZE_BYTES,
     UnreadableError,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ranktable.schema.files import ByteStream
+    from ranktable.schema.finding import Options, Report
 
 STANDARD_INPUT: Final = "-"
 STANDARD_INPUT_NAME: Final = "<stdin>"
@@ -250,3 +252,12 @@ def looks_like_spec(start: bytes) -> bool:
     """Whether the beginning of a file is that of a cluster spec."""
     is_script = start.startswith(b"#!")  # it may contain a spec: templates/jobs
     return not is_script and all(key.search(start) for key in _SPEC)
+
+
+def check_file(file: str, options: Options) -> Report:
+    """Judge a file, or standard input, as a rank table."""
+    try:
+        source = read_source(file, options.max_size_bytes)
+    except UnreadableError as error:
+        return report_unreadable(error, file=shown_name(file))
+    return check_bytes(source.data, options, file=source.name)

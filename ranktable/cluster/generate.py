@@ -8,7 +8,7 @@ mistake. Ranks are counted over the nodes in the given order.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
@@ -386,4 +386,4 @@ def grouped_ring_order(
     here, best = compare_orders(topology, ordered, tp)
     if here is None or best is None:  # in a ring, all chips are connected
         raise AssertionError(ordered)
-    return best if best.hops < here.hops else replace(here, is_proven=best.is_proven)
+    return best if best.hops < here.hops else here._replace(is_proven=best.is_proven)

@@ -10,7 +10,8 @@ from ranktable.doctor.lines import read_logs
 from ranktable.doctor.patterns import Kind
 from ranktable.doctor.verdict import Case, Cause, decide
 from ranktable.layout.parallel import remembered
-from ranktable.schema.finding import Diagnostic, Location
+from ranktable.schema.document import Location
+from ranktable.schema.finding import Diagnostic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ranktable.report.terminal import Style
-    from ranktable.schema.finding import Diagnostic, Location, Rule
-    from ranktable.schema.report import Report
+    from ranktable.schema.document import Location
+    from ranktable.schema.finding import Diagnostic, Report, Rule
 
 
 class Renderer(Protocol):

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ranktable.schema.finding import Diagnostic, Location
-    from ranktable.schema.report import Report
+    from ranktable.schema.document import Location
+    from ranktable.schema.finding import Diagnostic, Report
 
 _CODES = {
     "bold": "1",

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from ranktable.schema.finding import (
-    Diagnostic,
-    Location,
-    RankTableError,
-    Rule,
-    Severity,
-)
+from ranktable.schema.document import Location
+from ranktable.schema.finding import Diagnostic, RankTableError, Rule, Severity
 
 MISSING_VARIABLE = Rule(
     code="RT301",

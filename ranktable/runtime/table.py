@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from ranktable.schema.check import check_path
-from ranktable.schema.finding import Location, RankTableError
-from ranktable.schema.report import Options
+from ranktable.schema.document import Location
+from ranktable.schema.finding import Options, RankTableError
 from ranktable.schema.rules.shape import no_global_ranks
 
 if TYPE_CHECKING:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.schema.document import Document, SourceSpan
-from ranktable.schema.fast_decode import decode_columns
+from ranktable.schema.fast_decode import LARGE_BYTES, decode_columns
 from ranktable.schema.files import (
     DEFAULT_MAX_SIZE_BYTES,
     UnreadableError,
     read_file,
     refuse_other_types,
 )
-from ranktable.schema.finding import Finding, Findings, Rule, Severity
+from ranktable.schema.finding import (
+    Finding,
+    Findings,
+    Options,
+    Report,
+    Rule,
+    Severity,
+    make_report,
+)
 from ranktable.schema.formats import FORMATS, by_name, decode_large, detect
 from ranktable.schema.json_parser import (
     TEXT_AFTER,
@@ -25,8 +32,6 @@ from ranktable.schema.json_parser import (
     unreadable,
 )
 from ranktable.schema.reader import read_document
-from ranktable.schema.report import Options, Report, make_report
-from ranktable.schema.rules import judge as judge_rules
 from ranktable.schema.rules.placement import MAX_SCCL_CHIPS
 from ranktable.schema.rules.shape import CONFIG_MAP, UNREAD_FORMAT
 from ranktable.schema.rules.syntax import DUPLICATE_KEY, NOTHING, TOO_LARGE
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
     from ranktable.schema.config_map import Inner
     from ranktable.schema.declare import Format
     from ranktable.schema.model import RankTable
+    from ranktable.schema.table_readers import TableReader
     from ranktable.schema.topology import Topology
 
 WRAPPED = "kubernetes"
@@ -154,7 +160,7 @@ def check_each(data: bytes, options: Options, *, file: str) -> list[Report]:
         tables = unwrap(text, options.max_size_bytes, options.limit)
         if isinstance(tables, Findings):
             found = make_report(tables, file=file, text=text, format_name=WRAPPED)
-            return [replace(found, data=data)]
+            return [found._replace(data=data)]
         if tables is not None:
             return _check_inner(tables, options, file)
     return [_check_table(data, options, file=file)]
@@ -173,11 +179,11 @@ def _check_inner(tables: list[Inner], options: Options, file: str) -> list[Repor
         message = "there is nothing to judge: no ConfigMap in this manifest has a table"
         return [make_report([NOTHING.finding(None, message)], file=file)]
     if options.format is not None and options.format.name == WRAPPED:
-        options = replace(options, format=None)
+        options = options._replace(format=None)
     reports = []
     for key, text in tables:
         report = _check_table(text.encode(), options, file=f"{file}#{key}")
-        reports.append(replace(report, key=key))
+        reports.append(report._replace(key=key))
     return reports
 
 
@@ -210,8 +216,10 @@ def decode_any(
     """Return the columns of a document with few or no defects of its shape, fast.
 
     Returns:
-        None for a document that needs all checks.
+        None for a document that needs all checks, or that is small.
     """
+    if len(data) < LARGE_BYTES:
+        return None
     found = Findings(limit=0) if found is None else found
     if format_ is None:
         return decode_columns(data, FORMATS) or decode_large(data, found)
@@ -247,7 +255,7 @@ def _check_text(data: bytes, options: Options, file: str) -> Report:
         if first is None:
             found.add(parsed)
             return make_report(found, file=file, text=text, data=data)
-        found.add(replace(parsed, severity=Severity.WARNING))
+        found.add(parsed._replace(severity=Severity.WARNING))
         parsed = first
     found.extend(parsed[1])
     columns = _judge_document(Document(text=text, data=parsed[0]), options, found)
@@ -309,14 +317,28 @@ def _is_partial(columns: Columns, found: Findings) -> bool:
 
 def judge(columns: Columns, options: Options, found: Findings) -> None:
     """Add what the rules and the reader find wrong with the meaning of a table."""
-    judge_rules(columns, options, found)
-    reader, name = options.reader, columns.format.name
-    if reader is not None and name not in reader.formats:
+    for rule in columns.format.rules:
+        is_error = rule.severity is Severity.ERROR
+        if rule.find is None or (options.is_table_wanted and not is_error):
+            continue
+        for place in rule.find(columns, options):
+            if rule.tell is None:
+                found.add(place)
+                continue
+            severity = rule.severity_of and rule.severity_of(columns, place)
+            found.tell(rule, rule.tell, columns, place, severity=severity)
+    if options.reader is not None:
+        _judge_for(options.reader, columns, found)
+
+
+def _judge_for(reader: TableReader, columns: Columns, found: Findings) -> None:
+    """Add RT291 for a format or a version that a reader does not read."""
+    name, version = columns.format.name, columns.top.get("version")
+    if name not in reader.formats:
         read = ", ".join(reader.formats)
         message = f"{reader.title} does not read {name}, but {read}"
         found.add(UNREAD_FORMAT.finding(SourceSpan(()), message))
-    version = columns.top.get("version")
-    if reader is not None and version in reader.versions:
+    if version in reader.versions:
         message = f"{reader.title} refuses version {version}: EI0014 version"
         found.add(UNREAD_FORMAT.finding(SourceSpan(("version",)), message))
 

@@ -7,9 +7,8 @@ groups of four; 2,6,7,3,1,5,4,0 is the same ring begun one chip later, and close
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.topology import Budget
 
@@ -22,8 +21,7 @@ MAX_STEPS = 300_000
 """Most steps of a search for an order, 0.5 s; the published box needs 300."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChipOrder:
+class ChipOrder(NamedTuple):
     """An order of a node's chips, and how far data travels around its groups.
 
     Attributes:
@@ -130,7 +128,7 @@ def best_order(
     whole = judge_order(topology, found, counted)
     if order is None or whole is None:
         raise AssertionError(found)  # the search only makes steps that have a length
-    return replace(order, is_proven=whole.excess == 0 or budget.left > 0)
+    return order._replace(is_proven=whole.excess == 0 or budget.left > 0)
 
 
 def _turns(ring: Sequence[int] | None, budget: Budget) -> Iterator[Sequence[int]]:

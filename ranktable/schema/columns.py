@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from ranktable.schema.declare import Role
@@ -58,7 +57,6 @@ def repeated(values: Iterable[Hashable]) -> Iterator[tuple[int, int]]:
             yield index, first_use[value]
 
 
-@dataclass(slots=True, kw_only=True)
 class Columns:
     """The values of a table.
 
@@ -83,24 +81,26 @@ class Columns:
         worked_out: What ``once`` has worked out.
     """
 
-    format: Format
-    source: Document | bytes
-    starts: list[int] = field(default_factory=lambda: [0])
-    ranks: list[int | None] = field(default_factory=list)
-    device_ids: list[int | None] = field(default_factory=list)
-    local_ranks: list[int | None] = field(default_factory=list)
-    addresses: list[str | None] = field(default_factory=list)
-    hosts: list[str | None] = field(default_factory=list)
-    top: dict[str, object] = field(default_factory=dict)
-    optional: dict[str, list[object]] = field(default_factory=dict)
-    is_emulated: bool = False
-    more_addresses: list[tuple[int, str, str]] = field(default_factory=list)
-    conflicts: list[int] = field(default_factory=list)
-    has_unread: bool = False
-    lacking: dict[tuple[str, ...], int] = field(default_factory=dict)
-    node_paths: Sequence[Path] | None = None
-    device_paths: Sequence[Path] | None = None
-    worked_out: dict[object, object] = field(default_factory=dict, compare=False)
+    def __init__(self, format_: Format, source: Document | bytes) -> None:
+        """Begin without nodes."""
+        self.format = format_
+        self.source = source
+        self.starts: list[int] = [0]
+        self.ranks: list[int | None] = []
+        self.device_ids: list[int | None] = []
+        self.local_ranks: list[int | None] = []
+        self.addresses: list[str | None] = []
+        self.hosts: list[str | None] = []
+        self.top: dict[str, object] = {}
+        self.optional: dict[str, list[object]] = {}
+        self.is_emulated = False
+        self.more_addresses: list[tuple[int, str, str]] = []
+        self.conflicts: list[int] = []
+        self.has_unread = False
+        self.lacking: dict[tuple[str, ...], int] = {}
+        self.node_paths: Sequence[Path] | None = None
+        self.device_paths: Sequence[Path] | None = None
+        self.worked_out: dict[object, object] = {}
 
     @property
     def document(self) -> Document:

@@ -8,10 +8,9 @@ from these records.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ranktable.schema.values import MAX_DEPTH, MAX_NUMBER, is_too_deep, plain_number
 
@@ -76,8 +75,22 @@ class Role(Enum):
     OTHER = "kept as it is"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Key:
+class _KeyFields(NamedTuple):
+    key: str
+    kind: Kind
+    title: str = ""
+    description: str = ""
+    role: Role = Role.OTHER
+    is_required: bool = False
+    is_written: bool = False
+    values: tuple[str, ...] = ()
+    examples: tuple[object, ...] = ()
+    each: Record | Key | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+
+
+class Key(_KeyFields):
     """A key of an object, and the shape of its value.
 
     Attributes:
@@ -96,18 +109,7 @@ class Key:
         maximum: Largest number; most entries of a list or characters of a text.
     """
 
-    key: str
-    kind: Kind
-    title: str = ""
-    description: str = ""
-    role: Role = Role.OTHER
-    is_required: bool = False
-    is_written: bool = False
-    values: tuple[str, ...] = ()
-    examples: tuple[object, ...] = ()
-    each: Record | Key | None = None
-    minimum: int | None = None
-    maximum: int | None = None
+    __hash__ = object.__hash__  # examples cannot be hashed, and each key is one object
 
     def is_within(self, number: int) -> bool:
         """Whether a number, a length or a count is within the limits."""
@@ -169,7 +171,6 @@ def _list_test(each: Record | Key | None, low: int, high: int) -> Test:
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Record:
     """An object of a file.
 
@@ -182,19 +183,25 @@ class Record:
         example: A sound object; by default it has the keys that must be present.
     """
 
-    name: str
-    title: str
-    description: str
-    keys: tuple[Key, ...]
-    one_of: tuple[str, ...] = ()
-    example: Any = None
-
-    def __post_init__(self) -> None:
-        """Make the example."""
-        if self.example is None:
-            needed = [key for key in self.keys if key.is_required]
-            example = {one.key: (one.examples or one.values)[0] for one in needed}
-            object.__setattr__(self, "example", example)
+    def __init__(
+        self,
+        *,
+        name: str,
+        title: str,
+        description: str,
+        keys: tuple[Key, ...],
+        one_of: tuple[str, ...] = (),
+        example: Any = None,
+    ) -> None:
+        """Declare an object; see the attributes."""
+        self.name = name
+        self.title = title
+        self.description = description
+        self.keys = keys
+        self.one_of = one_of
+        self.example = example or {
+            one.key: (one.examples or one.values)[0] for one in keys if one.is_required
+        }
 
     @cached_property
     def by_key(self) -> dict[str, Key]:
@@ -225,11 +232,40 @@ class Record:
         return tuple(key for key in self.keys if key.key not in keys)
 
 
-_NOTHING = Record(name="", title="", description="", keys=())
+NO_RECORD = Record(name="", title="", description="", keys=())
+"""The node of a format whose nodes are not objects of their own."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Format:
+class _FormatFields(NamedTuple):
+    name: str
+    title: str
+    description: str
+    record: Record
+    nodes_key: str
+    devices_key: str
+    node: Record
+    device: Record
+    example: Any
+    matches: Callable[[dict[str, object]], bool]
+    rules: tuple[Rule, ...]
+    # Reader, Columns and RankTable are Any here: their modules import this one.
+    fill: Callable[[Any, Any], None] | None = None
+    decode: Callable[[bytes, Findings], Any] | None = None
+    make: Callable[[Any], dict[str, object]] | None = None
+    refuse: Callable[[object], Finding | None] | None = None
+    reader_keys: tuple[str, ...] = ()
+    keeps_file_order: bool = False
+    has_blank_addresses: bool = False
+    most_chips: int | None = None
+    has_global_ranks: bool = True
+    has_written_ranks: bool = True
+    counts_ranks: bool = False
+    has_other_keys: bool = False
+    reads_leading_digits: bool = False
+    keeps_last_key: bool = False
+
+
+class Format(_FormatFields):
     """A file format.
 
     Attributes:
@@ -239,9 +275,9 @@ class Format:
         record: The whole file.
         nodes_key: Key of the list of nodes.
         devices_key: Key of a node's list of devices.
-        node: The record of a node; by default the one of the entries of ``nodes_key``.
-        device: The record of a device; by default that of the entries of
-            ``devices_key``.
+        node: The record of a node.
+        device: The record of a device.
+        example: A small sound table, as plain data.
         matches: Whether a document has this format, sound or not.
         rules: The rules for a table of this format.
         fill: Puts nodes and devices of a document into columns; None for a list of
@@ -263,46 +299,9 @@ class Format:
         reads_leading_digits: Whether the vendor reads "3x" as 3.
         keeps_last_key: Whether the vendor silently uses the last of repeated keys, and
             ignores text after the table.
-        example: A small sound table, as plain data; by default that of the record.
     """
 
-    name: str
-    title: str
-    description: str
-    record: Record
-    nodes_key: str
-    devices_key: str
-    matches: Callable[[dict[str, object]], bool]
-    rules: tuple[Rule, ...]
-    node: Record = _NOTHING
-    device: Record = _NOTHING
-    # Reader, Columns and RankTable are Any here: their modules import this one.
-    fill: Callable[[Any, Any], None] | None = None
-    decode: Callable[[bytes, Findings], Any] | None = None
-    make: Callable[[Any], dict[str, object]] | None = None
-    refuse: Callable[[object], Finding | None] | None = None
-    reader_keys: tuple[str, ...] = ()
-    keeps_file_order: bool = False
-    has_blank_addresses: bool = False
-    most_chips: int | None = None
-    has_global_ranks: bool = True
-    has_written_ranks: bool = True
-    counts_ranks: bool = False
-    has_other_keys: bool = False
-    reads_leading_digits: bool = False
-    keeps_last_key: bool = False
-    example: Any = None
-
-    def __post_init__(self) -> None:
-        """Take the example and the records of the whole file."""
-        if self.example is None:
-            object.__setattr__(self, "example", self.record.example)
-        if self.fill is None:
-            node = self.record.by_key[self.nodes_key].each
-            assert isinstance(node, Record)
-            device = node.by_key[self.devices_key].each
-            object.__setattr__(self, "node", node)
-            object.__setattr__(self, "device", device)
+    __hash__ = object.__hash__  # examples cannot be hashed; each format is one object
 
     @property
     def keeps_document(self) -> bool:
@@ -375,6 +374,30 @@ class Format:
     def device_keys_of(self, *roles: Role) -> tuple[str, ...]:
         """Return the keys of a device that have these roles."""
         return tuple(field.key for field in self.device_fields if field.role in roles)
+
+
+def node_list_format(
+    record: Record,
+    nodes_key: str,
+    devices_key: str,
+    *,
+    example: Any = None,
+    **more: Any,
+) -> Format:
+    """Return a format whose file is a list of nodes, each with a list of devices."""
+    node = record.by_key[nodes_key].each
+    assert isinstance(node, Record)
+    device = node.by_key[devices_key].each
+    assert isinstance(device, Record)
+    return Format(
+        record=record,
+        nodes_key=nodes_key,
+        devices_key=devices_key,
+        node=node,
+        device=device,
+        example=example or record.example,
+        **more,
+    )
 
 
 def text(key: str, title: str, description: str, *examples: object, **more: Any) -> Key:

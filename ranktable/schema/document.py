@@ -11,11 +11,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
-
-from ranktable.schema.finding import Location
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -54,8 +51,38 @@ class SourceSpan(NamedTuple):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Location(NamedTuple):
+    """A place in a file.
+
+    Lines and columns are 1-based and columns count code points. The end is exclusive.
+    All four are None if there is no position, for example if the file is missing.
+
+    Attributes:
+        file: Name of the file as the user gave it.
+        pointer: JSON Pointer (RFC 6901) of the value, None for a syntax error.
+        line: Line of the first character.
+        column: Column of the first character.
+        end_line: Line of the end.
+        end_column: Column after the last character.
+        label: A short description, for a related location: ``first use``.
+    """
+
+    file: str
+    pointer: str | None = None
+    line: int | None = None
+    column: int | None = None
+    end_line: int | None = None
+    end_column: int | None = None
+    label: str | None = None
+
+    def __str__(self) -> str:
+        """Return ``file:line:column``, or as much of it as is known."""
+        if self.line is None:
+            return self.file
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class Document(NamedTuple):
     """A document of JSON or YAML.
 
     Attributes:
@@ -66,10 +93,10 @@ class Document:
         keys: Offsets of every key, by the path of its value.
     """
 
-    text: str = field(repr=False)
+    text: str
     data: object
-    values: Mapping[Path, Offsets] | None = field(default=None, repr=False)
-    keys: Mapping[Path, Offsets] = field(default_factory=dict, repr=False)
+    values: Mapping[Path, Offsets] | None = None
+    keys: Mapping[Path, Offsets] = {}
 
     def get(self, *path: str | int) -> object:
         """Return a value, None if there is none."""

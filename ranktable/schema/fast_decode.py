@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 MANY_NODES = 100
 """Fewest nodes for which a template is made, because its pattern takes 1 ms."""
 
-LEAST_NODE_BYTES = 40
-"""Of a node and its device; a file too short for ``MANY_NODES`` takes the reader."""
+LARGE_BYTES = MANY_NODES * 40
+"""Fewest bytes of so many nodes; a smaller file takes the reader."""
 
 BLOCK_RANKS = 512
 """Ranks that are compared at a time: some 100 kB of text, which fit into the cache.
@@ -68,8 +68,6 @@ def decode_columns(
         formats: The formats that it may have, in the order in which they are tried.
         least_nodes: Fewest nodes for which a template is faster.
     """
-    if len(data) < least_nodes * LEAST_NODE_BYTES:
-        return None
     for format_ in formats:
         is_named = data.find(format_.nodes_key.encode(), 0, _HEAD_BYTES) >= 0
         text = _find_nodes(data, format_) if is_named else None
@@ -405,21 +403,19 @@ def _spread(
     by_role = {field.role: column for field, column in values.items()}
     by_key = {field.key: column for field, column in values.items()}
     size = first.num_devices
-    return Columns(
-        format=first.format,
-        source=data,
-        starts=list(range(0, num_nodes * size + 1, size)),
-        ranks=list(range(num_nodes * size)),
-        device_ids=by_role.get(Role.DEVICE_ID) or first.device_ids * num_nodes,
-        local_ranks=first.local_ranks * num_nodes,
-        addresses=by_role.get(Role.ADDRESS) or first.addresses * num_nodes,
-        hosts=by_role.get(Role.HOST) or first.hosts * num_nodes,
-        top=first.top,
-        optional={
-            key: by_key.get(key) or column * num_nodes
-            for key, column in first.optional.items()
-        },
-        is_emulated=first.is_emulated,
-        lacking=first.lacking,
-        worked_out={"are_ranks_in_file_order": True},
-    )
+    columns = Columns(first.format, data)
+    columns.starts = list(range(0, num_nodes * size + 1, size))
+    columns.ranks = list(range(num_nodes * size))
+    columns.device_ids = by_role.get(Role.DEVICE_ID) or first.device_ids * num_nodes
+    columns.local_ranks = first.local_ranks * num_nodes
+    columns.addresses = by_role.get(Role.ADDRESS) or first.addresses * num_nodes
+    columns.hosts = by_role.get(Role.HOST) or first.hosts * num_nodes
+    columns.top = first.top
+    columns.optional = {
+        key: by_key.get(key) or column * num_nodes
+        for key, column in first.optional.items()
+    }
+    columns.is_emulated = first.is_emulated
+    columns.lacking = first.lacking
+    columns.worked_out = {"are_ranks_in_file_order": True}
+    return columns

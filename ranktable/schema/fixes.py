@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -14,8 +13,7 @@ from ranktable.schema.json_parser import COMMENT, find_too_deep
 from ranktable.schema.rules.syntax import NOT_JSON
 
 if TYPE_CHECKING:
-    from ranktable.schema.finding import Diagnostic
-    from ranktable.schema.report import Options, Report
+    from ranktable.schema.finding import Diagnostic, Options, Report
 
 MAX_COMMAS = 2
 """Most commas in a row that are repaired; more are not a simple mistake."""
@@ -37,7 +35,7 @@ def repaired_text(report: Report, options: Options) -> str | None:
         report: What was found in the file.
         options: The options of the check.
     """
-    every = replace(options, limit=None)
+    every = options._replace(limit=None)
     seen: set[str] = set()
     done: str | None = None
     data = report.data

@@ -78,7 +78,7 @@ class Reader:
     ) -> None:
         """Prepare to read."""
         self.format = format_
-        self.columns = Columns(format=format_, source=document)
+        self.columns = Columns(format_, document)
         self.found = found
         self._usual_keys: set[tuple[Record, tuple[str, ...]]] = set()
 

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
     from ranktable.schema.document import Document
-    from ranktable.schema.finding import Finding
-    from ranktable.schema.report import Report
+    from ranktable.schema.finding import Finding, Report
 
 MAX_FILE_BYTES = 4 << 20
 """Most bytes of a schema; most have a few pages, that of all of Kubernetes 4 MB."""

@@ -6,10 +6,9 @@ are in ring order if each is linked to the next and the last to the first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -31,8 +30,13 @@ class Budget:
         return self.left > 0
 
 
-@dataclass(frozen=True)
-class Topology:
+class _Links(NamedTuple):
+    name: str
+    num_chips: int
+    links: frozenset[tuple[int, int]]
+
+
+class Topology(_Links):
     """The direct links between the chips of one host.
 
     Attributes:
@@ -40,10 +44,6 @@ class Topology:
         num_chips: Number of chips; they are 0 .. num_chips - 1.
         links: Pairs of linked chips, the smaller chip first.
     """
-
-    name: str
-    num_chips: int
-    links: frozenset[tuple[int, int]]
 
     @cached_property
     def neighbours(self) -> tuple[tuple[int, ...], ...]:

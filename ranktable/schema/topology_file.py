@@ -6,13 +6,13 @@ import io
 import itertools
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ranktable.schema.document import SourceSpan, find_locations
+from ranktable.schema.document import Location, SourceSpan, find_locations
 from ranktable.schema.files import UnreadableError, read_file, read_stream
-from ranktable.schema.finding import Finding, Location, RankTableError
+from ranktable.schema.finding import Finding, RankTableError
 from ranktable.schema.json_parser import decode, parse, unreadable
 from ranktable.schema.rules.shape import BAD_TOPOLOGY
 from ranktable.schema.schema_validation import errors_of
@@ -127,7 +127,7 @@ def _read(name: str, data: bytes | None) -> _Source:
     except UnreadableError as error:
         known = ", ".join(topology.name for topology in BUILT_IN)
         hint = f"give a file of links, or one of: {known}"
-        _refuse(name, "", replace(unreadable(error), hint=hint))
+        _refuse(name, "", unreadable(error)._replace(hint=hint))
     if isinstance(decoded, Finding):
         _refuse(name, "", decoded)
     text = decoded[0]
@@ -154,7 +154,7 @@ def _refuse(name: str, text: str, finding: Finding) -> NoReturn:
     where = Location(file=name)
     if finding.span is not None:
         where = find_locations(text, [finding.span], file=name)[finding.span]
-    told = replace(finding, message=f"{_REFUSAL}: {finding.message}")
+    told = finding._replace(message=f"{_REFUSAL}: {finding.message}")
     raise RankTableError([told.diagnostic(where)])
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from ranktable.schema.check import check
 from ranktable.schema.declare import Format
 from ranktable.schema.document import Document
 from ranktable.schema.fast_decode import decode_columns
-from ranktable.schema.finding import Findings
+from ranktable.schema.finding import Finding, Findings
 from ranktable.schema.fixes import fixed_text
 from ranktable.schema.formats import FORMATS, by_name, detect
 from ranktable.schema.json_parser import parse
@@ -87,7 +86,7 @@ def test_any_bytes_end_in_a_table_or_in_diagnostics(data: bytes) -> None:
 def _closely(data: bytes) -> Columns:
     """Return what the reader of documents reads from a sound table."""
     parsed = parse(data.decode())
-    assert isinstance(parsed, tuple)
+    assert not isinstance(parsed, Finding)
     assert not parsed[1]
     format_, found = detect(parsed[0]), Findings()
     assert isinstance(format_, Format)
@@ -98,7 +97,11 @@ def _closely(data: bytes) -> Columns:
 
 
 def _are_equal(columns: Columns | None, closely: Columns) -> bool:
-    return columns is not None and replace(columns, source=closely.source) == closely
+    rest = {"source": None, "worked_out": None}
+    return columns is not None and {**vars(columns), **rest} == {
+        **vars(closely),
+        **rest,
+    }
 
 
 @given(alike_texts().map(itemgetter(0)) | texts() | hccl_texts())

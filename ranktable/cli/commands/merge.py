@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,14 +50,13 @@ from ranktable.cluster.merge import (
 from ranktable.cluster.probes.read_probes import is_probe_text
 from ranktable.schema.check import check_bytes, report_unreadable
 from ranktable.schema.files import UnreadableError
-from ranktable.schema.finding import Severity
-from ranktable.schema.report import Options
+from ranktable.schema.finding import Options, Severity
 from ranktable.schema.topology_file import find_topology
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.schema.report import Report
+    from ranktable.schema.finding import Report
 
 
 def merge(
@@ -247,7 +245,7 @@ class MergeInput:
                 "--ring orders the chips of probes; those of a table have an order"
             )
         options = Options(limit=request.limit, max_size_bytes=self.max_size_bytes)
-        counting = replace(options, limit=0)
+        counting = options._replace(limit=0)
         reports = []
         for place, (name, data) in enumerate(zip(self.names, self.data, strict=True)):
             self.line.show(f"checking file {place + 1} of {len(self.names)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +14,6 @@ from msgspec import structs
 
 from ranktable.cli import completion
 from ranktable.cli.app import with_options
-from ranktable.cli.judging import judge_file
 from ranktable.cli.output import (
     COULD_NOT_JUDGE,
     DEFECTS_FOUND,
@@ -33,16 +32,28 @@ from ranktable.cli.parameters import (
     number,
     valued,
 )
-from ranktable.cli.sources import MIB, STANDARD_INPUT, files_of, named_file
+from ranktable.cli.sources import (
+    LOOKED_AT_BYTES,
+    MIB,
+    STANDARD_INPUT,
+    files_of,
+    looks_like_table,
+    named_file,
+    read_source,
+    shown_name,
+)
 from ranktable.runtime import chip_map
 from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.runtime.rules import RULES
 from ranktable.schema.check import (
     check_bytes,
+    check_each,
     chips_per_host,
     make_options,
     refuse_link,
+    report_unreadable,
 )
+from ranktable.schema.files import UnreadableError
 from ranktable.schema.finding import Findings, RankTableError, Severity
 from ranktable.schema.fixes import repaired_text
 from ranktable.schema.text import counted, printable
@@ -57,7 +68,7 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.schema.report import Options, Report
+    from ranktable.schema.finding import Options, Report
     from ranktable.schema.site_schema import SiteSchema
 
 
@@ -275,11 +286,37 @@ def _judged(
     reports = [
         refuse_link(report, name, options)
         for name in named
-        for report in judge_file(name, options, kind)
+        for report in _judge_file(name, options, kind)
     ]
     if site is not None:
         reports = [_by_schema(report, site) for report in reports]
     return [selected(report, settings) for report in reports]
+
+
+def _judge_file(file: str, options: Options, kind: str | None) -> list[Report]:
+    """Judge a file, or standard input, and every table in a ConfigMap.
+
+    Args:
+        file: The file.
+        options: The options of the check.
+        kind: Name of its format, or a beginning of it; None to detect the format.
+
+    Raises:
+        CommandError: There is no such format.
+    """
+    if kind is not None:
+        from ranktable.cli.file_kinds import judge_as  # 40 ms
+
+        return [judge_as(kind, file, options)]
+    try:
+        source = read_source(file, options.max_size_bytes)
+    except UnreadableError as error:
+        return [report_unreadable(error, file=shown_name(file))]
+    if looks_like_table(source.data[:LOOKED_AT_BYTES]):
+        return check_each(source.data, options, file=source.name)
+    from ranktable.cli.file_kinds import judge_by_kind
+
+    return judge_by_kind(source, options)
 
 
 def _by_schema(report: Report, schema: SiteSchema) -> Report:
@@ -495,7 +532,7 @@ def selected(report: Report, settings: Settings) -> Report:
 
     kept = report.only(is_wanted)
     ignored_findings = sum(report.counts.values()) - sum(kept.counts.values())
-    return replace(kept, num_ignored=ignored_findings)
+    return kept._replace(num_ignored=ignored_findings)
 
 
 def _is_among(code: str, beginnings: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ One line is one node. The nodes may be in any order, as srun prints them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -160,8 +160,7 @@ class _Line:
 
     def placed(self, finding: Finding) -> Finding:
         """Return a finding about the line as one about the text."""
-        return replace(
-            finding,
+        return finding._replace(
             span=self.span() if finding.span is None else self.at(finding.span),
             related=tuple(map(self.at, finding.related)),
             edit=None,  # a stream cannot be repaired in place

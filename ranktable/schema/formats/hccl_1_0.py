@@ -8,14 +8,16 @@ of version 1.0.
 
 from __future__ import annotations
 
+from functools import partial
+
 from ranktable.schema.declare import (
-    Format,
     Key,
     Kind,
     Record,
     Role,
     address,
     filled_list,
+    node_list_format,
     numeral,
     text,
     version,
@@ -180,18 +182,21 @@ RULES = (
     *mindie.RULES,
     *placement.REMEMBERED,
 )
-FORMAT = Format(
-    name="hccl-1.0",
-    title="HCCL rank table 1.0 (server_list)",
-    description="Which chip each rank of a job on Ascend's NPUs runs on.",
-    record=table(("1.0",), DEVICE),
+server_list_format = partial(
+    node_list_format,
     nodes_key="server_list",
     devices_key="device",
     most_chips=32,  # of 310P; A2 and A3 have 16, and 910 has 8
-    matches=lambda document: "server_list" in document or "server_count" in document,
-    rules=(*RULES, hccl_pods.PODS_IN_1_0),
     has_blank_addresses=True,
     has_other_keys=True,
     reads_leading_digits=True,
     keeps_last_key=True,
+)
+FORMAT = server_list_format(
+    name="hccl-1.0",
+    title="HCCL rank table 1.0 (server_list)",
+    description="Which chip each rank of a job on Ascend's NPUs runs on.",
+    record=table(("1.0",), DEVICE),
+    matches=lambda document: "server_list" in document or "server_count" in document,
+    rules=(*RULES, hccl_pods.PODS_IN_1_0),
 )

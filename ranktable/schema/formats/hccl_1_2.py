@@ -6,8 +6,6 @@ volcano, ranktable_define.go, and volcano-global, types.go.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ranktable.schema.declare import Kind, Record, list_of, text
 from ranktable.schema.formats import hccl_1_0 as hccl
 from ranktable.schema.rules import hccl_pods
@@ -37,8 +35,12 @@ _POD = Record(
         ),
     ),
 )
-DEVICE = replace(
-    hccl.DEVICE, example={**hccl.DEVICE.example, "super_device_id": "33554432"}
+DEVICE = Record(
+    name=hccl.DEVICE.name,
+    title=hccl.DEVICE.title,
+    description=hccl.DEVICE.description,
+    keys=hccl.DEVICE.keys,
+    example={**hccl.DEVICE.example, "super_device_id": "33554432"},
 )
 TABLE = hccl.table(
     VERSIONS,
@@ -66,8 +68,7 @@ _DEVICES = [
     }
     for chip in range(2)
 ]
-FORMAT = replace(
-    hccl.FORMAT,
+FORMAT = hccl.server_list_format(
     name="hccl-1.2",
     title="HCCL rank table 1.2 (server_list, super_pod_list)",
     description="Which chip each rank of a job on Ascend's super pods runs on.",

@@ -7,13 +7,13 @@ Source: HCCL's readers of 2.0 (``new_rank_info``,
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from ranktable.schema.columns import Columns, place_name
 from ranktable.schema.declare import (
+    NO_RECORD,
     Format,
     Key,
     Kind,
@@ -28,7 +28,7 @@ from ranktable.schema.declare import (
 )
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Finding, Findings
-from ranktable.schema.formats.foreign import SPARE_ID
+from ranktable.schema.formats import SPARE_ID
 from ranktable.schema.reader import Reader, objects
 from ranktable.schema.rules import hccl_2_0 as rules
 from ranktable.schema.rules import hccl_chips, nodes, ranks, shape
@@ -352,8 +352,7 @@ _IS_OF_TYPE: dict[str, Callable[[str], bool]] = {
 }
 
 
-@dataclass
-class Networks:
+class Networks(NamedTuple):
     """The networks of the ranks that have been read.
 
     Attributes:
@@ -542,7 +541,7 @@ class RankListReader:
         columns.node_paths = [(KEY, indices[0]) for indices in places.values()]
 
 
-HEAD = replace(TABLE, keys=TABLE.other_keys(KEY))
+HEAD = Record(name="head", title="", description="", keys=TABLE.other_keys(KEY))
 FORMAT = Format(
     name="hccl-2.0",
     title="HCCL rank table 2.0 (rank_list)",
@@ -550,7 +549,9 @@ FORMAT = Format(
     record=TABLE,
     nodes_key=KEY,
     devices_key=KEY,
+    node=NO_RECORD,
     device=RANK,
+    example=TABLE.example,
     fill=fill,
     decode=decode,
     make=make,

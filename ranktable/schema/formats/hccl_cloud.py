@@ -222,6 +222,7 @@ FORMAT = Format(
     devices_key=DEVICES,
     node=_POD,
     device=_DEVICE,
+    example=CLOUD.example,
     matches=lambda document: GROUPS in document,
     rules=(
         nodes.DUPLICATE_CHIP,

@@ -12,13 +12,13 @@ from ranktable.schema.declare import (
     LAYOUT_KEY,
     SPARES_KEY,
     TOPOLOGY_KEY,
-    Format,
     Key,
     Kind,
     Record,
     Role,
     address,
     filled_list,
+    node_list_format,
     number,
     text,
     version,
@@ -169,7 +169,7 @@ TABLE = Record(
         ),
     ),
 )
-FORMAT = Format(
+FORMAT = node_list_format(
     name="sccl-1.0",
     title="SCCL rank table 1.0 (node_list)",
     description="Which chip each rank of a SOPHGO SCCL job runs on, in the layout of "

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.finding import Finding
-    from ranktable.schema.report import Options
+    from ranktable.schema.finding import Finding, Options
 
 EQUAL_SERVERS = ("910", "310P")
 LEGAL_FOURS = [

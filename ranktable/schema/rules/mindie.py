@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.finding import Finding
-    from ranktable.schema.report import Options
+    from ranktable.schema.finding import Finding, Options
 
 READER = "mindie"
 CONTAINER = "container_ip"

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
     from ranktable.schema.chip_order import ChipOrder
     from ranktable.schema.columns import Columns
-    from ranktable.schema.finding import Finding
-    from ranktable.schema.report import Options
+    from ranktable.schema.finding import Finding, Options
     from ranktable.schema.topology import Topology
 
 

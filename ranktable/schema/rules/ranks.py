@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.declare import Role
 from ranktable.schema.document import SourceSpan
@@ -18,15 +17,13 @@ from ranktable.schema.rules.examples import (
 from ranktable.schema.text import counted, folded, named_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.finding import Finding
-    from ranktable.schema.report import Options
+    from ranktable.schema.finding import Finding, Options
 
 
-@dataclass(frozen=True, slots=True)
-class _Census:
+class _Census(NamedTuple):
     """How often every rank occurs in a table.
 
     Attributes:
@@ -38,11 +35,11 @@ class _Census:
         lowest: The lowest rank, if the ranks have no gaps but do not begin at 0.
     """
 
-    first_use: dict[int, int] = field(default_factory=dict)
-    repeated: list[int] = field(default_factory=list)
-    negative: list[int] = field(default_factory=list)
-    free: list[int] = field(default_factory=list)
-    offered: dict[int, int] = field(default_factory=dict)
+    first_use: Mapping[int, int] = {}
+    repeated: Sequence[int] = ()
+    negative: Sequence[int] = ()
+    free: Sequence[int] = ()
+    offered: Mapping[int, int] = {}
     lowest: int | None = None
 
 
