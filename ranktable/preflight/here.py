@@ -21,16 +21,15 @@ from ranktable.preflight.rules import HOST, OF_HOST
 from ranktable.runtime.environment import resolve_environment
 from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.schema.check import check_bytes, make_options
-from ranktable.schema.finding import Location, Severity
-from ranktable.schema.report import located
+from ranktable.schema.document import Location
+from ranktable.schema.finding import Severity, located
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ranktable.preflight.comparisons import Difference
     from ranktable.preflight.rules import HostRule
-    from ranktable.schema.finding import Diagnostic, Finding
-    from ranktable.schema.report import Report
+    from ranktable.schema.finding import Diagnostic, Finding, Report
 
 
 class Looked(NamedTuple):

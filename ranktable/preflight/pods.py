@@ -9,7 +9,7 @@ Source: Ascend/mind-cluster, component/ascend-operator/pkg/ranktable.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.pod_rules import (
@@ -33,9 +33,8 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.pods import Pod, PodList
     from ranktable.cluster.source_text import SourceText
-    from ranktable.schema.finding import Diagnostic, Findings
+    from ranktable.schema.finding import Diagnostic, Findings, Report
     from ranktable.schema.model import Node, RankTable
-    from ranktable.schema.report import Report
 
 _TABLE = (
     b'{"status":"completed","version":"1.0","server_count":"2","server_list":[\n'
@@ -209,7 +208,7 @@ def _with_totals(found: Report) -> Iterator[Diagnostic]:
         more = found.totals[each.code] - _SHOWN
         is_last = shown[each.code] == 0 and more > 0
         message = each.message + (f"; and {more} more like this" if is_last else "")
-        yield replace(each, message=message, hint=each.hint or fixes.get(each.code))
+        yield each._replace(message=message, hint=each.hint or fixes.get(each.code))
 
 
 def _compare(table: RankTable, pods: PodList, found: Findings) -> None:

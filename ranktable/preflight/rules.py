@@ -8,14 +8,13 @@ Sources: ``docs/check.md``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 from ranktable.cluster.discovery.machine import FAILED, RECORDED, recorded_name
 from ranktable.preflight import comparisons
 from ranktable.schema.finding import Rule, Severity
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HostRule(Rule):
     """A rule about one host.
 
@@ -27,11 +26,23 @@ class HostRule(Rule):
         is_about_npus: Whether it is about Ascend's chips only.
     """
 
-    needs: tuple[str, ...]
-    compares: str
-    source: str
-    is_about_table: bool = True
-    is_about_npus: bool = False
+    def __init__(
+        self,
+        *,
+        needs: tuple[str, ...],
+        compares: str,
+        source: str,
+        is_about_table: bool = True,
+        is_about_npus: bool = False,
+        **more: Any,
+    ) -> None:
+        """Define a code; see the attributes."""
+        super().__init__(**more)
+        self.needs = needs
+        self.compares = compares
+        self.source = source
+        self.is_about_table = is_about_table
+        self.is_about_npus = is_about_npus
 
 
 _TABLE = (

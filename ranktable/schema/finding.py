@@ -4,8 +4,8 @@ A check neither prints nor raises. A rule finds places and tells what is wrong t
 finding has a path in the document. A diagnostic has line and column too, which are
 computed from the text, only for the findings that are shown.
 
-The values here are named tuples: every process of a job imports them, and the import of
-dataclasses takes 9 ms.
+Values are named tuples, and no module that every process of a job imports has
+dataclasses, because importing these takes 9 ms.
 """
 
 from __future__ import annotations
@@ -117,26 +117,7 @@ class Refusal(str):
     __slots__ = ()
 
 
-class _RuleFields(NamedTuple):
-    code: str
-    name: str
-    summary: str
-    why: str
-    fix: str
-    severity: Severity = Severity.ERROR
-    readers: Mapping[str, str] = {}
-    seen_as: tuple[str, ...] = ()
-    bad: bytes | None = None
-    good: bytes | None = None
-    options: Mapping[str, str] = {}
-    command: str = "validate"
-    beside: bytes | None = None
-    find: Callable[[Any, Any], Iterable[Any]] | None = None
-    tell: Callable[[Any, Any], Finding] | None = None
-    severity_of: Callable[[Any, Any], Severity] | None = None
-
-
-class Rule(_RuleFields):
+class Rule:
     """The definition of a diagnostic code; ``ranktable explain`` prints it.
 
     A rule about a table has ``find`` and ``tell``: ``find`` yields the places that
@@ -169,7 +150,43 @@ class Rule(_RuleFields):
         severity_of: Returns the severity of one place, if they differ.
     """
 
-    __hash__ = object.__hash__  # readers cannot be hashed, and each rule is one object
+    def __init__(
+        self,
+        *,
+        code: str,
+        name: str,
+        summary: str,
+        why: str,
+        fix: str,
+        severity: Severity = Severity.ERROR,
+        readers: Mapping[str, str] = {},
+        seen_as: tuple[str, ...] = (),
+        bad: bytes | None = None,
+        good: bytes | None = None,
+        options: Mapping[str, str] = {},
+        command: str = "validate",
+        beside: bytes | None = None,
+        find: Callable[[Any, Any], Iterable[Any]] | None = None,
+        tell: Callable[[Any, Any], Finding] | None = None,
+        severity_of: Callable[[Any, Any], Severity] | None = None,
+    ) -> None:
+        """Define a code; see the attributes."""
+        self.code = code
+        self.name = name
+        self.summary = summary
+        self.why = why
+        self.fix = fix
+        self.severity = severity
+        self.readers = readers
+        self.seen_as = seen_as
+        self.bad = bad
+        self.good = good
+        self.options = options
+        self.command = command
+        self.beside = beside
+        self.find = find
+        self.tell = tell
+        self.severity_of = severity_of
 
     def __repr__(self) -> str:
         """Return the code and the name."""

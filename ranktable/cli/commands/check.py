@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ranktable.cli.judging import check_file
 from ranktable.cli.output import DEFECTS_FOUND, Color, CommandError, style, write
 from ranktable.cli.parameters import ColorOption, RootOption, RunProgramsOption, valued
-from ranktable.cli.sources import named_file, read_input
+from ranktable.cli.sources import check_file, named_file, read_input
 from ranktable.cli.table_input import refuse_without_ranks, table_in
 from ranktable.cli.this_node import ROOT, TIMEOUT_S, machine_at
 from ranktable.preflight.here import Checked, check_here
 from ranktable.preflight.pods import MAX_SIZE_BYTES, check_pods
 from ranktable.report.check_renderers import RENDERERS
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.report import Options
+from ranktable.schema.finding import Options
 
 if TYPE_CHECKING:
-    from ranktable.schema.report import Report
+    from ranktable.schema.finding import Report
 
 COULD_NOT_FINISH: Final = 3
 

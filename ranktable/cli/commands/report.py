@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli.app import with_options
-from ranktable.cli.judging import check_file
 from ranktable.cli.options import CostOptions, LayoutOptions
 from ranktable.cli.output import (
     DEFECTS_FOUND,
@@ -23,7 +22,7 @@ from ranktable.cli.parameters import (
     flag,
     valued,
 )
-from ranktable.cli.sources import named_file, read_input
+from ranktable.cli.sources import check_file, named_file, read_input
 from ranktable.cli.table_input import refuse_without_ranks, sound_table, table_in
 from ranktable.layout.change.comparison import difference
 from ranktable.layout.parallel import remembered
@@ -37,14 +36,13 @@ from ranktable.report.pinned_findings import (
     of_diagnostics,
     read_findings,
 )
-from ranktable.schema.finding import Severity
-from ranktable.schema.report import Options
+from ranktable.schema.finding import Options, Severity
 
 if TYPE_CHECKING:
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.report.pinned_findings import PinnedFinding
+    from ranktable.schema.finding import Report
     from ranktable.schema.model import RankTable
-    from ranktable.schema.report import Report
 
 MAX_FINDINGS_BYTES = 256 * 1024 * 1024
 
