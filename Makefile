@@ -33,12 +33,13 @@ $(VENV)/torch: $(VENV)/base
 	$(BIN)/python -m pip install --quiet '$(TORCH)' numpy
 	touch $@
 
-# What only comparisons need: libraries with the same functions, and Kubernetes' own
-# schemas, which are large.
+# What only some tests need: libraries with the same functions, Kubernetes' own schemas,
+# which are large, and what drives a browser, if there is one, and judges pages.
 $(VENV)/rivals: $(VENV)/torch Makefile
 	$(BIN)/python -m pip install --quiet kubernetes-validate==1.37.0
 	$(BIN)/python -m pip install --quiet --no-deps \
 		mmengine==0.10.7 addict==2.4.0 yapf==0.43.0 termcolor
+	$(BIN)/python -m pip install --quiet 'playwright>=1.40' axe-playwright-python
 	touch $@
 
 ## demo: eight processes read one table and add up, on CPUs and on simulated chips

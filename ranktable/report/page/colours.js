@@ -51,7 +51,7 @@ export const modes = [
 ];
 if (data.change) modes.unshift(byState("change", changes, ["same", "moved", "new", "gone"]));
 if (data.findings.length) {
-  const status = byState("status", states, ["sound", "note", "warning", "error"]);
+  const status = byState("status", states, ["sound", "note", "warning", "error", "gone"]);
   modes.splice(states.includes("error") ? 0 : modes.length, 0, status);
 }
 

@@ -64,8 +64,8 @@ for (let cell = 0; cell < numChips; cell++) {
   }
 }
 
-/** The worst finding about each chip: error, warning, note or sound. */
-export const states = new Array(numChips).fill("sound");
+/** The worst finding about each chip: error, warning, note, sound or gone. */
+export const states = changes.map((change) => (change === "gone" ? "gone" : "sound"));
 for (const severity of ["note", "warning", "error"]) {
   for (const finding of findings) {
     if (finding.severity !== severity) continue;

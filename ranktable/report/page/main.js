@@ -187,3 +187,4 @@ try {
   // Not a text that this page has written.
 }
 select(linked || null);
+performance.mark("drawn");
