@@ -69,8 +69,11 @@ def find_program(name: str) -> str | None:
 
 
 @contextmanager
-def slurm_cluster() -> Iterator[Mapping[str, str]]:
+def slurm_cluster(more: str = "") -> Iterator[Mapping[str, str]]:
     """Start the cluster and give the variables that its commands need.
+
+    Args:
+        more: More lines of slurm.conf.
 
     Raises:
         RuntimeError: It did not start within 30 s; the message has the daemons' logs.
@@ -79,7 +82,7 @@ def slurm_cluster() -> Iterator[Mapping[str, str]]:
         folder = Path(tempfile.mkdtemp(prefix="ranktable-slurm-"))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         folder.chmod(0o711)  # munged wants its socket reachable by everyone
-        env = {**os.environ, "SLURM_CONF": str(_configure(folder))}
+        env = {**os.environ, "SLURM_CONF": str(_configure(folder, more))}
         socket_file, key = folder / "munge.socket", folder / "munge.key"
         key.touch(mode=0o600)
         key.write_bytes(secrets.token_bytes(64))
@@ -104,7 +107,7 @@ def slurm_cluster() -> Iterator[Mapping[str, str]]:
         yield {"SLURM_CONF": env["SLURM_CONF"]}
 
 
-def _configure(folder: Path) -> Path:
+def _configure(folder: Path, more: str) -> Path:
     port, *node_ports = [free_port() for _ in range(1 + len(NODES))]
     user = pwd.getpwuid(os.getuid()).pw_name
     nodes = [
@@ -115,7 +118,7 @@ def _configure(folder: Path) -> Path:
         (folder / name).mkdir()
     path = folder / "slurm.conf"
     head = CONFIGURATION.format(folder=folder, port=port, user=user)
-    path.write_text(head + "".join(nodes), encoding="utf-8")
+    path.write_text(head + more + "".join(nodes), encoding="utf-8")
     return path
 
 

@@ -187,6 +187,18 @@ TEMPLATES = (
         *("github", "checks/github.yml", ".github/workflows/rank-tables.yml"),
         summary="GitHub workflow that does the same on every push",
     ),
+    _one(
+        *("init-container", "checks/init-container.yaml", "init-container.yaml"),
+        summary="job whose pods check their table and chips before they start",
+    ),
+    _one(
+        *("prolog", "checks/slurm-prolog.sh", "slurm-prolog.sh"),
+        summary="prolog of Slurm that drains a node whose chips differ",
+    ),
+    _one(
+        *("pod-check", "checks/pods-cronjob.yaml", "pods-cronjob.yaml"),
+        summary="CronJob that compares a table with the pods that run",
+    ),
     Template(
         name="vscode",
         summary="settings of VS Code, with the JSON Schemas",
