@@ -112,7 +112,7 @@ HCCL_BROKEN: dict[str, tuple[Any, ...]] = {
     "device_ip_duplicate.json": ("RT214", "/server_list/1/device/0/device_ip"),
     "device_ip_invalid.json": ("RT211", "/server_list/0/device/1/device_ip"),
     "device_port_int.json": ("RT113", "/server_list/0/device/0/device_port"),
-    "device_port_too_big.json": ("RT274", "/server_list/0/device/0/device_port"),
+    "device_port_too_big.json": ("RT260", "/server_list/0/device/0/device_port"),
     "group_count_mismatch.json": ("RT292", "/group_count"),
     "group_lab_3p.json": ("RT111", "/deploy_mode"),
     "group_pod_name_duplicate.json": (

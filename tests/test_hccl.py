@@ -311,7 +311,7 @@ def test_code_of_hccl_lists_its_causes(
         ("EI0016", "hccl_rootinfo", {"RT606"}),
         ("EI0002", "this rank waited", {"RT404", "RT620"}),
         ("EI0013", "a link between the two devices", {"RT404", "RT623"}),
-        ("EI0019", "the port of the host is in use", {"RT605"}),
+        ("EI0019", "the port of the host is in use", {"RT605", "RT710"}),
         ("EJ0003", "the older form of EI0019", {"RT605"}),
         ("exitcode -9", "somebody killed it", {"RT611"}),
         ("exitcode  : 137 (pid: 9)", "somebody killed it", {"RT611", "RT612"}),

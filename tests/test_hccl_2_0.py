@@ -113,6 +113,16 @@ def test_table_that_was_changed_is_written_from_its_nodes() -> None:
     assert json.loads(fewer)["rank_count"] == 2
 
 
+def test_list_in_place_of_an_object_is_found() -> None:
+    table = sound_table()
+    table["rank_list"][0]["control_plane"] = []
+    found = check(json.dumps(table).encode()).diagnostics
+
+    assert [(one.code, one.location.pointer) for one in found] == [
+        ("RT113", "/rank_list/0/control_plane")
+    ]
+
+
 def many_odd_ranks() -> str:
     table = sound_table()
     first = table["rank_list"][0]

@@ -19,7 +19,7 @@ MODULE = '''
 """A format of this test."""
 
 from ranktable.schema.declare import (
-    Format, Kind, Record, Role, filled_list, integer, text, version
+    Kind, Record, Role, filled_list, integer, node_list_format, text, version
 )
 from ranktable.schema.rules import nodes, ranks
 
@@ -51,7 +51,7 @@ BOX = Record(
         filled_list("cards", CARD, "Cards", "Its cards."),
     ),
 )
-FORMAT = Format(
+FORMAT = node_list_format(
     name="boxes-3",
     title="Boxes of cards 3",
     description="Of this test.",

@@ -32,7 +32,6 @@ from ranktable.schema.json_parser import (
     unreadable,
 )
 from ranktable.schema.reader import read_document
-from ranktable.schema.rules.placement import MAX_SCCL_CHIPS
 from ranktable.schema.rules.shape import CONFIG_MAP, UNREAD_FORMAT
 from ranktable.schema.rules.syntax import DUPLICATE_KEY, NOTHING, TOO_LARGE
 from ranktable.schema.table_readers import reader_by_name
@@ -394,8 +393,11 @@ def _table(data: bytes, file: str) -> RankTable:
     return check_bytes(data, options, file=file).sound_table()
 
 
-CHIPS_PER_HOST = {"bm1690": MAX_SCCL_CHIPS, "sg2260": MAX_SCCL_CHIPS}
-"""Number of chips that SCCL can use in one host, by chip or architecture name."""
+CHIPS_PER_HOST = {"bm1690": 16, "sg2260": 16}
+"""Number of chips that SCCL can use in one host, by chip or architecture name.
+
+Source: the length of the array of chips in its source of 2024.
+"""
 
 NPUS: dict[str, int | None] = {
     "910": 8,

@@ -116,7 +116,7 @@ class Reader:
             declared = record.by_key.get(key)
             if declared is None:
                 self._refuse_deep((*path, key), item)
-            elif isinstance(item, list) and isinstance(declared.each, Record):
+            elif declared.kind is Kind.LIST and isinstance(item, list):
                 self._explain_list((*path, key), item, declared)
             elif not declared.fits(item):
                 self._explain_value((*path, key), item, declared)

@@ -107,8 +107,9 @@ def _find(text: str, rules: tuple[Rule, ...]) -> list[Rule]:
     exact = [rule for rule in rules if wanted in (rule.code.casefold(), rule.name)]
     if exact or not wanted:
         return exact
-    seen = [rule for rule in rules if _is_seen(wanted, rule)]
-    if code_in(text) is None:
+    code = code_in(text)
+    seen = [rule for rule in rules if _is_seen(wanted, rule, but=code)]
+    if code is None:
         return seen
     by_code = causes(text, rules)
     # A message is more exact than its code alone, unless it names the variable.
@@ -116,10 +117,12 @@ def _find(text: str, rules: tuple[Rule, ...]) -> list[Rule]:
     return seen if seen and is_message else by_code
 
 
-def _is_seen(wanted: str, rule: Rule) -> bool:
-    """Whether a text is part of a message of a rule, or contains one."""
+def _is_seen(wanted: str, rule: Rule, *, but: str | None) -> bool:
+    """Whether a text is part of a message of a rule, or contains one besides a code."""
     return any(
-        wanted in seen.casefold() or seen.casefold() in wanted for seen in rule.seen_as
+        wanted in seen.casefold() or seen.casefold() in wanted
+        for seen in rule.seen_as
+        if seen != but
     )
 
 

@@ -41,6 +41,13 @@ def _unread(key: str, title: str, example: str) -> Key:
 
 
 _OPTIONAL = "Optional in tables of HCCL."
+
+
+def _port(key: str, title: str, example: str) -> Key:
+    """Return a key of a port."""
+    return numeral(key, title, _OPTIONAL, example, minimum=1, maximum=65_535)
+
+
 DEVICE = Record(
     name="device",
     title="Device",
@@ -74,11 +81,11 @@ DEVICE = Record(
             kind=Kind.ADDRESSES,
             role=Role.ADDRESS,
         ),
-        numeral("device_port", "Port of the device", _OPTIONAL, "16666"),
-        numeral("device_vnic_port", "Port of the virtual card", _OPTIONAL, "16666"),
-        numeral("host_port", "Port of the host", _OPTIONAL, "60000"),
+        _port("device_port", "Port of the device", "16666"),
+        _port("device_vnic_port", "Port of the virtual card", "16666"),
+        _port("host_port", "Port of the host", "60000"),
         address("backup_device_ip", "Other die", _OPTIONAL, kind=Kind.ADDRESSES),
-        numeral("backup_device_port", "Port of the other die", _OPTIONAL, "16667"),
+        _port("backup_device_port", "Port of the other die", "16667"),
         text("super_device_id", "Chip in its super pod", _OPTIONAL, "33554432"),
         text("net_position", "Where the card is", _OPTIONAL, "device"),
         text("net_protocol", "Protocol", _OPTIONAL, "rdma"),
@@ -176,7 +183,6 @@ RULES = (
     nodes.WRONG_COUNT,
     nodes.BAD_ADDRESS,
     nodes.DUPLICATE_HOST,
-    nodes.SPARE_ADDRESS,
     *hccl.RULES,
     *hccl_chips.RULES,
     *mindie.RULES,

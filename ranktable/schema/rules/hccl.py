@@ -27,10 +27,8 @@ ADDRESS = "device_ip"
 OF_SUPER_PODS = "hccl-1.2"
 """The format with a list of super pods and their servers."""
 
-_MAX_PORT = 65535
 _BACKUP = "backup_device_ip"
 _MANUAL_LENGTH, _MAX_LENGTH = 64, 127
-_PORTS = ("device_port", "device_vnic_port", "host_port", "backup_device_port")
 
 
 def _not_completed(columns: Columns, _: Options) -> Iterator[Finding]:
@@ -278,23 +276,6 @@ def _weight_of_families(columns: Columns, _: tuple[int, int]) -> Severity:
     return Severity.WARNING if columns.num_nodes == 1 else Severity.ERROR
 
 
-def _bad_ports(columns: Columns, _: Options) -> Iterable[tuple[int, str]]:
-    for key in _PORTS:
-        for index, port in enumerate(columns.optional.get(key, ())):
-            if isinstance(port, int) and not 0 < port <= _MAX_PORT:
-                yield index, key
-
-
-def _bad_port(columns: Columns, place: tuple[int, str]) -> Finding:
-    index, key = place
-    port = columns.optional[key][index]
-    return BAD_PORT.finding(
-        SourceSpan((*columns.device_path(index), key)),
-        f"{key} of {columns.name(index)} is {port}, which is not a port",
-        hint=f"ports are 1 to {_MAX_PORT}",
-    )
-
-
 def _long_names(columns: Columns, _: Options) -> Iterable[tuple[int, int]]:
     """Yield each node with a long name, and how many bytes it has."""
     longest = max(map(len, filter(None, columns.hosts)), default=0)
@@ -480,18 +461,6 @@ MIXED_FAMILIES = Rule(
     tell=_mixed_family,
     severity_of=_weight_of_families,
 )
-BAD_PORT = Rule(
-    code="RT274",
-    name="bad-port",
-    summary="a port is not from 1 to 65535",
-    why="HCCL accepts 1 to 65535 and refuses 0. Without the key it uses 16666.",
-    fix="Write a port that is free, or leave the key out.",
-    readers={"HCCL": Refusal("a line in the device log only (HCCL_E_PARA)")},
-    bad=hccl_table(hccl_server("n1", (0, '0","device_port":"70000', "10.0.0.1"))),
-    good=hccl_table(hccl_server("n1", (0, '0","device_port":"7000', "10.0.0.1"))),
-    find=_bad_ports,
-    tell=_bad_port,
-)
 LONG_NAME = Rule(
     code="RT275",
     name="long-server-id",
@@ -558,7 +527,6 @@ RULES = (
     MISSING_POD_ADDRESS,
     UNEQUAL_ADDRESSES,
     MIXED_FAMILIES,
-    BAD_PORT,
     LONG_NAME,
     LOOPBACK,
     BACKUP_IS_SELF,

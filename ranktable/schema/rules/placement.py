@@ -1,4 +1,4 @@
-"""RT209 and RT501 to RT512: rings, the order of ranks, and what a table remembers."""
+"""RT501 to RT512: rings, the order of ranks, and what a table remembers."""
 
 from __future__ import annotations
 
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
 _EXAMPLE = "tp=8 pp=4 dp=2 order=tp-cp-ep-dp-pp"
 _READERS = {"torch_tpu": "ignores the key", "SCCL": "ignores the key"}
-
-MAX_SCCL_CHIPS = 16
-"""Length of the array of chips in SCCL's source of 2024, which is not checked."""
 
 
 def tp_of(columns: Columns, options: Options) -> int:
@@ -86,9 +83,7 @@ def _broken_rings(columns: Columns, options: Options) -> Iterable[OpenOrder]:
 
 def _unknown_rings(columns: Columns, options: Options) -> Iterable[OpenOrder]:
     if topology_of(columns, options) is None:
-        for place in _open_orders(columns, SOPHGO_8, is_given=False):
-            if not _is_odd(place.order):
-                yield place
+        yield from _open_orders(columns, SOPHGO_8, is_given=False)
 
 
 def _open_orders(
@@ -101,15 +96,6 @@ def _open_orders(
         broken = box.broken_links(chips) if are_there else []
         if broken:
             yield OpenOrder(node, order, broken, box, is_given)
-
-
-def _odd_rings(columns: Columns, options: Options) -> Iterable[int]:
-    if topology_of(columns, options) is None:
-        yield from (node for node, order in _orders(columns) if _is_odd(order))
-
-
-def _is_odd(order: Sequence[int]) -> bool:
-    return len(order) > 1 and len(order) % 2 == 1
 
 
 def _orders(columns: Columns) -> Iterable[tuple[int, list[int]]]:
@@ -182,15 +168,6 @@ def _no_ring(rule: Rule, columns: Columns, place: OpenOrder) -> Finding:
 
 
 IF_LINKED = "if the host is linked like this, check with --topology"
-
-
-def _odd_ring(columns: Columns, node: int) -> Finding:
-    return ODD_RING.finding(
-        columns.devices_span(node),
-        f"node {node} has {columns.sizes[node]} chips; a ring of that many is not "
-        "published",
-        hint="use an even number of chips, or check with --topology",
-    )
 
 
 def suggest(order: Sequence[int], box: Topology) -> str:
@@ -278,19 +255,6 @@ def _node_out_of_order(columns: Columns, node: int) -> Finding:
         f"node {node} holds rank {columns.ranks[first]}, below the ranks of an earlier "
         "node",
         hint="list the nodes in the order of their ranks",
-    )
-
-
-def _large_nodes(columns: Columns, _: Options) -> Iterable[int]:
-    sizes = enumerate(columns.sizes)
-    return (node for node, size in sizes if size > MAX_SCCL_CHIPS)
-
-
-def _large_node(columns: Columns, node: int) -> Finding:
-    return TOO_MANY_CHIPS.finding(
-        columns.device_id_span(columns.starts[node] + MAX_SCCL_CHIPS),
-        f"node {node} has {columns.sizes[node]} chips; SCCL's array holds "
-        f"{MAX_SCCL_CHIPS}",
     )
 
 
@@ -544,22 +508,6 @@ NODES_OUT_OF_ORDER = Rule(
     find=_nodes_out_of_order,
     tell=_node_out_of_order,
 )
-TOO_MANY_CHIPS = Rule(
-    code="RT209",
-    name="too-many-chips",
-    severity=Severity.WARNING,
-    summary="a node has more chips than SCCL's fixed array of 16",
-    why=(
-        "SCCL's source of 2024 keeps the chips of a node in an array of 16 entries and "
-        "does not check its bound. The source of later releases is not public."
-    ),
-    fix="Ask the vendor before you use more than 16 chips of a host in one job.",
-    readers={"torch_tpu": "accepts it", "SCCL": "writes beyond its array (2024)"},
-    bad=chips(*range(18)),
-    good=chips(*range(16)),
-    find=_large_nodes,
-    tell=_large_node,
-)
 TOO_MANY_NODES = Rule(
     code="RT505",
     name="too-many-nodes",
@@ -584,26 +532,6 @@ TOO_MANY_NODES = Rule(
     tell=_second_node,
 )
 
-ODD_RING = Rule(
-    code="RT506",
-    name="odd-ring",
-    severity=Severity.WARNING,
-    summary="a node has an odd number of chips, more than one",
-    why=(
-        "On the published box only rings of 2, 4, 6 or 8 chips are possible, never of "
-        "3, 5 or 7. With --topology the order is checked exactly, as RT501."
-    ),
-    fix="Use an even number of chips, or give the links of the host with --topology.",
-    readers={
-        "torch_tpu": "3 chips: RuntimeError TPUGetC2CRing failed! Error Code",
-        "SCCL": "sccl comm init rank failed, unless the host has such a ring",
-    },
-    seen_as=("TPUGetC2CRing failed! Error Code",),
-    bad=chips(0, 1, 2),
-    good=PAIR,
-    find=_odd_rings,
-    tell=_odd_ring,
-)
 
 OPEN_GROUP = Rule(
     code="RT507",
@@ -712,9 +640,7 @@ RULES = (
     RING_NOT_KNOWN,
     RANKS_OUT_OF_ORDER,
     NODES_OUT_OF_ORDER,
-    TOO_MANY_CHIPS,
     TOO_MANY_NODES,
-    ODD_RING,
     OPEN_GROUP,
     *REMEMBERED,
 )
