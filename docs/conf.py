@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from typer.testing import CliRunner
@@ -88,6 +89,7 @@ def _toc(title: str, names: Iterable[str]) -> str:
 
 def _generate(_app: Sphinx) -> None:
     """Write one page a command, a code and a package, and their lists."""
+    _write(GENERATED / "live.md", LIVE)
     for name in COMMANDS:
         text = _page(f"ranktable {name}", _printed(name, "--help"))
         _write(GENERATED / "commands" / f"{name}.md", text)
@@ -107,13 +109,40 @@ def _generate(_app: Sphinx) -> None:
     _write(HERE / "index.md", front_page(readme, guides))
 
 
+LIVE = """# A live page
+
+What `ranktable report` makes of 64 chips in two racks, with a layout and the links of
+the chips. Click a chip, or search `tp 2`.
+
+```{raw} html
+<p><a href="../live/report.html">On a page of its own</a></p>
+<iframe src="../live/report.html" title="A page of ranktable report"
+  style="width: 100%; height: 820px; border: 1px solid #8888"></iframe>
+```
+"""
+
+
+def _add_live_page(app: Sphinx, exception: Exception | None) -> None:
+    """Write a page of ``ranktable report`` into the finished site."""
+    if exception is not None:
+        return
+    row = "[2,6,7,3,1,5,4,0]"
+    nodes = f"[{','.join([row] * 8)}]"
+    given = ("--tp", "4", "--pp", "4", "--racks", "rack=4", "--links", "sophgo-8")
+    with TemporaryDirectory() as made:
+        table = f"{made}/cluster.json"
+        _printed("gen", "--device-id", nodes, "--hosts", "n[1-8]", "-o", table)
+        page = _printed("report", table, *given).replace(table, "cluster.json")
+    _write(Path(app.outdir) / "live" / "report.html", page)
+
+
 GROUPS = {
     "Begin": ("tour", "commands", "diagnostics", "templates", "json"),
     "Tables and hosts": (
         *("formats", "vendors", "specs", "hosts", "discovery", "merge", "hostfiles"),
         "topologies",
     ),
-    "Layouts and changes": ("layout", "plan", "change", "report"),
+    "Layouts and changes": ("layout", "plan", "change", "report", "generated/live"),
     "In a job": (*("launchers", "run", "bootstrap", "python", "dist", "simulate"),),
     "Reference": (
         *("generated/commands/index", "generated/codes/index", "generated/api/index"),
@@ -132,5 +161,6 @@ def front_page(readme: str, guides: set[str]) -> str:
 
 
 def setup(app: Sphinx) -> None:
-    """Let the pages be written before they are read."""
+    """Let the pages be written before they are read, and the live one at the end."""
     app.connect("builder-inited", _generate)
+    app.connect("build-finished", _add_live_page)

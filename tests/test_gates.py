@@ -472,3 +472,31 @@ def test_the_action_judges_a_folder(commands: Commands, tmp_path: Path) -> None:
     assert set(step["env"]) == {"FILES", "ARGUMENTS"}
     assert done.status == 1
     assert "::error file=" in done.out
+
+
+@pytest.mark.parametrize("base", ["", "main"])
+def test_the_action_adds_a_table_and_its_change_to_the_summary(
+    base: str, commands: Commands, tmp_path: Path
+) -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    step = action["runs"]["steps"][2]
+    make = (
+        "git init -q -b main . && ranktable gen --device-id '[[0,1]]' -o t.json"
+        " && git add . && git -c user.name=a -c user.email=a@b.c commit -qm a"
+        " && git remote add origin . && ranktable gen --device-id '[[1,0]]' -o t.json"
+        " --force"
+    )
+    given = {
+        "TABLES": "t.json",
+        "ARGUMENTS": "--tp 2",
+        "GITHUB_BASE_REF": base,
+        "GITHUB_STEP_SUMMARY": "summary.md",
+        "RUNNER_TEMP": str(tmp_path),
+    }
+    line = f"{make} 2>made && set -eo pipefail && {step['run']}"
+    done = run_in_shell(line, tmp_path, programs=commands.folder, env=given)
+    summary = (tmp_path / "summary.md").read_text()
+
+    assert (done.status, done.out) == (0, "")
+    assert summary.startswith("### t.json: 1 node, 2 ranks, ")
+    assert ("2 moved" in summary) == bool(base)

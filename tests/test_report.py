@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
@@ -14,12 +15,12 @@ from ranktable.cluster.generate import make_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.conftest import Outcome
 
     Run = Callable[..., Outcome]
 
+ROOT = Path(__file__).parent.parent
 RING = [2, 6, 7, 3, 1, 5, 4, 0]
 HOSTILE = (
     *("</script><script>alert(1)</script>", "a\u202eb", "x" * 4000),
@@ -120,6 +121,19 @@ def test_table_with_errors_is_drawn_with_them(folder: Path, run: Run) -> None:
 
     assert (done.status, data["is_sound"]) == (1, False)
     assert data["findings"][0]["cells"][0] == 5
+
+
+def test_the_picture_of_the_documents_is_made_by_the_command(
+    run: Run, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    hosts = [f"n{at}" for at in range(1, 5)]
+    dump(make_table([RING] * 4, hosts=hosts), tmp_path / "cluster.json")
+    made = run("ranktable", "report", "cluster.json", "--racks", "rack=2", "--svg").out
+    file = ROOT / "docs" / "report.svg"
+    if pytestconfig.getoption("--update-golden"):
+        file.write_text(made)
+
+    assert file.read_text() == made
 
 
 def test_hostile_names_stay_text(folder: Path, run: Run) -> None:

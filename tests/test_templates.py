@@ -317,6 +317,16 @@ def test_manifest_has_a_sound_table_of_its_pods(
     assert container["env"] == [
         {"name": "RANK_TABLE_FILE", "value": f"{mount['mountPath']}/{name}"}
     ]
+    (first,) = pod["initContainers"]
+    assert (first["env"], first["volumeMounts"]) == (container["env"], [mount])
+    assert first["command"][:2] == ["sh", "-c"]
+    posted = run_in_shell(
+        first["command"][2].replace("/dev/termination-log", "posted"),
+        tmp_path,
+        env={"RANK_TABLE_FILE": "table.json"},
+    )
+    assert posted.status == 0
+    assert "train-" in (tmp_path / "posted").read_text()
     assert pod["subdomain"] == service["metadata"]["name"]
     assert service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
 
@@ -358,12 +368,16 @@ def test_steps_of_the_workflow_judge_the_files_of_the_repository(
 ) -> None:
     init(run, "github")
     (data,) = documents(tmp_path / ".github" / "workflows" / "rank-tables.yml")
-    _, _, install, check = data["jobs"]["check"]["steps"]
+    _, _, install, check, summary = data["jobs"]["check"]["steps"]
     shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"]
     empty = in_shell([*shell, check["run"]], tmp_path, commands)
     write_site(tmp_path, chips)
     found = in_shell([*shell, check["run"]], tmp_path, commands)
+    post = f"git init -q . && git add . && GITHUB_STEP_SUMMARY=s.md; {summary['run']}"
+    posted = in_shell([*shell, post], tmp_path, commands)
 
+    assert (posted, summary["if"]) == (0, "always()")
+    assert (tmp_path / "s.md").read_text().startswith("### rank")
     # The name in the index is not ours, so nothing installs it from there.
     assert install["run"].endswith('pip install "$RANKTABLE"')
     assert empty == 2  # a gate that looked at nothing is not green
