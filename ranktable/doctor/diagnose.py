@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ranktable.doctor.identity import Ranks
+from ranktable.doctor.case import Case, Cause
+from ranktable.doctor.identity import Ranks, old_processes, process_of
 from ranktable.doctor.lines import read_logs
 from ranktable.doctor.patterns import Kind
-from ranktable.doctor.verdict import Case, Cause, decide
+from ranktable.doctor.verdict import decide
 from ranktable.layout.parallel import remembered
 from ranktable.schema.document import Location
 from ranktable.schema.finding import Diagnostic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ranktable.doctor.lines import Event, Log, OnFile
     from ranktable.schema.model import RankTable
+
+
+_ATTEMPT_OF_FILE = re.compile(r"attempt_(\d{1,6})[/\\]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,40 +90,32 @@ def judge_logs(logs: Sequence[Log], table: RankTable | None = None) -> Diagnosis
         LayoutError: The table stores a layout that is not valid.
     """
     layout = None if table is None else remembered(table)
-    of_last = _last_attempt(logs)
-    ranks = Ranks(logs, table, layout)
-    causes = decide(Case(of_last, ranks))
-    spoken = {rank for log in logs for rank in log.ranks}
-    spoken.update(
-        rank for event in of_last if (rank := ranks.speaker(event)) is not None
-    )
+    current = [replace(log, events=events) for log, events in _current(logs)]
+    ranks = Ranks(current, table, layout)
+    events = [event for log in current for event in log.events]
+    causes = decide(Case([e for e in events if not e.is_overcome], ranks))
     is_known = table is not None or ranks.is_size_known
-    unseen = sorted(ranks.everyone() - spoken) if is_known else []
+    unseen = sorted(ranks.everyone() - ranks.seen) if is_known else []
     return Diagnosis(
         causes=tuple(causes), logs=tuple(logs), ranks=ranks, unseen=tuple(unseen)
     )
 
 
-def _last_attempt(logs: Sequence[Log]) -> list[Event]:
-    """Return the events after the last restart of the job.
+def _current(logs: Sequence[Log]) -> Iterator[tuple[Log, list[Event]]]:
+    """Yield the logs with the events of the last attempt and the last processes.
 
     A log that has no restart itself is taken whole: its clock is not compared.
     """
-    attempts = [
-        event.number("attempt") or 0
-        for log in logs
-        for event in log.events
-        if event.kind is Kind.ATTEMPT
-    ]
-    last = max(attempts, default=0)
-    found: list[Event] = []
+    attempts = {log.file: _ATTEMPT_OF_FILE.findall(log.file) for log in logs}
+    last = max((int(found[-1]) for found in attempts.values() if found), default=0)
+    old = old_processes(logs)
     for log in logs:
-        start = 0
-        for index, event in enumerate(log.events):
-            if event.kind is Kind.ATTEMPT and (event.number("attempt") or 0) == last:
-                start = index
-        found.extend(log.events[start if last else 0 :])
-    return found
+        found = attempts[log.file]
+        starts = [i for i, e in enumerate(log.events) if e.kind is Kind.ATTEMPT]
+        events = log.events[starts[-1] if starts else 0 :]
+        if found and int(found[-1]) < last:
+            events = []
+        yield log, [event for event in events if process_of(event) not in old]
 
 
 def _diagnostic(cause: Cause) -> Diagnostic:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.schema.model import RankTable
 
+_NO_HOME = re.compile(r"plog|debug|run|device-\d+")
+"""Folders of HCCL's logs: one process writes into several of them."""
 _RANK_OF_FILE = re.compile(r"(?:^|[^a-z])rank[_-]?(\d+)(?!\d)")
 _DEVICE_OF_FILE = re.compile(r"(?:^|[^a-z])device[_-](\d+)(?!\d)")
 _LOCAL_RANK_OF_FILE = re.compile(r"attempt_\d+[/\\](\d+)[/\\]std(?:err|out)\.log$")
@@ -37,6 +39,7 @@ class Ranks:
         size: Number of ranks, None if nothing says it.
         is_size_known: Whether the table or a log says the size; otherwise it is the
             highest rank that was seen, and one.
+        seen: Ranks that say a line.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Ranks:
         self._by_pid: dict[tuple[str, str], int] = {}
         self._by_group: dict[tuple[str, int], int] = {}
         self._by_host: dict[str, set[int]] = defaultdict(set)
+        self._hosts_of_home: dict[str, set[str]] = defaultdict(set)
         self._host: dict[int, str] = {}
         self._chip: dict[int, int] = {}
         self._of_file: dict[str, int] = {}
@@ -63,12 +67,18 @@ class Ranks:
         if table is not None:
             self._learn_table(table)
         events = [event for log in logs for event in log.events]
+        self._shared = _shared_processes(events)
         self.size, self.is_size_known = self._learn_size(logs, events)
         self._learn_files(logs, events)
         for event in events:
             self._learn(event)
         for event in events:  # once more, with what later lines said
             self._learn(event)
+        self.seen = {rank for log in logs for rank in log.ranks}
+        for event in events:
+            rank = self.speaker(event)
+            if rank is not None:
+                self.seen.add(rank)
 
     # What is known
 
@@ -116,15 +126,26 @@ class Ranks:
                 return f"{axis} group of rank {wanted[0]}"
         return None
 
-    def members(self, ranks: Iterable[int]) -> frozenset[int]:
-        """Return the smallest group along an axis with all these ranks, else all."""
+    def members(self, ranks: Iterable[int], event: Event) -> frozenset[int]:
+        """Return who has to take part in the operation of a line; empty if unknown.
+
+        Args:
+            ranks: Ranks that do.
+            event: A line of one of them.
+        """
+        group, size = self.group(event)
+        if self._is_whole(event, group, size):
+            return self.everyone()
+        known = {rank for (name, _), rank in self._by_group.items() if name == group}
+        if group and len(known) == size:
+            return frozenset(known)
         wanted = set(ranks)
-        found = [self.everyone()]
-        if self._layout is not None and wanted:
+        found = [] if group else [self.everyone()]
+        if self._layout is not None:
             for axis in self._layout.kinds:
                 groups = map(frozenset, self._layout.along(axis))
-                found.extend(group for group in groups if wanted <= group)
-        return min(found, key=len)
+                found.extend(one for one in groups if wanted <= one)
+        return min(found, key=len, default=frozenset())
 
     # Who says a line, and of whom it speaks
 
@@ -143,22 +164,29 @@ class Ranks:
                 return known[key]
         if fields.get("address") in self._by_address:
             return self._by_address[fields["address"]]
-        process = (event.file, fields.get("pid", ""))
-        if process[1] and process in self._by_pid:
-            return self._by_pid[process]
+        if self._process(event) in self._by_pid:
+            return self._by_pid[self._process(event)]
         rank = self._in_group(event, event.number("group_rank"))
         return rank if rank is not None else self._of_file.get(event.file)
 
     def host(self, event: Event) -> str | None:
         """Return the host of the process that says a line."""
         said = event.fields.get("host") or event.fields.get("server") or ""
-        return self._host_of_file.get(event.file) if said in _UNKNOWN else said
+        if said not in _UNKNOWN:
+            return said
+        there = self._hosts_of_home[_home(event.file)]
+        only = next(iter(there)) if len(there) == 1 else None
+        return self._host_of_file.get(event.file, only)
+
+    def _process(self, event: Event) -> tuple[str, str]:
+        """Return where a process writes, and its id; its file if it has no id."""
+        pid = event.fields.get("pid", "")
+        home = _home(event.file), pid
+        return (event.file, pid) if not pid or home in self._shared else home
 
     def peers(self, event: Event) -> tuple[int, ...]:
         """Return the ranks that a line waits for or accuses; empty if none is told."""
         fields = event.fields
-        if "joined_ranks" in fields:
-            return tuple(sorted(self.everyone() - set(event.numbers("joined_ranks"))))
         if "keys" in fields:
             return _awaited(fields["keys"])
         named = event.numbers("peers") or event.numbers("peer")
@@ -176,7 +204,21 @@ class Ranks:
         peer = self._in_group(event, event.number("group_peer"))
         if not found and peer is not None:
             found = [peer]
-        return tuple(found) or self.on_host(server) or self.on_host(address)
+        if devices and not found:
+            left = self.everyone() - set(self._by_place.values())
+            found = list(left) if len(left) == len(devices) == 1 else []
+        elif not found:
+            found = [*(self.on_host(server) or self.on_host(address))]
+        return tuple(found)
+
+    def at_places(self, text: str) -> set[int]:
+        """Return the ranks of a list of hosts with their chips: ``10.0.0.1/0,1``."""
+        places = (
+            (host, chip)
+            for host, chips in re.findall(r"([\w.:]+)/([\d,]+)", text)
+            for chip in chips.split(",")
+        )
+        return {self._by_place[place] for place in places if place in self._by_place}
 
     def disagreements(self, events: Iterable[Event]) -> list[tuple[Event, str]]:
         """Return the lines by which a rank runs elsewhere than the table says."""
@@ -251,9 +293,10 @@ class Ranks:
 
     def _learn(self, event: Event) -> None:
         fields = event.fields
-        process = (event.file, fields.get("pid", ""))
-        if "group" in fields:
-            self._group_of[process] = fields["group"], event.number("group_size")
+        process = self._process(event)
+        if "group_size" in fields:
+            group = fields.get("group", "")
+            self._group_of[process] = group, event.number("group_size")
         if event.kind is Kind.ATTEMPT:
             host = self._host_of_file.setdefault(event.file, event.file)
             for local_rank, number in enumerate(event.numbers("peers")):
@@ -275,6 +318,7 @@ class Ranks:
         if host not in _UNKNOWN and event.kind is not Kind.EDGE:
             self._host.setdefault(rank, host)
             self._by_host[host].add(rank)
+            self._hosts_of_home[_home(event.file)].add(host)
             for known, name in (
                 (self._by_place, "device"),
                 (self._by_local, "local_rank"),
@@ -291,17 +335,64 @@ class Ranks:
         """Return the global rank of a rank of the communicator of a line."""
         if number is None:
             return None
-        process = (event.file, event.fields.get("pid", ""))
-        group, size = self._group_of.get(process, ("", None))
-        group = event.fields.get("group", group)
+        group, size = self.group(event)
         if (group, number) in self._by_group:
             return self._by_group[group, number]
+        return number if not group or self._is_whole(event, group, size) else None
+
+    def group(self, event: Event) -> tuple[str, int | None]:
+        """Return the name and size of the communicator of a line, as far as known."""
+        fields = event.fields
+        name, size = self._group_of.get(self._process(event), ("", None))
+        name = fields.get("group") or fields.get("group_id") or name
+        return name, event.number("group_size") or size
+
+    def _is_whole(self, event: Event, group: str, size: int | None) -> bool:
         name = event.fields.get("group_name", group)
-        is_whole = name in _WORLD_GROUPS or event.fields.get("group_id") == "0"
-        size = event.number("group_size") or size
-        if is_whole or size is None or size == self.size:
-            return number
-        return None
+        is_first = event.fields.get("group_id") == "0"
+        return name in _WORLD_GROUPS or is_first or size == (self.size or 0)
+
+
+def _home(file: str) -> str:
+    """Return the folder of all files of the processes that write into a file."""
+    folder = os.path.dirname(file)
+    while _NO_HOME.fullmatch(os.path.basename(folder)):
+        folder = os.path.dirname(folder)
+    return folder
+
+
+def _shared_processes(events: Iterable[Event]) -> set[tuple[str, str]]:
+    """Return the process ids of a folder that processes of several hosts have."""
+    places: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for event in events:
+        if event.kind is Kind.IDENTITY and "pid" in event.fields:
+            place = event.fields.get("server") or event.fields.get("host", "")
+            places[_home(event.file), event.fields["pid"]].add(place)
+    return {process for process, hosts in places.items() if len(hosts - {""}) > 1}
+
+
+def process_of(event: Event) -> tuple[str, str]:
+    """Return the folder of the logs of a process, and its id."""
+    return _home(event.file), event.fields.get("pid", "")
+
+
+def old_processes(logs: Sequence[Log]) -> set[tuple[str, str]]:
+    """Return the processes that others replaced.
+
+    Of the processes of one folder that used one chip, the last one counts.
+    """
+    started: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
+    for event in (event for log in logs for event in log.events):
+        fields = event.fields
+        if event.kind is Kind.IDENTITY and {"pid", "device", "time"} <= fields.keys():
+            place = _home(event.file), fields.get("server", ""), fields["device"]
+            started[place].setdefault(fields["pid"], fields["time"])
+    return {
+        (place[0], pid)
+        for place, pids in started.items()
+        for pid in pids
+        if pids[pid] < max(pids.values())
+    }
 
 
 def _awaited(keys: str) -> tuple[int, ...]:

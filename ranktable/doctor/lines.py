@@ -43,6 +43,15 @@ MAX_LINES_BELOW = 500
 KEPT = 20
 """Events of one message and speaker that are kept: so many first and last ones."""
 
+PROGRESS = 20
+"""How often an ordinary line has to come again for what is above to be overcome."""
+MAX_SHAPES = 10_000
+_COMPLAINTS = (b"rror", b"ERR", b"ail", b"WARN", b"arn", b"imeout", b"CCL", b"retry",
+               b"aiting", b"xception", b"kill", b"xit")  # fmt: skip
+_NO_COMPLAINTS = (Kind.IDENTITY, Kind.STATE, Kind.ATTEMPT, Kind.EXIT)
+_OUTSIDE = ("hccl", "slurm", "kernel", "kubernetes")
+"""Those whose logs go on whatever happens to a program."""
+
 _PREFIXES = tuple(
     re.compile(text)
     for text in (
@@ -115,6 +124,8 @@ class Event:
         line: Number of its first line, from 1.
         text: The line, without what stood before it.
         count: How many such lines stand for it, if not all are kept.
+        is_overcome: Whether the program went on: a line that is no complaint comes
+            again and again below it.
     """
 
     pattern: Pattern
@@ -123,6 +134,7 @@ class Event:
     line: int
     text: str
     count: int = 1
+    is_overcome: bool = False
 
     @property
     def kind(self) -> Kind:
@@ -233,6 +245,7 @@ class _Reader:
         self._counts: Counter[tuple[str, ...]] = Counter()
         self._last: dict[tuple[str, ...], deque[Event]] = {}
         self._above: list[bytes] = []
+        self._progress = _Progress()
 
     def read(self, stream: BinaryIO) -> None:
         """Read the whole stream."""
@@ -268,13 +281,22 @@ class _Reader:
 
     def _read_lines(self, data: bytes, end: int) -> None:
         """Read the lines up to a place; those below it only belong to messages."""
-        found = _candidates(data[:end])
-        if found:
+        letters = data[:end].translate(None, _NO_LETTERS).split(b"\n")
+        found = _candidates(letters)
+        if not found and not self._progress.is_wanted:
+            lines: Sequence[bytes] = ()
+        else:
             lines = [*self._above, *data.split(b"\n")]
-            for index in found:
-                at = index + len(self._above)
-                for text in _pieces(lines[at]):
-                    self._read_line(text, lines, at, self.log.num_lines + index + 1)
+        start, shift = 0, len(self._above)
+        for index in found:
+            if index - start > PROGRESS:
+                self._progress.look(letters, lines, shift, start, index)
+                start = index
+            for text in _pieces(lines[index + shift]):
+                self._read_line(
+                    text, lines, index + shift, self.log.num_lines + index + 1
+                )
+        self._progress.look(letters, lines, shift, start, len(letters))
         self.log.num_lines += data.count(b"\n", 0, end)
         self._above = data[max(0, end - 2000) : end].split(b"\n")[-4:-1]
 
@@ -283,7 +305,12 @@ class _Reader:
     ) -> None:
         if TRACEBACK.key in text:
             below = _texts(lines[at + 1 : at + MAX_LINES_BELOW])
-            self._keep(_traceback([text, *below], self.log.file, number))
+            event = _traceback([text, *below], self.log.file, number)
+            above = _texts(lines[max(0, at - 3) : at])
+            for line in reversed(above):  # what logs it says when
+                if when := speaker_of(line)[0].get("time"):
+                    event.fields.setdefault("time", when)
+            self._keep(event)
             return
         above, below = (
             _texts(lines[max(0, at - 3) : at]),
@@ -294,6 +321,8 @@ class _Reader:
             self._keep(Event(*found, self.log.file, number, text[:400]))
 
     def _keep(self, event: Event) -> None:
+        if event.kind not in _NO_COMPLAINTS and event.pattern.speaker not in _OUTSIDE:
+            self._progress.add(event)
         speaker = (event.fields.get(name, "") for name in ("rank", "local_rank", "pid"))
         key = (event.pattern.name, *speaker)
         self._counts[key] += 1
@@ -303,12 +332,70 @@ class _Reader:
             self._last.setdefault(key, deque(maxlen=KEPT)).append(event)
 
 
-def _candidates(data: bytes) -> list[int]:
+class _Progress:
+    """Tells what a program has overcome: ordinary lines come again below it."""
+
+    def __init__(self) -> None:
+        self._old: list[Event] = []
+        self._new: list[Event] = []
+        self._counts: Counter[bytes] = Counter()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is something that may be overcome."""
+        return bool(self._old)
+
+    def add(self, event: Event) -> None:
+        """Add something that may be the end of the program."""
+        (self._new if self._counts else self._old).append(event)
+
+    def look(
+        self,
+        letters: Sequence[bytes],
+        lines: Sequence[bytes],
+        shift: int,
+        start: int,
+        end: int,
+    ) -> None:
+        """Look at the lines of a block from one place to another."""
+        if not self._old:
+            return
+        self._counts.update(letters[start:end])
+        usual = [one for one, _ in self._counts.most_common(8)]
+        if any(self._goes_on(one, letters, lines, shift, end) for one in usual):
+            for event in self._old:
+                event.is_overcome = True
+            self._old, self._new = self._new, []
+            self._counts.clear()
+        elif len(self._counts) > MAX_SHAPES:
+            self._counts = Counter(dict(self._counts.most_common(8)))
+
+    def _goes_on(
+        self,
+        usual: bytes,
+        letters: Sequence[bytes],
+        lines: Sequence[bytes],
+        shift: int,
+        end: int,
+    ) -> bool:
+        """Whether a line comes often enough for the ranks that write it."""
+        if self._counts[usual] < PROGRESS or not usual:
+            return False
+        same = [i for i in range(max(0, end - 5000), end) if letters[i] == usual]
+        if not same or any(word in usual for word in _COMPLAINTS):
+            return False
+        said = [speaker_of(_decoded(lines[i + shift][:400])) for i in same[-200:]]
+        speakers = {(one.get("rank"), one.get("task"), one.get("local_rank"))
+                    for one, _ in said}  # fmt: skip
+        is_text = not said[-1][1].startswith((" ", "\t"))
+        return is_text and self._counts[usual] >= PROGRESS * len(speakers)
+
+
+def _candidates(letters: Sequence[bytes]) -> list[int]:
     """Return the numbers of the lines that may have a message, in order.
 
     Most lines of a log differ in numbers only. Their letters are compared once.
     """
-    letters = data.translate(None, _NO_LETTERS).split(b"\n")
     different = b"\n".join(set(letters))
     known: set[bytes] = set()
     for trigger in TRIGGERS:

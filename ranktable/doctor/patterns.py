@@ -100,7 +100,7 @@ TRACEBACK = Pattern(
 TRIGGERS = (
     b"rror", b"ERR", b"fail", b"Fail", b"out", b"onnect", b"exit", b"PID", b"Traceback",
     b"dcollective", b"Rendezvouscomplete", b"OOMKilled", b"oomkillconstraint",
-    b"NVRMXid", b"sharedmemorybroadcast", b"hcominit", b"rootInfo", b"ClusterException",
-    b"ncclComm", b"opCount", b"NCCLWARN", b"reason",
+    b"NVRMXid", b"sharedmemorybroadcast", b"hcominit", b"TIMEOUTset", b"needconnect",
+    b"rootInfo", b"ClusterException", b"ncclComm", b"opCount", b"NCCLWARN", b"reason",
 )  # fmt: skip
 """The letters of every line with a message have one of these."""

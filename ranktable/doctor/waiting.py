@@ -1,0 +1,396 @@
+"""Decide by who waits for whom: who waits in vain is the victim, not the cause."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from ranktable.doctor import rules
+from ranktable.doctor.case import (
+    Case,
+    Cause,
+    Wait,
+    cause_of,
+    seconds_between,
+    shortened,
+    states_of,
+)
+from ranktable.doctor.lines import numbers_in
+from ranktable.doctor.patterns import Kind
+from ranktable.schema.text import counted, folded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ranktable.doctor.lines import Event
+
+    Edge = tuple[int, int, Event]
+
+HEARTBEATS = ("retry", "cqe", "stuck", "lost", "inconsistent")
+"""What HCCL's heartbeat reports, the most telling first."""
+
+LINK_TIMEOUT_S = 120
+TASK_TIMEOUT_S = 1800
+"""How long HCCL waits for a link and for a task, if no line says it."""
+
+
+def waiting_causes(case: Case) -> list[Cause]:
+    """Return what the first rule says that has an answer."""
+    for rule in (
+        _absent, _links, _heartbeats, _loopback, _unreached, _said_to_differ, _behind,
+        _other_call_of_number, _silent, _late, _lowest, _other_call, _waits_for_itself,
+        _circle, _first_operation,
+    ):  # fmt: skip
+        found = list(rule(case))
+        if found:
+            return found
+    return []
+
+
+# Who was never there
+
+
+def _absent(case: Case) -> Iterator[Cause]:
+    events = case.by_kind[Kind.ABSENT]
+    named = [(event, case.ranks.peers(event)) for event in events]
+    speakers = {case.ranks.speaker(event) for event in events}
+    missing = {rank for _, peers in named for rank in peers} - speakers
+    joined = {rank for event in events for rank in event.numbers("joined_ranks")}
+    missing |= (case.ranks.everyone() if joined else set()) - joined
+    counts = [event for event in events if "joined" in event.fields]
+    if counts and case.ranks.is_size_known:
+        number = (counts[0].number("size") or 0) - (counts[0].number("joined") or 0)
+        silent = case.ranks.everyone() - case.ranks.seen - {0}
+        if len(silent) == number:
+            missing |= silent
+        elif not missing:
+            yield _some_never_joined(case, number, sorted(silent), counts)
+    operations = [e for e, peers in named if peers and {"op", "seq"} & e.fields.keys()]
+    if missing and operations:
+        said = operations[0].fields
+        what = " ".join(said[name] for name in ("op", "seq") if name in said)
+        what = f"did not take part in {what}"
+        yield cause_of(case, rules.SILENT, missing, what, events)
+    elif missing:
+        yield cause_of(case, rules.NEVER_JOINED, missing, "did not join", events)
+
+
+def _some_never_joined(
+    case: Case, number: int, silent: Sequence[int], events: Sequence[Event]
+) -> Cause:
+    among = f", among the ranks {folded(silent)}" if silent else ""
+    return Cause(
+        rule=rules.NEVER_JOINED,
+        headline=f"{counted(number, 'rank')} never joined{among}",
+        evidence=shortened(events, case),
+    )
+
+
+# What libraries saw of their links and peers
+
+
+def _links(case: Case) -> Iterator[Cause]:
+    """Yield the chip that many lose, or the link that two lose."""
+    links = [edge for edge in case.edges if edge[2].kind is Kind.LINK]
+    targets = _num_waiters(links)
+    if not targets:
+        return
+    most = max(targets.values())
+    lost = {peer for peer, number in targets.items() if number == most}
+    events = [event for _, peer, event in links if peer in lost]
+    what = f"was lost by {counted(most, 'other rank')}"
+    if most == 1:
+        lost |= {one for one, peer, _ in links if peer in lost}
+        what = "lost the link between them"
+    yield cause_of(case, rules.LINK, lost, what, events)
+
+
+def _num_waiters(edges: Iterable[Edge]) -> Counter[int]:
+    return Counter(peer for _, peer in {(waiter, peer) for waiter, peer, _ in edges})
+
+
+def _heartbeats(case: Case) -> Iterator[Cause]:
+    events = [event for event in case.by_kind[Kind.HEARTBEAT]
+              if event.pattern.name != "torch-stuck" or not case.waits]  # fmt: skip
+    if not events:
+        return
+    best = min(map(_heartbeat_order, events))
+    accused: dict[tuple[str, str, tuple[int, ...]], list[Event]] = defaultdict(list)
+    for event in events:
+        if _heartbeat_order(event) == best:
+            accused[_accused_by(case, event)].append(event)
+    most = max(map(len, accused.values()))
+    for (host, chip, ranks), same in accused.items():
+        if len(same) == most:
+            what = same[0].fields.get("what") or same[0].pattern.what
+            text = f": {what}" if ranks or host else f"says: {what}"
+            text += f" on chip {chip}" if chip else ""
+            yield cause_of(case, rules.LOST, ranks, text, same, host=host or None)
+
+
+def _heartbeat_order(event: Event) -> int:
+    what = event.fields.get("what", "").lower()
+    found = (place for place, word in enumerate(HEARTBEATS) if word in what)
+    return next(found, len(HEARTBEATS))
+
+
+def _accused_by(case: Case, event: Event) -> tuple[str, str, tuple[int, ...]]:
+    """Return host and chip, if no rank is known to be there, and the ranks."""
+    ranks = case.ranks.peers(event)
+    if ranks or "peer_server" not in event.fields:
+        speaker = case.ranks.speaker(event)
+        return "", "", ranks or (() if speaker is None else (speaker,))
+    return event.fields["peer_server"], event.fields.get("peer_device", ""), ()
+
+
+def _loopback(case: Case) -> Iterator[Cause]:
+    events = [
+        event
+        for event in case.by_kind[Kind.EDGE]
+        if event.fields.get("peer_address", "").startswith("127.")
+    ]
+    if events:
+        speakers = (case.ranks.speaker(event) for event in events)
+        ranks = {rank for rank in speakers if rank is not None}
+        what = "got a loopback address from a peer"
+        yield cause_of(case, rules.LOOPBACK, ranks, what, events)
+
+
+def _unreached(case: Case) -> Iterator[Cause]:
+    """Yield a host that was not reached, if nothing says which rank is meant."""
+    events = [
+        event
+        for event in case.by_kind[Kind.EDGE]
+        if "port" in event.fields and "peer_server" in event.fields
+    ]
+    if events and not case.waits:
+        said = events[0].fields
+        what, host = f"was not reached at port {said['port']}", said["peer_server"]
+        yield cause_of(case, rules.UNREACHABLE, (), what, events, host=host)
+
+
+# What ranks called
+
+
+def _said_to_differ(case: Case) -> Iterator[Cause]:
+    for event in case.by_kind[Kind.MISMATCH][:1]:
+        if "calls" in event.fields:
+            ranks, what = _fewest(event.fields["calls"])
+        else:
+            speaker = case.ranks.speaker(event)
+            ranks = [*case.ranks.peers(event), *([] if speaker is None else [speaker])]
+            what = event.pattern.what or "call different operations"
+        yield cause_of(case, rules.DIFFERENT, ranks, what, [event])
+
+
+def _fewest(calls: str) -> tuple[list[int], str]:
+    """Return the ranks that differ from the most, and what they call."""
+    form = r"ranks? (\d[\d, and-]*?)(?: calls? |  +)([^\n]*?)(?=, ranks? \d|\n|$)"
+    groups = re.findall(form, calls)
+    found = [(numbers_in(ranks), call) for ranks, call in groups]
+    fewest = min((len(ranks) for ranks, _ in found), default=0)
+    odd = [(ranks, call) for ranks, call in found if len(ranks) == fewest]
+    ranks = sorted(rank for some, _ in odd for rank in some)
+    usual = [call for some, call in found if len(some) != fewest]
+    what = " and ".join(call for _, call in odd)
+    others = f", the others {usual[0]}" if usual else ""
+    return ranks, f"{'calls' if len(ranks) == 1 else 'call'} {what}{others}"
+
+
+def _other_call_of_number(case: Case) -> Iterator[Cause]:
+    """Yield the ranks that called another operation under one number."""
+    calls: dict[tuple[str, int], dict[int, str]] = defaultdict(dict)
+    for wait in case.waits:
+        if wait.op and wait.seq is not None:
+            calls[wait.group, wait.seq].setdefault(wait.rank, wait.op)
+    for rank, event in states_of(case):
+        if "opcount" in event.fields:
+            group, _ = case.ranks.group(event)
+            number = int(event.fields["opcount"], 16)
+            calls[f"NCCL {group}", number][rank] = event.fields["op"]
+    yield from _first_minority(case, [calls[place] for place in sorted(calls)])
+
+
+def _other_call(case: Case) -> Iterator[Cause]:
+    """Yield the ranks that waited in another operation, or at another line."""
+    by_group: dict[str, dict[int, str]] = defaultdict(dict)
+    for wait in case.waits:
+        if wait.op and wait.seq is None:
+            by_group[wait.group].setdefault(wait.rank, wait.op)
+    sites = {wait.rank: wait.site for wait in case.waits if wait.site}
+    is_whole = len(sites) == len(case.waiters)
+    yield from _first_minority(case, [*by_group.values(), *([sites] * is_whole)])
+
+
+def _first_minority(case: Case, all_calls: Sequence[dict[int, str]]) -> Iterator[Cause]:
+    calls = next((one for one in all_calls if len(set(one.values())) > 1), None)
+    if calls is None:
+        return
+    common = Counter(calls.values()).most_common()
+    usual, number = common[0]
+    odd = [rank for rank, call in calls.items() if call != usual]
+    if number == common[1][1]:
+        odd = list(calls)
+    what = f"was in {calls[min(odd)]}, the others in {usual}"
+    events = [wait.event for wait in case.waits if wait.rank in odd] or [
+        event for rank, event in states_of(case) if rank in odd
+    ]
+    yield cause_of(case, rules.DIFFERENT, odd, what, events)
+
+
+# Who is behind, silent or late
+
+
+def behind(case: Case) -> set[int]:
+    """Return the ranks that had not begun an operation in which others waited."""
+    wanted: dict[str, int] = {}
+    for wait in case.waits:
+        if wait.seq is not None:
+            wanted[wait.group] = max(wait.seq, wanted.get(wait.group, 0))
+    begun: dict[int, bool] = {}
+    for rank, event in states_of(case):
+        group, _ = case.ranks.group(event)
+        number = wanted.get(group, wanted.get(""))
+        if not group and len(wanted) == 1:
+            (number,) = wanted.values()
+        enqueued = event.number("enqueued")
+        if number is not None and enqueued is not None:
+            begun[rank] = enqueued >= number
+    return {rank for rank, has in begun.items() if not has} - {
+        wait.rank for wait in case.waits
+    }
+
+
+def _behind(case: Case) -> Iterator[Cause]:
+    accused = behind(case)
+    if accused:
+        events = [event for rank, event in states_of(case) if rank in accused]
+        done = max((event.number("done") or 0 for event in events), default=0)
+        what = "stopped answering" + (f" after operation {done}" if done else "")
+        yield cause_of(case, rules.SILENT, accused, what, events)
+
+
+def _silent(case: Case) -> Iterator[Cause]:
+    """Yield who is waited for, or has to take part, and reports nothing."""
+    edges = [edge for edge in case.edges if edge[1] not in case.waiters]
+    targets = _num_waiters(edges)
+    most = max(targets.values(), default=0)
+    accused = {rank for rank, number in targets.items() if number == most}
+    events = [event for _, peer, event in edges if peer in accused]
+    if not accused:
+        accused = _missing_members(case)
+        events = [wait.event for wait in case.waits] or case.by_kind[Kind.CLOSED]
+    if not accused:
+        return
+    is_running = case.waits or case.by_kind[Kind.CLOSED]
+    rule = rules.SILENT if is_running else rules.NEVER_JOINED
+    what = "stopped answering" if is_running else "was not reached"
+    yield cause_of(case, rule, accused, what, events[:4])
+
+
+def _missing_members(case: Case) -> set[int]:
+    """Return the members of communicators that report nothing.
+
+    If they are more than those that report, the logs are not complete.
+    """
+    reporters: dict[tuple[str, int | None], set[int]] = defaultdict(set)
+    samples: dict[tuple[str, int | None], Event] = {}
+    said = [(wait.rank, wait.event) for wait in case.waits]
+    said += [(rank, event) for event in case.by_kind[Kind.CLOSED]
+             if (rank := case.ranks.speaker(event)) is not None]  # fmt: skip
+    for rank, event in said:
+        group = case.ranks.group(event)
+        reporters[group].add(rank)
+        samples.setdefault(group, event)
+    missing: set[int] = set()
+    if not samples and not case.edges and case.waiters:
+        missing = set(case.ranks.everyone())
+    for group, event in samples.items():
+        missing |= case.ranks.members(reporters[group] | case.waiters, event)
+    missing -= case.waiters
+    missing = (missing - case.ranks.seen) or missing
+    return missing if len(missing) <= len(case.waiters) else set()
+
+
+def _late(case: Case) -> Iterator[Cause]:
+    """Yield the rank that reported after the others had given up."""
+    said = [(wait.rank, wait.event) for wait in case.waits]
+    said = said or [(waiter, event) for waiter, _, event in case.edges]
+    first = dict(reversed(said))
+    limit_s = _timeout_s(case, said)
+    for rank, event in first.items():
+        others = [e for other, e in first.items() if other != rank]
+        gaps = [seconds_between(other, event) for other in others]
+        if limit_s and gaps and all(gap is not None and gap > limit_s for gap in gaps):
+            what = "reported later than the others had waited"
+            yield cause_of(case, rules.LATE, [rank], what, [event])
+
+
+def _timeout_s(case: Case, said: Sequence[tuple[int, Event]]) -> float:
+    """Return how long ranks wait: by their lines, HCCL's settings or its defaults."""
+    if not said:
+        return 0
+    _, event = said[0]
+    told = (event.number("timeout_ms") or 0) / 1000 or event.number("timeout_s")
+    if told or event.pattern.speaker != "hccl":
+        return told or 0
+    is_link = event.kind is Kind.EDGE
+    name = "CONNECT" if is_link else "EXEC"
+    for other in case.by_kind[Kind.IDENTITY]:
+        if other.fields.get("variable") == name:
+            return other.number("timeout_s") or 0
+    return LINK_TIMEOUT_S if is_link else TASK_TIMEOUT_S
+
+
+def _lowest(case: Case) -> Iterator[Cause]:
+    """Yield the ranks that waited in an earlier operation than the others."""
+    by_group: dict[str, dict[int, Wait]] = defaultdict(dict)
+    for wait in case.waits:
+        if wait.seq is not None:
+            by_group[wait.group].setdefault(wait.rank, wait)
+    for waits in by_group.values():
+        lowest = min(wait.seq or 0 for wait in waits.values())
+        slow = [rank for rank, wait in waits.items() if wait.seq == lowest]
+        if len(slow) < len(waits):
+            events = [waits[rank].event for rank in slow]
+            yield cause_of(case, rules.SILENT, slow, f"is behind, at {lowest}", events)
+            return
+
+
+def _waits_for_itself(case: Case) -> Iterator[Cause]:
+    """Yield who waits for its own stream while others wait for it."""
+    targets = _num_waiters(case.edges)
+    for event in case.by_kind[Kind.EDGE]:
+        rank = case.ranks.speaker(event)
+        is_own = event.fields.get("group_peer") == "local"
+        if is_own and rank is not None and rank in targets:
+            what = "waits for itself, and others wait for it"
+            yield cause_of(case, rules.SILENT, [rank], what, [event])
+            return
+
+
+def _circle(case: Case) -> Iterator[Cause]:
+    follows = {waiter: peer for waiter, peer, _ in reversed(case.edges)}
+    for start in sorted(follows):
+        path: list[int] = []
+        at = start
+        while at in follows and at not in path:
+            path.append(at)
+            at = follows[at]
+        if at in path:
+            circle = path[path.index(at) :]
+            text = " -> ".join(map(str, (*circle, at)))
+            what = f"wait for each other: {text}"
+            events = [event for waiter, _, event in case.edges if waiter in circle]
+            yield cause_of(case, rules.CIRCLE, circle, what, events)
+            return
+
+
+def _first_operation(case: Case) -> Iterator[Cause]:
+    """Yield all ranks if none came through its first operation."""
+    waits = {wait.rank: wait for wait in case.waits}
+    if len(waits) > 1 and {wait.seq for wait in waits.values()} <= {0, 1}:
+        what = f"all timed out in their first {case.waits[0].op or 'operation'}"
+        events = [wait.event for wait in waits.values()]
+        yield cause_of(case, rules.FIRST, waits, what, events)

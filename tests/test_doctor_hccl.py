@@ -1,0 +1,201 @@
+"""``doctor`` on logs of HCCL: one process writes into two folders, no line has all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ranktable.doctor.diagnose import diagnose
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+COMM = "10.0.0.1%eth0_60004_0_171"
+TASK = "[TaskExecStage][Timeout][HOST_TS]Task run failed, "
+
+
+def plog(pid: int, text: str, at: str = "10:00:00", level: str = "ERROR") -> str:
+    return f"[{level}] HCCL({pid},py):2026-01-05-{at}.000.001 [a.cc:9] [7] {text}\n"
+
+
+def place(rank: int) -> tuple[str, int, str]:
+    """Return server, chip and address: two chips a server."""
+    return f"10.0.0.{rank // 2 + 1}", rank % 2, f"192.168.{rank // 2 + 1}.{rank % 2}"
+
+
+def says_rank(rank: int, pid: int, at: str = "09:00:00") -> str:
+    server, chip, address = place(rank)
+    text = (
+        f"[HCCL_TRACE]SetupAgent rankNum[4], rank[{rank}], rootInfo identifier[{COMM}],"
+        f" server[{server}%eth0], logicDevId[{chip}], phydevId[{chip}], "
+        f"deviceIp[{address}]"
+    )
+    return plog(pid, text, at, "INFO")
+
+
+def notify(
+    rank: int, peer: int | str, tag: str = "AllReduce", index: int | None = None
+) -> list[str]:
+    number = "" if index is None else f", index[{index}]"
+    return [
+        (
+            f"{TASK}base information is streamID:[3], taskID[7], taskType[Notify Wait],"
+            f" tag[{tag}_{COMM}]{number}, AlgType(level 0-1-2):[ring]."
+        ),
+        f"{TASK}para information is notify id:[0x50], remote rank:[{peer}].",
+        (
+            f"{TASK}groupRank information is group:[{COMM}], user define information[],"
+            f" rankSize[4], rankId[{rank}]."
+        ),
+    ]
+
+
+def row(rank: int, peer: int, tls: str = "DISABLE") -> list[str]:
+    return [
+        (
+            f"   |  {place(peer)[2]}({peer})   |  16666  |   {place(rank)[2]}({rank})"
+            f"   |  0  |  client  | time out |   {tls}  | LinkInfo"
+        )
+    ]
+
+
+def lost(rank: int, peer: int) -> list[str]:
+    here, there = (
+        f"server[{server}],deviceId[{chip}],deviceIp[{address}]"
+        for server, chip, address in map(place, (rank, peer))
+    )
+    return [
+        (
+            f"[CQE ERROR]cqe error status[12], time:[x], localInfo{{{here}}}, "
+            f"remoteIP{{{there}}}"
+        )
+    ]
+
+
+def heartbeat(rank: int, peer: int, what: str) -> str:
+    (server, chip, _), (there, peer_chip, _) = place(rank), place(peer)
+    return (
+        f"[HeartbeatAbnormal]Cluster Exception Location[IP/ID]:[{there}/{peer_chip}], "
+        f"Arrival Time:[x], Discoverer:[{server}/{chip}], ExceptionType:[{what} "
+        "Occurred], Possible Reason:1. x"
+    )
+
+
+def connected(*ranks: int) -> list[str]:
+    listed = ",".join(f"[{rank:016}]" for rank in ranks)
+    return [
+        "[DisplayConnectedRank]need connect rankNum is [4]",
+        f"[DisplayConnectedRank]connected rankinfo[LINE 0]: {listed};",
+    ]
+
+
+RING = {rank: notify(rank, (rank - 1) % 4) for rank in range(4)}
+SOCKET = [("EI0006: [PID: 80{}] 2026-01-05-10:00:00.1 Getting socket times out. Reason:"
+          " The cluster heartbeat detects no exception event.")]  # fmt: skip
+TLS = (
+    "EI0016: [PID: 9] 2026-01-05-10:00:00.1 Value x for config tls is invalid. rank"
+    "List for enabled tls:[10.0.0.1/0,1]; rankList for disabled tls:[10.0.0.2/0]"
+)
+SRC_DST = (
+    "EI0006: [PID: 9] 2026-01-05-10:00:00.1 Getting socket times out. Reason: This "
+    "node (server 10.0.0.1, device ID 0) detects that srcRank (server 10.0.0.1, device "
+    "ID 0) fails to connect to dstRank (server 10.0.0.2, device ID [0])."
+)
+
+CASES: Mapping[str, tuple[Mapping[int, Sequence[str]], str, tuple[int, ...]]] = {
+    "no log of one rank": ({r: RING[r] for r in (0, 1, 3)}, "RT620", (2,)),
+    "one rank reports nothing": ({**RING, 2: []}, "RT620", (2,)),
+    "lowest index": (
+        {r: notify(r, (r - 1) % 4, index=4 + (r != 2)) for r in range(4)},
+        "RT620", (2,),
+    ),
+    "other tag": ({**RING, 2: notify(2, 1, "AllGather")}, "RT621", (2,)),
+    "waits for itself": ({**RING, 2: notify(2, "local")}, "RT620", (2,)),
+    "circle": (RING, "RT625", (0, 1, 2, 3)),
+    "console only": (dict.fromkeys((0, 1, 3), SOCKET), "RT620", (2,)),
+    "links to one": ({0: row(0, 3), 1: row(1, 3), 2: row(2, 3)}, "RT604", (3,)),
+    "link both ways": ({0: row(0, 3), 1: [], 2: [], 3: row(3, 0)}, "RT625", (0, 3)),
+    "TLS of rows": (
+        {r: row(r, (r + 1) % 4, "DISABLE" if r == 2 else "ENABLE") for r in range(4)},
+        "RT606", (2,),
+    ),
+    "TLS by the library": ({0: [TLS], 1: [], 2: [], 3: []}, "RT606", (2,)),
+    "chip without a rank": ({0: [SRC_DST], 1: [], 3: []}, "RT604", (2,)),
+    "many lose one": (
+        {0: lost(0, 3), 1: lost(1, 3) + RING[1], 2: lost(2, 3), 3: []}, "RT623", (3,),
+    ),
+    "two lose each other": (
+        {0: lost(0, 3), 1: [], 2: [], 3: lost(3, 0)}, "RT623", (0, 3),
+    ),
+    "lost heartbeat": (
+        {r: [heartbeat(r, 3, "Heartbeat Lost")] for r in (0, 1, 2)}, "RT624", (3,),
+    ),
+    "stuck before lost": (
+        {0: [heartbeat(0, 3, "Heartbeat Lost"), heartbeat(0, 2, "Stuck")],
+         1: [heartbeat(1, 3, "Heartbeat Lost")], 2: []},
+        "RT624", (2,),
+    ),
+    "connected ranks": ({0: connected(0, 1, 3)}, "RT604", (2,)),
+}  # fmt: skip
+
+
+def folder_of(folder: Path, said: Mapping[int, Sequence[str]]) -> str:
+    """Write what ranks say: identity and errors in other files, pids on every host."""
+    for rank, lines in said.items():
+        pid, worker = 800 + rank % 2, folder / f"worker-{rank // 2}"
+        for name in ("run", "debug"):
+            (worker / name / "plog").mkdir(parents=True, exist_ok=True)
+        (worker / f"run/plog/plog-{pid}_1.log").write_text(says_rank(rank, pid))
+        (worker / f"debug/plog/plog-{pid}_2.log").write_text(
+            "".join(plog(pid, line.replace("{}", str(rank % 2))) for line in lines)
+        )
+    return str(folder)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_cause_in_logs_of_hccl_is_found(name: str, tmp_path: Path) -> None:
+    said, code, ranks = CASES[name]
+
+    first = diagnose([folder_of(tmp_path, said)]).causes[0]
+
+    assert (first.rule.code, first.ranks) == (code, ranks)
+
+
+@pytest.mark.parametrize(
+    ("setting", "code"), [("", "RT622"), ("EXEC_TIMEOUT", "RT625")]
+)
+def test_a_rank_is_late_if_it_reports_after_the_time_out(
+    setting: str, code: str, tmp_path: Path
+) -> None:
+    folder = folder_of(tmp_path, RING)
+    late = "".join(plog(800, line, "10:40:00") for line in RING[2])
+    (tmp_path / "worker-1/debug/plog/plog-800_2.log").write_text(late)
+    if setting:
+        said = plog(800, f"[HCCL_ENV] HCCL_{setting} set by environment to [3600]s")
+        (tmp_path / "worker-0/run/plog/plog-800_3.log").write_text(said)
+
+    first = diagnose([folder]).causes[0]
+
+    assert first.rule.code == code
+
+
+def test_the_last_process_of_a_chip_counts(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, {**RING, 2: []})
+    worker = tmp_path / "worker-0"
+    (worker / "run/plog/plog-700_1.log").write_text(says_rank(0, 700, "08:00:00"))
+    (worker / "debug/plog/plog-700_2.log").write_text(plog(700, lost(0, 3)[0]))
+
+    first = diagnose([folder]).causes[0]
+
+    assert (first.rule.code, first.ranks) == ("RT620", (2,))
+
+
+def test_a_chip_without_a_known_rank_is_named_by_its_host(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, {0: [heartbeat(0, 3, "Stuck")]})
+
+    (cause,) = diagnose([folder]).causes
+
+    assert (cause.ranks, cause.host) == ((), "10.0.0.2")
+    assert cause.headline == "10.0.0.2: Stuck Occurred on chip 1"
