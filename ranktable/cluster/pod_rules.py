@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ranktable.schema.finding import Refusal, Rule, Severity
+from ranktable.schema.finding import Rule, Severity
 
 _KEY = "ascend.kubectl.kubernetes.io/ascend-910-configuration"
 _INDEX = "hccl/rankIndex"
@@ -143,7 +143,7 @@ BAD_ADDRESS = Rule(
     why="The device plugin writes -1 if it cannot read the address, because the "
     "network card of the chip is not configured.",
     fix="Configure it with `hccn_tool -i CHIP -ip -s address ... netmask ...`.",
-    readers={"HCCL": Refusal("EI0014 device_ip")},
+    readers={"HCCL": "EI0014 device_ip"},
     bad=pod_list(pod(0, 0), pod(1, 0, addresses=["-1"])),
     good=_GOOD,
     **_FROM,

@@ -182,7 +182,7 @@ def words_of(line: Token) -> list[Token]:
     ]
 
 
-def read_source(
+def parse_source(
     data: bytes | str,
     read: Callable[[SourceText], T | None],
     *,
@@ -191,7 +191,7 @@ def read_source(
     limit: int | None,
     max_size_bytes: int,
 ) -> tuple[Report, T | None, tuple[str, ...]]:
-    """Read a file with a reader.
+    """Parse the bytes of a file with a reader of its text.
 
     Args:
         data: The file.

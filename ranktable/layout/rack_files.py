@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.host_lists import MAX_HOSTS
 from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.cluster.hostfiles.slurm import expand_token
-from ranktable.cluster.source_text import read_source, words_of
+from ranktable.cluster.source_text import parse_source, words_of
 from ranktable.layout.boundaries import Hierarchy, Level
 from ranktable.schema.rules.syntax import TOO_MANY
 from ranktable.schema.text import counted, quoted
@@ -58,7 +58,7 @@ def read_rack_file(
 ) -> tuple[Report, Hierarchy | None]:
     """Return the findings in a file of racks, and its levels if there is no error."""
     is_switches = is_switch_file(data[:MAX_SIZE_BYTES].decode("utf-8", "replace"))
-    report, hierarchy, _ = read_source(
+    report, hierarchy, _ = parse_source(
         data,
         _read_switches if is_switches else _read_columns,
         file=file,

@@ -23,7 +23,7 @@ from ranktable.cluster.pod_rules import (
 )
 from ranktable.cluster.pod_rules import RULES as OF_PODS
 from ranktable.cluster.pods import NAME, judge_pods, read_pods
-from ranktable.cluster.source_text import read_source
+from ranktable.cluster.source_text import parse_source
 from ranktable.preflight.here import Checked, Looked
 from ranktable.schema.finding import Finding, Rule, Severity
 from ranktable.schema.text import counted, fold_numbers, printable, quoted
@@ -182,7 +182,7 @@ def check_pods(report: Report, data: bytes | str, *, file: str) -> Checked:
             _compare(table, pods, source.found)
         return True
 
-    found = read_source(
+    found = parse_source(
         data, read, file=file, name=NAME, limit=_SHOWN, max_size_bytes=MAX_SIZE_BYTES
     )[0]
     others = [rule for rule in ALL if rule.code not in found.totals]

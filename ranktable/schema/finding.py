@@ -111,12 +111,6 @@ class RankTableError(Error, ValueError):
         return "\n".join(lines)
 
 
-class Refusal(str):
-    """What a reader does with a defect if it refuses the table or waits forever."""
-
-    __slots__ = ()
-
-
 class Rule:
     """The definition of a diagnostic code; ``ranktable explain`` prints it.
 
@@ -134,8 +128,8 @@ class Rule:
         fix: What to do about it.
         severity: The highest severity of its findings. Every process of a job runs the
             rules whose severity is an error.
-        readers: What each vendor library does with this mistake; a ``Refusal`` if it
-            stops there. ``HCCL`` is its source of August 2026.
+        readers: What each vendor library does with this mistake. ``HCCL`` is its
+            source of August 2026.
         seen_as: Messages that users see and will search for.
         bad: A smallest file with the defect, None if no content has it.
         good: The most similar sound file.

@@ -85,8 +85,9 @@ def schema_of(format_: Format) -> Schema:
     """Return the JSON Schema (draft 2020-12) of a format.
 
     It accepts a document exactly if ``check`` finds no defect of its shape and no
-    negative number. One exception is required by JSON Schema: 5.0 is an integer. The
-    formats of addresses are annotations and are not judged.
+    negative number. JSON Schema requires two exceptions: 5.0 is an integer, and the
+    limits of a string of digits, such as a port, are not expressed. The formats of
+    addresses are annotations and are not judged.
     """
     definitions: Schema = {}
     return {

@@ -22,8 +22,6 @@ OWN_AXIS = "scaletorch"
 
 _WITHOUT_EP = ("torchtitan", "vllm")
 """Styles whose order does not have to name ep."""
-_SPLIT_AS_TP = ("deepspeed", "scaletorch")
-"""Styles that split an expert as tp; other styles except Megatron do not split it."""
 _DIGITS = 9
 
 
@@ -36,8 +34,8 @@ def parse_layout(text: str) -> Mapping[str, int | str]:
     """Return the sizes and other values of a layout by name.
 
     Raises:
-        LayoutTextError: It has another form, or its order, its ep_style or its experts
-            are not valid.
+        LayoutTextError: It has another form, or its order or its ep_style is not
+            valid. Whether experts fit is judged where a layout is used.
     """
     given: dict[str, int | str] = {}
     for item in text.split() or [text]:
@@ -53,7 +51,6 @@ def parse_layout(text: str) -> Mapping[str, int | str]:
     _check_style(given)
     _check_order(given)
     _check_parts(given)
-    _check_experts(given)
     return given
 
 
@@ -87,70 +84,6 @@ def _check_parts(given: Mapping[str, int | str]) -> None:
     copies, dp = size_of(given, "dp_replicate"), size_of(given, "dp")
     if dp % copies:
         raise LayoutTextError(f"dp_replicate {copies} does not divide dp {dp}")
-
-
-def _check_experts(given: Mapping[str, int | str]) -> None:
-    """Raise LayoutTextError if the experts do not fit the grid of their style.
-
-    The rules are those of ``ranktable.layout``, whose messages also name sizes that
-    fit.
-    """
-    style = str(given.get("ep_style", EP_STYLES[0]))
-    tp, ep = size_of(given, "tp"), size_of(given, "ep")
-    copies = size_of(given, "dp_replicate")
-    shard = size_of(given, "dp") // copies
-    stage, whose = tp * size_of(given, "cp") * shard, " of a copy" * (copies > 1)
-    if style == "megatron":
-        _check_second_grid(given, stage * copies)
-        return
-    etp = tp if style in _SPLIT_AS_TP else 1
-    if int(given.get("etp", etp)) != etp:
-        raise LayoutTextError(f"etp is {etp} with ep_style {style}, not {given['etp']}")
-    if style == "vllm" and int(given.get("ep", stage)) != stage:
-        raise LayoutTextError(f"ep is all {stage} ranks of a stage{whose}, not {ep}")
-    if style == "deepspeed" and shard % ep:
-        raise LayoutTextError(f"ep {ep} does not divide dp{whose} = {shard}")
-    if style == "torchtitan" and stage % ep:
-        raise LayoutTextError(f"ep {ep} does not divide tp x cp x dp{whose} = {stage}")
-    if style == "torchtitan" and ep > 1:
-        _check_is_one_run(given)
-
-
-def _check_second_grid(given: Mapping[str, int | str], stage: int) -> None:
-    """Raise LayoutTextError unless Megatron's two grids have the same stages."""
-    tp, cp, pp, dp, ep = (size_of(given, n) for n in ("tp", "cp", "pp", "dp", "ep"))
-    etp = int(given.get("etp", tp))
-    if stage % (ep * etp):
-        raise LayoutTextError(
-            f"ep {ep} x etp {etp} does not divide tp x cp x dp = {stage}"
-        )
-    faster = _order(given).split("-pp", maxsplit=1)[0].split("-")
-    dense = {"tp": tp, "cp": cp, "dp": dp}
-    experts = {"tp": etp, "ep": ep, "dp": stage // (ep * etp)}
-    steps = [prod(grid.get(n, 1) for n in faster) for grid in (dense, experts)]
-    if pp > 1 and (ep, etp) != (1, tp) and steps[0] != steps[1]:
-        raise LayoutTextError(
-            f"a step of pp is {steps[1]} ranks for the experts, and {steps[0]} for the "
-            "others"
-        )
-
-
-def _check_is_one_run(given: Mapping[str, int | str]) -> None:
-    """Raise LayoutTextError unless the ranks that torchtitan folds are consecutive."""
-    copies = size_of(given, "dp_replicate")
-    sizes = {name: size_of(given, name) for name in ("tp", "cp", "pp")}
-    sizes |= {"shard": size_of(given, "dp") // copies, "copies": copies}
-    axes = _order(given).replace("dp", "shard-copies").split("-")
-    kinds = [name in ("pp", "copies") for name in axes if sizes.get(name, 1) > 1]
-    first, last = kinds.index(False), len(kinds) - kinds[::-1].index(False)
-    if any(kinds[first:last]):
-        raise LayoutTextError("pp or dp_replicate lies between the ranks that ep folds")
-
-
-def _order(given: Mapping[str, int | str]) -> str:
-    """Return the order with the missing axes of size 1."""
-    named = str(given.get("order", "-".join(TOKENS))).split("-")
-    return "-".join([*named, *(name for name in TOKENS if name not in named)])
 
 
 def _is_size(value: str) -> bool:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.schema.finding import Refusal
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -249,7 +247,7 @@ def causes(text: str, rules: Iterable[Rule]) -> list[Rule]:
         if code
         and (
             rule.code in ours
-            or any(code in one for one in (*_refusals(rule), *rule.seen_as))
+            or any(code in one for one in (*rule.readers.values(), *rule.seen_as))
         )
     ]
     variable = _VARIABLE.search(text)
@@ -258,10 +256,6 @@ def causes(text: str, rules: Iterable[Rule]) -> list[Rule]:
     narrow = [
         rule
         for rule in found
-        if any(f"{code} {variable[1]}" in one for one in _refusals(rule))
+        if any(f"{code} {variable[1]}" in one for one in rule.readers.values())
     ]
     return narrow or found
-
-
-def _refusals(rule: Rule) -> list[str]:
-    return [effect for effect in rule.readers.values() if isinstance(effect, Refusal)]

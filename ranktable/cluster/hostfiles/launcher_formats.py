@@ -13,7 +13,7 @@ from ranktable.cluster.hostfiles.line_formats import LINE_LAUNCHERS
 from ranktable.cluster.hostfiles.slurm import SLURM_NODELIST
 from ranktable.cluster.hostfiles.torchrun import TORCHRUN
 from ranktable.cluster.pods import KUBERNETES_PODS
-from ranktable.cluster.source_text import read_source
+from ranktable.cluster.source_text import parse_source
 from ranktable.schema.declare import Format
 from ranktable.schema.files import refuse_other_types
 from ranktable.schema.formats import DEFAULT, by_name, names
@@ -182,7 +182,7 @@ def read_hostfile(
             f"{source.name} is written only, not read", hint=f"read are {readable}"
         )
     return HostfileReading(
-        *read_source(
+        *parse_source(
             data,
             source.read,
             file=file,

@@ -12,7 +12,7 @@ from ranktable.cluster.generate import ring_order
 from ranktable.cluster.host_lists import expand_hosts, fold_hosts
 from ranktable.cluster.hostfiles.hostfile_rules import BAD_HOST
 from ranktable.cluster.schema_errors import called
-from ranktable.cluster.source_text import MAX_SLOTS, SourceText, is_host, read_source
+from ranktable.cluster.source_text import MAX_SLOTS, SourceText, is_host, parse_source
 from ranktable.cluster.specs import spec_rules as rules
 from ranktable.cluster.specs.spec import NAME, ClusterSpec, parse_pattern
 from ranktable.cluster.specs.spec_shape import read_shape
@@ -71,7 +71,7 @@ def read_spec(
         document = read_shape(source)
         return None if document is None else _SpecReader(document, file).spec()
 
-    report, spec, _ = read_source(
+    report, spec, _ = parse_source(
         data, read, file=file, name=NAME, limit=limit, max_size_bytes=MAX_SIZE_BYTES
     )
     return SpecReading(report, spec)

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.finding import Refusal, Rule, Severity
+from ranktable.schema.finding import Rule, Severity
 from ranktable.schema.rules.examples import hccl_server, hccl_table, pods_table
 from ranktable.schema.rules.nodes import REACHABLE, addresses_of
 from ranktable.schema.rules.ranks import is_permutation
@@ -344,8 +344,8 @@ NOT_COMPLETED = Rule(
     ),
     fix="Wait for the operator (ranktable wait), or write completed.",
     readers={
-        "HCCL": Refusal("waits 30 minutes without a message, then HCCL_E_TIMEOUT"),
-        "MindIE": Refusal("does not start"),
+        "HCCL": "waits 30 minutes without a message, then HCCL_E_TIMEOUT",
+        "MindIE": "does not start",
     },
     bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1")), status="initializing"),
     good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
@@ -358,7 +358,7 @@ DUPLICATE_ADDRESS = Rule(
     why="HCCL connects devices by their addresses, so every address must be unique in "
     "a job.",
     fix="Write the address of each device, as /etc/hccn.conf has it.",
-    readers={"HCCL": Refusal("EI0014 without the devices")},
+    readers={"HCCL": "EI0014 without the devices"},
     bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.1"))),
     good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2"))),
     find=_duplicate_addresses,
@@ -397,9 +397,9 @@ MISSING_ADDRESS = Rule(
     ),
     fix="Write the address of each device, as /etc/hccn.conf has it.",
     readers={
-        "HCCL": Refusal('EI0014 "Value  for ranktable variable device_ip is invalid"'),
-        "HCCL 2025": Refusal("EI0004 device_ip"),
-        "MindIE": Refusal("device_ip is not an address"),
+        "HCCL": 'EI0014 "Value  for ranktable variable device_ip is invalid"',
+        "HCCL 2025": "EI0004 device_ip",
+        "MindIE": "device_ip is not an address",
     },
     bad=hccl_table(hccl_server("n1", (0, 0, None)), hccl_server("n2", (0, 1, None))),
     good=hccl_table(
@@ -421,8 +421,8 @@ MISSING_POD_ADDRESS = Rule(
     fix="Write the address of each device, as /etc/hccn.conf has it.",
     readers={
         "HCCL": "accepted since 2026",
-        "HCCL 2025": Refusal("EI0004 device_ip"),
-        "MindIE": Refusal("device_ip is not an address"),
+        "HCCL 2025": "EI0004 device_ip",
+        "MindIE": "device_ip is not an address",
     },
     bad=pods_table((None, None)),
     good=pods_table(("10.0.0.1", "10.0.0.2")),
@@ -436,7 +436,7 @@ UNEQUAL_ADDRESSES = Rule(
     why="HCCL pairs the network cards of two devices, so all devices need the same "
     "number.",
     fix="Give every device the same number of addresses.",
-    readers={"HCCL": Refusal("a line in the device log only (HCCL_E_PARA)")},
+    readers={"HCCL": "a line in the device log only (HCCL_E_PARA)"},
     bad=hccl_table(
         hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2,10.1.0.2")),
     ),
@@ -450,7 +450,7 @@ MIXED_FAMILIES = Rule(
     summary="some devices have IPv4 addresses and others IPv6",
     why="All devices of a job must have addresses of the same family.",
     fix="Write addresses of one family.",
-    readers={"HCCL": Refusal("EI0001, the code of a wrong environment variable")},
+    readers={"HCCL": "EI0001, the code of a wrong environment variable"},
     bad=hccl_table(
         hccl_server("n1", (0, 0, "10.0.0.1")), hccl_server("n2", (0, 1, "fd00::2"))
     ),
@@ -470,7 +470,7 @@ LONG_NAME = Rule(
         "length between the two is a warning."
     ),
     fix="Write a shorter name; it does not have to be an address.",
-    readers={"HCCL": Refusal("a line in the device log only, for 128 bytes and more")},
+    readers={"HCCL": "a line in the device log only, for 128 bytes and more"},
     bad=hccl_table(hccl_server("n" * 128, (0, 0, "10.0.0.1"))),
     good=hccl_table(hccl_server("n" * 64, (0, 0, "10.0.0.1"))),
     find=_long_names,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ranktable.schema.finding import Refusal, Rule, Severity
+from ranktable.schema.finding import Rule, Severity
 from ranktable.schema.rules.examples import level_2_0 as level
 from ranktable.schema.rules.examples import rank_2_0 as rank
 from ranktable.schema.rules.examples import table_2_0 as table
 
-_NO_CODE = {"HCCL": Refusal("text of an exception, no code")}
+_NO_CODE = {"HCCL": "text of an exception, no code"}
 
 ADDRESS_OF_TYPE = Rule(
     code="RT263",
@@ -81,7 +81,7 @@ SPARE = Rule(
         "replaces, replaced_local_id, is no longer part of the job."
     ),
     fix="Keep one spare, and remove the replaced chip.",
-    readers={"HCCL": Refusal("EI0014")},
+    readers={"HCCL": "EI0014"},
     bad=table(rank(0), rank(1, local_id=64, replaced_local_id=0)),
     good=table(rank(0), rank(1, local_id=64, replaced_local_id=1)),
 )
@@ -94,7 +94,7 @@ DRAFT = Rule(
         "net_instance_id, net_type and rank_addr_list. No released HCCL reads it."
     ),
     fix="Generate the table again, with a tool of the released version.",
-    readers={"HCCL": Refusal("EI0017 device_id or net_layer")},
+    readers={"HCCL": "EI0017 device_id or net_layer"},
     bad=(
         b'{"version":"2.0","rank_count":"1","rank_list":[{"rank_id":0,"local_id":0,\n'
         b'  "level_list":[{"level":0,"id":"az0","fabric_type":"INNER",\n'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.finding import Refusal, Rule
+from ranktable.schema.finding import Rule
 from ranktable.schema.rules.examples import hccl_server, hccl_table, rank_2_0, table_2_0
 from ranktable.schema.text import counted, folded
 
@@ -100,7 +100,7 @@ UNEQUAL_SERVERS = Rule(
     summary="servers of 910 or 310P have different numbers of devices",
     why="These generations need servers of the same size; A2 and A3 do not.",
     fix="Use the same number of devices on every server.",
-    readers={"HCCL": Refusal("EI0014 DeviceNum of server, on 910 and 310P")},
+    readers={"HCCL": "EI0014 DeviceNum of server, on 910 and 310P"},
     seen_as=("DeviceNum",),
     bad=hccl_table(
         hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2")),
@@ -123,7 +123,7 @@ ILLEGAL_CHIP_SET = Rule(
         "2367, 0123 or 4567."
     ),
     fix="Use one of these sets.",
-    readers={"HCCL": Refusal('EI0014 with the expected value "is unique", on 910')},
+    readers={"HCCL": 'EI0014 with the expected value "is unique", on 910'},
     seen_as=("is unique",),
     bad=hccl_table(
         hccl_server("n1", *((chip, chip, f"10.0.0.{chip + 1}") for chip in range(3)))
@@ -144,7 +144,7 @@ WRONG_GENERATION = Rule(
         "wrong table that was left on a host stops every job of several chips there."
     ),
     fix="Generate the table again for the chips of this cluster.",
-    readers={"HCCL": Refusal("EI0014 version")},
+    readers={"HCCL": "EI0014 version"},
     bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
     good=table_2_0(rank_2_0(0)),
     options={"chip": "A5"},

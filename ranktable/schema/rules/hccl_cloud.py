@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from ranktable.schema.finding import Refusal, Rule, Severity
+from ranktable.schema.finding import Rule, Severity
 
-_LOG = Refusal("a line in the device log only (HCCL_E_PARA)")
+_LOG = "a line in the device log only (HCCL_E_PARA)"
 
 
 def _cloud(*pods: tuple[str, str], group_count: int = 1) -> bytes:
@@ -77,7 +77,7 @@ DUPLICATE_POD_NAME = Rule(
     summary="two instances have the same pod_name",
     why="A process finds its rank by the name of its pod and its chip.",
     fix="Write the name of each pod.",
-    readers={"HCCL": Refusal('EI0014 Value of "IP" is repeated')},
+    readers={"HCCL": 'EI0014 Value of "IP" is repeated'},
     seen_as=("is repeated",),
     bad=_cloud(("p1", "n1"), ("p1", "n2")),
     good=_cloud(("p1", "n1"), ("p2", "n2")),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.columns import repeated
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.finding import Refusal, Rule, Severity
+from ranktable.schema.finding import Rule, Severity
 from ranktable.schema.rules.examples import pods_table
 from ranktable.schema.rules.hccl import pod_of_servers, pods_of
 from ranktable.schema.super_pods import PODS
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ranktable.schema.finding import Finding, Options
 
 SUPER_ID = "super_device_id"
-_LOG = Refusal("a line in the device log only")
+_LOG = "a line in the device log only"
 _UINT32_DIGITS = 10
 
 
@@ -189,7 +189,7 @@ UNKNOWN_POD_SERVER = Rule(
     summary="a super pod names a server that the table does not have",
     why="super_pod_list says in which super pod each server of server_list is.",
     fix="Write the server_id of an entry of server_list.",
-    readers={"HCCL": Refusal("EI0014 server_id")},
+    readers={"HCCL": "EI0014 server_id"},
     bad=pods_table(pods=(("0", "n1"), ("1", "n3"))),
     good=pods_table(),
     find=_unknown_servers,
@@ -213,7 +213,7 @@ DUPLICATE_POD = Rule(
     summary="a super pod, or a server within the super pods, is listed twice",
     why="Each super pod has one entry, and each server is in one of them.",
     fix="Put all servers of a super pod into one entry.",
-    readers={"HCCL": Refusal('EI0014 Value of "IP" is repeated')},
+    readers={"HCCL": 'EI0014 Value of "IP" is repeated'},
     seen_as=("is repeated",),
     bad=pods_table(pods=(("0", "n1"), ("1", "n2"), ("1", "n1"))),
     good=pods_table(),
@@ -243,7 +243,7 @@ DUPLICATE_SUPER_ID = Rule(
     why="The SDID names a chip within its super pod. Another super pod may have the "
     "same SDID.",
     fix="Write the SDID that npu-smi info -t spod-info prints for each chip.",
-    readers={"HCCL": Refusal('a line in the device log only, "is already exist"')},
+    readers={"HCCL": 'a line in the device log only, "is already exist"'},
     seen_as=("is already exist",),
     bad=pods_table(ids=("1", "1"), pods=(("0", "n1"), ("0", "n2"))),
     good=pods_table(ids=("1", "1")),

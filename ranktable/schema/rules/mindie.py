@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.finding import Refusal, Rule, Severity
+from ranktable.schema.finding import Rule, Severity
 from ranktable.schema.rules.examples import hccl_server, hccl_table
 from ranktable.schema.rules.hccl_chips import unequal_node, unequal_nodes
 from ranktable.schema.text import counted
@@ -109,7 +109,7 @@ NO_CONTAINER_ADDRESS = Rule(
         "an error with --for mindie."
     ),
     fix="Write the address of the pod into every server.",
-    readers={"MindIE": Refusal("containerIp in the server node is empty")},
+    readers={"MindIE": "containerIp in the server node is empty"},
     seen_as=("containerIp in the server node is empty",),
     bad=_servers(1, 1).replace(b'"container_ip":"10.1.0.1",', b""),
     good=_servers(1, 1),
@@ -123,7 +123,7 @@ MINDIE_UNEQUAL = Rule(
     summary="servers have different numbers of devices, which MindIE refuses",
     why="HCCL on A2 and A3 accepts servers of different sizes; MindIE does not.",
     fix="Use the same number of devices on every server.",
-    readers={"MindIE": Refusal("refuses the table")},
+    readers={"MindIE": "refuses the table"},
     bad=_servers(2, 1),
     good=_servers(2, 2),
     find=_unequal,
@@ -139,7 +139,7 @@ MINDIE_RANGE = Rule(
         "to 63 and rank_id 0 to 511."
     ),
     fix="Start MindIE without a table on one server; split larger jobs.",
-    readers={"MindIE": Refusal("refuses the table")},
+    readers={"MindIE": "refuses the table"},
     bad=_servers(1),
     good=_servers(1, 1),
     find=_out_of_range,

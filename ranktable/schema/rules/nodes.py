@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ranktable.schema.columns import repeated
 from ranktable.schema.declare import TOPOLOGY_KEY, Kind
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.finding import Refusal, Rule
+from ranktable.schema.finding import Rule
 from ranktable.schema.rules.examples import (
     PAIR,
     device,
@@ -352,7 +352,7 @@ DUPLICATE_CHIP = Rule(
     readers={
         "torch_tpu": "accepts it; both processes open the chip",
         "SCCL": "no check for duplicates; fails or hangs at the first collective",
-        "HCCL": Refusal("EI0014 device_id"),
+        "HCCL": "EI0014 device_id",
     },
     seen_as=("sccl comm init rank failed",),
     bad=one_node(device(0, 0), device(0, 1)),
@@ -374,7 +374,7 @@ NO_SUCH_CHIP = Rule(
     readers={
         "torch_tpu": "accepts it; set_device fails",
         "SCCL": "sgSetDevice failed! Error Code",
-        "HCCL": Refusal("a line in the device log only"),
+        "HCCL": "a line in the device log only",
     },
     seen_as=("sgSetDevice failed! Error Code", "Invalid tpu id"),
     bad=one_node(device(0, 0), device(-1, 1)),
@@ -389,8 +389,8 @@ WRONG_COUNT = Rule(
     why="HCCL compares server_count with the list, and rank_count in a table 2.0.",
     fix="Write the number of entries of server_list, or add the missing server.",
     readers={
-        "HCCL": Refusal("EI0014 server_count"),
-        "MindIE": Refusal("refuses the table"),
+        "HCCL": "EI0014 server_count",
+        "MindIE": "refuses the table",
     },
     bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))).replace(
         b'server_count":"1"', b'server_count":"2"'
@@ -408,8 +408,8 @@ BAD_ADDRESS = Rule(
     readers={
         "torch_tpu": "does not look at it",
         "SCCL": "hands device_ip_emulator on; the connection fails later",
-        "HCCL": Refusal('EI0014 "IP"'),
-        "MindIE": Refusal("device_ip is invalid in ranktable file"),
+        "HCCL": 'EI0014 "IP"',
+        "MindIE": "device_ip is invalid in ranktable file",
     },
     seen_as=("device_ip is invalid in ranktable file",),
     bad=one_node('{"device_id":"0","device_ip":"10.20.0.555","rank":"0"}'),
@@ -429,7 +429,7 @@ DUPLICATE_HOST = Rule(
     readers={
         "torch_tpu": "does not look at it",
         "SCCL": "does not look at it",
-        "HCCL": Refusal('EI0014, which says that an "IP" is repeated'),
+        "HCCL": 'EI0014, which says that an "IP" is repeated',
     },
     seen_as=("is repeated",),
     bad=_hosts("n1"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.declare import Role
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.finding import Refusal, Rule, Severity
+from ranktable.schema.finding import Rule, Severity
 from ranktable.schema.rules.examples import (
     PAIR,
     device,
@@ -258,7 +258,7 @@ RANK_GAP = Rule(
     readers={
         "torch_tpu": "returns [] to the process with the missing rank",
         "SCCL": "answers chip -1 for it, silently",
-        "HCCL": Refusal("EI0014 rank_id"),
+        "HCCL": "EI0014 rank_id",
     },
     bad=one_node(device(0, 0), device(1, 2)),
     good=PAIR,
@@ -280,7 +280,7 @@ DUPLICATE_RANK = Rule(
         "[] and an IndexError",
         "SCCL": "takes the first device that has it; the rank that nobody has gets "
         "chip -1, silently",
-        "HCCL": Refusal("EI0014 rank_id"),
+        "HCCL": "EI0014 rank_id",
     },
     seen_as=("rank_id is repeat", "wait timeout"),
     bad=one_node(device(0, 0), device(1, 0)),
@@ -297,7 +297,7 @@ NEGATIVE_RANK = Rule(
     readers={
         "torch_tpu": "no process has it; its chip is never used",
         "SCCL": "the same",
-        "HCCL": Refusal("EI0014 rank_id; the number wraps around"),
+        "HCCL": "EI0014 rank_id; the number wraps around",
     },
     bad=one_node(device(0, 0), device(1, -1)),
     good=PAIR,
@@ -313,7 +313,7 @@ NOT_FROM_ZERO = Rule(
     readers={
         "torch_tpu": "returns [] to rank 0",
         "SCCL": "answers chip -1 for rank 0, silently",
-        "HCCL": Refusal("EI0014 rank_id"),
+        "HCCL": "EI0014 rank_id",
     },
     bad=one_node(device(0, 1), device(1, 2)),
     good=PAIR,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ranktable.schema.finding import Finding, Refusal, Rule, Severity
+from ranktable.schema.finding import Finding, Rule, Severity
 from ranktable.schema.rules.examples import (
     PAIR,
     device,
@@ -40,7 +40,7 @@ OTHER_VENDOR = Rule(
     readers={
         "torch_tpu": "KeyError: 'node_list'",
         "SCCL": "answers -1 for every rank",
-        "HCCL": Refusal("EI0014 or EI0017, as the version and the status are"),
+        "HCCL": "EI0014 or EI0017, as the version and the status are",
     },
     bad=b'{"status":"completed","data_version":1,"pod_count":1,"ips":[]}\n',
     good=PAIR,
@@ -58,11 +58,11 @@ MISSING_KEY = Rule(
         "torch_tpu": "KeyError: 'device_id' for the ranks of that node only; a "
         "missing version is not noticed",
         "SCCL": "answers chip -1, silently",
-        "HCCL": Refusal(
+        "HCCL": (
             'EI0017 "Config x is missing in the ranktable file"; for a list a line '
             "in the device log only; without a version EI0017 group_count"
         ),
-        "MindIE": Refusal("refuses the table"),
+        "MindIE": "refuses the table",
     },
     seen_as=("KeyError: 'device_id'",),
     bad=one_node(device(0, 0), '{"rank":"1"}'),
@@ -80,11 +80,11 @@ WRONG_TYPE = Rule(
     readers={
         "torch_tpu": "TypeError: int() argument must be a string for null; 1 for true",
         "SCCL": "answers chip -1, silently",
-        "HCCL": Refusal(
+        "HCCL": (
             'EI0017 "Config x is missing in the ranktable file" for a number where '
             "a string belongs; in 2.0 the text of an exception, no code"
         ),
-        "MindIE": Refusal("refuses the table"),
+        "MindIE": "refuses the table",
     },
     bad=one_node(device(0, 0), '{"device_id":null,"rank":"1"}'),
     good=PAIR,
@@ -103,8 +103,8 @@ ODD_NUMBER = Rule(
     readers={
         "torch_tpu": '"0x5", "5.0", "5x": ValueError; "1_5" is 15; 5.9 is 5',
         "SCCL": '"0x5" is chip 0; "5.0" and "5x" are 5; "1_5" is 1; 5.9 is 5',
-        "HCCL": Refusal('EI0014, or takes the 0 of "0x5"'),
-        "MindIE": Refusal("refuses the table"),
+        "HCCL": 'EI0014, or takes the 0 of "0x5"',
+        "MindIE": "refuses the table",
     },
     seen_as=("invalid literal for int() with base 10",),
     bad=one_node(device(0, 0), device("01", 1)),
@@ -122,7 +122,7 @@ LEADING_DIGITS = Rule(
     fix="Write only the digits; --fix does so.",
     readers={
         "HCCL": "takes the digits at the beginning",
-        "MindIE": Refusal("rank_id is not a number"),
+        "MindIE": "rank_id is not a number",
     },
     bad=hccl_table(hccl_server("n1", (0, " 0", "10.0.0.1"))),
     good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
@@ -136,7 +136,7 @@ UNKNOWN_VERSION = Rule(
     readers={
         "torch_tpu": "does not look at it",
         "SCCL": "does not look at it",
-        "HCCL": Refusal("EI0014 version"),
+        "HCCL": "EI0014 version",
     },
     bad=one_node(device(0, 0), device(1, 1), head='"version":"1.2",'),
     good=PAIR,
@@ -150,8 +150,8 @@ EMPTY_LIST = Rule(
     readers={
         "torch_tpu": "returns [] and says nothing; chip_map[rank] is an IndexError",
         "SCCL": "answers -1; the empty map is accepted and taken as chip i for rank i",
-        "HCCL": Refusal("a line in the device log only: its size is zero"),
-        "MindIE": Refusal("refuses the table"),
+        "HCCL": "a line in the device log only: its size is zero",
+        "MindIE": "refuses the table",
     },
     bad=b'{"version":"1.0","node_list":[]}\n',
     good=PAIR,
@@ -238,7 +238,7 @@ CONFIG_MAP = Rule(
         "table into several ConfigMaps; total says how many."
     ),
     fix="Put the whole table under one key, as a block of text.",
-    readers={"HCCL": Refusal("EI0004: the file that the pod mounts cannot be read")},
+    readers={"HCCL": "EI0004: the file that the pod mounts cannot be read"},
     bad=_config_map('{"status":"initializing"}'),
     good=_config_map('"{\\"status\\":\\"initializing\\"}"'),
 )
@@ -253,7 +253,7 @@ OUT_OF_RANGE = Rule(
     ),
     fix="Write a value within the limits that the message names.",
     readers={
-        "HCCL": Refusal(
+        "HCCL": (
             "2.0: text of an exception, no code; negative numbers: EI0014 with "
             '"0 ~ UINT32_MAX"; 1.x: a line in the device log only'
         )
@@ -272,9 +272,7 @@ UNKNOWN_WORD = Rule(
     ),
     fix="Write one of the words that the message names.",
     readers={
-        "HCCL": Refusal(
-            "2.0: text of an exception, no code; 1.x: a line in the device log only"
-        )
+        "HCCL": "2.0: text of an exception, no code; 1.x: a line in the device log only"
     },
     bad=table_2_0(rank_2_0(0, addr_type="IPv4")),
     good=table_2_0(rank_2_0(0)),
@@ -288,7 +286,7 @@ NO_GLOBAL_RANKS = Rule(
         "is sound, but a process cannot find its chip in it."
     ),
     fix="Wait for the table (ranktable wait), or name the rank table of the job.",
-    readers={"HCCL": Refusal("waits 30 minutes without a message")},
+    readers={"HCCL": "waits 30 minutes without a message"},
     command="mesh",
     bad=b'{"status":"initializing"}\n',
     good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),

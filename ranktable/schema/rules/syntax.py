@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ranktable.schema.finding import Refusal, Rule, Severity
+from ranktable.schema.finding import Rule, Severity
 from ranktable.schema.rules.examples import PAIR, one_node
 
 MISSING_FILE = Rule(
@@ -17,7 +17,7 @@ MISSING_FILE = Rule(
     readers={
         "torch_tpu": "AssertionError: File not exist (before 2025: answers False)",
         "SCCL": "takes the table as not set: chip i for rank i, or CHIP_MAP",
-        "HCCL": Refusal("EI0004 path"),
+        "HCCL": "EI0004 path",
         "torch_npu": "negotiates without a table, silently",
     },
     seen_as=("AssertionError: File not exist", "RANK_TABLE_FILE not set"),
@@ -125,8 +125,8 @@ _BOTH_REFUSE = {
 
 _ALL_REFUSE = {
     **_BOTH_REFUSE,
-    "HCCL": Refusal("EI0004 at once, without waiting"),
-    "MindIE": Refusal("refuses the table"),
+    "HCCL": "EI0004 at once, without waiting",
+    "MindIE": "refuses the table",
 }
 
 NOT_JSON = Rule(
@@ -160,8 +160,8 @@ EMPTY_FILE = Rule(
     readers={
         "torch_tpu": "JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
         "SCCL": "nlohmann parse_error.101",
-        "HCCL": Refusal("EI0004 at once, without waiting"),
-        "MindIE": Refusal("refuses the table"),
+        "HCCL": "EI0004 at once, without waiting",
+        "MindIE": "refuses the table",
     },
     seen_as=("Expecting value: line 1 column 1 (char 0)",),
     bad=b"",
@@ -221,8 +221,8 @@ NOT_A_NUMBER = Rule(
     readers={
         "torch_tpu": "accepts NaN and Infinity; int() fails where one is read",
         "SCCL": "nlohmann parse_error.101, or out_of_range",
-        "HCCL": Refusal("EI0004 at once, without waiting"),
-        "MindIE": Refusal("refuses the table"),
+        "HCCL": "EI0004 at once, without waiting",
+        "MindIE": "refuses the table",
     },
     bad=one_node('{"device_id":"0","rank":"0","load":NaN}'),
     good=one_node('{"device_id":"0","rank":"0","load":0}'),
@@ -252,8 +252,8 @@ LONE_SURROGATE = Rule(
     readers={
         "torch_tpu": "accepted",
         "SCCL": "nlohmann parse_error.101",
-        "HCCL": Refusal("EI0004 at once, without waiting"),
-        "MindIE": Refusal("refuses the table"),
+        "HCCL": "EI0004 at once, without waiting",
+        "MindIE": "refuses the table",
     },
     bad=one_node(r'{"device_id":"0","rank":"0","note":"\ud800"}'),
     good=one_node('{"device_id":"0","rank":"0","note":""}'),
