@@ -136,6 +136,20 @@ def test_the_picture_of_the_documents_is_made_by_the_command(
     assert file.read_text() == made
 
 
+def test_all_chips_with_defects_are_marked_and_the_first_defects_listed(
+    folder: Path, run: Run
+) -> None:
+    dump(make_table([RING] * 100), folder / "wrong.json")
+    text = (folder / "wrong.json").read_text()
+    wrong = re.sub(r'"rank":\s*"(\d+)"', r'"rank":"9\1"', text)
+    (folder / "wrong.json").write_text(wrong)
+    data = data_of(run("ranktable", "report", "wrong.json").out)
+
+    assert len(data["findings"]) == 500 < data["num_findings"]
+    assert data["states"]["error"] == [[0, 1, 800]]
+    assert data["verdict"] == "not sound: 802 errors, 1 warning"
+
+
 def test_hostile_names_stay_text(folder: Path, run: Run) -> None:
     dump(make_table([range(2)] * 4, hosts=HOSTILE), folder / "bad.json")
     page = run("ranktable", "report", "bad.json").out

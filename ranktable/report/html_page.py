@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ranktable.report.page_data import make_cluster, page_data
+from ranktable.report.page_data import make_cluster, page_data, worst_states
 from ranktable.report.picture import (
     MAX_SVG_CHIPS,
     STATES,
@@ -97,11 +97,8 @@ def _static_colours(
     """Return colours: findings, otherwise a change, otherwise places in the node."""
     size = len(cluster.chips)
     if facts.findings:
-        colours = [STATES["sound"]] * size
-        for finding in reversed(facts.findings):
-            for cell in finding.cells:
-                colours[cell] = STATES[finding.severity]
-        return colours
+        states = worst_states(facts)
+        return [STATES[states.get(cell, "sound")] for cell in range(size)]
     if facts.change is None:
         return local_colours(cluster)
     moved = {move.after for move in facts.change.rank_moves}

@@ -19,6 +19,7 @@ from ranktable.report.picture import (
 )
 from ranktable.report.pinned_findings import MAX_FINDINGS
 from ranktable.report.terminal import Style
+from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted, printable
 
 if TYPE_CHECKING:
@@ -90,11 +91,8 @@ class ReportFacts:
     def verdict(self) -> str:
         """What the findings say in a few words."""
         said = [each.severity for each in self.findings]
-        parts = [
-            counted(said.count(kind), kind)
-            for kind in ("error", "warning", "note")
-            if kind in said
-        ]
+        kinds = [each.value for each in Severity]
+        parts = [counted(said.count(kind), kind) for kind in kinds if kind in said]
         if self.table is None:
             return f"not sound: {', '.join(parts)}"
         return ", ".join(parts) or "sound"
@@ -189,6 +187,7 @@ def page_data(
         **_traffic(facts),
         "links": _links(facts.links),
         "change": _change(facts, gone),
+        "states": _states(facts),
         "findings": [_finding(one) for one in facts.findings[:MAX_FINDINGS]],
         "num_findings": len(facts.findings),
         "picture": _picture(picture, len(cluster.chips)),
@@ -335,6 +334,25 @@ def _change(facts: ReportFacts, gone: Sequence[int]) -> dict[str, Any] | None:
         "before": pack(move.before for move in change.rank_moves),
         "new": pack(change.chips_in),
         "gone": pack(gone),
+    }
+
+
+def worst_states(facts: ReportFacts) -> dict[int, str]:
+    """Return the worst severity that was found about each chip."""
+    states: dict[int, str] = {}
+    for severity in reversed(Severity):
+        for one in facts.findings:
+            if one.severity == severity.value:
+                states.update(dict.fromkeys(one.cells, severity.value))
+    return states
+
+
+def _states(facts: ReportFacts) -> dict[str, list[Any]]:
+    """Return the chips of every severity; not all findings are on a page."""
+    states = sorted(worst_states(facts).items())
+    return {
+        each.value: pack(cell for cell, state in states if state == each.value)
+        for each in Severity
     }
 
 

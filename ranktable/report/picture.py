@@ -310,7 +310,7 @@ def _cells(cluster: Cluster, picture: Picture, colours: Sequence[str]) -> Iterat
                     yield (
                         f'<text class="n" x="{x + side // 2}" y="{y + side - 8}" '
                         f'fill="{ink}" font-size="9" text-anchor="middle">'
-                        f"chip {chip}</text>"
+                        f"{f'chip {chip}' if chip >= 0 else 'host'}</text>"
                     )
             index += 1
         yield "\n"

@@ -30,7 +30,6 @@ from ranktable.report.html_page import MARK, render_html, render_picture
 from ranktable.report.markdown_summary import render_markdown
 from ranktable.report.page_data import ReportFacts, make_cluster
 from ranktable.report.pinned_findings import (
-    MAX_FINDINGS,
     FindingsError,
     Pins,
     of_diagnostics,
@@ -81,7 +80,7 @@ def report(
     """
     if markdown and svg:
         raise CommandError("--markdown and --svg are two outputs; give one of them")
-    judged = check_file(named_file(file), Options(limit=MAX_FINDINGS))
+    judged = check_file(named_file(file), Options())
     facts = _facts(judged, layout_options, costs, against)
     facts = _with_findings(facts, judged, findings or [])
     render = render_markdown if markdown else render_picture if svg else render_html
@@ -162,7 +161,8 @@ def _with_findings(facts: ReportFacts, judged: Report, files: list[str]) -> Repo
             read = read_findings(data, pins)
         except FindingsError as error:
             raise CommandError(f"--findings {name}: {error}") from None
-        found += [one for one in read if one not in found]
+        known = {*found}
+        found += [one for one in read if one not in known]
     ranked = [*Severity]
     found.sort(key=lambda one: ranked.index(Severity(one.severity)))
     return replace(facts, findings=found)

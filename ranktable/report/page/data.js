@@ -66,11 +66,8 @@ for (let cell = 0; cell < numChips; cell++) {
 
 /** The worst finding about each chip: error, warning, note, sound or gone. */
 export const states = changes.map((change) => (change === "gone" ? "gone" : "sound"));
-for (const severity of ["note", "warning", "error"]) {
-  for (const finding of findings) {
-    if (finding.severity !== severity) continue;
-    for (const cell of finding.cells) states[cell] = severity;
-  }
+for (const [severity, cells] of Object.entries(data.states)) {
+  for (const cell of unpack(cells)) states[cell] = severity;
 }
 
 export const range = (first, end) => Array.from({ length: end - first }, (_, at) => first + at);
@@ -81,7 +78,8 @@ export const local = (cell) => cell - starts[nodeOf[cell]];
 export function cellsOfRack(level, domain) {
   const cells = [];
   racks[level].domains.forEach((one, node) => {
-    if (one === domain) cells.push(...cellsOfNode(node));
+    if (one !== domain) return;
+    for (let cell = starts[node]; cell < starts[node + 1]; cell++) cells.push(cell);
   });
   return cells;
 }
@@ -172,7 +170,7 @@ export const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${
 /** Return what a chip is, in one line. */
 export function describe(cell) {
   const parts = [ranks[cell] < 0 ? "no readable rank" : `rank ${ranks[cell]}`];
-  parts.push(data.hosts[nodeOf[cell]], `chip ${chips[cell]}`);
+  parts.push(data.hosts[nodeOf[cell]], chips[cell] < 0 ? "no chip" : `chip ${chips[cell]}`);
   if (changes[cell] === "gone") return `${parts.join(" · ")} · gone`;
   if (axes.length) {
     parts.push(axes.map((axis) => `${axis.name} ${placeIn(axis, ranks[cell])}`).join(", "));

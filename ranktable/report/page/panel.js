@@ -186,7 +186,7 @@ export function showDetails(selection, select) {
   if (axis) panel.append(element("h3", {}, "Bytes in a step"), groupsTable([{ axis, group }], select));
   if (nodes.length === 1 && data.links && sizes[nodes[0]] > 1) {
     const own = cellsOfNode(nodes[0]);
-    if (own.every((cell) => chips[cell] < data.links.num_chips)) panel.append(...ringDrawing(nodes[0]));
+    if (own.every((cell) => chips[cell] >= 0 && chips[cell] < data.links.num_chips)) panel.append(...ringDrawing(nodes[0]));
   }
   if (!axis && cells.length > 1 && nodes.length === 1 && axes.length) {
     panel.append(...groupsOfNode(cells, select));
@@ -199,7 +199,7 @@ export function showDetails(selection, select) {
 
 function chipDetails(cell, select) {
   const node = nodeOf[cell];
-  const pairs = [["host", data.hosts[node]], ["chip", chips[cell]], ["local rank", cell - starts[node]],
+  const pairs = [["host", data.hosts[node]], ["chip", chips[cell] < 0 ? "none" : chips[cell]], ["local rank", cell - starts[node]],
     ["node rank", node]];
   for (const one of racks) pairs.push([one.name, one.labels[one.domains[node]]]);
   if (data.addresses?.[cell]) pairs.push(["address", data.addresses[cell]]);
