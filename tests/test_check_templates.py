@@ -210,8 +210,9 @@ def test_cronjob_compares_the_table_with_the_pods(
 # The prolog of Slurm
 
 
-def test_prolog_lets_a_job_go_if_nothing_could_be_checked(tmp_path: Path) -> None:
-    env = {"RANKTABLE": "/nowhere/ranktable", "PATH": "/usr/bin:/bin"}
+@pytest.mark.parametrize("program", ["/nowhere/ranktable", "/bin/false", "/bin/true"])
+def test_prolog_lets_a_job_go_if_nothing_could_be_checked(program: str) -> None:
+    env = {"RANKTABLE": program, "PATH": "/usr/bin:/bin"}
 
     done = run_process(["/bin/bash", CHECKS / "slurm-prolog.sh"], env=env)
 

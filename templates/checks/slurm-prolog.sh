@@ -27,14 +27,14 @@ done
 found=$(timeout "${TIMEOUT_S:-9}" "$RANKTABLE" check --format concise "${options[@]}" 2>&1 </dev/null)
 status=$?
 
-# Only what differs (1) drains the node. A check that could not run or finish does not
-# stop the cluster; it is written to the log of the node.
-if [[ $status -ne 1 ]]; then
+# Only a finding drains the node. A check that could not run or finish does not stop the
+# cluster; it is written to the log of the node.
+reason=$(grep -m 1 -E '(error|warning)\[RT[0-9]+\]' <<<"$found")
+if [[ $status -ne 1 || -z $reason ]]; then
   [[ $status -eq 0 ]] || logger -t ranktable "not checked ($status): ${found:0:400}"
   exit 0
 fi
 
-reason=${found%%$'\n'*}
 scontrol update NodeName="$SLURMD_NODENAME" State=DRAIN Reason="ranktable: ${reason:0:300}"
 logger -t ranktable "$found"
 exit 1
