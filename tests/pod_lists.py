@@ -19,7 +19,7 @@ def running(
     *,
     labels: dict[str, str] | None = None,
     annotations: dict[str, str] | None = None,
-    owner: tuple[str, str] = ("Job", "train"),
+    owner: tuple[str, ...] = ("Job", "train", "batch/v1"),
     chips: int = 2,
     env: dict[str, str] | None = None,
 ) -> Pod:
@@ -53,7 +53,7 @@ def running(
             "labels": labels or {},
             "annotations": {**marks, **(annotations or {})},
             "ownerReferences": [
-                {"kind": owner[0], "name": owner[1], "controller": True}
+                dict(zip(("kind", "name", "apiVersion"), owner, strict=False))
             ],
         },
         "spec": {
@@ -77,8 +77,15 @@ def volcano(at: int, **more: Any) -> Pod:
         "volcano.sh/task-spec": task,
         "volcano.sh/task-index": str(index),
     }
-    name = f"train-{task}-{index}"
-    return running(name, at, labels=labels, **more)
+    owner = ("Job", "train", "batch.volcano.sh/v1alpha1")
+    return running(f"train-{task}-{index}", at, labels=labels, owner=owner, **more)
+
+
+def old_volcano(at: int, **more: Any) -> Pod:
+    """Return a pod of an older Volcano: only its name has the index."""
+    pod = volcano(at, **more)
+    pod["metadata"]["labels"].pop("volcano.sh/task-index")
+    return pod
 
 
 def kubeflow(at: int, **more: Any) -> Pod:
@@ -117,13 +124,14 @@ def indexed_job(at: int, **more: Any) -> Pod:
 
 
 def leader_worker_set(at: int, **more: Any) -> Pod:
-    """Return the leader or a worker of a group; a worker belongs to a StatefulSet."""
+    """Return the leader or a worker; each StatefulSet of a group has its workers."""
+    group, index = divmod(at, 6)
     labels = {
         _LWS + "name": "train",
-        _LWS + "group-index": "0",
-        _LWS + "worker-index": str(at),
+        _LWS + "group-index": str(group),
+        _LWS + "worker-index": str(index),
     }
-    name = "train-0" if at == 0 else f"train-0-{at}"
+    name = f"train-{group}" if index == 0 else f"train-{group}-{index}"
     return running(name, at, labels=labels, owner=("StatefulSet", name), **more)
 
 
@@ -158,7 +166,15 @@ def pytorch_env(at: int, **more: Any) -> Pod:
 
 
 CONTROLLERS = (
-    *(volcano, kubeflow, jobset, indexed_job, leader_worker_set, stateful_set),
+    *(
+        volcano,
+        old_volcano,
+        kubeflow,
+        jobset,
+        indexed_job,
+        leader_worker_set,
+        stateful_set,
+    ),
     *(old_stateful_set, ascend_job, pytorch_env),
 )
 

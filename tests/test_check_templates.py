@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from ranktable.cluster.hostfiles.launcher_formats import read_hostfile
-from ranktable.cluster.pods import NAME
+from ranktable.cluster.pod_job import NAME
 from ranktable.preflight.rules import HEALTH
 from ranktable.schema.writing import dumps
 from tests.commands import BIN, run_in_shell, run_process

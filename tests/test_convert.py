@@ -11,7 +11,7 @@ import ranktable
 from ranktable.cluster import expand_hosts
 from ranktable.cluster.generate import make_table, parse_device_list
 from ranktable.cluster.hostfiles.launcher_formats import LAUNCHER_FORMATS
-from ranktable.cluster.pods import KUBERNETES_PODS
+from ranktable.cluster.pod_job import KUBERNETES_PODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

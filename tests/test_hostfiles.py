@@ -18,7 +18,7 @@ from ranktable.cluster.hostfiles.launcher_formats import (
     formats_like,
     read_hostfile,
 )
-from ranktable.cluster.pods import KUBERNETES_PODS
+from ranktable.cluster.pod_job import KUBERNETES_PODS
 from ranktable.cluster.source_text import MAX_LINES, MAX_SLOTS
 from tests.hostfile_cases import CASES
 

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ranktable.cluster.pod_job import NAME, judge_pods
 from ranktable.cluster.pod_rules import (
     BAD_ADDRESS,
     DIFFERING,
@@ -22,7 +23,7 @@ from ranktable.cluster.pod_rules import (
     pod_list,
 )
 from ranktable.cluster.pod_rules import RULES as OF_PODS
-from ranktable.cluster.pods import NAME, judge_pods, read_pods
+from ranktable.cluster.pods import read_pods
 from ranktable.cluster.source_text import parse_source
 from ranktable.preflight.here import Checked, Looked
 from ranktable.schema.finding import Finding, Rule, Severity
@@ -271,16 +272,15 @@ def _unmatched(
     """Yield the rows without a pod, with the pods that have none, by their order."""
     used = {id(row.pod) for row in rows}
     left = {at: one for at, one in enumerate(pods) if id(one) not in used}
+    is_paired = len(left) == sum(row.pod is None for row in rows)
     before = {
         name: one for one in ended for name in {*_names(one), one.host_ip, one.node}
     }
-    for at, row in enumerate(rows):
+    for row in rows:
         if row.pod is not None:
             continue
         where = quoted(row.host) if row.host else "a node without host"
-        now = left.pop(at, None) if len(rows) == len(pods) else None
-        if now is None and len(rows) != len(pods) and left:
-            now = left.pop(min(left))
+        now = left.pop(min(left)) if is_paired else None
         old = before.get(row.host)
         if now is not None:
             message = (

@@ -12,7 +12,7 @@ from ranktable.cluster.hostfiles.job_manifests import JOB_MANIFESTS
 from ranktable.cluster.hostfiles.line_formats import LINE_LAUNCHERS
 from ranktable.cluster.hostfiles.slurm import SLURM_NODELIST
 from ranktable.cluster.hostfiles.torchrun import TORCHRUN
-from ranktable.cluster.pods import KUBERNETES_PODS
+from ranktable.cluster.pod_job import KUBERNETES_PODS
 from ranktable.cluster.source_text import parse_source
 from ranktable.schema.declare import Format
 from ranktable.schema.files import refuse_other_types
