@@ -143,10 +143,10 @@ def _twice(pods: Sequence[Pod], places: Mapping[int, Place]) -> Iterator[Finding
         if place is None or (other := first.setdefault(place, pod)) is pod:
             continue
         created = [one.text("metadata", "creationTimestamp") for one in (other, pod)]
-        hint = "give every pod its own index in hccl/rankIndex, or delete the older pod"
-        if created[0] != created[1]:
+        hint = "give every pod an index of its own in the annotation hccl/rankIndex"
+        if pod.kind == other.kind and created[0] != created[1]:
             older = other if created[0] < created[1] else pod
-            hint += f", {printable(older.name)}"
+            hint = f"wait until {older} is gone, or delete it; the other one is newer"
         yield rules.INDEX_TWICE.finding(
             pod.span(),
             f"{pod} and {other} both have the index {place}",
