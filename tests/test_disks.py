@@ -47,8 +47,6 @@ COMMANDS = {
     "init": "ranktable init slurm -o {disk}/new.json",
     "schema": "ranktable schema -o {disk}/new.json",
     "plan": "ranktable plan t.json --tp 8 --bytes dp=1GiB -o {disk}/new.json",
-    "plan-hosts": "ranktable plan t.json --tp 8 --bytes dp=1GiB "
-    "--hostfile {disk}/new.json",
     "shrink": "ranktable shrink t.json --drop n1 --tp 8 -o {disk}/new.json",
     "grow": "ranktable grow t.json --add n9 --new --tp 8 -o {disk}/new.json",
     "renumber": "ranktable renumber t.json --tp 8 -o {disk}/new.json",

@@ -172,7 +172,7 @@ def test_several_files_do_not_go_to_standard_output(folder: Path, run: Run) -> N
 def test_facts_go_to_standard_error_beside_a_file_on_standard_output(
     folder: Path, run: Run
 ) -> None:
-    given = ["plan", *MAKES["plan"], "--hostfile"]
+    given = ["plan", *MAKES["plan"], "-o"]
     done = run("ranktable", *given, "-")
     run("ranktable", *given, "hosts")
 

@@ -75,19 +75,12 @@ def test_bytes_that_are_given_say_the_same(run: Run) -> None:
     assert plan(run, "--racks", "rack=4", "--bytes", sizes).out == DEFAULT
 
 
-def test_node_order_is_written_with_host_file_and_rank_file(
-    run: Run, folder: Path
-) -> None:
-    files = ("-o", "new.json", "--hostfile", "hosts", "--rankfile", "ranks")
-    shown = plan(run, "--racks", "racks", *MODEL, *files)
+def test_node_order_is_written_in_a_new_table(run: Run, folder: Path) -> None:
+    shown = plan(run, "--racks", "racks", *MODEL, "-o", "new.json")
     table = ranktable.load(folder / "new.json")
 
     assert shown.status == 0
-    assert shown.err == (
-        "wrote new.json: 8 nodes, 64 ranks\n"
-        "wrote hosts: 8 nodes, 64 ranks\n"
-        "wrote ranks: 8 nodes, 64 ranks\n"
-    )
+    assert shown.err == "wrote new.json: 8 nodes, 64 ranks\n"
     before, after = shown.out.split("\nwith the nodes in a better order:\n")
     assert before.splitlines()[-2].split()[2:] == ["optimal", "+32.00", "9.00x"]
     *_, total, _, above, _, _, order = after.splitlines()
@@ -99,10 +92,6 @@ def test_node_order_is_written_with_host_file_and_rank_file(
     ]
     assert table.chip_map == [*range(8)] * 8
     assert [d.rank for node in table.nodes for d in node.devices] == [*range(64)]
-    hosts = (folder / "hosts").read_text().splitlines()
-    assert hosts[:2] == ["n1 slots=8", "n3 slots=8"]
-    ranks = (folder / "ranks").read_text().splitlines()
-    assert ranks[8] == "rank 8=n3 slot=0"
 
 
 def test_order_is_kept_where_nothing_is_gained(run: Run, folder: Path) -> None:
@@ -117,26 +106,18 @@ def test_order_is_kept_where_nothing_is_gained(run: Run, folder: Path) -> None:
     }
 
 
-def test_files_are_replaced_with_force_only(run: Run, folder: Path) -> None:
-    options = ("--racks", "racks", *MODEL, "-o", "new.json", "--rankfile", "ranks")
-    (folder / "ranks").write_text("mine\n")
+def test_file_is_replaced_with_force_only(run: Run, folder: Path) -> None:
+    options = ("--racks", "racks", *MODEL, "-o", "new.json")
+    (folder / "new.json").write_text("mine\n")
     refused = plan(run, *options)
 
     assert refused.status == 2
-    assert "ranks holds something else; --force replaces it" in refused.err
-    assert not (folder / "new.json").exists()
-    assert (folder / "ranks").read_text() == "mine\n"
+    assert "new.json holds something else; --force replaces it" in refused.err
+    assert (folder / "new.json").read_text() == "mine\n"
     assert plan(run, *options, "--force").status == 0
-    assert plan(run, *options).err == (
-        "unchanged new.json: 8 nodes, 64 ranks\nunchanged ranks: 8 nodes, 64 ranks\n"
-    )
+    assert plan(run, *options).err == "unchanged new.json: 8 nodes, 64 ranks\n"
     over = plan(run, "--racks", "racks", *MODEL, "-o", "t.json")
     assert (over.status, "t.json holds something else" in over.err) == (2, True)
-    twice = plan(run, *MODEL, "-o", "x", "--hostfile", "x")
-    assert (twice.status, "x is to hold two" in twice.err) == (2, True)
-    same = plan(run, *MODEL, "-o", "x", "--hostfile", "./x")
-    assert (same.status, "./x is to hold two" in same.err) == (2, True)
-    assert not (folder / "x").exists()
 
 
 @pytest.mark.usefixtures("folder")
@@ -279,7 +260,7 @@ def test_tables_of_hccl_are_laid_out_with_their_super_pods(
     outside = str(CORPUS / "hccl" / "broken" / "v12_pod_unknown_server.json")
     sent = ("--tp", "8", "--bytes", "tp=1GiB")
 
-    shown = run("ranktable", "plan", good, *sent, "--hostfile", "hosts")
+    shown = run("ranktable", "plan", good, *sent)
     mesh = run("ranktable", "mesh", mixed, "--tp", "2")
     twice = run("ranktable", "mesh", bad)
     podless = run("ranktable", "plan", outside)
@@ -287,7 +268,6 @@ def test_tables_of_hccl_are_laid_out_with_their_super_pods(
     other = run("ranktable", "plan", str(CORPUS / "hccl/valid/hccl20_ipv4_2s4p.json"))
 
     assert "4 nodes, 2 super pods, 32 ranks = tp 8 x dp 4" in shown.out
-    assert (folder / "hosts").read_text().startswith("sp0-node0 slots=8\n")
     assert "tp/0: ranks 0,1, chips 0,1\n" in mesh.out
     assert (twice.status, "27:22: RT202 rank" in twice.err) == (1, True)
     assert "RT279" in podless.err
@@ -374,14 +354,12 @@ def test_hosts_of_the_table_are_compared(run: Run, folder: Path) -> None:
 
     other = plan(run, "--racks", "racks")
     none = run("ranktable", "plan", "u.json", "--racks", "racks")
-    hostfile = run("ranktable", "plan", "u.json", *LAYOUT, *MODEL, "--hostfile", "h")
 
     assert (other.status, "racks has no n2, the host of node 1" in other.err) == (
         2,
         True,
     )
     assert (none.status, "node 0 has no host" in none.err) == (2, True)
-    assert (hostfile.status, "node 0 has no host" in hostfile.err) == (2, True)
 
 
 def test_chips_that_links_lack_are_named(run: Run, folder: Path) -> None:

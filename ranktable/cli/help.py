@@ -22,7 +22,7 @@ _PANELS: Final = {
     _OUTPUT: (
         *("--output", "--in-place", "--force", "--format", "--quiet", "--verbose"),
         *("--fix", "--diff", "--strict", "--select", "--ignore", "--max-errors"),
-        *("--to", "--hostfile", "--rankfile", "--slurm-hostfile", "--explain"),
+        *("--to", "--explain"),
         "--version",
     ),
     _LAYOUT: (

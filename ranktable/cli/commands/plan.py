@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 from ranktable.cli import completion
 from ranktable.cli.app import with_options
@@ -23,29 +23,30 @@ from ranktable.cli.output import (
     OutputFormat,
     is_standard_output,
     output_file,
+    put_text,
     style,
+    table_size,
     write,
 )
 from ranktable.cli.parameters import (
     ColorOption,
     FileArgument,
     OutputFormatOption,
-    ReplaceFilesOption,
+    ReplaceFileOption,
     number,
     valued,
 )
-from ranktable.cli.placement_files import placement_files, put_placement
 from ranktable.cli.table_input import sound_table
 from ranktable.layout.parallel import remembering
 from ranktable.layout.planning import make_plan, reorder_nodes
 from ranktable.layout.rings import RingRows, ring_rows
 from ranktable.layout.traffic import Model, given_flows, model_flows
 from ranktable.report.plan_renderers import render_plan, render_plan_json
+from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from ranktable.cli.table_input import TableFile
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.layout.planning import Plan
     from ranktable.layout.traffic import Flow
@@ -174,49 +175,7 @@ def _parameters(option: str, text: str | None) -> int | None:
     return number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacementOutputs:
-    """Which files to write for the better placement."""
-
-    output: Annotated[
-        str | None,
-        valued(
-            "FILE",
-            "Write the table with the better order.",
-            "--output",
-            "-o",
-        ),
-    ] = None
-    hostfile: Annotated[
-        str | None, valued("FILE", "Write Open MPI's host file for it.")
-    ] = None
-    rankfile: Annotated[
-        str | None, valued("FILE", "Write Open MPI's rank file for it.")
-    ] = None
-    slurm_hostfile: Annotated[
-        str | None, valued("FILE", "Write the SLURM_HOSTFILE for it.")
-    ] = None
-
-    def paths(self) -> dict[str, str]:
-        """Return the path of every requested file by its kind; ``""`` is a table.
-
-        Raises:
-            CommandError: A path is a folder, or is in a folder that does not exist.
-        """
-        given = {
-            "": self.output,
-            "openmpi-hostfile": self.hostfile,
-            "openmpi-rankfile": self.rankfile,
-            "srun-hostfile": self.slurm_hostfile,
-        }
-        return {
-            kind: output_file(path) for kind, path in given.items() if path is not None
-        }
-
-
-@with_options(
-    layout_options=LayoutOptions, traffic=TrafficOptions, outputs=PlacementOutputs
-)
+@with_options(layout_options=LayoutOptions, traffic=TrafficOptions)
 def plan(
     *,
     file: FileArgument = None,
@@ -234,8 +193,11 @@ def plan(
     groups: Annotated[
         str | None, valued("LIST", "More groups to show: dp-cp,embedding.")
     ] = None,
-    outputs: PlacementOutputs,
-    force: ReplaceFilesOption = False,
+    output: Annotated[
+        str | None,
+        valued("FILE", "Write the table with the better order.", "--output", "-o"),
+    ] = None,
+    force: ReplaceFileOption = False,
     format: OutputFormatOption = OutputFormat.TEXT,
     color: ColorOption = Color.AUTO,
 ) -> None:
@@ -248,53 +210,42 @@ def plan(
     Example: ranktable plan sccl_rank_table.json --tp 4 --model 2x64 --seq 8 --micro 4
     """
     layout_options.refuse_clash()
-    wanted = outputs.paths()
+    if output is not None:
+        output_file(output)  # a wrong name is said before the work
     shape = traffic.shape()
-    if wanted and shape is None and traffic.bytes_ is None:
+    if output is not None and shape is None and traffic.bytes_ is None:
         raise CommandError(
             "the bytes that are sent are not known; give --model with --seq and "
             "--micro, or --bytes"
         )
-
-    def planned(read: TableFile) -> Planned:
-        table = read.table
-        layout = layout_options.layout(table)
-        warn_of_refusal(layout)
-        made = make_plan(
-            table,
-            layout,
-            flows=traffic.flows(shape, layout),
-            boundaries=holders(racks, table, format, color),
-            shown=() if groups is None else groups.split(","),
-        )
-        chips = links_of(links, table)
-        placed = table
-        if made.is_better and (wanted or chips):
-            placed = reorder_nodes(table, made.node_order)
-        if wanted:
-            placed = remembering(placed, layout, topology=links)
-        rings = None if chips is None else _rings(chips, table, placed, made)
-        if format is OutputFormat.JSON:
-            return Planned(made, render_plan_json(read.name, made, rings), placed)
-        return Planned(made, render_plan(read.name, made, style(color), rings), placed)
-
     read = sound_table(file)
-    only = planned(read)
-    files = placement_files(read, only.placed, wanted) if wanted else ()
-    if any(map(is_standard_output, wanted.values())):
-        sys.stderr.writelines(only.pieces)
+    table = read.table
+    layout = layout_options.layout(table)
+    warn_of_refusal(layout)
+    made = make_plan(
+        table,
+        layout,
+        flows=traffic.flows(shape, layout),
+        boundaries=holders(racks, table, format, color),
+        shown=() if groups is None else groups.split(","),
+    )
+    chips = links_of(links, table)
+    placed = reorder_nodes(table, made.node_order) if made.is_better else table
+    rings = None if chips is None else _rings(chips, table, placed, made)
+    pieces = (
+        render_plan_json(read.name, made, rings)
+        if format is OutputFormat.JSON
+        else render_plan(read.name, made, style(color), rings)
+    )
+    if is_standard_output(output):
+        sys.stderr.writelines(pieces)
     else:
-        write(only.pieces)
-    if files:
-        put_placement(files, read, is_better=only.made.is_better, force=force)
-
-
-class Planned(NamedTuple):
-    """The plan of one table, its output, and the new table."""
-
-    made: Plan
-    pieces: Iterator[str]
-    placed: RankTable
+        write(pieces)
+    if output is not None:
+        placed = remembering(placed, layout, topology=links)
+        size = table_size(table) + ("" if made.is_better else ", in the old order")
+        known = {read.name: read.data}
+        put_text(output, dumps(placed), size, force=force, read=known)
 
 
 def _rings(
