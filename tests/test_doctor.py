@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -307,6 +308,214 @@ def test_the_cause_of_a_published_failure_is_found(
     if case.host is not None:
         assert first.host == case.host
     assert first.evidence
+
+
+def progress(number: int, start: int = 0) -> str:
+    return "".join(f"step {start + i} loss 2.{i:03}\n" for i in range(number))
+
+
+def traceback(error: str, prefix: str = "") -> str:
+    lines = ("Traceback (most recent call last):", '  File "/job/a.py", line 3, in f',
+             "    load()", error)  # fmt: skip
+    return "".join(f"{prefix}{line}\n" for line in lines)
+
+
+def rendezvous(node: int, attempt: int) -> str:
+    ranks = [2 * node, 2 * node + 1]
+    return (
+        "I0105 06:00:00.0 9 api.py:531] [default] Rendezvous complete for workers. "
+        f"Result:\n  restart_count={attempt}\n  master_addr=n0\n  master_port=2\n"
+        f"  group_rank={node}\n  group_world_size=2\n  local_ranks=[0, 1]\n"
+        f"  role_ranks={ranks}\n  global_ranks={ranks}\n"
+    )
+
+
+def starts_nccl(rank: int) -> str:
+    return (
+        f"n1:9{rank}:9 [{rank}] NCCL INFO ncclCommInitRank comm 0x5{rank} rank {rank} "
+        f"nranks 4 cudaDev {rank} nvmlDev {rank} busId e1000 commId 0xb - Init START\n"
+    )
+
+
+HEALTHY = {
+    "retried download": progress(30)
+    + traceback("urllib3.exceptions.ReadTimeoutError: Read timed out.")
+    + "WARNING retry 1\n" + progress(300, 30),
+    "missing extra": "WARNING: could not import flash_attn\n"
+    + traceback("ModuleNotFoundError: No module named 'flash_attn'") + progress(300),
+    "largest batch sought":
+    traceback("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB.")
+    + "batch size 64 is too large, trying 32\n" + progress(300),
+    "words": "".join(f"step {i} error 0.1 failed 0 exit loss timeouts 0 out of 9\n"
+                     for i in range(300)),
+    "store was slow": "failed to connect, willRetry=1, retry=1, retryLimit=3, rank=1, "
+    "size=2, local=[10.0.0.1]:1, remote=[10.0.0.2]:2, error=Connection refused\n"
+    + progress(300),
+    "advice": "[rank1]: CUDA kernel errors might be asynchronously reported at some "
+    "other API call.\n[rank1]: For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_what_a_program_has_overcome_is_no_failure(name: str, tmp_path: Path) -> None:
+    diagnosis = judged(tmp_path, {"job.log": f"[rank0]: start\n{HEALTHY[name]}"})
+
+    assert diagnosis.causes == ()
+    assert diagnosis.is_judged
+
+
+SECOND = (
+    # An exception that was caught long before the others began to wait.
+    Published(
+        "caught before",
+        {"job.log": traceback("ValueError: x", "[rank1]: ") + progress(300)
+         + "".join(waits(rank, 77) for rank in (0, 1, 3))},
+        "RT620", (2,),
+    ),
+    Published(
+        "caught before by the clock",
+        {"job.log": "2026-01-05 00:10:00,1 ERROR could not save\n"
+         + traceback("OSError: disk full", "[rank1]: ")
+         + "".join(waits(rank, 77) for rank in (0, 1, 3))},
+        "RT620", (2,),
+    ),
+    Published(
+        "rank of a sub-group",
+        {"job.log": waits(9, 77).replace("[rank9]:", "").replace(
+            "[Rank 9]", "[PG ID 4 PG GUID 45 Rank 1]")},
+        "RT630",
+    ),
+    *(
+        Published(
+            f"prefix {prefix(1)!r}",
+            {"job.log": "".join(prefix(rank) + waits(rank, 77) for rank in (0, 1, 3))},
+            "RT620", (2,),
+        )
+        for prefix in (
+            lambda rank: f"{rank}: ",
+            lambda rank: f"[default{rank}]:",
+            lambda _: "2026-01-05T06:15:00.123456789Z ",
+            lambda _: " 45%|####      | 45/100 [00:30<00:36,  1.5it/s]\r",
+            lambda _: " 45%|####      | 45/100 [00:30<00:36,  1.5it/s]",
+            lambda rank: f"\x1b[36m(Worker pid={rank}, ip=10.0.0.{rank})\x1b[0m ",
+            lambda rank: f"(Worker_TP{rank} pid=20{rank}) ",
+            lambda rank: f"worker-{rank // 2}: ",
+        )
+    ),
+    Published(
+        "local ranks of two nodes, restarted",
+        {f"n{node}.log": rendezvous(node, 0) + traceback("ValueError: first")
+         + rendezvous(node, 1) + "".join(
+             f"[default{rank % 2}]:" + waits(rank, 7).partition(":")[2]
+             for rank in (2 * node, 2 * node + 1) if rank != 2)
+         for node in (0, 1)},
+        "RT620", (2,),
+    ),
+    Published(
+        "files of two attempts",
+        {"attempt_0/1/stderr.log": traceback("ValueError: old", "[rank1]: "),
+         **{f"attempt_1/{r}/stderr.log": waits(r, 7) for r in (0, 1, 3)}},
+        "RT620", (2,),
+    ),
+    Published(
+        "srun ends the rest",
+        {"job.log": "srun: error: node2: task 5: Killed\nsrun: Job step aborted: "
+         "Waiting up to 32 seconds for job step to finish.\nslurmstepd: error: *** "
+         "STEP 7.0 ON node1 CANCELLED AT 2026-09-21T10:00:00 ***\nsrun: error: node1: "
+         "tasks 0-3: Terminated\n"},
+        "RT611", (5,), "node2",
+    ),
+    Published(
+        "Slurm's out of memory",
+        {"job.log": "slurmstepd: error: Detected 1 oom_kill event in StepId=11300.0. "
+         "Some of the step tasks have been OOM Killed.\n"
+         "srun: error: node2: task 5: Out Of Memory\n"},
+        "RT612", (5,), "node2",
+    ),
+    Published(
+        "a rank does not begin NCCL",
+        {"job.log": "".join(starts_nccl(rank) for rank in (0, 1, 3))}, "RT604", (2,),
+    ),
+    Published(
+        "an earlier day",
+        {"job.log": "".join(
+            f"[rank{rank}]:[E105 {at} g.cpp:1] RuntimeError: Timed out waiting 60000ms "
+            "for recv operation to complete\n"
+            for rank, at in ((0, "23:59:59.1"), (1, "00:00:01.1")))},
+        "RT630",
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SECOND, ids=lambda case: case.name)
+def test_the_cause_is_found_in_logs_of_several_launchers(
+    case: Published, tmp_path: Path
+) -> None:
+    found = judged(tmp_path, case.logs).causes
+
+    assert [(cause.rule.code, cause.ranks) for cause in found] == [
+        (case.code, case.ranks)
+    ]
+    assert case.host in (None, found[0].host)
+
+
+def pods(**second: object) -> dict[str, str]:
+    return {
+        "pods.json": json.dumps({"items": [
+            {"metadata": {"name": f"job-{index}"}, "spec": {"nodeName": f"n{index}"},
+             "status": {"phase": "Running", **status}}
+            for index, status in enumerate(({}, second))
+        ]})
+    }  # fmt: skip
+
+
+def ended(reason: str, code: int) -> dict[str, object]:
+    state = {"terminated": {"reason": reason, "exitCode": code}}
+    return {"containerStatuses": [{"state": state}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        ({}, None),
+        (ended("OOMKilled", 137), "RT612"),
+        (ended("Error", 139), "RT611"),
+        ({"phase": "Failed", "reason": "Evicted"}, "RT616"),
+        ({"conditions": [{"type": "DisruptionTarget", "status": "True",
+                          "reason": "DeletionByTaintManager"}]}, "RT615"),
+    ],
+)  # fmt: skip
+def test_pods_that_failed_name_their_node(
+    status: dict[str, object], code: str | None, tmp_path: Path
+) -> None:
+    diagnosis = judged(tmp_path, pods(**status))
+
+    found = [(cause.rule.code, cause.host) for cause in diagnosis.causes]
+    assert found == ([(code, "n1")] if code else [])
+    assert diagnosis.is_judged
+
+
+@pytest.mark.parametrize(
+    ("counts", "missing", "said"),
+    [
+        ((42, 42, 42, 42), (), []),
+        ((42, 42, 41, 42), (), [(2, "launched fewer operations, 41 of 42")]),
+        ((42, 42, 41), (3,), [(3, "is dead for NCCL")]),
+    ],
+)
+def test_ras_of_nccl_names_who_is_dead_or_behind(
+    counts: tuple[int, ...], missing: tuple[int, ...], said: object, tmp_path: Path
+) -> None:
+    report = {"communicators": [{
+        "hash": "0xab", "size": 4,
+        "ranks": [{"rank": rank, "collective_counts": {"AllReduce": count}}
+                  for rank, count in enumerate(counts)],
+        "missing_ranks": [{"rank": rank, "status": {"considered_dead": True}}
+                          for rank in missing]}]}  # fmt: skip
+
+    found = judged(tmp_path, {"ras.json": json.dumps(report)}).causes
+
+    assert [(c.ranks[0], c.headline.partition(": ")[2]) for c in found] == said
 
 
 def test_what_a_host_killed_is_joined_with_the_rank_that_is_behind(

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ranktable.doctor.case import Case, Cause
+from ranktable.doctor.files import read_logs
 from ranktable.doctor.identity import Ranks, old_processes, process_of
-from ranktable.doctor.lines import read_logs
 from ranktable.doctor.patterns import Kind
 from ranktable.doctor.verdict import decide
 from ranktable.layout.parallel import remembered
@@ -18,7 +18,8 @@ from ranktable.schema.finding import Diagnostic
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ranktable.doctor.lines import Event, Log, OnFile
+    from ranktable.doctor.files import OnFile
+    from ranktable.doctor.lines import Event, Log
     from ranktable.schema.model import RankTable
 
 
@@ -90,6 +91,7 @@ def judge_logs(logs: Sequence[Log], table: RankTable | None = None) -> Diagnosis
         LayoutError: The table stores a layout that is not valid.
     """
     layout = None if table is None else remembered(table)
+    logs = sorted(logs, key=lambda log: log.file)
     current = [replace(log, events=events) for log, events in _current(logs)]
     ranks = Ranks(current, table, layout)
     events = [event for log in current for event in log.events]

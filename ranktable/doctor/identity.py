@@ -79,6 +79,8 @@ class Ranks:
             rank = self.speaker(event)
             if rank is not None:
                 self.seen.add(rank)
+        if table is None and self.seen and max(self.seen) >= (self.size or 0):
+            self.size, self.is_size_known = max(self.seen) + 1, False
 
     # What is known
 
@@ -171,6 +173,9 @@ class Ranks:
 
     def host(self, event: Event) -> str | None:
         """Return the host of the process that says a line."""
+        for place in event.fields.get("places", "").split():
+            if place in self._by_host:
+                return place
         said = event.fields.get("host") or event.fields.get("server") or ""
         if said not in _UNKNOWN:
             return said

@@ -7,11 +7,9 @@ each message of a log, the first and the last few.
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
 import string
-import sys
 import zlib
 from collections import Counter, deque
 from dataclasses import dataclass, field
@@ -27,7 +25,7 @@ from ranktable.doctor.patterns import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import BinaryIO
 
     OnFile = Callable[[str], None]
@@ -458,48 +456,3 @@ def _add_frame(fields: dict[str, str], text: str) -> None:
     elif "-packages" not in name and not name.startswith("<"):
         fields["site"] = f"{os.path.basename(name)}:{frame['line']}"
         fields.pop("op", None)
-
-
-def read_logs(paths: Iterable[str], on_file: OnFile | None = None) -> Iterator[Log]:
-    """Yield every log of files, folders and ``-``, in the order of their names.
-
-    Folders are read whole; links in them that lead out of them are not followed.
-    """
-    for path in paths:
-        if path == "-":
-            yield read_log(sys.stdin.buffer, "-")
-            continue
-        for name in log_files(path):
-            if on_file is not None:
-                on_file(name)
-            yield _read_file(name)
-
-
-def log_files(path: str) -> Iterator[str]:
-    """Yield the files below a path, or the path itself."""
-    if not os.path.isdir(path):
-        yield path
-        return
-    home = os.path.realpath(path)
-    for folder, folders, names in os.walk(path):
-        folders.sort()
-        for name in sorted(names):
-            file = os.path.join(folder, name)
-            inside = os.path.realpath(file).startswith(home + os.sep)
-            if inside and os.path.isfile(file):
-                yield file
-
-
-def _read_file(name: str) -> Log:
-    try:
-        if not os.path.isfile(name):
-            os.stat(name)
-            return Log(file=name, problem="it is not a regular file")
-        with open(name, "rb") as stream:
-            if stream.read(2) == b"\x1f\x8b":
-                with gzip.open(name) as unpacked:
-                    return read_log(unpacked, name)  # type: ignore[arg-type]
-            stream.seek(0)
-            return read_log(stream, name)
-    except OSError as error:
-        return Log(file=name, problem=error.strerror or str(error))

@@ -101,6 +101,6 @@ TRIGGERS = (
     b"rror", b"ERR", b"fail", b"Fail", b"out", b"onnect", b"exit", b"PID", b"Traceback",
     b"dcollective", b"Rendezvouscomplete", b"OOMKilled", b"oomkillconstraint",
     b"NVRMXid", b"sharedmemorybroadcast", b"hcominit", b"TIMEOUTset", b"needconnect",
-    b"rootInfo", b"ClusterException", b"ncclComm", b"opCount", b"NCCLWARN", b"reason",
+    b"rootInfo", b"ClusterException", b"ncclComm", b"opCount", b"NCCLWARN",
 )  # fmt: skip
 """The letters of every line with a message have one of these."""

@@ -154,7 +154,7 @@ def _hard_events(case: Case) -> Iterator[Cause]:
         by_text[hard.rule.code, hard.what, host].append(hard)
     for same in by_text.values():
         ranks = {hard.rank for hard in same if hard.rank is not None}
-        if not ranks and same[0].host:
+        if not ranks and same[0].host and same[0].rule is not rules.SCHEDULER:
             ranks = _likely_on(case, same[0].host)
         events = [hard.event for hard in same]
         host = same[0].host
@@ -181,7 +181,9 @@ def _find_hard(case: Case) -> Iterator[_Hard]:
         for event in case.by_kind[kind]:
             said = event.fields.get("what", "")
             text = f"{what}: {said}" if said and kind is not Kind.OOM else what
-            yield _hard(case, rule, text[:200], event)
+            hard = _hard(case, rule, text[:200], event)
+            is_of_host = kind in (Kind.NODE, Kind.SCHEDULER)
+            yield replace(hard, rank=None) if is_of_host else hard
     said_there = {
         (event.file, event.line)
         for kind in (*CONSEQUENCES, Kind.FAULT, Kind.MEMORY, Kind.MISMATCH, Kind.LAUNCH,
@@ -252,8 +254,13 @@ def _explained(found: Sequence[_Hard]) -> list[_Hard]:
     """Leave out ends of processes that another line explains; join host and rank."""
     kept: list[_Hard] = []
     killed = [hard for hard in found if hard.rule is rules.ENDED]
+    named = {hard.host for hard in found
+             if hard.rule is rules.HOST_MEMORY and hard.rank is not None}  # fmt: skip
     for hard in found:
-        if hard.rule is rules.HOST_MEMORY and hard.rank is None:
+        is_vague = hard.rule is rules.HOST_MEMORY and hard.rank is None
+        if is_vague and named and hard.host in {None, *named}:
+            continue
+        if is_vague:
             pid = hard.event.fields.get("pid")
             same = [
                 other
@@ -266,15 +273,20 @@ def _explained(found: Sequence[_Hard]) -> list[_Hard]:
             rank = ranks.pop() if len(ranks) == 1 else None
             host = hard.host or (same[0].host if rank is not None else None)
             kept.append(_Hard(hard.rule, rank, host, hard.what, hard.event))
-        elif hard.rule is rules.ENDED and any(
-            other.rule is not rules.ENDED
-            and (other.rank == hard.rank or other.rank is None)
-            for other in found
-        ):
+        elif hard.rule is rules.ENDED and any(_explains(o, hard) for o in found):
             continue
         else:
             kept.append(hard)
     return kept
+
+
+def _explains(other: _Hard, ended: _Hard) -> bool:
+    """Whether a line says why a process ended; srun ends a step without a reason."""
+    if other.rule is rules.ENDED:
+        return False
+    if other.rule is rules.SCHEDULER and "what" not in other.event.fields:
+        return other.event.line < ended.event.line
+    return other.rank in (None, ended.rank)
 
 
 def _weight(rule: Rule) -> int:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     Edge = tuple[int, int, Event]
 
-HEARTBEATS = ("retry", "cqe", "stuck", "lost", "inconsistent")
-"""What HCCL's heartbeat reports, the most telling first."""
+HEARTBEATS = ("retry", "cqe", "stuck", "lost", "inconsistent", "dead", "not answer")
+"""What the heartbeats of HCCL and NCCL report, the most telling first."""
 
 LINK_TIMEOUT_S = 120
 TASK_TIMEOUT_S = 1800
@@ -38,9 +38,9 @@ TASK_TIMEOUT_S = 1800
 def waiting_causes(case: Case) -> list[Cause]:
     """Return what the first rule says that has an answer."""
     for rule in (
-        _absent, _links, _heartbeats, _loopback, _unreached, _said_to_differ, _behind,
-        _other_call_of_number, _silent, _late, _lowest, _other_call, _waits_for_itself,
-        _circle, _first_operation,
+        _absent, _not_started, _links, _heartbeats, _loopback, _unreached,
+        _said_to_differ, _behind, _other_call_of_number, _silent, _late, _lowest,
+        _other_call, _waits_for_itself, _circle, _first_operation,
     ):  # fmt: skip
         found = list(rule(case))
         if found:
@@ -49,6 +49,25 @@ def waiting_causes(case: Case) -> list[Cause]:
 
 
 # Who was never there
+
+
+def _not_started(case: Case) -> Iterator[Cause]:
+    """Yield who did not begin the set-up of NCCL that no rank completed."""
+    started: dict[tuple[str, int | None], dict[int, Event]] = defaultdict(dict)
+    completed: set[tuple[str, int | None]] = set()
+    for event in case.by_kind[Kind.IDENTITY]:
+        rank, group = event.number("group_rank"), case.ranks.group(event)
+        if event.fields.get("what") == "COMPLETE":
+            completed.add(group)
+        elif event.fields.get("what") == "START" and rank is not None:
+            started[group][rank] = event
+    for group, events in started.items():
+        missing = set(range(group[1] or 0)) - set(events)
+        if group not in completed and missing and group[1] == case.ranks.size:
+            what = "did not begin the set-up of NCCL"
+            sample = list(events.values())
+            yield cause_of(case, rules.NEVER_JOINED, missing, what, sample)
+            return
 
 
 def _absent(case: Case) -> Iterator[Cause]:

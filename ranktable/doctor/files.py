@@ -1,0 +1,68 @@
+"""Read the files and folders of a job: logs, also packed ones, and reports."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from ranktable.doctor.lines import Log, read_log
+from ranktable.doctor.reports import report_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    OnFile = Callable[[str], None]
+
+MAX_REPORT_BYTES = 16 << 20
+
+
+def read_logs(paths: Iterable[str], on_file: OnFile | None = None) -> Iterator[Log]:
+    """Yield every log of files, folders and ``-``, in the order of their names.
+
+    Folders are read whole; links in them that lead out of them are not followed.
+    """
+    for path in paths:
+        if path == "-":
+            yield read_log(sys.stdin.buffer, "-")
+            continue
+        for name in log_files(path):
+            if on_file is not None:
+                on_file(name)
+            yield _read_file(name)
+
+
+def log_files(path: str) -> Iterator[str]:
+    """Yield the files below a path, or the path itself."""
+    if not os.path.isdir(path):
+        yield path
+        return
+    home = os.path.realpath(path)
+    for folder, folders, names in os.walk(path):
+        folders.sort()
+        for name in sorted(names):
+            file = os.path.join(folder, name)
+            inside = os.path.realpath(file).startswith(home + os.sep)
+            if inside and os.path.isfile(file):
+                yield file
+
+
+def _read_file(name: str) -> Log:
+    try:
+        if not os.path.isfile(name):
+            os.stat(name)
+            return Log(file=name, problem="it is not a regular file")
+        with open(name, "rb") as stream:
+            if stream.read(2) == b"\x1f\x8b":
+                with gzip.open(name) as unpacked:
+                    return read_log(unpacked, name)  # type: ignore[arg-type]
+            stream.seek(0)
+            if stream.read(1) == b"{" and os.path.getsize(name) < MAX_REPORT_BYTES:
+                report = report_log(b"{" + stream.read(), name)
+                if report is not None:
+                    return report
+            stream.seek(0)
+            return read_log(stream, name)
+    except OSError as error:
+        return Log(file=name, problem=error.strerror or str(error))
