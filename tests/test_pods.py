@@ -588,6 +588,14 @@ def test_pods_need_a_table_and_no_host(run: Run, tmp_path: Path) -> None:
 
     lost = run("ranktable", "check", "--pods", "pods.json")
     mixed = run("ranktable", "check", "t.json", "--pods", "pods.json", "--host", "n1")
+    given = ["--device-id", "[[0,1]]", "--hosts", "10.0.0.0"]
+    run("ranktable", "gen", *given, "-o", "t.json")
+    none = run("ranktable", "check", "t.json", "--pods", "-", given=listed())
+    broken = run("ranktable", "check", "t.json", "--pods", "-", given=b"")
+    ok = run("ranktable", "check", "t.json", "--pods", "-", given=listed(volcano(0)))
 
     assert (lost.status, mixed.status) == (2, 2)
+    assert (ok.status, none.status, broken.status) == (0, 1, 3)
+    assert "error[RT750]" in none.out
+    assert "the pods cannot be read" in broken.err
     assert "--host and --root are about one host, not about --pods" in mixed.err

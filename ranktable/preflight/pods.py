@@ -26,7 +26,7 @@ from ranktable.cluster.pod_rules import RULES as OF_PODS
 from ranktable.cluster.pods import read_pods
 from ranktable.cluster.source_text import parse_source
 from ranktable.preflight.here import Checked, Looked
-from ranktable.schema.finding import Finding, Rule, Severity
+from ranktable.schema.finding import Finding, RankTableError, Rule, Severity
 from ranktable.schema.text import counted, fold_numbers, printable, quoted
 
 if TYPE_CHECKING:
@@ -171,25 +171,29 @@ def check_pods(report: Report, data: bytes | str, *, file: str) -> Checked:
         report: The report of a sound table.
         data: What ``kubectl get pods -o json`` prints.
         file: Name of that file.
+
+    Raises:
+        RankTableError: The list cannot be read, so nothing was compared.
     """
     table = report.sound_table()
-    named = False
+    pods: PodList | None = None
 
     def read(source: SourceText) -> bool:
-        nonlocal named
+        nonlocal pods
         pods = read_pods(source.text, source.found)
         if pods is not None:
-            named = any(one.chips for one in pods.live)
             _compare(table, pods, source.found)
         return True
 
     found = parse_source(
         data, read, file=file, name=NAME, limit=_SHOWN, max_size_bytes=MAX_SIZE_BYTES
     )[0]
+    if pods is None and NOT_PODS.code not in found.totals:
+        raise RankTableError(found.diagnostics)
+    named = pods is not None and any(one.chips for one in pods.live)
     others = [rule for rule in ALL if rule.code not in found.totals]
-    is_read = NOT_PODS.code not in found.totals and found.text is not None
-    is_seen = {rule: is_read and (named or rule not in _OF_CHIPS) for rule in others}
-    why = "the pods do not name their chips" if is_read else "there are no pods"
+    is_seen = {r: bool(pods) and (named or r not in _OF_CHIPS) for r in others}
+    why = "the pods do not name their chips" if pods else "there are no pods"
     return Checked(
         subject=f"{file}, {report.file} ({table.digest()[:8]})",
         diagnostics=tuple(_with_totals(found)),

@@ -17,7 +17,7 @@ from ranktable.preflight.here import Checked, check_here
 from ranktable.preflight.pods import MAX_SIZE_BYTES, check_pods
 from ranktable.report.check_renderers import RENDERERS
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.finding import Options
+from ranktable.schema.finding import Options, RankTableError
 
 if TYPE_CHECKING:
     from ranktable.schema.finding import Report
@@ -77,8 +77,7 @@ def check(
     if pods is not None:
         if host is not None or root != ROOT:
             raise CommandError("--host and --root are about one host, not about --pods")
-        read = read_input(pods, MAX_SIZE_BYTES)
-        checked = check_pods(_report(named_file(table)), read.data, file=read.name)
+        checked = _against_pods(table, pods)
         _end(checked.only(tuple(select or ()), tuple(ignore or ())), format, color)
         return
     machine = machine_at(root, run_programs=run_programs, timeout_s=timeout)
@@ -93,6 +92,21 @@ def _report(file: str) -> Report:
     report = check_file(file, Options(limit=5))
     refuse_without_ranks(table_in(report), report.file)
     return report
+
+
+def _against_pods(table: str | None, pods: str) -> Checked:
+    """Return what differs between a table and a list of pods.
+
+    Raises:
+        CommandError: One of them cannot be read.
+    """
+    read = read_input(pods, MAX_SIZE_BYTES)
+    report = _report(named_file(table))
+    try:
+        return check_pods(report, read.data, file=read.name)
+    except RankTableError as error:
+        message = f"the pods cannot be read\n{error}"
+        raise CommandError(message, COULD_NOT_FINISH) from None
 
 
 def _end(checked: Checked, form: CheckFormat, color: Color) -> None:
