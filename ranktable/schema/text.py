@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def folded(numbers: Iterable[int], limit: int = 8) -> str:
     >>> folded([0, 1, 2, 3, 5, 8, 9])
     '0-3, 5, 8, 9'
     """
-    runs = list(_runs(list(numbers)))
+    runs = list(islice(_runs(list(numbers)), limit + 1))
     return ", ".join(runs[:limit]) + (", ..." if len(runs) > limit else "")
 
 
