@@ -64,6 +64,9 @@ SHOWS = {
 
 IN_A_FOLDER = {"split"}
 STARTS_A_JOB = {"simulate"}
+OF_A_JOB = {"check"}
+"""It makes a file of what the processes of a job say; see test_check_live."""
+
 NEEDS_LOGS = {"doctor"}
 
 
@@ -83,7 +86,11 @@ def _has_output(name: str) -> bool:
 
 
 def test_every_command_is_tried() -> None:
-    assert {name for name in COMMANDS if _has_output(name)} == {*MAKES, *IN_A_FOLDER}
+    assert {name for name in COMMANDS if _has_output(name)} == {
+        *MAKES,
+        *IN_A_FOLDER,
+        *OF_A_JOB,
+    }
     assert {*MAKES, *SHOWS, *IN_A_FOLDER, *STARTS_A_JOB, *NEEDS_LOGS} == set(COMMANDS)
 
 

@@ -32,7 +32,8 @@ PANELS: Final = {
     "Check": {
         "validate": "Check rank tables and show every defect with its line and column.",
         "check": (
-            "Compare what a table declares with this host, before the job starts."
+            "Compare what a table declares with this host, or with all processes of a "
+            "job."
         ),
         "doctor": "Find the rank, host and chip by which a job failed, from its logs.",
         "explain": (

@@ -506,4 +506,107 @@ OF_HOST: tuple[HostRule, ...] = (
 )  # fmt: skip
 """The rules about one host, in the order in which they are checked."""
 
-RULES: tuple[Rule, ...] = OF_HOST
+
+MISSING = Rule(
+    code="RT730",
+    name="process-missing",
+    summary="a process of the job did not come, or ended while the others waited",
+    why="The others would wait for it until their time-out, and then name nobody.",
+    fix="Look at the output of this rank and at its host.",
+    seen_as=("clients joined", "wait timeout after"),
+    command="check --live",
+)
+DOUBLED = Rule(
+    code="RT731",
+    name="rank-came-twice",
+    summary="two processes have the same rank",
+    why="Torch takes whichever comes first: all seem to work, and one process fails "
+    "later with a closed connection, or is never noticed.",
+    fix="Give every process a RANK of its own, and end those of an earlier job; often "
+    "a node was started twice, or with the node_rank of another.",
+    seen_as=("Connection reset by peer",),
+    command="check --live",
+)
+SAME_CHIP = Rule(
+    code="RT732",
+    name="ranks-on-one-chip",
+    summary="two processes of a host would use the same chip",
+    why="NCCL refuses it in the first collective, gloo never notices, and others run "
+    "out of memory.",
+    fix="Give each process its LOCAL_RANK or its own list of visible devices.",
+    seen_as=("Duplicate GPU detected",),
+    command="check --live",
+)
+OTHER_TABLE = Rule(
+    code="RT733",
+    name="other-table",
+    summary="processes have different tables",
+    why="Each process reads its own copy. An older file on one host puts ranks on "
+    "other chips, and the job hangs in its first collective.",
+    fix="Copy one file to all hosts: `ranktable digest FILE` on each.",
+    command="check --live",
+)
+OTHER_SIZE = Rule(
+    code="RT734",
+    name="other-size",
+    summary="processes differ in the size of the job, or their rank is not below it",
+    why="Torch makes a smaller world without a message: two of three processes with "
+    "WORLD_SIZE=2 train together, and the third waits.",
+    fix="Start every process with the same WORLD_SIZE.",
+    command="check --live",
+)
+OTHER_VERSION = Rule(
+    code="RT735",
+    name="other-version",
+    summary="processes have different versions of a library or driver",
+    why="Two versions may hang in their first collective, or give other results.",
+    fix="Use one image on all hosts.",
+    severity=Severity.WARNING,
+    command="check --live",
+)
+OTHER_SETTING = Rule(
+    code="RT736",
+    name="other-setting",
+    summary="a variable that all ranks must have alike differs",
+    why="Algorithms, buffers and time-outs are chosen by each rank from its own "
+    "variables. Ranks that choose otherwise hang or are slow.",
+    fix="Export the variable on all hosts by the launcher, not in the files of shells.",
+    command="check --live",
+)
+CLOCK = Rule(
+    code="RT737",
+    name="clock-is-off",
+    summary="the clocks of two hosts differ by more than a second",
+    why="Elastic agents drop nodes whose clock is off, and logs cannot be compared.",
+    fix="Let a time service set the clocks of all hosts.",
+    severity=Severity.WARNING,
+    command="check --live",
+)
+MISPLACED = Rule(
+    code="RT738",
+    name="rank-misplaced",
+    summary="a rank runs on another host than its table says",
+    why="The other ranks look for it at the address of the table.",
+    fix="Start with `ranktable run`, which numbers processes as the table does, or "
+    "make the table from the job: `ranktable check --live -o observed.json`.",
+    command="check --live",
+)
+UNREACHABLE = Rule(
+    code="RT739",
+    name="rank-0-unreachable",
+    summary="a process cannot reach rank 0",
+    why="The name does not resolve on its host, nothing listens there, or another "
+    "program answers. Torch waits up to twice its time-out, and does not say which.",
+    fix="Look at the output of rank 0; MASTER_ADDR and MASTER_PORT are those of its "
+    "host on every host.",
+    seen_as=("client socket has timed out",),
+    command="check --live",
+)
+
+OF_RANKS: tuple[Rule, ...] = (
+    MISSING, DOUBLED, SAME_CHIP, OTHER_TABLE, OTHER_SIZE, OTHER_VERSION, OTHER_SETTING,
+    CLOCK, MISPLACED, UNREACHABLE,
+)  # fmt: skip
+"""The rules about all ranks."""
+
+RULES: tuple[Rule, ...] = (*OF_HOST, *OF_RANKS)

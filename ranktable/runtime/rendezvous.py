@@ -93,12 +93,18 @@ def in_time(work: Callable[[], _Result], time_s: float) -> _Result:
     Raises:
         LateError: It has not returned in time.
     """
-    future: Future[_Result] = Future()
-    Thread(target=_keep, args=(work, future), daemon=True).start()
+    future = in_background(work)
     done, _ = wait([future], time_s)
     if not done:
         raise LateError
     return future.result()
+
+
+def in_background(work: Callable[[], _Result]) -> Future[_Result]:
+    """Start a function in a thread of its own, which does not keep the process."""
+    future: Future[_Result] = Future()
+    Thread(target=_keep, args=(work, future), daemon=True).start()
+    return future
 
 
 def _keep(work: Callable[[], _Result], future: Future[_Result]) -> None:

@@ -78,6 +78,8 @@ class StoreRound:
         is_erased: Whether the keys are removed after all have read the verdict.
         is_alone: Whether no other thread uses this connection to the store: then the
             store itself can wait, and there is no pause between two looks.
+        settle_s: Time that the last member waits before it judges, for processes that
+            it does not expect. They are judged, too.
     """
 
     store: Store
@@ -87,6 +89,7 @@ class StoreRound:
     is_urgent: Callable[[str, str], bool] = lambda _first, _own: False
     is_erased: bool = False
     is_alone: bool = False
+    settle_s: float = 0.0
     _verdict: Verdict | None = None
     _first_rank: int = -1
     _first_said: str | None = None
@@ -124,7 +127,9 @@ class StoreRound:
             return self._verdict
         # One list, not one key for each rank: so missing ranks need only one request.
         store.append("came", f"{self.rank}{_OTHER * is_other},")  # type: ignore[attr-defined]
-        if store.add("count", 1) == len(self.ranks):
+        surplus = store.add("count", 1) - len(self.ranks)
+        if surplus == 0 or (surplus > 0 and self.settle_s):
+            time.sleep(self.settle_s)
             self.publish(self._judge() or AGREED)
             if self._verdict == AGREED and self.is_erased:
                 self._delete(*self._posted())

@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
+import math
 import os
+import sys
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ranktable.cli.output import DEFECTS_FOUND, Color, CommandError, style, write
-from ranktable.cli.parameters import ColorOption, RootOption, RunProgramsOption, valued
+from ranktable.cli.output import (
+    DEFECTS_FOUND,
+    Color,
+    CommandError,
+    put_table,
+    style,
+    write,
+)
+from ranktable.cli.parameters import (
+    ColorOption,
+    ReplaceTableOption,
+    RootOption,
+    RunProgramsOption,
+    flag,
+    valued,
+)
 from ranktable.cli.sources import check_file, named_file, read_input
 from ranktable.cli.table_input import refuse_without_ranks, table_in
 from ranktable.cli.this_node import ROOT, TIMEOUT_S, machine_at
 from ranktable.preflight.here import Checked, check_here
+from ranktable.preflight.live import check_live
 from ranktable.preflight.pods import MAX_SIZE_BYTES, check_pods
+from ranktable.preflight.records import table_of
 from ranktable.report.check_renderers import RENDERERS
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.finding import Options, RankTableError
+from ranktable.schema.text import printable
+from ranktable.schema.writing import dumps_judged
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ranktable.preflight.records import Record
     from ranktable.schema.finding import Report
 
 COULD_NOT_FINISH: Final = 3
@@ -62,29 +85,56 @@ def check(
     ] = None,
     root: RootOption = ROOT,
     run_programs: RunProgramsOption = False,
+    live: Annotated[
+        bool, flag("Compare all processes of a job; start it like the job.", "--live")
+    ] = False,
+    output: Annotated[
+        str | None,
+        valued(
+            "FILE", "With --live, the table of the job as it runs.", "--output", "-o"
+        ),
+    ] = None,
+    force: ReplaceTableOption = False,
     timeout: Annotated[
-        float, valued("S", "Seconds to wait for each of the vendors' tools.")
-    ] = TIMEOUT_S,
+        float | None,
+        valued(
+            "S",
+            "Seconds for each vendor's tool, by default 10; with --live for all "
+            "processes to come, by default 30.",
+        ),
+    ] = None,
     color: ColorOption = Color.AUTO,
 ) -> None:
-    """Compare what a table declares with this host, before the job starts.
+    """Compare what a table declares with this host, or with all processes of a job.
 
     Exit status: 0 all that was checked agrees, 1 something differs, 2 wrong usage, 3 it
     could not finish.
 
     Example: ranktable check --root recorded --format concise; echo "exit status $?"
     """
+    only = (tuple(select or ()), tuple(ignore or ()))
     if pods is not None:
         if host is not None or root != ROOT:
             raise CommandError("--host and --root are about one host, not about --pods")
+        if live:
+            raise CommandError("--pods is for one process, --live for all of a job")
         checked = _against_pods(table, pods)
-        _end(checked.only(tuple(select or ()), tuple(ignore or ())), format, color)
+        _end(checked.only(*only), format, color)
         return
-    machine = machine_at(root, run_programs=run_programs, timeout_s=timeout)
     file = table or os.environ.get(VARIABLE) or None
+    if timeout is not None and not (math.isfinite(timeout) and timeout > 0):
+        raise CommandError("--timeout: the seconds are above 0")
+    if live:
+        _live(file, timeout, output, only, format, color, force=force)
+        return
+    if output is not None:
+        raise CommandError("-o needs --live: the table is made of what processes say")
+    machine = machine_at(
+        root, run_programs=run_programs, timeout_s=timeout or TIMEOUT_S
+    )
     report = None if file is None else _report(file)
     checked = check_here(machine, os.environ, report, host=host, path=file)
-    _end(checked.only(tuple(select or ()), tuple(ignore or ())), format, color)
+    _end(checked.only(*only), format, color)
 
 
 def _report(file: str) -> Report:
@@ -107,6 +157,63 @@ def _against_pods(table: str | None, pods: str) -> Checked:
     except RankTableError as error:
         message = f"the pods cannot be read\n{error}"
         raise CommandError(message, COULD_NOT_FINISH) from None
+
+
+def _live(
+    file: str | None,
+    timeout_s: float | None,
+    output: str | None,
+    only: tuple[tuple[str, ...], tuple[str, ...]],
+    form: CheckFormat,
+    color: Color,
+    *,
+    force: bool,
+) -> None:
+    """Compare all processes, and end this one with the status of the verdict."""
+    found, unread = None, ""
+    if file is not None:
+        report = check_file(file, Options(limit=1, is_table_wanted=True))
+        found = report.table
+        if found is None:
+            first = report.diagnostics[0]
+            unread = f"not read ({first.code} {first.message})"
+    try:
+        result = check_live(
+            os.environ,
+            found,
+            unread=unread,
+            timeout_s=timeout_s,
+            wants_records=output is not None,
+        )
+    except ImportError:
+        raise CommandError("--live needs torch: pip install torch") from None
+    checked = result.checked.only(*only)
+    if result.is_speaker:
+        write(dict(RENDERERS)[form.value](checked, style(color)))
+        if output is not None and result.is_finished:
+            _write_observed(result.records, output, checked, force=force)
+    status = 0 if checked.is_agreed else DEFECTS_FOUND
+    if not result.is_finished:
+        status = COULD_NOT_FINISH
+    # A thread that still waits in torch would abort the interpreter at its end.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _write_observed(
+    records: Sequence[Record], output: str, checked: Checked, *, force: bool
+) -> None:
+    """Write the table of the job, unless its ranks are not those of one job."""
+    wrong = {each.code for each in checked.diagnostics} & {
+        *("RT730", "RT731", "RT732", "RT734")
+    }
+    if wrong:
+        codes = ", ".join(sorted(wrong))
+        sys.stderr.write(f"{printable(output)} is not written: {codes}\n")
+        return
+    table = table_of(records)
+    put_table(output, table, dumps_judged(table)[0], force=force)
 
 
 def _end(checked: Checked, form: CheckFormat, color: Color) -> None:

@@ -1,0 +1,495 @@
+"""``check --live``: every process says what it believes, and all get one verdict.
+
+The processes meet in the store of the job, as ``init_process_group`` does. Each takes a
+ticket, so that two with the same rank both count, and posts one record. The last one
+judges all records. Then all confirm that they still run, with their clocks. A process
+makes the same number of requests however many there are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from concurrent.futures import wait
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from msgspec import json as json_text
+
+from ranktable.preflight import rules
+from ranktable.preflight.here import Checked, Looked
+from ranktable.preflight.records import (
+    Found,
+    Record,
+    judge,
+    judge_clocks,
+    named,
+    own_record,
+    rows,
+)
+from ranktable.runtime.environment import Environment, no_rank, resolve_environment
+from ranktable.runtime.errors import BootstrapError, ConflictingVariablesError
+from ranktable.runtime.master_address import with_master
+from ranktable.runtime.rendezvous import (
+    Deadline,
+    LateError,
+    in_background,
+    in_time,
+    open_store,
+    serves_store,
+)
+from ranktable.runtime.store_round import StoreRound, usable_store
+from ranktable.schema.finding import Diagnostic, Location
+from ranktable.schema.text import counted, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from torch._C._distributed_c10d import Store
+
+    from ranktable.runtime.store_round import Verdict
+    from ranktable.schema.model import RankTable
+
+DEFAULT_TIMEOUT_S = 30.0
+"""Time for all processes to come, if none is given."""
+
+NAME_S = 2.5
+"""Time for the name of rank 0's host to resolve, if no time-out is given."""
+
+SETTLE_S = 1.5
+"""Time for processes that nobody expects, such as a second one with the same rank."""
+
+READY_S, READY_EACH_S = 5.0, 0.001
+"""Time for all to confirm that they still run: some seconds, and more for each rank."""
+
+_PATIENCE_S = 1.0  # then it is looked what answers at the address of rank 0
+_ANSWER_S = 1.0
+_LATE_S = 3.0  # the store stays for late processes after a rank was missing
+_NOT_ALL = {rules.MISSING.code, rules.DOUBLED.code, rules.OTHER_SIZE.code}
+
+
+class UnreachableError(Exception):
+    """Rank 0 cannot be reached, or its store was lost; the text says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveChecked:
+    """What one process knows at the end.
+
+    Attributes:
+        checked: The verdict on all.
+        is_speaker: Whether this process tells it; the others only end with its status.
+        is_finished: Whether there is a verdict.
+        records: What all processes said, if they were asked for.
+    """
+
+    checked: Checked
+    is_speaker: bool
+    is_finished: bool = True
+    records: tuple[Record, ...] = ()
+
+
+def check_live(
+    env: Mapping[str, str],
+    table: RankTable | None = None,
+    *,
+    unread: str = "",
+    timeout_s: float | None = None,
+    wants_records: bool = False,
+) -> LiveChecked:
+    """Post the record of this process, and return the verdict on all.
+
+    Args:
+        env: The variables of the launcher.
+        table: The table of this process, None without one.
+        unread: Why its table cannot be read.
+        timeout_s: Time for all processes to come.
+        wants_records: Whether all records are returned to the process that speaks.
+
+    Raises:
+        LaunchEnvironmentError: This process has no rank, or no address of rank 0.
+    """
+    # Torch writes what it tries at the address; what matters is said here.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    environment, problem = _environment(env, table)
+    record = own_record(
+        environment,
+        env,
+        table,
+        unread=unread,
+        problem=problem,
+        torch_version=_torch_version(),
+    )
+    name = f"rank {record.rank}, {record.process}"
+    deadline = Deadline.after(DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s)
+    try:
+        name_s = NAME_S if timeout_s is None else timeout_s
+        store = _open(environment, env, deadline, name_s)
+        meeting = Meeting(
+            part=_parts(store),
+            record=record,
+            table=table,
+            deadline=deadline,
+            serves=serves_store(record.rank, env),
+            ready_s=READY_S + READY_EACH_S * record.world_size,
+            wants_records=wants_records,
+        )
+        return in_time(meeting.hold, deadline.left_s + SETTLE_S + 2 * meeting.ready_s)
+    except UnreachableError as error:
+        reason = str(error)
+    except LateError:
+        reason = (
+            "the store of rank 0 no longer answers: the process is stopped or hangs"
+        )
+    except RuntimeError as error:  # torch's errors of the network are RuntimeErrors
+        reason = f"the store of rank 0 was lost ({str(error).splitlines()[0][:100]})"
+    found = [Found(rules.UNREACHABLE.code, f"{name}: {reason}")]
+    checked = Checked(subject=name, diagnostics=_diagnostics(found))
+    return LiveChecked(checked=checked, is_speaker=True, is_finished=False)
+
+
+def _torch_version() -> str:
+    """Return the version of torch, which takes a second to import."""
+    try:
+        return metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        raise ImportError("torch") from None
+
+
+def _environment(
+    env: Mapping[str, str], table: RankTable | None
+) -> tuple[Environment, str]:
+    """Return the facts from the launcher, and what is wrong with them.
+
+    A process whose rank and size contradict each other still comes, so that all learn
+    of it: torch would let the others go on without it.
+    """
+    from ranktable.runtime.agreement import with_world_size
+
+    problem = ""
+    try:
+        environment = with_world_size(resolve_environment(env), table)
+    except ConflictingVariablesError as error:
+        rank, size = env.get("RANK", ""), env.get("WORLD_SIZE", "")
+        port = env.get("MASTER_PORT", "")
+        if not (rank.isdigit() and size.isdigit() and port.isdigit()):
+            raise
+        problem = error.message
+        environment = Environment(
+            rank=int(rank),
+            world_size=int(size),
+            master_addr=env.get("MASTER_ADDR"),
+            master_port=int(port),
+        )
+    if environment.rank is None or environment.world_size is None:
+        raise no_rank(environment, env)
+    return with_master(environment, table), problem
+
+
+def _open(
+    environment: Environment, env: Mapping[str, str], deadline: Deadline, name_s: float
+) -> Store:
+    """Return the store of the job.
+
+    Raises:
+        UnreachableError: It cannot be reached; the reason is what was seen from here.
+    """
+    host, port = environment.master_addr, environment.master_port
+    assert host is not None
+    assert port is not None
+    _await_name(host, Deadline.after(min(name_s, deadline.left_s)))
+    try:
+        return _opened(environment, env, deadline)
+    except BootstrapError as error:
+        if not serves_store(environment.rank, env):
+            raise UnreachableError(why_unreachable(host, port)) from None
+        reason = error.message
+    # Another process may have this rank and the port: it comes as the others do.
+    as_client = {**env, "TORCHELASTIC_USE_AGENT_STORE": "True"}
+    try:
+        return _opened(environment, as_client, deadline)
+    except BootstrapError:
+        raise UnreachableError(reason) from None
+
+
+def _opened(
+    environment: Environment, env: Mapping[str, str], deadline: Deadline
+) -> Store:
+    """Return the store, or raise as soon as something else answers."""
+    host, port = environment.master_addr, environment.master_port
+    assert host is not None
+    assert port is not None
+    opening = in_background(lambda: open_store(environment, env, deadline))
+    wait([opening], _PATIENCE_S)
+    if not opening.done() and (answer := _other_answer(host, port)):
+        raise UnreachableError(answer)
+    return opening.result()
+
+
+def _await_name(host: str, deadline: Deadline) -> None:
+    """Wait until a name resolves; those of Kubernetes appear some seconds late."""
+    while True:
+        try:
+            in_time(lambda: socket.getaddrinfo(host, None), deadline.left_s + 0.1)
+        except LateError:
+            raise UnreachableError(f"no name server answers for {host}") from None
+        except OSError as error:
+            if deadline.left_s > 0:
+                time.sleep(min(0.5, deadline.left_s))
+                continue
+            reason = (error.strerror or str(error)).lower()
+            message = f"the name {host} does not resolve on this host: {reason}"
+            raise UnreachableError(message) from None
+        return
+
+
+def why_unreachable(host: str, port: int) -> str:
+    """Return what is seen of an address from here, empty if it may be a store."""
+    where = f"{host}:{port}"
+    try:
+        socket.create_connection((host, port), timeout=_ANSWER_S).close()
+    except socket.gaierror:
+        return f"the name {host} does not resolve on this host"
+    except ConnectionRefusedError:
+        return f"the port refuses: nothing listens at {where}, so rank 0 does not run"
+    except OSError as error:
+        reason = (error.strerror or str(error) or "timed out").lower()
+        return f"{where} does not answer: {reason}"
+    return _other_answer(host, port) or (
+        f"{where} takes connections and is silent: rank 0 is stopped or hangs"
+    )
+
+
+def _other_answer(host: str, port: int) -> str:
+    """Return what answers there that is not a store, empty if that is not seen."""
+    with suppress(OSError):
+        address = (host, port)
+        with socket.create_connection(address, timeout=_ANSWER_S) as connection:
+            connection.settimeout(_ANSWER_S)
+            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")  # a store closes, or waits
+            answer = connection.recv(64)
+        if answer:
+            line = answer.split(b"\n")[0].decode("utf-8", "replace").strip()
+            return (
+                f"something else answers at {host}:{port}: {quoted(line)}; choose "
+                "another MASTER_PORT"
+            )
+    return ""
+
+
+def _parts(store: Store) -> Callable[[str], Store]:
+    from torch._C._distributed_c10d import PrefixStore
+
+    return lambda name: PrefixStore(name, store)
+
+
+@dataclass(kw_only=True)
+class Meeting:
+    """The part of one process.
+
+    Attributes:
+        part: Returns a part of the store of the job by its name.
+        record: What this process says.
+        table: Its table.
+        deadline: Until when others may come.
+        serves: Whether the store ends with this process.
+        ready_s: Time for all to confirm that they still run.
+        wants_records: Whether all records are returned.
+    """
+
+    part: Callable[[str], Any]
+    record: Record
+    table: RankTable | None
+    deadline: Deadline
+    serves: bool
+    ready_s: float = READY_S
+    wants_records: bool = False
+    store: Any = None
+    ticket: int = -1
+
+    def hold(self) -> LiveChecked:
+        """Post the record, and return the verdict."""
+        self.store = usable_store(self.part("all"))
+        self.ticket = self.store.add("ticket", 1) - 1
+        self.store.set(f"record/{self.ticket}", json_text.encode(self.record).decode())
+        self._offer_rows()
+        verdict = self._round("records", self.ticket, self, SETTLE_S)
+        data = json.loads(self._post(verdict, str(self.ticket), self.deadline))
+        result = self._result(data)
+        if self.ticket >= data["to"] or self.ticket in data["gaps"]:
+            message = f"{self.record.process} came after the verdict on the others"
+            late = [Found(rules.OTHER_SIZE.code, message)]
+            checked = replace(result.checked, diagnostics=_diagnostics(late))
+            return replace(result, checked=checked, is_speaker=True)
+        self._leave(data)
+        return result
+
+    def _result(self, data: dict[str, Any]) -> LiveChecked:
+        found = [Found(*each) for each in data["findings"]]
+        is_whole = not {each.code for each in found} & _NOT_ALL
+        speaker = data["speaker"] == self.ticket
+        if is_whole and data["count"] > 1:
+            later, first = self._confirm(data)
+            found += later
+            speaker = first == self.record.rank
+        known = {each.code for each in found}
+        skipped = [Looked(*each) for each in data["not_checked"]]
+        if not is_whole:
+            why = "not all ranks came"
+            skipped.append(Looked(rules.CLOCK.code, rules.CLOCK.name, why))
+        passed = known | {each.code for each in skipped} | {rules.UNREACHABLE.code}
+        checked = Checked(
+            subject=data["subject"],
+            diagnostics=_diagnostics(found),
+            agrees=tuple(
+                Looked(rule.code, rule.name)
+                for rule in rules.OF_RANKS
+                if rule.code not in passed
+            ),
+            not_checked=tuple(skipped),
+        )
+        is_wanted = self.wants_records and speaker
+        records = self._records(range(data["to"])) if is_wanted else ()
+        return LiveChecked(checked=checked, is_speaker=speaker, records=tuple(records))
+
+    def _round(
+        self, name: str, member: int, wording: Any, settle_s: float
+    ) -> StoreRound:
+        return StoreRound(
+            store=self.part(name),
+            rank=member,
+            ranks=range(self.record.world_size),
+            wording=wording,
+            is_alone=True,
+            settle_s=settle_s,
+        )
+
+    def _post(self, held: StoreRound, text: str, deadline: Deadline) -> str:
+        """Return the message of the verdict; a process alone judges itself."""
+        held.post(text)
+        verdict: Verdict = held.hear(deadline.time_s, left_s=deadline.left_s)
+        if verdict.kind == "agreed":
+            return held.wording.differing({held.rank: text})[0]
+        return verdict.message
+
+    def _offer_rows(self) -> None:
+        """Put the rows of a table into the store, once for each table."""
+        if self.table is not None and self.record.table:
+            key = self.record.table
+            claimed = self.store.compare_set(f"claim/{key}", "", str(self.ticket))
+            if claimed.decode() == str(self.ticket):
+                self.store.set(f"rows/{key}", "\n".join(rows(self.table)))
+
+    def _rows_of(self, digest: str) -> list[str] | None:
+        if not self.store.check([f"rows/{digest}"]):
+            return None
+        text: bytes = self.store.get(f"rows/{digest}")
+        return text.decode().splitlines()
+
+    def _records(self, tickets: Sequence[int]) -> list[Record]:
+        texts = self.store.multi_get([f"record/{ticket}" for ticket in tickets])
+        return [json_text.decode(text, type=Record) for text in texts]
+
+    def differing(self, said: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
+        """Return the verdict on the processes with some tickets."""
+        tickets = sorted(said)
+        return self._verdict(tickets, self._records(tickets)), ()
+
+    def missing(self, _absent: Sequence[int], _time_s: float) -> str:
+        """Return the verdict on this process, which is alone."""
+        return self._verdict([self.ticket], [self.record])
+
+    def _verdict(self, tickets: Sequence[int], records: Sequence[Record]) -> str:
+        found = judge(records, self.table, self._rows_of)
+        by_rank = min(range(len(records)), key=lambda place: records[place].rank)
+        hosts = {each.host for each in records}
+        size = counted(self.record.world_size, "rank")
+        end = tickets[-1] + 1
+        return json.dumps(
+            {
+                "findings": [[each.code, each.message] for each in found],
+                "not_checked": list(_not_checked(records)),
+                "subject": f"{len(records)} processes of {size}, "
+                f"{counted(len(hosts), 'host')}",
+                "speaker": tickets[by_rank],
+                "count": len(records),
+                "to": end,
+                "gaps": sorted(set(range(end)) - set(tickets))[:1000],
+                "clock": time.time(),
+            }
+        )
+
+    def _confirm(self, data: dict[str, Any]) -> tuple[list[Found], int]:
+        """Return which ranks ended meanwhile or have wrong clocks, and who speaks."""
+        last = _Confirmation(self.record, self.table, data["clock"])
+        held = self._round("ready", self.record.rank, last, 0.0)
+        text = json.dumps([self.record.rank, time.time()])
+        told = json.loads(self._post(held, text, Deadline.after(self.ready_s)))
+        return [Found(*each) for each in told["findings"]], told["speaker"]
+
+    def _leave(self, data: dict[str, Any]) -> None:
+        """Tell that this process has read everything; the store waits for all."""
+        if self.store.add("done", 1) == data["count"]:
+            self.store.set("end", "1")
+        if self.serves:
+            if data["count"] < self.record.world_size:
+                time.sleep(_LATE_S)
+            with suppress(RuntimeError):  # it is late
+                self.store.wait(["end"], timedelta(seconds=_LATE_S))
+
+
+@dataclass(frozen=True)
+class _Confirmation:
+    """The verdict on processes that have all come before."""
+
+    record: Record
+    table: RankTable | None
+    published: float
+
+    def differing(self, said: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
+        absent = sorted(set(range(self.record.world_size)) - said.keys())
+        clocks = {rank: json.loads(text)[1] for rank, text in said.items()}
+        found = judge_clocks(clocks, self.published, time.time())
+        if absent:
+            who = named(absent, self.table)
+            message = (
+                f"{counted(len(absent), 'rank')} ended or stopped meanwhile: {who}"
+            )
+            found.insert(0, Found(rules.MISSING.code, message))
+        findings = [[each.code, each.message] for each in found]
+        return json.dumps({"findings": findings, "speaker": min(said)}), ()
+
+    def missing(self, _absent: Sequence[int], _time_s: float) -> str:
+        return self.differing({self.record.rank: json.dumps([0, time.time()])})[0]
+
+
+def _not_checked(records: Sequence[Record]) -> list[Looked]:
+    """Return what the records do not tell."""
+    found = []
+    if not any(each.table for each in records):
+        lacking = (rules.OTHER_TABLE, rules.MISPLACED)
+        found += [(rule, "no process has a table") for rule in lacking]
+    if any(each.chip is None for each in records):
+        found.append((rules.SAME_CHIP, "LOCAL_RANK is not set"))
+    return [Looked(rule.code, rule.name, why) for rule, why in found]
+
+
+_BY_CODE = {rule.code: rule for rule in rules.OF_RANKS}
+
+
+def _diagnostics(found: Sequence[Found]) -> tuple[Diagnostic, ...]:
+    return tuple(
+        Diagnostic(
+            code=each.code,
+            severity=_BY_CODE[each.code].severity,
+            location=Location(file="job"),
+            message=each.message,
+            hint=_BY_CODE[each.code].fix,
+        )
+        for each in sorted(found, key=lambda each: each.code)
+    )

@@ -1,0 +1,428 @@
+"""What every process says of itself, and what is wrong with all of it together."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import time
+from collections import Counter, defaultdict
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from ranktable import __version__
+from ranktable.cluster.discovery.machine import Machine, NotDetectedError
+from ranktable.preflight import rules
+from ranktable.preflight.comparisons import GPU_LISTS, read_ascend_list, read_gpu_list
+from ranktable.preflight.facts import Facts
+from ranktable.runtime.agreement import is_same_host
+from ranktable.schema.model import Device, Node, RankTable
+from ranktable.schema.text import counted, folded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from ranktable.runtime.environment import Environment
+    from ranktable.schema.finding import Rule
+
+CLOCK_S = 1.0
+"""Two clocks that differ by more let elastic agents drop out."""
+
+MAX_GROUPS, MAX_SETTINGS, MAX_NAMED = 3, 5, 4
+
+_MUST_AGREE = re.compile(
+    r"HCCL_\w+|NCCL_\w+|TORCH_NCCL_\w+|TORCH_DISTRIBUTED_DEBUG|MASTER_ADDR|MASTER_PORT"
+)
+_MAY_DIFFER = re.compile(
+    r"\w*_(?:SOCKET_IFNAME|DEBUG_FILE|LOG\w*|FILE|PATH|DIR)|HCCL_IF_IP|NCCL_IB_HCA|"
+    r"NCCL_IB_GID_INDEX|NCCL_DEBUG\w*|TORCH_NCCL_DEBUG_INFO\w*|NCCL_COMM_ID"
+)
+
+
+class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one process says of itself.
+
+    Attributes:
+        rank: The rank that it takes itself for.
+        world_size: The number of processes that it expects.
+        host: Name of its host.
+        pid: Its number there.
+        local_rank: Its index on its host, None if it is not known.
+        chip: The chip that it would use, None if it is not known.
+        table: Digest of its table, why it cannot be read, or empty without one.
+        placed: Host and chip of this rank in its table.
+        problem: What is wrong with its environment.
+        versions: Versions by the name of the package.
+        settings: Variables that all ranks must have alike.
+        clock: Its time when it said this.
+    """
+
+    rank: int
+    world_size: int
+    host: str
+    pid: int
+    local_rank: int | None = None
+    chip: int | None = None
+    table: str = ""
+    placed: tuple[str | None, int] | None = None
+    problem: str = ""
+    versions: dict[str, str] = {}
+    settings: dict[str, str] = {}
+    clock: float = 0.0
+
+    @property
+    def process(self) -> str:
+        """Its name for messages."""
+        return f"pid {self.pid} on {self.host}"
+
+
+class Found(Struct, frozen=True):
+    """A finding about all ranks: the code of its rule, and the message."""
+
+    code: str
+    message: str
+
+
+def own_record(
+    environment: Environment,
+    env: Mapping[str, str],
+    table: RankTable | None,
+    *,
+    unread: str = "",
+    problem: str = "",
+    torch_version: str = "",
+) -> Record:
+    """Return what this process says of itself.
+
+    Args:
+        environment: The facts from the launcher.
+        env: The variables.
+        table: The table, None without one.
+        unread: Why the table cannot be read.
+        problem: What is wrong with the environment.
+        torch_version: Version of torch.
+    """
+    rank, world_size = environment.rank, environment.world_size
+    assert rank is not None
+    assert world_size is not None
+    placed = None
+    if table is not None and rank in range(table.world_size):
+        node = table.node_rank_of(rank)
+        placed = table.hosts[node], table.chip_map[rank]
+    return Record(
+        rank=rank,
+        world_size=world_size,
+        host=platform.node(),
+        pid=os.getpid(),
+        local_rank=environment.local_rank,
+        chip=placed[1] if placed else _chip(environment, env),
+        table=unread or (table.digest()[:16] if table is not None else ""),
+        placed=placed,
+        problem=problem,
+        versions=_versions(env, torch_version),
+        settings={
+            name: env[name]
+            for name in sorted(env)
+            if _MUST_AGREE.fullmatch(name) and not _MAY_DIFFER.fullmatch(name)
+        },
+        clock=time.time(),
+    )
+
+
+def _chip(environment: Environment, env: Mapping[str, str]) -> int | None:
+    """Return the chip that a process without a table would use."""
+    local_rank = environment.local_rank
+    for name in ("ASCEND_RT_VISIBLE_DEVICES", *GPU_LISTS):
+        text = env.get(name)
+        if text:
+            is_npu = name.startswith("ASCEND")
+            ids, _ = read_ascend_list(text, None) if is_npu else read_gpu_list(text)
+            at = 0 if len(ids) == 1 else local_rank
+            return ids[at] if at is not None and at < len(ids) else None
+    if environment.device_id is not None:
+        return environment.device_id
+    chips = environment.local_chip_map
+    if chips and local_rank is not None and local_rank < len(chips):
+        return chips[local_rank]
+    return local_rank
+
+
+def _versions(env: Mapping[str, str], torch_version: str) -> dict[str, str]:
+    machine = Machine()
+    found = {
+        "ranktable": __version__,
+        "python": platform.python_version(),
+        "torch": torch_version,
+    }
+    facts = Facts(machine=machine, env=env)
+    home = env.get("ASCEND_HOME_PATH", "/usr/local/Ascend/ascend-toolkit/latest")
+    for name, path in (
+        ("Ascend driver", "/usr/local/Ascend/driver/version.info"),
+        ("CANN", f"{home}/share/info/hccl/version.info"),
+    ):
+        with suppress(NotDetectedError):
+            found[name] = facts.version(path)
+    for name, path in (
+        ("NVIDIA driver", "/sys/module/nvidia/version"),
+        ("SOPHGO driver", "/proc/sgdrv/driver_date"),
+    ):
+        line = machine.first_line(path)
+        if line is not None:
+            found[name] = line
+    return found
+
+
+def judge(
+    records: Sequence[Record],
+    table: RankTable | None,
+    rows_of: Callable[[str], list[str] | None] = lambda _digest: None,
+) -> list[Found]:
+    """Return what is wrong with the processes of a job.
+
+    Args:
+        records: What each process that came says of itself.
+        table: The table of the process that judges, for names of missing ranks.
+        rows_of: Returns the rows of the table with a digest, None if unknown.
+    """
+    size = Counter(each.world_size for each in records).most_common(1)[0][0]
+    found = [
+        *_problems(records),
+        *_sizes(records, size),
+        *_missing(records, size, table),
+        *_doubled(records),
+        *_same_chip(records),
+        *_tables(records, rows_of),
+        *_misplaced(records),
+        *_unlike(rules.OTHER_VERSION, [(r, r.versions) for r in records]),
+        *_unlike(rules.OTHER_SETTING, [(r, r.settings) for r in records]),
+    ]
+    return [Found(rule.code, message) for rule, message in found]
+
+
+def _problems(records: Sequence[Record]) -> Iterator[tuple[Rule, str]]:
+    wrong = [each for each in records if each.problem]
+    if wrong:
+        first = wrong[0]
+        more = f" ({len(wrong)} processes)" if len(wrong) > 1 else ""
+        message = f"rank {first.rank}, {first.process}: {first.problem}{more}"
+        yield rules.OTHER_SIZE, message
+
+
+def _sizes(records: Sequence[Record], size: int) -> Iterator[tuple[Rule, str]]:
+    groups = _groups((each, str(each.world_size)) for each in records)
+    if len(groups) > 1:
+        yield rules.OTHER_SIZE, f"the size of the job is {_told(groups)}"
+    elif len({r.rank for r in records}) > size and not any(r.problem for r in records):
+        yield (
+            rules.OTHER_SIZE,
+            f"{len(records)} processes came, and all expect {size}",
+        )
+
+
+def _missing(
+    records: Sequence[Record], size: int, table: RankTable | None
+) -> Iterator[tuple[Rule, str]]:
+    absent = sorted(set(range(size)) - {each.rank for each in records})
+    if not absent:
+        return
+    yield (
+        rules.MISSING,
+        f"{counted(len(absent), 'rank')} of {size} did not come: "
+        + (named(absent, table)),
+    )
+
+
+def named(ranks: Sequence[int], table: RankTable | None) -> str:
+    """Return ranks by host, as far as a table says where they are."""
+    by_host: dict[str | None, list[int]] = defaultdict(list)
+    for rank in ranks:
+        is_known = table is not None and rank < table.world_size
+        host = table.hosts[table.node_rank_of(rank)] if table and is_known else None
+        by_host[host].append(rank)
+    shown = [
+        folded(some) + (f" ({host})" if host else "")
+        for host, some in list(by_host.items())[:MAX_NAMED]
+    ]
+    left = len(by_host) - len(shown)
+    return "; ".join(shown) + (f"; and those of {left} more hosts" if left else "")
+
+
+def _doubled(records: Sequence[Record]) -> Iterator[tuple[Rule, str]]:
+    by_rank: dict[int, list[Record]] = defaultdict(list)
+    for each in records:
+        by_rank[each.rank].append(each)
+    twice = {rank: some for rank, some in sorted(by_rank.items()) if len(some) > 1}
+    shown = [
+        f"rank {rank} ({' and '.join(each.process for each in some[:3])})"
+        for rank, some in list(twice.items())[:MAX_NAMED]
+    ]
+    if twice:
+        more = (
+            f", and {len(twice) - len(shown)} more" if len(twice) > len(shown) else ""
+        )
+        what = f"{counted(len(twice), 'rank')} came more than once"
+        yield rules.DOUBLED, f"{what}: {', '.join(shown)}{more}"
+
+
+def _same_chip(records: Sequence[Record]) -> Iterator[tuple[Rule, str]]:
+    by_chip: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for each in records:
+        if each.chip is not None:
+            by_chip[each.host, each.chip].add(each.rank)
+    twice = [(place, ranks) for place, ranks in by_chip.items() if len(ranks) > 1]
+    shown = [
+        f"ranks {folded(sorted(ranks))} on chip {chip} of {host}"
+        for (host, chip), ranks in twice[:MAX_NAMED]
+    ]
+    if twice:
+        more = (
+            f"; and {len(twice) - len(shown)} more" if len(twice) > len(shown) else ""
+        )
+        yield rules.SAME_CHIP, f"several ranks use one chip: {'; '.join(shown)}{more}"
+
+
+def _tables(
+    records: Sequence[Record], rows_of: Callable[[str], list[str] | None]
+) -> Iterator[tuple[Rule, str]]:
+    groups = _groups((each, each.table[:60] or "none") for each in records)
+    if len(groups) < 2:
+        return
+    (usual, _), (other, _) = list(groups.items())[:2]
+    one, two = rows_of(usual), rows_of(other)
+    first = ""
+    if one is not None and two is not None:
+        pairs = zip([*one, "(no row)"], [*two, "(no row)"], strict=False)
+        lines = next((pair for pair in pairs if pair[0] != pair[1]), None)
+        if lines is not None:
+            first = f"; first difference: {lines[1]}, not {lines[0]}"
+    yield rules.OTHER_TABLE, f"the table is {_told(groups)}{first}"
+
+
+def rows(table: RankTable) -> list[str]:
+    """Return a line for each rank of a table, to tell two tables apart."""
+    return [
+        f"rank {device.rank} on chip {device.device_id}"
+        + (f" of {node.host}" if node.host else "")
+        + (f" at {device.address}" if device.address else "")
+        for node in table.nodes
+        for device in node.devices
+    ]
+
+
+def _misplaced(records: Sequence[Record]) -> Iterator[tuple[Rule, str]]:
+    # A table may name hosts in another way than the hosts themselves.
+    named_hosts = {each.placed[0] for each in records if each.placed}
+    known = {each.host for each in records}
+    is_comparable = any(
+        is_same_host(host, each)
+        for host in sorted(filter(None, named_hosts))[:1000]
+        for each in sorted(known)[:1000]
+    )
+    wrong = [
+        (each, each.placed[0])
+        for each in records
+        if each.placed
+        and each.placed[0]
+        and not is_same_host(each.placed[0], each.host)
+    ]
+    if is_comparable and wrong:
+        first, host = wrong[0]
+        what = f"{counted(len(wrong), 'rank')} on another host than the table says"
+        where = f"rank {first.rank} on {first.host}, not {host}"
+        yield rules.MISPLACED, f"{what}: {where}"
+
+
+def _unlike(
+    rule: Rule, values: Sequence[tuple[Record, Mapping[str, str]]]
+) -> Iterator[tuple[Rule, str]]:
+    """Yield the names whose values are not the same on all ranks."""
+    names = sorted({name for _, each in values for name in each})
+    found = []
+    for name in names:
+        groups = _groups((record, each.get(name, "unset")) for record, each in values)
+        if len(groups) > 1:
+            found.append(f"{name} is {_told(groups)}")
+    yield from ((rule, message) for message in found[:MAX_SETTINGS])
+    if len(found) > MAX_SETTINGS:
+        left = len(found) - MAX_SETTINGS
+        yield rule, f"{left} more differ between ranks"
+
+
+def _groups(values: Iterable[tuple[Record, str]]) -> dict[str, list[Record]]:
+    """Return the processes by value, the most usual value first."""
+    by_value: dict[str, list[Record]] = defaultdict(list)
+    for record, value in values:
+        by_value[value].append(record)
+    return dict(sorted(by_value.items(), key=lambda item: -len(item[1])))
+
+
+def _told(groups: Mapping[str, Sequence[Record]]) -> str:
+    """Return ``4 on 1022 ranks, and 5 on rank 3 (n1)``: majority, then outliers."""
+    (usual, most), *others = groups.items()
+    parts = [f"{usual[:60]} on {counted(len(most), 'rank')}"]
+    if len(most) == 1:
+        parts = [f"{usual[:60]} on {_who(most)}"]
+    for value, some in others[:MAX_GROUPS]:
+        parts.append(f"{value[:60]} on {_who(some)}")
+    left = len(others) - MAX_GROUPS
+    if left > 0:
+        parts.append(f"{left} more values")
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _who(some: Sequence[Record]) -> str:
+    ranks = sorted({each.rank for each in some})
+    hosts = sorted({each.host for each in some})
+    where = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts"
+    word = "rank" if len(ranks) == 1 else f"{len(ranks)} ranks:"
+    return f"{word} {folded(ranks, 4)} ({where})"
+
+
+def judge_clocks(
+    clocks: Mapping[int, float], published: float, now: float
+) -> list[Found]:
+    """Return the ranks whose clock is certainly ahead or behind.
+
+    A rank took its time after the verdict was published and before it was read here,
+    so an earlier or later time is that of a wrong clock, however slow the network is.
+
+    Args:
+        clocks: The time of each rank.
+        published: The time of the process that published the verdict.
+        now: The time of the process that has read all of them.
+    """
+    wrong = {}
+    for rank, clock in clocks.items():
+        off = clock - now if clock > now else min(clock - published, 0.0)
+        if abs(off) > CLOCK_S:
+            wrong[rank] = off
+    if not wrong:
+        return []
+    worst = max(wrong, key=lambda rank: abs(wrong[rank]))
+    message = (
+        f"the clock of {counted(len(wrong), 'rank')} is off: {folded(sorted(wrong))}; "
+        f"that of rank {worst} by {wrong[worst]:+.1f} s"
+    )
+    return [Found(rules.CLOCK.code, message)]
+
+
+def table_of(records: Sequence[Record]) -> RankTable:
+    """Return the table of a job, as its processes stand: one record for each rank."""
+    by_host: dict[str, list[Record]] = defaultdict(list)
+    for each in sorted(records, key=lambda each: each.rank):
+        by_host[each.host].append(each)
+    nodes: list[Any] = [
+        Node(
+            host=host,
+            devices=tuple(
+                Device(
+                    rank=each.rank, device_id=place if each.chip is None else each.chip
+                )
+                for place, each in enumerate(some)
+            ),
+        )
+        for host, some in by_host.items()
+    ]
+    return RankTable(nodes=nodes)

@@ -1,0 +1,420 @@
+"""``ranktable check --live``: real processes, and thousands of them as threads."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socketserver
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from torch._C._distributed_c10d import HashStore, PrefixStore
+
+import ranktable
+from ranktable.cluster.generate import make_table
+from ranktable.preflight.live import DEFAULT_TIMEOUT_S, LiveChecked, Meeting
+from ranktable.preflight.records import Record, judge, judge_clocks
+from ranktable.report.check_renderers import render_full
+from ranktable.report.terminal import Style
+from ranktable.runtime.rendezvous import Deadline
+from tests.commands import start_process, torch_environment, wait_at_most
+from tests.ranks import Process, finish, free_port, job_variables, start
+from tests.test_store_round import Counting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.commands import Outcome, Started
+
+pytestmark = pytest.mark.torch
+
+BOUND_S = 5.0
+
+
+def begin(rank: int, world_size: int, port: int, *options: str, **env: str) -> Process:
+    """Start one process of a job that checks itself."""
+    variables = {
+        **torch_environment(),
+        **job_variables(rank, world_size, port),
+        "LOCAL_RANK": str(rank),
+        **env,
+    }
+    words = ("check", "--live", "--format", "json", *options)
+    return start("ranktable", *words, env=variables, name=f"rank {rank}")
+
+
+def live(
+    *jobs: tuple[int, int],
+    options: Sequence[str] = (),
+    **env: str,
+) -> list[Outcome]:
+    """Run processes with these ranks and sizes to their end."""
+    port = free_port()
+    return finish([begin(rank, size, port, *options, **env) for rank, size in jobs])
+
+
+def findings(outcomes: Sequence[Outcome]) -> dict[str, str]:
+    """Return what the only one that speaks has found, by code."""
+    (said,) = [each.out for each in outcomes if each.out]
+    return {each["code"]: each["message"] for each in json.loads(said)["findings"]}
+
+
+def statuses(outcomes: Sequence[Outcome]) -> set[int]:
+    assert not any("Traceback" in each.err for each in outcomes)
+    return {each.status for each in outcomes}
+
+
+def limit_s() -> float:
+    """Return the bound, longer on a machine that does more besides."""
+    return BOUND_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def test_job_that_agrees_says_so_once() -> None:
+    done = live((0, 3), (1, 3), (2, 3))
+
+    assert statuses(done) == {0}
+    assert findings(done) == {}
+    (said,) = [json.loads(each.out) for each in done if each.out]
+    assert {"RT730", "RT731", "RT732", "RT734", "RT737"} <= set(said["agrees"])
+    assert {each["code"] for each in said["not_checked"]} == {"RT733", "RT738"}
+
+
+@pytest.mark.deadline
+@pytest.mark.parametrize(
+    ("jobs", "code", "words"),
+    [
+        ([(0, 2), (1, 2), (2, 3)], "RT734", "2 on 2 ranks and 3 on rank 2"),
+        ([(0, 2), (1, 2), (1, 2)], "RT731", "rank 1 (pid "),
+        ([(0, 2), (0, 2), (1, 2)], "RT731", "rank 0 (pid "),
+        ([(0, 2), (1, 2), (2, 2)], "RT734", "RANK=2 is not below WORLD_SIZE=2"),
+        ([(0, 2), (1, 3)], "RT734", "the size of the job is"),
+    ],
+)
+def test_worlds_that_torch_makes_in_silence_are_named(
+    jobs: list[tuple[int, int]], code: str, words: str
+) -> None:
+    began = time.monotonic()
+    done = live(*jobs, options=["--timeout", "3"])
+
+    assert time.monotonic() - began < limit_s() + 2
+    assert statuses(done) == {1}
+    assert words in findings(done)[code]
+
+
+@pytest.mark.deadline
+def test_address_that_does_not_resolve_is_named_by_each_rank() -> None:
+    began = time.monotonic()
+    done = live((0, 2), (1, 2), MASTER_ADDR="nowhere.invalid")
+
+    assert time.monotonic() - began < limit_s()
+    assert statuses(done) == {3}
+    for rank, each in enumerate(done):
+        (found,) = json.loads(each.out)["findings"]
+        assert found["code"] == "RT739"
+        assert f"rank {rank}, pid" in found["message"]
+        assert "the name nowhere.invalid does not resolve" in found["message"]
+
+
+class _Web(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.deadline
+def test_port_on_which_a_web_server_answers_is_named_by_each_rank() -> None:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Web) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.server_address[1]
+        began = time.monotonic()
+        done = finish([begin(rank, 2, port) for rank in range(2)])
+        took_s = time.monotonic() - began
+        server.shutdown()
+
+    assert took_s < limit_s()
+    assert statuses(done) == {3}
+    assert all("something else answers at" in each.out for each in done)
+    assert all("HTTP/1.0 200" in each.out for each in done)
+
+
+def test_rank_0_that_was_not_started_is_a_port_that_refuses() -> None:
+    (done,) = live((1, 2), options=["--timeout", "1"])
+
+    assert done.status == 3
+    assert "the port refuses: nothing listens at 127.0.0.1:" in done.out
+
+
+def test_missing_rank_is_named_with_its_host(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    ranktable.dump(make_table([range(2)] * 2, hosts=["n1", "n2"]), path)
+    done = live(
+        (0, 4), (1, 4), (3, 4), options=["--timeout", "1"], RANK_TABLE_FILE=str(path),
+        LOCAL_RANK="",
+    )  # fmt: skip
+
+    assert statuses(done) == {1}
+    assert findings(done)["RT730"] == "1 rank of 4 did not come: 2 (n2)"
+
+
+def test_tables_that_differ_are_told_with_their_first_difference(
+    tmp_path: Path,
+) -> None:
+    for name, chips in (("a", [0, 1, 2]), ("b", [0, 3, 2])):
+        ranktable.dump(make_table([chips], hosts=["n1"]), tmp_path / f"{name}.json")
+    port = free_port()
+    done = finish(
+        [
+            begin(rank, 3, port, RANK_TABLE_FILE=str(tmp_path / f"{'aab'[rank]}.json"))
+            for rank in range(3)
+        ]
+    )
+
+    assert statuses(done) == {1}
+    assert findings(done)["RT733"].endswith(
+        "first difference: rank 1 on chip 3 of n1, not rank 1 on chip 1 of n1"
+    )
+
+
+def test_table_that_one_host_cannot_read_is_told_to_all(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    ranktable.dump(make_table([range(2)]), path)
+    port = free_port()
+    done = finish(
+        [
+            begin(0, 2, port, RANK_TABLE_FILE=str(path)),
+            begin(1, 2, port, RANK_TABLE_FILE=str(tmp_path / "gone.json")),
+        ]
+    )
+
+    assert statuses(done) == {1}
+    assert "RT001" in findings(done)["RT733"]
+
+
+def test_variables_that_must_agree_are_compared_and_others_are_not() -> None:
+    port = free_port()
+    done = finish(
+        [
+            begin(
+                rank, 3, port,
+                NCCL_ALGO="Tree" if rank == 2 else "Ring",
+                NCCL_SOCKET_IFNAME=f"eth{rank}",
+            )
+            for rank in range(3)
+        ]
+    )  # fmt: skip
+
+    assert statuses(done) == {1}
+    assert list(findings(done)) == ["RT736"]
+    assert "NCCL_ALGO is Ring on 2 ranks and Tree on rank 2" in findings(done)["RT736"]
+
+
+def real(rank: int, world_size: int, port: int, folder: Path) -> Started:
+    """Start a process that a signal reaches; the others are forks of a server."""
+    env = {**torch_environment(), **job_variables(rank, world_size, port)}
+    words = ("-m", "ranktable", "check", "--live", "--format", "json", "--timeout", "9")
+    out = (folder / str(rank)).open("wb")
+    with out:
+        return start_process([sys.executable, *words], out=out, err=out, env=env)
+
+
+def ended(processes: Sequence[Started], folder: Path, ranks: Sequence[int]) -> str:
+    """Return what processes say that end by themselves; the others are killed."""
+    for rank in ranks:
+        assert wait_at_most(processes[rank], 90)
+    for process in processes:
+        process.kill()
+        process.wait()
+    return "".join((folder / str(rank)).read_text() for rank in ranks)
+
+
+def await_connections(port: int, count: int) -> None:
+    """Wait until some clients are connected to a port of this machine."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        files = [Path("/proc/net/tcp"), Path("/proc/net/tcp6")]
+        rows = [r.split() for file in files for r in file.read_text().splitlines()]
+        mark = f":{port:04X}"
+        if sum(row[1].endswith(mark) and row[3] == "01" for row in rows) >= count:
+            return
+        time.sleep(0.05)
+    raise AssertionError("nobody came")
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
+def test_rank_that_ends_or_stops_at_the_start_is_missing(
+    sent: signal.Signals, tmp_path: Path
+) -> None:
+    port = free_port()
+    processes = [real(rank, 3, port, tmp_path) for rank in range(3)]
+    processes[2].send_signal(sent)
+    said = ended(processes, tmp_path, [0, 1])
+
+    assert "RT730" in said
+    assert "1 rank of 3 did not come: 2" in said
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
+def test_rank_that_ends_or_stops_after_it_came_is_missing(
+    sent: signal.Signals, tmp_path: Path
+) -> None:
+    port = free_port()
+    processes = [real(rank, 3, port, tmp_path) for rank in range(2)]
+    await_connections(port, 2)
+    time.sleep(1)
+    processes[1].send_signal(sent)
+    processes.append(real(2, 3, port, tmp_path))
+    said = ended(processes, tmp_path, [0, 2])
+
+    assert "RT730" in said
+    assert "1 rank ended or stopped meanwhile: 1" in said
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
+def test_rank_0_that_ends_or_stops_is_told_by_each_other_rank(
+    sent: signal.Signals, tmp_path: Path
+) -> None:
+    port = free_port()
+    processes = [real(rank, 3, port, tmp_path) for rank in range(2)]
+    await_connections(port, 2)
+    time.sleep(1)
+    processes[0].send_signal(sent)
+    said = ended(processes, tmp_path, [1])
+
+    assert "RT739" in said
+    assert "the store of rank 0" in said
+    assert processes[1].returncode == 3
+
+
+def test_rank_that_comes_late_in_time_is_waited_for() -> None:
+    port = free_port()
+    processes = [begin(0, 2, port)]
+    time.sleep(2)
+    processes.append(begin(1, 2, port))
+    done = finish(processes)
+
+    assert statuses(done) == {0}
+
+
+def test_job_without_a_table_makes_one(tmp_path: Path) -> None:
+    path = tmp_path / "observed.json"
+    done = live((0, 2), (1, 2), options=["-o", str(path)])
+
+    assert statuses(done) == {0}
+    table = ranktable.load(path)
+    assert table.chip_map == [0, 1]
+    assert table.hosts == (os.uname().nodename,)
+
+
+def test_no_table_is_made_of_a_job_that_is_not_whole(tmp_path: Path) -> None:
+    path = tmp_path / "observed.json"
+    options = ["-o", str(path), "--timeout", "1"]
+    done = live((0, 2), options=options)
+
+    assert statuses(done) == {1}
+    assert "is not written: RT730" in done[0].err
+    assert not path.exists()
+
+
+def test_process_without_a_launcher_is_told_what_to_do(tmp_path: Path) -> None:
+    process = start("ranktable", "check", "--live", env=torch_environment())
+    (done,) = finish([process])
+
+    assert done.status == 2
+    assert "torchrun" in done.err
+
+
+# Without processes
+
+
+def record(rank: int, **changed: Any) -> Record:
+    facts: dict[str, Any] = {
+        "rank": rank, "world_size": 10_000, "host": f"n{rank // 8:04}", "pid": rank,
+        "chip": rank % 8, "table": "a", "versions": {"torch": "2.13.0"}, "settings": {},
+    }  # fmt: skip
+    return Record(**{**facts, **changed})
+
+
+def test_ten_thousand_ranks_with_every_fault_take_forty_lines() -> None:
+    records = [record(rank) for rank in range(10_000) if rank % 9]
+    records += [record(rank, pid=7) for rank in range(1, 3000, 50)]
+    records += [record(rank, chip=0, table="b") for rank in range(9, 900, 9)]
+    records += [record(0, world_size=9_999, table="c")]
+    settings = [
+        record(rank, settings={f"NCCL_{n}": str(rank) for n in range(20)})
+        for rank in range(18, 1800, 9)
+    ]
+    began = time.monotonic()
+    found = judge([*records, *settings], None)
+
+    assert time.monotonic() - began < limit_s()
+    assert {each.code for each in found} == {f"RT73{n}" for n in (0, 1, 2, 3, 4, 6)}
+    from ranktable.preflight.here import Checked
+    from ranktable.preflight.live import _diagnostics
+
+    checked = Checked(subject="job", diagnostics=_diagnostics(found))
+    lines = "".join(render_full(checked, Style())).splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) < 500
+
+
+def test_clock_is_off_only_where_that_is_certain() -> None:
+    assert judge_clocks({0: 100.0, 1: 100.4, 2: 104.0}, 99.9, 105.0) == []
+
+    (ahead,) = judge_clocks({0: 100.0, 1: 160.0}, 99.9, 101.0)
+    (behind,) = judge_clocks({0: 100.0, 1: 40.0}, 99.9, 101.0)
+    assert "rank 1 by +59.0 s" in ahead.message
+    assert "rank 1 by -59.9 s" in behind.message
+
+
+def hold_all(count: int) -> tuple[list[LiveChecked], list[int]]:
+    """Return the verdict of every process of a job of threads, and its requests."""
+    shared = HashStore()
+    results: list[LiveChecked] = []
+    requests: list[int] = []
+
+    def rank_does(rank: int) -> None:
+        own: list[Counting] = []
+
+        def part(name: str) -> Counting:
+            own.append(Counting(PrefixStore(name, shared)))
+            return own[-1]
+
+        meeting = Meeting(
+            part=part,
+            record=record(rank, world_size=count),
+            table=None,
+            deadline=Deadline.after(4 * DEFAULT_TIMEOUT_S),
+            serves=False,
+            ready_s=4 * DEFAULT_TIMEOUT_S,
+        )
+        results.append(meeting.hold())
+        requests.append(sum(each.count for each in own))
+
+    threads = [threading.Thread(target=rank_does, args=(n,)) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results, requests
+
+
+@pytest.mark.deadline
+def test_requests_of_a_process_do_not_grow_with_their_number() -> None:
+    few, many = hold_all(20), hold_all(2000)
+
+    assert {each.checked.is_agreed for each in (*few[0], *many[0])} == {True}
+    assert [each.is_speaker for each in many[0]].count(True) == 1
+    assert max(many[1]) <= max(few[1]) + 4
+    assert sum(many[1]) <= 100 * sum(few[1]) * 1.2
