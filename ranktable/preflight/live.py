@@ -44,7 +44,8 @@ from ranktable.runtime.rendezvous import (
     serves_store,
 )
 from ranktable.runtime.store_round import StoreRound, usable_store
-from ranktable.schema.finding import Diagnostic, Location
+from ranktable.schema.document import Location
+from ranktable.schema.finding import Diagnostic
 from ranktable.schema.text import counted, quoted
 
 if TYPE_CHECKING:
