@@ -31,8 +31,7 @@ from ranktable.layout import (
 )
 from ranktable.layout.boundaries import counted_levels
 from ranktable.layout.change import CostFacts, difference, renumber, shrink
-from ranktable.schema.chip_order import best_order, blocks
-from ranktable.schema.topology import linked
+from ranktable.schema.topology import best_order, blocks, linked
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:

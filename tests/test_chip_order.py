@@ -17,8 +17,14 @@ from ranktable.layout import (
     best_chip_order,
     ring_orders,
 )
-from ranktable.schema.chip_order import best_order, blocks, judge_order
-from ranktable.schema.topology import SOPHGO_8, Budget, linked
+from ranktable.schema.topology import (
+    SOPHGO_8,
+    Budget,
+    best_order,
+    blocks,
+    judge_order,
+    linked,
+)
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:

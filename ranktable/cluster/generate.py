@@ -12,18 +12,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.schema.chip_order import compare_orders
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.rules.placement import suggest
 from ranktable.schema.text import counted
+from ranktable.schema.topology import compare_orders
 from ranktable.schema.values import is_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ranktable.schema.chip_order import ChipOrder
     from ranktable.schema.model import Layout
-    from ranktable.schema.topology import Topology
+    from ranktable.schema.topology import ChipOrder, Topology
 
 MAX_DEVICES = 1 << 20
 """Most devices of a table; a larger range is a typing mistake."""

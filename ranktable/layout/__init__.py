@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ranktable.layout.planning import Plan, make_plan, reorder_nodes
     from ranktable.layout.rings import best_chip_order, ring_orders
     from ranktable.layout.traffic import Flow, Model, given_flows, model_flows
-    from ranktable.schema.chip_order import ChipOrder
+    from ranktable.schema.topology import ChipOrder
 
 _MODULES = {
     "boundaries": ("Boundary", "make_boundary"),
@@ -34,7 +34,7 @@ _MODULES = {
     "traffic": ("Flow", "Model", "given_flows", "model_flows"),
 }
 _HOMES = {
-    "ChipOrder": "ranktable.schema.chip_order",
+    "ChipOrder": "ranktable.schema.topology",
     **{
         name: f"ranktable.layout.{module}"
         for module, names in _MODULES.items()

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 
 from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.megatron import groups_named
-from ranktable.schema.chip_order import best_order
 from ranktable.schema.text import counted
+from ranktable.schema.topology import best_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ranktable.layout.parallel import ParallelLayout
-    from ranktable.schema.chip_order import ChipOrder
     from ranktable.schema.model import RankTable
-    from ranktable.schema.topology import Topology
+    from ranktable.schema.topology import ChipOrder, Topology
 
 
 def ring_orders(

@@ -357,12 +357,6 @@ class Options(NamedTuple):
     limit: int | None = None
     is_table_wanted: bool = False
 
-    @property
-    def describe_hosts(self) -> bool:
-        """Whether they describe the hosts, so that a table may contradict them."""
-        said = (self.chips_per_node, self.npu, self.topology, self.tp)
-        return said != (None, None, None, None)
-
 
 _UNREADABLE = {"RT001", "RT002", "RT003", "RT004", "RT008"}
 

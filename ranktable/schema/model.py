@@ -263,12 +263,6 @@ class RankTable:
         """Lowest rank of every node."""
         return tuple(map(self._cells.ranks.__getitem__, self._cells.starts[:-1]))
 
-    def extras_of_nodes(self, key: str) -> list[object]:
-        """Return the value of an extra key for every node, None if it has none."""
-        if self._columns is not None and self._columns.is_plain():
-            return [None] * self.num_nodes  # without building anything
-        return [node.extra.get(key) for node in self.nodes]
-
     def _place_of(self, rank: int) -> tuple[int, int]:
         """Return the node_rank and the local_rank of a rank."""
         if not 0 <= rank < self.world_size:

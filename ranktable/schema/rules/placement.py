@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.schema.chip_order import compare_orders
 from ranktable.schema.declare import LAYOUT_KEY, TOPOLOGY_KEY
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Rule, Severity
@@ -26,15 +25,14 @@ from ranktable.schema.rules.examples import (
 from ranktable.schema.rules.nodes import sets_of_chips, topology_of
 from ranktable.schema.rules.ranks import is_permutation
 from ranktable.schema.text import counted, named_ranks, quoted
-from ranktable.schema.topology import BUILT_IN, SOPHGO_8, Budget
+from ranktable.schema.topology import BUILT_IN, SOPHGO_8, Budget, compare_orders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ranktable.schema.chip_order import ChipOrder
     from ranktable.schema.columns import Columns
     from ranktable.schema.finding import Finding, Options
-    from ranktable.schema.topology import Topology
+    from ranktable.schema.topology import ChipOrder, Topology
 
 
 _EXAMPLE = "tp=8 pp=4 dp=2 order=tp-cp-ep-dp-pp"
