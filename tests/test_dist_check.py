@@ -95,7 +95,7 @@ def test_a_barrier_with_a_time_out_names_who_is_missing(pair: Pool) -> None:
     [kind, message], _ = pair.returned(wait_for_the_other, is_last=True)
 
     assert kind == "DistError"
-    assert message.startswith("ranks 1 did not reach call ")
+    assert message.startswith("rank 1 did not reach call ")
     assert "within 1 s; the others call barrier with a time-out" in message
 
 
@@ -137,6 +137,26 @@ def test_a_rank_that_leaves_says_so_at_once(
     assert f"rank {leaver} has left the job{why}" in said or (
         leaver == 0 and not why and lost in said
     )
+    assert time.monotonic() - begin < 40
+
+
+LEAVING_A_GROUP = (
+    CHECKED
+    + """
+job = ours.init_dist(backend="gloo", check=True, timeout=60)
+group = ours.new_group([0, 1])
+if job.rank == 1:
+    raise ValueError
+tell(ours.all_reduce, torch.ones(1), group=group)
+"""
+)
+
+
+def test_a_rank_that_leaves_says_so_in_each_of_its_groups() -> None:
+    begin = time.monotonic()
+    ended = run_code(LEAVING_A_GROUP, 2)
+
+    assert "rank 1 has left the job: ValueError" in ended[0].out
     assert time.monotonic() - begin < 40
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import gc
+import weakref
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -164,3 +166,19 @@ def use_two_groups_at_once() -> object:
 
 def test_groups_that_share_ranks_are_apart(trio: Pool) -> None:
     assert trio.returned(use_two_groups_at_once) == [[0.5], [0.5, 1.5], [1.5, 2]]
+
+
+def make_and_end_groups() -> int:
+    kept = list[weakref.ref[Any]]()
+    for _ in range(3):
+        group = torch.distributed.new_group([0, 1])
+        dist.all_reduce(tensor([1.0]), group=group)
+        kept.append(weakref.ref(group))
+        torch.distributed.destroy_process_group(group)
+        del group
+    gc.collect()
+    return sum(each() is not None for each in kept)
+
+
+def test_a_group_that_has_ended_is_not_kept(pair: Pool) -> None:
+    assert pair.returned(make_and_end_groups) == [0, 0]

@@ -144,15 +144,15 @@ def test_a_single_process_gets_copies_of_what_it_has(alone: Pool) -> None:
 def start_without_waiting() -> list[object]:
     data = torch.tensor([1.0])
     works: list[dist.Work[object]] = [
-        dist.all_reduce(data, async_op=True),  # type: ignore[list-item]
-        dist.reduce(data, async_op=True),  # type: ignore[list-item]
-        dist.broadcast(data, async_op=True),  # type: ignore[list-item]
-        dist.scatter([data], async_op=True),  # type: ignore[list-item]
-        dist.reduce_scatter([data], async_op=True),  # type: ignore[list-item]
+        dist.all_reduce(data, async_op=True),
+        dist.reduce(data, async_op=True),
+        dist.broadcast(data, async_op=True),
+        dist.scatter([data], async_op=True),
+        dist.reduce_scatter([data], async_op=True),
         dist.all_to_all(data, async_op=True),
-        dist.shift(data, async_op=True),  # type: ignore[list-item]
-        dist.all_gather(data, async_op=True),  # type: ignore[list-item]
-        dist.gather(data, async_op=True),  # type: ignore[list-item]
+        dist.shift(data, async_op=True),
+        dist.all_gather(data, async_op=True),
+        dist.gather(data, async_op=True),
         dist.all_to_all([data], async_op=True),
     ]
     are_done = all(work.is_completed() for work in works)

@@ -14,7 +14,6 @@ import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from weakref import WeakSet
 
 from torch._C._distributed_c10d import PrefixStore
 from torch.distributed.distributed_c10d import _get_default_store
@@ -34,10 +33,10 @@ _VALUES: Final = {"": False, "0": False, "1": True}
 _TIMEOUT_S: Final = 1800.0  # torch's own
 _PAUSE_S: Final = 0.01
 _READ_S: Final = 2.0
-"""Time for the others to read why this rank, which serves the store, has ended."""
+"""Time for the others to read why rank 0, which serves the store, has ended."""
 
 _asked: bool | None = None
-_live: WeakSet[Rounds] = WeakSet()
+_live: list[Rounds] = []
 
 
 def is_checking() -> bool:
@@ -71,10 +70,19 @@ def agree_on_checking(members: Members, *, asked: bool | None) -> None:
     said = f"init_dist(check={is_on})" if is_on is not None else f"{VARIABLE}={value!r}"
     if members.size > 1:
         Rounds(members, "check").compare(said, None)
+        if is_on is None and members.rank == 0:
+            time.sleep(_READ_S)
     _asked = asked
     _asked = is_checking()
+    announce_end(members)
+
+
+def announce_end(members: Members) -> None:
+    """In checking mode, when this process ends, say so in the others' next call."""
     if members.is_checking:
-        members.rounds.announce_end()
+        if not _live:
+            atexit.register(_say_that_this_rank_leaves)
+        _live.append(members.rounds)
 
 
 class Rounds:
@@ -93,12 +101,6 @@ class Rounds:
             self._timeout_s = _TIMEOUT_S
         self._seq, self._call = 0, ""
         self._ended: str | None = None
-
-    def announce_end(self) -> None:
-        """When this process ends, say so in the next call of the others."""
-        if not _live:
-            atexit.register(_say_that_this_rank_leaves)
-        _live.add(self)
 
     def compare(self, call: str, problem: Exception | None) -> None:
         """Raise on every rank unless all ranks call the same.
@@ -190,29 +192,31 @@ class Rounds:
 
     def missing(self, absent: Sequence[int], time_s: float) -> str:
         """Return the message that names missing ranks."""
+        named = f"rank{'s' * (len(absent) > 1)} {folded(absent)}"
+        who = named if absent else "another rank"
         return (
-            f"ranks {folded(absent)} did not reach call {self._seq} of this group "
-            f"within {time_s:g} s; the others call {self._call}"
+            f"{who} did not reach call {self._seq} of this group within {time_s:g} s; "
+            f"the others call {self._call}"
         )
 
-    def say_that_this_rank_leaves(self, why: str) -> None:
-        """Let the others know it in the next call, instead of waiting for this rank."""
+    def publish_end(self, why: str) -> StoreRound:
+        """Let the others know in their next call that this rank has left."""
         message = f"rank {self._rank} has left the job{why}"
         held = self._round(self._seq + 1)
         held.publish(Verdict("missing", message, (self._rank,)))
-        if why and self._rank == 0:  # most stores end with its process
-            held.linger(_READ_S)
+        return held
 
 
 def _say_that_this_rank_leaves() -> None:
     error = getattr(sys, "last_value", None)
     why = "" if error is None else f": {type(error).__name__}: {error}"
-    for rounds in list(_live):
-        if has_list_store(rounds._store):
-            try:
-                rounds.say_that_this_rank_leaves(why)
-            except RuntimeError:  # the store has ended too
-                return
+    listed = [rounds for rounds in _live if has_list_store(rounds._store)]
+    with contextlib.suppress(RuntimeError):  # the store has ended too
+        published = [rounds.publish_end(why) for rounds in listed]
+        end = time.monotonic() + _READ_S
+        for held in published:
+            if why and held.rank == 0:  # most stores end with its process
+                held.linger(end - time.monotonic())
 
 
 def _place() -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import torch.distributed as dist
 
+from ranktable.dist.check import announce_end
 from ranktable.dist.errors import DistError
 from ranktable.dist.members import members_of
 from ranktable.runtime.environment import Environment, resolve_environment
@@ -55,6 +56,15 @@ def new_group(
         members = [index(rank) for rank in ranks]
     except TypeError:
         raise TypeError(f"ranks is {ranks!r}, not several ranks") from None
+    group = _made(members, timeout_s)
+    if dist.get_rank() in members:
+        found = members_of(group)
+        assert found is not None
+        announce_end(found)
+    return group
+
+
+def _made(members: list[int], timeout_s: float | None) -> ProcessGroup:
     job = current_job()
     if job is not None:
         return job.new_group(members, timeout_s=timeout_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from operator import index
 from typing import TYPE_CHECKING, Final, NamedTuple, SupportsIndex
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import torch
 import torch.distributed as dist
@@ -52,7 +52,6 @@ class Members:
     """The members of a process group, of which this process is one.
 
     Attributes:
-        group: Torch's group.
         ranks: Global rank of each member.
         size: Number of members.
         group_rank: The rank of this process among them.
@@ -64,7 +63,8 @@ class Members:
 
     def __init__(self, group: ProcessGroup) -> None:
         """Describe a group."""
-        self.group = group
+        # The group is a key of the dictionary of members, so a value must not hold it.
+        self._group = ref(group)
         self.ranks = tuple(dist.get_process_group_ranks(group))
         self.size, self.group_rank = len(self.ranks), dist.get_rank(group)
         self.rank = self.ranks[self.group_rank]
@@ -72,6 +72,13 @@ class Members:
         kind = "cpu" if "cpu" in self.tables else next(iter(self.tables))
         self.device = current_device(kind)
         self._reducing: dict[object, Reducing] = {}
+
+    @property
+    def group(self) -> ProcessGroup:
+        """Torch's group, which whoever calls a function holds."""
+        group = self._group()
+        assert group is not None
+        return group
 
     @cached_property
     def rounds(self) -> Rounds:

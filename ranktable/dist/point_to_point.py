@@ -213,4 +213,5 @@ def shift(
         sent.wait()
         return received.wait()
 
+    # No work is given: gloo's irecv is not completed before someone waits for it.
     return finished(None, end, "shift", **later)
