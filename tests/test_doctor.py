@@ -436,6 +436,12 @@ SECOND = (
         "a rank does not begin NCCL",
         {"job.log": "".join(starts_nccl(rank) for rank in (0, 1, 3))}, "RT604", (2,),
     ),
+    # All ranks write into one file, and one of them alone says its rank.
+    Published(
+        "a process of another rank",
+        {"job.log": "[rank0]: step 1\n" + traceback("ValueError: x")},
+        "RT610",
+    ),
     Published(
         "an earlier day",
         {"job.log": "".join(

@@ -17,6 +17,7 @@ import pytest
 
 import ranktable
 from ranktable.cluster.generate import make_table
+from ranktable.doctor.diagnose import diagnose
 from ranktable.schema.writing import dump
 from tests.commands import BIN, start_process, wait_at_most
 from tests.node_tree import Tree, sophgo_node
@@ -562,3 +563,20 @@ def test_node_that_sees_no_chips_is_named_after_srun(
         in (tmp_path / "it.out").read_text()
     )
     assert not (tmp_path / "table.json").exists()
+
+
+@needs_slurm
+def test_doctor_names_the_task_that_was_killed(
+    slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    script = 'test $SLURM_PROCID = 1 && kill -9 $$; echo "[rank0]: step 1"; sleep 60'
+    command = ["srun", "-N2", "-n2", "--kill-on-bad-exit=1", "sh", "-c", script]
+    with (tmp_path / "job.log").open("wb") as log:
+        process = start_process(
+            command, out=log, err=log, env={**os.environ, **slurm}, cwd=tmp_path
+        )
+        wait_at_most(process, TIMEOUT_S)
+
+    (cause,) = diagnose([str(tmp_path / "job.log")]).causes
+
+    assert (cause.rule.code, cause.ranks, cause.host) == ("RT611", (1,), "127.0.0.2")

@@ -28,6 +28,8 @@ _DEVICE_OF_FILE = re.compile(r"(?:^|[^a-z])device[_-](\d+)(?!\d)")
 _LOCAL_RANK_OF_FILE = re.compile(r"attempt_\d+[/\\](\d+)[/\\]std(?:err|out)\.log$")
 _UNKNOWN = ("", "-1", "0" + ".0.0.0", "localhost", "127.0.0.1", "unknown")
 """Values that name no host, chip or address."""
+_OF_OTHERS = (Kind.EXIT, Kind.OOM, Kind.NODE, Kind.SCHEDULER)
+"""What launchers and kernels say of a process, in whatever file it stands."""
 _WORLD_GROUPS = ("hccl_world_group", "default_pg", "default")
 
 
@@ -169,7 +171,9 @@ class Ranks:
         if self._process(event) in self._by_pid:
             return self._by_pid[self._process(event)]
         rank = self._in_group(event, event.number("group_rank"))
-        return rank if rank is not None else self._of_file.get(event.file)
+        if rank is not None or event.kind in _OF_OTHERS:
+            return rank
+        return self._of_file.get(event.file)
 
     def host(self, event: Event) -> str | None:
         """Return the host of the process that says a line."""
@@ -275,8 +279,11 @@ class Ranks:
     def _learn_files(self, logs: Sequence[Log], events: Sequence[Event]) -> None:
         hosts = {node.host for node in self.table.nodes} if self.table else set()
         hosts.update(event.fields.get("host") for event in events)
+        single = [log for log in logs if len(log.ranks) == 1]
+        # One file with one rank is often that of all ranks, of which one speaks.
+        are_of_ranks = len({rank for log in single for rank in log.ranks}) > 1
         for log in logs:
-            if len(log.ranks) == 1:
+            if len(log.ranks) == 1 and are_of_ranks:
                 self._of_file[log.file] = next(iter(log.ranks))
             elif numbers := _RANK_OF_FILE.findall(log.file):
                 self._of_file[log.file] = int(numbers[-1])

@@ -246,7 +246,7 @@ def _slurm_exits(case: Case, event: Event) -> Iterator[_Hard]:
     if len(tasks) != 1:
         yield _Hard(rule, None, host, what, event)
         return
-    is_rank = case.ranks.size is None or tasks[0] < case.ranks.size
+    is_rank = not case.ranks.is_size_known or tasks[0] < (case.ranks.size or 0)
     yield _Hard(rule, tasks[0] if is_rank else None, host, what, event)
 
 
