@@ -223,7 +223,7 @@ def test_change_and_findings_are_on_the_chips(opened: Open, tmp_path: Path) -> N
     assert "dmesg:7 Killed process 4321" in page.inner_text("#findings")
     page.get_by_label("change", exact=True).check(force=True)
     legend = page.inner_text("#legend").split("\n")
-    assert legend == ["same 40", "moved 16", "new 8", "gone 8"]
+    assert legend == ["same 40", "moved 16", "new 8", "gone 8", "error"]
     page.get_by_role("button", name="gone 8").click()
     assert lit(page) == list(map(str, range(56, 64)))
     page.get_by_role("button", name="show 1 chip").first.click()

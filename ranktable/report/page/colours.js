@@ -60,6 +60,11 @@ export const coloursOf = (mode) => range(0, numChips).map(mode.colour);
 
 /** Return the entries of a legend: a text, and its colour or colours. */
 export function legendOf(mode) {
+  const isHidden = states.includes("error") && mode.name !== "status";
+  return [...valuesOf(mode), ...(isHidden ? [{ text: "error", kind: "framed" }] : [])];
+}
+
+function valuesOf(mode) {
   if (mode.kinds) {
     return mode.kinds.map((kind) => ({
       text: `${kind} ${mode.number(kind).toLocaleString("en")}`,
@@ -68,7 +73,7 @@ export function legendOf(mode) {
   }
   if (mode.count > palette.length) {
     const text = `${mode.name} 0 to ${mode.count - 1}`;
-    return [{ text, colour: `linear-gradient(90deg, ${ramp.join(", ")})`, isRamp: true }];
+    return [{ text, colour: `linear-gradient(90deg, ${ramp.join(", ")})`, kind: "ramp" }];
   }
   return range(0, mode.count).map((value) => ({
     text: `${value === 0 ? `${mode.name} ` : ""}${value}`,

@@ -58,9 +58,9 @@ function select(wanted) {
 function showMode(wanted) {
   mode = wanted;
   colours = coloursOf(mode);
-  const items = legendOf(mode).map(({ text, colour, isRamp }) => {
-    const swatch = element("span", { className: `swatch${isRamp ? " ramp" : ""}` });
-    swatch.style.background = colour;
+  const items = legendOf(mode).map(({ text, colour, kind }) => {
+    const swatch = element("span", { className: `swatch ${kind ?? ""}` });
+    swatch.style.background = colour ?? "none";
     return element("li", {}, swatch, text);
   });
   byId("legend").replaceChildren(...items);

@@ -1,6 +1,6 @@
 // The picture: an SVG that Python has drawn, or a canvas for many chips.
 import { inkOn } from "./colours.js";
-import { changes, data, nodeOf, numChips, sizes, starts, states, unpack } from "./data.js";
+import { data, nodeOf, numChips, sizes, starts, states, unpack } from "./data.js";
 
 const picture = data.picture;
 const xs = unpack(picture.x);
@@ -32,7 +32,7 @@ function svgPainter(svg) {
     return found;
   });
   rects.forEach((rect, cell) => {
-    if (changes[cell] === "gone") rect.classList.add("gone");
+    if (states[cell] === "gone" || states[cell] === "error") rect.classList.add(states[cell]);
   });
   return (colours, on, kin) => {
     box.classList.toggle("picked", on.size > 0);
