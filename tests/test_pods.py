@@ -470,7 +470,9 @@ def test_pod_of_two_on_a_node_is_found_by_its_uid() -> None:
     assert "pod train-worker-0" in said
 
 
-@pytest.mark.parametrize("hosts", ["train-[0-2].train", "10.9.0.[0-2]", "node-[0-2]"])
+@pytest.mark.parametrize(
+    "hosts", ["train-[0-2].train", "10.9.0.[0-2]", "node-[0-2]", "node-[0-2].site.org"]
+)
 def test_row_may_name_a_pod_or_a_host(hosts: str, run: Run, tmp_path: Path) -> None:
     pods = [stateful_set(at) for at in range(3)]
     given = ["--device-id", "[[0,1],[0,1],[0,1]]", "--hosts", hosts]
@@ -488,6 +490,23 @@ def test_row_may_name_a_pod_or_a_host(hosts: str, run: Run, tmp_path: Path) -> N
         "error[RT761]: no pod that runs has ranks 4,5, which the table has on"
         in bad.out
     )
+
+
+def test_table_without_hosts_has_its_pods_in_order(run: Run, tmp_path: Path) -> None:
+    run("ranktable", "gen", "--device-id", "[[0,1],[0,1]]", "-o", "table.json")
+    pods = [stateful_set(0), stateful_set(1)]
+    (tmp_path / "pods.json").write_bytes(listed(*pods))
+    (tmp_path / "more.json").write_bytes(listed(*pods, stateful_set(2)))
+    (tmp_path / "one.json").write_bytes(listed(pods[0]))
+
+    good, more, fewer = (
+        run("ranktable", "check", "table.json", "--pods", f"{name}.json")
+        for name in ("pods", "more", "one")
+    )
+
+    assert good.status == 0
+    assert "error[RT762]: pod train-2 on 10.0.0.2 (node-2) is not in" in more.out
+    assert "error[RT761]: no pod that runs has ranks 2,3" in fewer.out
 
 
 def other_chips() -> list[Pod]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.pod_job import NAME, judge_pods
@@ -229,7 +230,11 @@ def _compare(table: RankTable, pods: PodList, found: Findings) -> None:
         found.add(SEVERAL_JOBS.finding(able[0].span(), message))
         return
     ordered = judge_pods(pods, jobs, found)
-    found.add(*_unmatched(rows, ordered, pods.ended))
+    if not any(table.hosts):  # then only the order tells which row a pod has
+        pairs = zip_longest(rows, ordered[: len(rows)])
+        rows = [Row(node=row.node, pod=one) for row, one in pairs]
+    ended = [one for one in pods.ended if one.job in jobs]
+    found.add(*_unmatched(rows, ordered, ended))
     for row in rows:
         if row.pod is not None:
             found.add(*_of_row(row, row.pod))
@@ -256,7 +261,7 @@ def _matched(rows: Sequence[Row], pods: Sequence[Pod]) -> list[Row]:
     for row in rows:
         names = [row.host, row.host.partition(".")[0], row.told("pod_name")]
         found = [one for name in names for one in by_name.get(name, ())]
-        found = found or by_host.get(row.host, [])
+        found = found or by_host.get(row.host) or by_host.get(names[1], [])
         free = [one for one in found if id(one) not in used]
         best = max(free, key=lambda one: _likeness(row, one), default=None)
         if best is not None:
@@ -285,7 +290,7 @@ def _unmatched(
             continue
         where = quoted(row.host) if row.host else "a node without host"
         now = left.pop(min(left)) if is_paired else None
-        old = before.get(row.host)
+        old = before.get(row.host) if row.host else None
         if now is not None:
             message = (
                 f"the table has {row.ranks} on {where}, and {now} runs on {_where(now)}"
