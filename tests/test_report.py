@@ -85,6 +85,18 @@ def test_change_has_moved_new_and_gone_chips(folder: Path, run: Run) -> None:
     assert "nodes out: -n8" in change["lines"]
 
 
+def test_change_is_told_as_diff_tells_it(folder: Path, run: Run) -> None:
+    given = ["--tp", "4", "--pp", "4", "--racks", "rack=4", "--bytes", "pp=1GiB"]
+    diff = run("ranktable", "diff", "old.json", "new.json", *given)
+    page = run("ranktable", "report", "new.json", "--against", "old.json", *given)
+    data = data_of(page.out)
+
+    assert (diff.status, page.status) == (1, 0)
+    assert data["change"]["lines"] == diff.out.splitlines()[3:]
+    assert data["racks"][0]["labels"][-1] == "not in this table any more"
+    assert data["hosts"][-1] == "n8"
+
+
 def test_findings_of_doctor_and_validate_are_on_their_chips(
     folder: Path, run: Run
 ) -> None:

@@ -122,7 +122,9 @@ def _facts(
         costs=known,
         boundaries=known.boundaries(table, table.nodes),
     )
-    return facts if against is None else _compared(facts, layout_options, against)
+    if against is None:
+        return facts
+    return _compared(facts, layout_options, costs, against)
 
 
 def _layout(
@@ -136,15 +138,21 @@ def _layout(
 
 
 def _compared(
-    facts: ReportFacts, layout_options: LayoutOptions, against: str
+    facts: ReportFacts,
+    layout_options: LayoutOptions,
+    costs: CostOptions,
+    against: str,
 ) -> ReportFacts:
-    """Return the facts with what changed since another table."""
+    """Return the facts with what changed since another table, as ``diff`` has it."""
     old = sound_table(against)
     assert facts.table is not None
     layouts = None
     if facts.layout is not None:
         layouts = layout_options.layout(old.table), facts.layout
-    change = difference(old.table, facts.table, layouts, facts=facts.costs)
+    sent = None
+    if costs.bytes_ is not None or costs.racks is not None:
+        sent = costs.facts(old.table, facts.table.nodes)
+    change = difference(old.table, facts.table, layouts, facts=sent)
     return replace(facts, old_name=old.name, change=change)
 
 
