@@ -93,15 +93,7 @@ def drive(port: int, ranks: range, count: int, late_s: float) -> list[int]:
             is_erased=True,
         )
         held.post(SPEC.text)
-        told: list[str] = []
-
-        def tell_place() -> None:  # as collectives do where others are late
-            store.set(f"place/{rank}", SPEC.text)
-            told.append(f"place/{rank}")
-
-        verdict = held.hear(WAIT_S, on_wait=tell_place)
-        for place in told:
-            store.delete_key(place)
+        verdict = held.hear(WAIT_S)
         assert verdict is not None
         assert verdict.kind == "agreed", verdict
         requests[rank] = store.count

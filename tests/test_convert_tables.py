@@ -271,7 +271,7 @@ def test_sizes_of_a_job_stay_and_an_emulated_address_is_listed(run: Run) -> None
     back = convert(run, there.out.encode(), "sccl-1.0")
 
     assert there.err.endswith("cannot hold: device_ip_emulator of 2 devices\n")
-    assert ranktable.loads(back.out).extra["layout"].startswith("tp=2")
+    assert str(ranktable.loads(back.out).extra["layout"]).startswith("tp=2")
 
 
 @pytest.mark.parametrize(

@@ -446,7 +446,7 @@ def test_run_says_which_node_it_waits_for(tmp_path: Path) -> None:
     started = []
     for node in ("0", "2"):
         given = ("run", "--table=t.json", "--node", node, "--master-port", port, "s.py")
-        command = [BIN / "ranktable", *given]
+        command: list[str | Path] = [BIN / "ranktable", *given]
         env = torch_environment()
         started.append(start_process(command, cwd=tmp_path, env=env, pipes=["stderr"]))
     try:

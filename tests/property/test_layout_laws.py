@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ranktable.cluster.generate import make_table
 from ranktable.layout import LayoutError, ParallelLayout, communicators
-from ranktable.layout.parallel import STYLE_NAMES
+from ranktable.layout.parallel import NOT_GIVEN, STYLE_NAMES
 from ranktable.schema.remembered_layout import (
     parse_layout,
     world_size_of,
@@ -49,8 +49,8 @@ def _made(wanted: dict[str, int], order: str, style: str) -> ParallelLayout:
         cp=wanted["cp"],
         dp=wanted["dp"],
         pp=wanted["pp"],
-        ep=wanted.get("ep"),
-        etp=wanted.get("etp"),
+        ep=wanted.get("ep", NOT_GIVEN),
+        etp=wanted.get("etp", NOT_GIVEN),
         dp_replicate=wanted.get("dp_replicate", 1),
         order=order,
         ep_style=style,

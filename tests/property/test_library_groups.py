@@ -55,7 +55,7 @@ def megatron_lists(sizes: dict[str, int], order: str, wanted: str) -> Lists:
 
 
 @st.composite
-def megatron_requests(draw: st.DrawFn) -> tuple[dict[str, int], str, int]:
+def megatron_requests(draw: st.DrawFn) -> tuple[dict[str, int], str]:
     sizes = {name: draw(few) for name in ("tp", "cp", "dp", "pp")}
     assume(prod(sizes.values()) <= LARGEST)
     order = "-".join(draw(st.permutations(("tp", "cp", "ep", "dp", "pp"))))
