@@ -220,10 +220,21 @@ def test_variables_that_must_agree_are_compared_and_others_are_not() -> None:
     assert "NCCL_ALGO is Ring on 2 ranks and Tree on rank 2" in findings(done)["RT736"]
 
 
-def real(rank: int, world_size: int, port: int, folder: Path) -> Started:
+def real(
+    rank: int, world_size: int, port: int, folder: Path, time_s: int = 25
+) -> Started:
     """Start a process that a signal reaches; the others are forks of a server."""
     env = {**torch_environment(), **job_variables(rank, world_size, port)}
-    words = ("-m", "ranktable", "check", "--live", "--format", "json", "--timeout", "9")
+    words = (
+        "-m",
+        "ranktable",
+        "check",
+        "--live",
+        "--format",
+        "json",
+        "--timeout",
+        "25",
+    )
     out = (folder / str(rank)).open("wb")
     with out:
         return start_process([sys.executable, *words], out=out, err=out, env=env)
@@ -252,6 +263,7 @@ def await_connections(port: int, count: int) -> None:
     raise AssertionError("nobody came")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
 def test_rank_that_ends_or_stops_at_the_start_is_missing(
     sent: signal.Signals, tmp_path: Path
@@ -265,22 +277,24 @@ def test_rank_that_ends_or_stops_at_the_start_is_missing(
     assert "1 rank of 3 did not come: 2" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
 def test_rank_that_ends_or_stops_after_it_came_is_missing(
     sent: signal.Signals, tmp_path: Path
 ) -> None:
     port = free_port()
-    processes = [real(rank, 3, port, tmp_path) for rank in range(2)]
+    processes = [real(rank, 3, port, tmp_path, 90) for rank in range(2)]
     await_connections(port, 2)
-    time.sleep(1)
+    time.sleep(3)
     processes[1].send_signal(sent)
-    processes.append(real(2, 3, port, tmp_path))
+    processes.append(real(2, 3, port, tmp_path, 90))
     said = ended(processes, tmp_path, [0, 2])
 
     assert "RT730" in said
     assert "1 rank ended or stopped meanwhile: 1" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
 def test_rank_0_that_ends_or_stops_is_told_by_each_other_rank(
     sent: signal.Signals, tmp_path: Path
@@ -288,7 +302,7 @@ def test_rank_0_that_ends_or_stops_is_told_by_each_other_rank(
     port = free_port()
     processes = [real(rank, 3, port, tmp_path) for rank in range(2)]
     await_connections(port, 2)
-    time.sleep(1)
+    time.sleep(3)
     processes[0].send_signal(sent)
     said = ended(processes, tmp_path, [1])
 
