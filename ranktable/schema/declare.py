@@ -258,7 +258,6 @@ class _FormatFields(NamedTuple):
     has_blank_addresses: bool = False
     most_chips: int | None = None
     has_global_ranks: bool = True
-    has_written_ranks: bool = True
     counts_ranks: bool = False
     has_other_keys: bool = False
     reads_leading_digits: bool = False
@@ -292,7 +291,6 @@ class Format(_FormatFields):
         has_blank_addresses: Whether an empty string means "no address".
         most_chips: Chips of the largest node that can use it; None if not known.
         has_global_ranks: Whether the ranks are those of one job, 0 to world_size - 1.
-        has_written_ranks: Whether the file has ranks; if not, readers count them.
         counts_ranks: Whether the count at the top counts ranks, not nodes.
         has_other_keys: Whether operators add keys of their own, so that an unknown key
             is reported only if it may be a missing key, misspelt.

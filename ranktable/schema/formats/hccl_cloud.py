@@ -217,7 +217,6 @@ FORMAT = Format(
     "them.",
     record=CLOUD,
     fill=fill,
-    has_written_ranks=False,
     nodes_key=GROUPS,
     devices_key=DEVICES,
     node=_POD,
