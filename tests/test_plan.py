@@ -297,8 +297,8 @@ def test_defects_of_a_topology_are_placed(run: Run, folder: Path) -> None:
     data = json.loads(plan(run, "--racks", "bad.conf", "--format", "json").out)
 
     assert (shown.status, shown.err) == (1, "")
-    assert shown.out.startswith('bad.conf:2:15: error[RT130] "Node" is not known here')
-    assert data["files"][0]["diagnostics"][0]["code"] == "RT130"
+    assert shown.out.startswith('bad.conf:2:15: error[RT146] "Node" is not known here')
+    assert data["files"][0]["diagnostics"][0]["code"] == "RT146"
 
 
 @pytest.mark.parametrize(
@@ -411,3 +411,15 @@ def test_racks_may_be_those_of_a_cluster_spec(run: Run, folder: Path) -> None:
 
     assert shown.status == 0, shown.err
     assert shown.out == by_file.out
+
+
+def test_explanation_of_a_racks_finding_is_about_racks(run: Run, folder: Path) -> None:
+    (folder / "bad.txt").write_text("n1 r1\nn1 r2\nn2\n")
+    found = plan(run, "--racks", "bad.txt", "--format", "json")
+    findings = json.loads(found.out)["files"][0]["diagnostics"]
+    codes = [finding["code"] for finding in findings]
+
+    pages = [run("ranktable", "explain", code).out for code in codes]
+
+    assert codes == ["RT147", "RT146"]
+    assert not any("MPI" in page for page in pages)

@@ -130,16 +130,16 @@ def test_names_of_files_are_no_list_of_levels() -> None:
     [
         ("", ("RT133", None, None, "the file names no host")),
         ("# n1 r1\n", ("RT133", None, None, "the file names no host")),
-        ("n1\n", ("RT130", 1, 1, "the line has 1 word, not 2")),
-        ("n1 r1\nn2 r1 p1\n", ("RT130", 2, 7, "the line has 3 words, not 2")),
-        ("n1 r1\nn1 r2\n", ("RT220", 2, 1, 'the host "n1" is listed twice')),
+        ("n1\n", ("RT146", 1, 1, "the line has 1 word, not 2")),
+        ("n1 r1\nn2 r1 p1\n", ("RT146", 2, 7, "the line has 3 words, not 2")),
+        ("n1 r1\nn1 r2\n", ("RT147", 2, 1, 'the host "n1" is listed twice')),
         ("n[1 r1\n", ("RT131", 1, 2, "this bracket is not closed")),
-        ("host node\nn1 r\n", ("RT130", 1, 6, '"node" cannot be the name')),
-        ("host a a\nn1 r r\n", ("RT130", 1, 8, 'the column "a" occurs twice')),
-        ("host\nn1\n", ("RT130", 1, 1, "a list has 1 to 16 columns of groups")),
+        ("host node\nn1 r\n", ("RT146", 1, 6, '"node" cannot be the name')),
+        ("host a a\nn1 r r\n", ("RT146", 1, 8, 'the column "a" occurs twice')),
+        ("host\nn1\n", ("RT146", 1, 1, "a list has 1 to 16 columns of groups")),
         (
             "host pod rack\nn1 p1 r1\nn2 p1 r2\n",
-            ("RT227", 3, 7, 'the pod "p1" lies in the rack "r2" and in "r1"'),
+            ("RT147", 3, 7, 'the pod "p1" lies in the rack "r2" and in "r1"'),
         ),
     ],
 )
@@ -155,46 +155,46 @@ def test_columns_with_a_mistake(
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("SwitchName=s1\n", ("RT130", 1, 12, "a switch has either nodes or other")),
+        ("SwitchName=s1\n", ("RT146", 1, 12, "a switch has either nodes or other")),
         (
             "SwitchName=s1 Nodes=n1 Switches=s2\n",
-            ("RT130", 1, 12, "a switch has either nodes or other switches below it"),
+            ("RT146", 1, 12, "a switch has either nodes or other switches below it"),
         ),
-        ("SwitchName=s1 Node=n1\n", ("RT130", 1, 15, '"Node" is not known here')),
-        ("SwitchName=s1 Nodes\n", ("RT130", 1, 15, '"Nodes" is not known here')),
+        ("SwitchName=s1 Node=n1\n", ("RT146", 1, 15, '"Node" is not known here')),
+        ("SwitchName=s1 Nodes\n", ("RT146", 1, 15, '"Nodes" is not known here')),
         (
             "SwitchName=s1 Nodes=n1 nodes=n2\n",
-            ("RT130", 1, 24, '"nodes" occurs twice here'),
+            ("RT146", 1, 24, '"nodes" occurs twice here'),
         ),
         ("Switchname=s[1-2] Nodes=n1\n", ("RT131", 1, 12, '"s[1-2]" is not the name')),
         ("SwitchName=s1 Nodes=n[2-1]\n", ("RT131", 1, 23, "the range 2-1 counts")),
         (
             "SwitchName=s1 Nodes=n1\nSwitchName=s1 Nodes=n2\n",
-            ("RT227", 2, 12, 'the switch "s1" is described twice'),
+            ("RT147", 2, 12, 'the switch "s1" is described twice'),
         ),
         (
             "SwitchName=s1 Nodes=n1\nSwitchName=s2 Nodes=n1\n",
-            ("RT220", 2, 21, 'the host "n1" is in the switch "s2" and in "s1"'),
+            ("RT147", 2, 21, 'the host "n1" is in the switch "s2" and in "s1"'),
         ),
         (
             "SwitchName=s1 Nodes=n1\nSwitchName=r Switches=s1,s2\n",
-            ("RT227", 2, 23, 'there is no switch "s2"'),
+            ("RT147", 2, 23, 'there is no switch "s2"'),
         ),
         (
             (
                 "SwitchName=s1 Nodes=n1\nSwitchName=a Switches=s1\n"
                 "SwitchName=b Switches=s1\n"
             ),
-            ("RT227", 3, 23, 'the switch "s1" is below "b" and below "a"'),
+            ("RT147", 3, 23, 'the switch "s1" is below "b" and below "a"'),
         ),
         (
             (
                 "SwitchName=s1 Nodes=n1\nSwitchName=a Switches=s1,b\n"
                 "SwitchName=b Switches=a\n"
             ),
-            ("RT227", 2, 23, 'the switch "a" is below itself'),
+            ("RT147", 2, 23, 'the switch "a" is below itself'),
         ),
-        ("SwitchName=s1 Nodes=n1\nBlockName=b Nodes=n2\n", ("RT130", 2, 1, '"Bloc')),
+        ("SwitchName=s1 Nodes=n1\nBlockName=b Nodes=n2\n", ("RT146", 2, 1, '"Bloc')),
     ],
 )
 def test_topology_conf_with_a_mistake(

@@ -20,10 +20,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.host_lists import MAX_HOSTS
-from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.cluster.hostfiles.slurm import expand_token
 from ranktable.cluster.source_text import parse_source, words_of
 from ranktable.layout.boundaries import Hierarchy, Level
+from ranktable.schema.finding import Rule
 from ranktable.schema.rules.syntax import TOO_MANY
 from ranktable.schema.text import counted, quoted
 
@@ -40,6 +40,26 @@ DEFAULT_LIMIT = 20
 """Most findings of each code that are located and shown."""
 
 MAX_LEVELS = 16
+
+BAD_RACKS_LINE = Rule(
+    code="RT146",
+    name="bad-racks-line",
+    summary="a line does not belong in a file of racks",
+    why=(
+        "A file of racks is a list in columns, a host and its rack on each line, or "
+        "Slurm's topology.conf."
+    ),
+    fix="Write n1 rack1 on a line for each host, or SwitchName=s1 Nodes=n[1-8].",
+)
+RACKS_DISAGREE = Rule(
+    code="RT147",
+    name="racks-disagree",
+    summary="a host, a rack or a switch is in two places",
+    why="The bytes between racks cannot be counted if a node could be in two racks.",
+    fix="Correct the wrong one of the two lines.",
+)
+RULES = (BAD_RACKS_LINE, RACKS_DISAGREE)
+
 _HEADER = "host"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}")
 _COLUMNS = "write a host and its rack, n1 rack1, or name the columns: host rack pod"
@@ -106,13 +126,13 @@ def _read_columns(source: SourceText) -> Hierarchy | None:
         if len(words) != len(names) + 1:
             message = f"the line has {counted(len(words), 'word')}, not"
             message = f"{message} {len(names) + 1}"
-            source.report(rules.BAD_LINE, words[-1], message, hint=_COLUMNS)
+            source.report(BAD_RACKS_LINE, words[-1], message, hint=_COLUMNS)
             continue
         for host in _expanded(source, words[0], len(hosts)):
             if host in hosts:
                 message = f"the host {quoted(host)} is listed twice"
                 first = hosts[host][0]
-                source.report(rules.HOST_TWICE, words[0], message, first_use=first)
+                source.report(RACKS_DISAGREE, words[0], message, first_use=first)
             hosts.setdefault(host, words)
     source.refuse_nothing(hosts)
     _refuse_unnested(source, names, hosts.values())
@@ -132,14 +152,14 @@ def _column_names(source: SourceText, words: list[Token]) -> list[str]:
     for word in words[1:]:
         if not _NAME.fullmatch(word.text) or word.text in ("node", _HEADER):
             message = f"{quoted(word.text)} cannot be the name of a group of nodes"
-            source.report(rules.BAD_LINE, word, message)
+            source.report(BAD_RACKS_LINE, word, message)
         elif word.text in seen:
             message = f"the column {quoted(word.text)} occurs twice"
-            source.report(rules.BAD_LINE, word, message, first_use=seen[word.text])
+            source.report(BAD_RACKS_LINE, word, message, first_use=seen[word.text])
         seen.setdefault(word.text, word)
     if not 0 < len(words) - 1 <= MAX_LEVELS:
         message = f"a list has 1 to {MAX_LEVELS} columns of groups"
-        source.report(rules.BAD_LINE, words[0], message, hint=_COLUMNS)
+        source.report(BAD_RACKS_LINE, words[0], message, hint=_COLUMNS)
     return [word.text for word in words[1:]]
 
 
@@ -154,7 +174,7 @@ def _refuse_unnested(
             first = around.setdefault(words[at].text, here)
             if first.text != here.text:
                 source.report(
-                    rules.COUNTS_DISAGREE,
+                    RACKS_DISAGREE,
                     here,
                     f"the {inner} {quoted(words[at].text)} lies in the {outer} "
                     f"{quoted(here.text)} and in {quoted(first.text)}",
@@ -179,14 +199,14 @@ def _read_switches(source: SourceText) -> Hierarchy | None:
         name = switch.text
         if name in names:
             message = f"the switch {quoted(name)} is described twice"
-            source.report(rules.COUNTS_DISAGREE, switch, message)
+            source.report(RACKS_DISAGREE, switch, message)
         names.setdefault(name, switch)
         below = [key for key in ("switches", "nodes") if key in found]
         if "level" in found and "switches" in found:
             below = ["switches"]  # scontrol lists the nodes below these switches too
         if len(below) != 1:
             message = "a switch has either nodes or other switches below it"
-            source.report(rules.BAD_LINE, switch, message)
+            source.report(BAD_RACKS_LINE, switch, message)
             continue
         place = found[below[0]]
         below_it = _expanded(source, place, len(switch_of))
@@ -197,7 +217,7 @@ def _read_switches(source: SourceText) -> Hierarchy | None:
             if first != name:
                 both = f"below {quoted(name)} and below {quoted(first)}"
                 message = f"the switch {quoted(one)} is {both}"
-                source.report(rules.COUNTS_DISAGREE, place, message)
+                source.report(RACKS_DISAGREE, place, message)
     source.refuse_nothing(switch_of)
     paths = _paths(source, names, dict.fromkeys(switch_of.values()), above)
     if not source.is_sound or not paths:
@@ -218,7 +238,7 @@ def _add_hosts(
             both = f"in the switch {quoted(switch)} and in {quoted(switch_of[host])}"
             message = f"the host {quoted(host)} is {both}"
             hint = "a host is in one of them"
-            source.report(rules.HOST_TWICE, place, message, hint=hint)
+            source.report(RACKS_DISAGREE, place, message, hint=hint)
 
 
 def _levels(
@@ -242,7 +262,7 @@ def _parameters(source: SourceText, words: list[Token]) -> dict[str, Token]:
         if not equals or key not in _KEYS or key in found or is_first is bool(found):
             twice = "occurs twice here" if key in found else "is not known here"
             message = f"{quoted(name)} {twice}"
-            source.report(rules.BAD_LINE, word, message, hint=_SWITCHES)
+            source.report(BAD_RACKS_LINE, word, message, hint=_SWITCHES)
             return {}
         found[key] = word.part(len(name) + 1)
     return found
@@ -258,7 +278,7 @@ def _paths(
     for name, (_, place) in above.items():
         if name not in names:
             message = f"there is no switch {quoted(name)}"
-            source.report(rules.COUNTS_DISAGREE, place, message)
+            source.report(RACKS_DISAGREE, place, message)
     paths: dict[str, list[str]] = {}
     for leaf in leaves:
         path = paths[leaf] = [leaf]
@@ -266,7 +286,7 @@ def _paths(
             over, place = above[path[-1]]
             if over in path:
                 message = f"the switch {quoted(over)} is below itself"
-                source.report(rules.COUNTS_DISAGREE, place, message)
+                source.report(RACKS_DISAGREE, place, message)
                 return {}
             path.append(over)
     return paths
