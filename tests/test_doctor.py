@@ -543,6 +543,21 @@ def test_what_a_host_killed_is_joined_with_the_rank_that_is_behind(
     assert cause.waiting.startswith("3 ranks (0-2) wait for it in ALLREDUCE 77")
 
 
+@pytest.mark.parametrize(("group_rank", "silent"), [(0, (7,)), (2, ())])
+def test_a_sub_group_is_found_in_the_layout_by_the_rank_in_it(
+    group_rank: int, silent: tuple[int, ...], run: Run, tmp_path: Path
+) -> None:
+    table = tmp_path / "t.json"
+    run("ranktable", "gen", "--hosts", "n0", "--device-id", "[[0..7]]", "--tp", "2",
+        "--dp", "4", "-o", str(table))  # fmt: skip
+    mark = f"[PG ID 4 PG GUID 45 Rank {group_rank}]"
+    log = waits(6, 7).replace("[Rank 6]", mark)
+
+    (cause,) = judged(tmp_path / "logs", {"job.log": log}, table.read_bytes()).causes
+
+    assert cause.ranks == silent
+
+
 def test_only_the_last_attempt_of_a_job_counts(tmp_path: Path) -> None:
     def attempt(number: int) -> str:
         return (

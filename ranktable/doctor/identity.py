@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ranktable.doctor.patterns import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ranktable.doctor.lines import Event, Log
     from ranktable.layout.parallel import ParallelLayout
@@ -143,13 +143,21 @@ class Ranks:
         known = {rank for (name, _), rank in self._by_group.items() if name == group}
         if group and len(known) == size:
             return frozenset(known)
-        wanted = set(ranks)
-        found = [] if group else [self.everyone()]
-        if self._layout is not None:
-            for axis in self._layout.kinds:
-                groups = map(frozenset, self._layout.along(axis))
-                found.extend(one for one in groups if wanted <= one)
-        return min(found, key=len, default=frozenset())
+        found = set(self._groups_with(frozenset(ranks), event))
+        if group:
+            return found.pop() if len(found) == 1 else frozenset()
+        return min((*found, self.everyone()), key=len)
+
+    def _groups_with(
+        self, ranks: frozenset[int], event: Event
+    ) -> Iterator[frozenset[int]]:
+        """Yield the groups of the layout in which the speaker has the rank it says."""
+        place, speaker = event.number("group_rank"), self.speaker(event)
+        for axis in self._layout.kinds if self._layout is not None else ():
+            for group in self._layout.along(axis) if self._layout is not None else ():
+                is_place = place is None or group[place : place + 1] == [speaker]
+                if len(group) > 1 and ranks <= set(group) and is_place:
+                    yield frozenset(group)
 
     # Who says a line, and of whom it speaks
 

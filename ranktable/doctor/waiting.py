@@ -326,7 +326,7 @@ def _missing_members(case: Case) -> set[int]:
     if not samples and not case.edges and case.waiters:
         missing = set(case.ranks.everyone())
     for group, event in samples.items():
-        missing |= case.ranks.members(reporters[group] | case.waiters, event)
+        missing |= case.ranks.members(reporters[group], event)
     missing -= case.waiters
     missing = (missing - case.ranks.seen) or missing
     return missing if len(missing) <= len(case.waiters) else set()
