@@ -436,6 +436,20 @@ SECOND = (
         "a rank does not begin NCCL",
         {"job.log": "".join(starts_nccl(rank) for rank in (0, 1, 3))}, "RT604", (2,),
     ),
+    # Another branch: the first that gives up closes the connections of the others.
+    Published(
+        "another branch",
+        {"job.log": "".join(
+            traceback(error, f"[rank{rank}]: ").replace(
+                'a.py", line 3, in f', f'torch/distributed_c10d.py", line 3, in {op}')
+            for rank, op, error in (
+                (1, "broadcast", "RuntimeError: Connection closed by peer [1.2.3.4]:9"),
+                (0, "all_reduce", ("RuntimeError: Timed out waiting 9ms for recv "
+                 "operation to complete")),
+                (2, "all_reduce", ("RuntimeError: Connection closed by peer "
+                 "[1.2.3.4]:9"))))},
+        "RT621", (1,),
+    ),
     # All ranks write into one file, and one of them alone says its rank.
     Published(
         "a process of another rank",

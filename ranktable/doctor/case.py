@@ -74,12 +74,20 @@ class Case:
         self.by_kind: dict[Kind, list[Event]] = defaultdict(list)
         for event in events:
             self.by_kind[event.kind].append(event)
+        self._raised_at = {
+            (event.file, event.line): event for event in self.by_kind[Kind.EXCEPTION]
+        }
         self.waits = list(self._find_waits())
         self.waiters = {wait.rank for wait in self.waits}
         self.waiters.update(self.speakers(Kind.CLOSED, Kind.ABSENT))
         self.waiters.update(self._raised())
         self.edges = list(self._find_edges())
         self.waiters.update(waiter for waiter, _, _ in self.edges)
+
+    def said_at(self, event: Event) -> dict[str, str]:
+        """Return what a line says, and the traceback that ends with it."""
+        call = self._raised_at.get((event.file, event.line))
+        return {**event.fields, **(call.fields if call else {})}
 
     def speakers(self, *kinds: Kind) -> Iterator[int]:
         """Yield the ranks that say lines of some kinds."""
@@ -108,14 +116,10 @@ class Case:
                 yield rank
 
     def _find_waits(self) -> Iterator[Wait]:
-        calls = {
-            (event.file, event.line): event for event in self.by_kind[Kind.EXCEPTION]
-        }
         waiting: set[int] = set()
         for event in (*self.by_kind[Kind.TIMEOUT], *self.by_kind[Kind.STATE]):
             rank = self.ranks.speaker(event)
-            call = calls.get((event.file, event.line))
-            said = {**event.fields, **(call.fields if call else {})}
+            said = self.said_at(event)
             number = said.get("seq", said.get("index"))
             has_waited = event.kind is Kind.TIMEOUT or number is not None
             if rank is None or not has_waited or ("op" not in said and rank in waiting):

@@ -238,6 +238,12 @@ def _other_call(case: Case) -> Iterator[Cause]:
         if wait.op and wait.seq is None:
             by_group[wait.group].setdefault(wait.rank, wait.op)
     sites = {wait.rank: wait.site for wait in case.waits if wait.site}
+    for event in case.by_kind[Kind.CLOSED]:
+        rank, said = case.ranks.speaker(event), case.said_at(event)
+        if rank is not None and "op" in said:
+            by_group[case.ranks.group(event)[0]].setdefault(rank, said["op"])
+        if rank is not None and "site" in said:
+            sites.setdefault(rank, said["site"])
     is_whole = len(sites) == len(case.waiters)
     yield from _first_minority(case, [*by_group.values(), *([sites] * is_whole)])
 
