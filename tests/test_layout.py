@@ -201,27 +201,6 @@ def test_stages_are_a_chain_and_other_axes_a_ring() -> None:
     assert layout.neighbours(2, "tp-cp").next == 3
 
 
-def test_order_like_a_peer_exchanges_pp_and_dp() -> None:
-    ours = ParallelLayout(tp=4, dp=2, pp=2)
-
-    theirs = ours.order_like("scaletorch")
-
-    assert theirs == ParallelLayout.preset("scaletorch", tp=4, dp=2, pp=2)
-    assert theirs.groups("pp")[0] == [0, 4]
-    moves = [theirs.rank(**ours.coordinates(rank)) for rank in range(16)]
-    assert moves == [*range(4), *range(8, 12), *range(4, 8), *range(12, 16)]
-    assert theirs.order_like(ours) == ours
-
-
-def test_order_like_a_peer_counts_experts_as_the_peer_does() -> None:
-    ours = ParallelLayout(tp=2, dp=8, ep=4)
-
-    theirs = ours.order_like("scaletorch")
-
-    assert (theirs.dp, theirs.ep, theirs.world_size) == (2, 4, 16)
-    assert theirs.order_like("megatron") == ours
-
-
 def test_mesh_shape_has_the_slowest_axis_first() -> None:
     layout = ParallelLayout.preset("torchtitan", tp=2, dp=8, pp=2, dp_replicate=4)
 

@@ -169,23 +169,3 @@ def test_experts_that_fit_nowhere_are_refused_in_one_sentence(
         ParallelLayout(**sizes)  # type: ignore[arg-type]
 
     assert str(caught.value) == text
-
-
-@pytest.mark.parametrize(
-    ("layout", "peer", "text"),
-    [
-        (
-            ParallelLayout(tp=2, dp=6, ep=4, etp=1),
-            "scaletorch",
-            "nearest: ep=3 or ep=6",
-        ),
-        (ParallelLayout(tp=2, dp=8, ep=4, etp=1), "deepspeed", "nearest: etp=2"),
-        (ParallelLayout(tp=2, dp=8, ep=4, etp=1), "vllm", "nearest: ep=16"),
-        (ParallelLayout(tp=2), "scaletorsh", "did you mean scaletorch"),
-    ],
-)
-def test_experts_that_a_peer_cannot_have_are_refused(
-    layout: ParallelLayout, peer: str, text: str
-) -> None:
-    with pytest.raises(LayoutError, match=text):
-        layout.order_like(peer)

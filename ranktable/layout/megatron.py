@@ -33,8 +33,8 @@ def megatron_groups(layout: ParallelLayout) -> dict[str, Lists]:
     """
     if layout.ep_style != "megatron":
         raise LayoutError(
-            f"ep_style {layout.ep_style} has other groups than Megatron; order_like"
-            "('megatron') gives a layout that has them"
+            f"ep_style {layout.ep_style} has other groups than Megatron; make the "
+            "layout with ep_style megatron"
         )
     if layout.refusal is not None:
         warnings.warn(layout.refusal, stacklevel=2)

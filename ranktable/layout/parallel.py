@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ranktable.layout.grid import (
     INFERRED,
@@ -368,43 +368,6 @@ def lay_out_experts(style: str, request: Request) -> Experts:
     return dict(STYLES)[style](request)
 
 
-class Counted(NamedTuple):
-    """The sizes that styles count differently; None for those that follow from them."""
-
-    dp: int
-    ep: int | None
-    etp: int | None
-
-
-def count_as(style: str, resolved: Resolved, *, was: str) -> Counted:
-    """Return the sizes of a layout as another style counts them.
-
-    If ep is an axis of its own, dp is the number of ranks of each expert; otherwise ep
-    is part of dp. The product is the same.
-
-    Args:
-        style: The new style.
-        resolved: The layout.
-        was: The old style.
-
-    Raises:
-        LayoutError: ep cannot become an axis of its own, because it does not divide dp.
-    """
-    ep, etp = resolved.fields["ep"], resolved.fields["etp"]
-    data = resolved.fields["dp"] * (ep if was == OWN_AXIS else 1)
-    if style == OWN_AXIS:
-        if data % ep:
-            choices = either(f"ep={size}" for size in nearest(ep, divisors(data)))
-            raise LayoutError(
-                f"ep {ep} does not divide dp {data}, as it must to become an axis of "
-                f"its own; nearest: {choices}"
-            )
-        data //= ep
-    if not resolved.has_experts:
-        return Counted(data, None, None)
-    return Counted(data, ep, etp)
-
-
 NOT_GIVEN: int = None  # type: ignore[assignment]  # a layout has every size
 """A size that follows from the others."""
 
@@ -559,33 +522,6 @@ class ParallelLayout:
             LayoutError: There are no such axes.
         """
         return all_neighbours(self.along(axes), is_ring=_is_ring(axes))
-
-    def order_like(self, peer: str | ParallelLayout) -> ParallelLayout:
-        """Return the layout with these sizes and the order and ep_style of a peer.
-
-        If ep is an axis of its own, dp is the number of ranks of each expert; otherwise
-        ep is part of dp. The product is the same.
-
-        Args:
-            peer: The name of a preset, or a layout.
-
-        Raises:
-            LayoutError: No such layout has these sizes.
-        """
-        like = find_preset(peer) if isinstance(peer, str) else peer
-        counted = count_as(like.ep_style, self._resolved, was=self.ep_style)
-        return ParallelLayout(
-            tp=self.tp,
-            cp=self.cp,
-            ep=counted.ep or NOT_GIVEN,
-            dp=counted.dp,
-            pp=self.pp,
-            etp=counted.etp or NOT_GIVEN,
-            dp_replicate=self.dp_replicate,
-            order=like.order,
-            ep_style=like.ep_style,
-            world_size=self.world_size,
-        )
 
 
 def _is_ring(axes: str) -> bool:

@@ -137,18 +137,6 @@ def test_size_that_is_inferred_is_the_one_that_was_there(
     assert again == layout
 
 
-@given(layouts("megatron", "torchtitan", "deepspeed"))
-@law(100)
-def test_order_like_a_peer_and_back_changes_nothing(layout: ParallelLayout) -> None:
-    for peer in ("scaletorch", "jax"):
-        try:
-            theirs = layout.order_like(peer)
-        except LayoutError:
-            continue
-        assert theirs.world_size == layout.world_size
-        assert theirs.order_like(layout) == layout
-
-
 @given(layouts("megatron"), st.integers(1, 4))
 @law(50)
 def test_communicators_lose_no_rank_and_no_chip(
