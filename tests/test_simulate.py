@@ -988,3 +988,21 @@ def test_older_torch_is_refused_with_the_command_for_a_newer_one(
         "installed here\nhelp: pip install 'torch>=2.10', here or, if torch_tpu needs "
         "this one, in a virtual environment beside this one, with ranktable\n"
     )
+
+
+def test_a_script_that_starts_processes_of_its_own_is_told_of_once(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "s.py").write_text(
+        "import multiprocessing, time\n"
+        "if __name__ == '__main__':\n"
+        "    multiprocessing.set_start_method('spawn')\n"
+        "    started = multiprocessing.Process(target=time.sleep, args=(8,))\n"
+        "    started.start()\n"
+        "    started.join()\n"
+    )
+
+    done = simulate(tmp_path, "--nproc", "2", str(tmp_path / "s.py"))
+
+    assert done.status == 0
+    assert done.err.count("give --once to ranktable simulate") == 1
