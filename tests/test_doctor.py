@@ -128,6 +128,18 @@ class Published:
     table: bytes | None = field(default=None, repr=False)
 
 
+PREFIXES: tuple[Callable[[int], str], ...] = (
+    lambda rank: f"{rank}: ",
+    lambda rank: f"[default{rank}]:",
+    lambda _: "2026-01-05T06:15:00.123456789Z ",
+    lambda _: " 45%|####      | 45/100 [00:30<00:36,  1.5it/s]\r",
+    lambda _: " 45%|####      | 45/100 [00:30<00:36,  1.5it/s]",
+    lambda rank: f"\x1b[36m(Worker pid={rank}, ip=10.0.0.{rank})\x1b[0m ",
+    lambda rank: f"(Worker_TP{rank} pid=20{rank}) ",
+    lambda rank: f"worker-{rank // 2}: ",
+)
+"""What launchers and loggers put before the line of a rank."""
+
 CASES = (
     # pytorch/pytorch#141069: ranks had different numbers of batches
     Published(
@@ -391,16 +403,7 @@ SECOND = (
             {"job.log": "".join(prefix(rank) + waits(rank, 77) for rank in (0, 1, 3))},
             "RT620", (2,),
         )
-        for prefix in (
-            lambda rank: f"{rank}: ",
-            lambda rank: f"[default{rank}]:",
-            lambda _: "2026-01-05T06:15:00.123456789Z ",
-            lambda _: " 45%|####      | 45/100 [00:30<00:36,  1.5it/s]\r",
-            lambda _: " 45%|####      | 45/100 [00:30<00:36,  1.5it/s]",
-            lambda rank: f"\x1b[36m(Worker pid={rank}, ip=10.0.0.{rank})\x1b[0m ",
-            lambda rank: f"(Worker_TP{rank} pid=20{rank}) ",
-            lambda rank: f"worker-{rank // 2}: ",
-        )
+        for prefix in PREFIXES
     ),
     Published(
         "local ranks of two nodes, restarted",

@@ -9,7 +9,7 @@ import sys
 import textwrap
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -127,7 +127,7 @@ def test_unchanged_content_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> No
     judged = []
     original = ranktable.cluster.waiting.check_bytes  # type: ignore[attr-defined]
 
-    def counting(*arguments: object, **options: object) -> object:
+    def counting(*arguments: Any, **options: Any) -> object:
         judged.append(arguments)
         return original(*arguments, **options)
 

@@ -13,9 +13,9 @@ from ranktable.schema.text import counted, folded, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from ranktable.doctor.case import Cause
     from ranktable.doctor.diagnose import Diagnosis
     from ranktable.doctor.lines import Event
-    from ranktable.doctor.verdict import Cause
     from ranktable.report.terminal import Style
 
 MAX_UNSEEN_HOSTS = 8
