@@ -46,6 +46,7 @@ def table_of(*pods: Pod) -> bytes:
     return dumps(reading.hostfile.table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MANIFESTS)
 @pytest.mark.parametrize("version", ["1.28", "1.32"])
 def test_manifest_is_valid_against_the_published_schemas(

@@ -691,3 +691,19 @@ def test_a_log_without_a_failure_exits_with_0_and_one_without_a_job_with_2(
     )  # fmt: skip
     assert other.status == 2
     assert "missing: No such file or directory" in other.err
+
+
+def test_numbers_that_no_job_has_are_not_taken_for_ranks_or_sizes(
+    tmp_path: Path,
+) -> None:
+    many = "9" * 20
+    log = (
+        waits(1, 7)
+        + waits(2, 7).replace("[rank2]", "[rank999999999]")
+        + f"Timed out after 601 seconds waiting for clients. 1/{many} clients joined.\n"
+        + f"[{'9' * 5000}] finished collective #7, but didn't join collective #8\n"
+    )
+
+    diagnosis = judged(tmp_path, {"job.log": log})
+
+    assert diagnosis.ranks.size == 2

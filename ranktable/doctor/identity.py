@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _NO_HOME = re.compile(r"plog|debug|run|device-\d+")
 """Folders of HCCL's logs: one process writes into several of them."""
+MAX_RANKS = 1 << 18
+"""More ranks no job has; a larger number in a log is none of a rank or size."""
+
 _RANK_OF_FILE = re.compile(r"(?:^|[^a-z])rank[_-]?(\d+)(?!\d)")
 _DEVICE_OF_FILE = re.compile(r"(?:^|[^a-z])device[_-](\d+)(?!\d)")
 _LOCAL_RANK_OF_FILE = re.compile(r"attempt_\d+[/\\](\d+)[/\\]std(?:err|out)\.log$")
@@ -81,6 +84,7 @@ class Ranks:
             rank = self.speaker(event)
             if rank is not None:
                 self.seen.add(rank)
+        self.seen = {rank for rank in self.seen if rank < MAX_RANKS}
         if table is None and self.seen and max(self.seen) >= (self.size or 0):
             self.size, self.is_size_known = max(self.seen) + 1, False
 
@@ -278,10 +282,11 @@ class Ranks:
         if self.table is not None:
             return self.table.world_size, True
         fields = ("size", "group_size")
-        said = max((e.number(name) or 0 for e in events for name in fields), default=0)
+        sizes = {event.number(name) or 0 for event in events for name in fields}
+        said = max((size for size in sizes if size <= MAX_RANKS), default=0)
         named = {rank for log in logs for rank in log.ranks}
         named.update(rank for event in events for rank in event.numbers("rank"))
-        highest = max(named, default=-1) + 1
+        highest = max((rank for rank in named if rank < MAX_RANKS), default=-1) + 1
         return max(said, highest) or None, said >= max(highest, 1)
 
     def _learn_files(self, logs: Sequence[Log], events: Sequence[Event]) -> None:

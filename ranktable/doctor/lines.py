@@ -38,6 +38,9 @@ MAX_BELOW_BYTES = 64 << 10
 MAX_LINES_BELOW = 500
 """How far below its first line a message of several lines may end."""
 
+MAX_DIGITS = 18
+"""Digits of the largest number that is taken for one."""
+
 KEPT = 20
 """Events of one message and speaker that are kept: so many first and last ones."""
 
@@ -142,7 +145,7 @@ class Event:
     def number(self, name: str) -> int | None:
         """Return a field as a number, None if it is missing or is not one."""
         text = self.fields.get(name, "")
-        return int(text) if text.isdecimal() else None
+        return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else None
 
     def numbers(self, name: str) -> tuple[int, ...]:
         """Return a list of numbers and ranges: ``0-3,7``."""

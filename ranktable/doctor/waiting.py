@@ -62,8 +62,10 @@ def _not_started(case: Case) -> Iterator[Cause]:
         elif event.fields.get("what") == "START" and rank is not None:
             started[group][rank] = event
     for group, events in started.items():
-        missing = set(range(group[1] or 0)) - set(events)
-        if group not in completed and missing and group[1] == case.ranks.size:
+        if group in completed or group[1] != case.ranks.size:
+            continue
+        missing = case.ranks.everyone() - set(events)
+        if missing:
             what = "did not begin the set-up of NCCL"
             sample = list(events.values())
             yield cause_of(case, rules.NEVER_JOINED, missing, what, sample)
