@@ -14,7 +14,7 @@ import pytest
 import ranktable
 from ranktable.doctor.diagnose import Diagnosis, diagnose
 from ranktable.doctor.lines import read_log, recognise
-from ranktable.doctor.patterns import TRIGGERS, Pattern, patterns
+from ranktable.doctor.patterns import TRIGGERS, LogPattern, patterns
 from ranktable.doctor.rules import RULES
 from tests.rule_examples import diagnose_example
 
@@ -88,7 +88,7 @@ def of_rank(rank: int, size: int = 4) -> str:
 
 
 @pytest.mark.parametrize("pattern", patterns(), ids=lambda pattern: pattern.name)
-def test_a_message_is_known_by_its_example_alone(pattern: Pattern) -> None:
+def test_a_message_is_known_by_its_example_alone(pattern: LogPattern) -> None:
     lines = pattern.example.splitlines()
     at = pattern.before if len(lines) > 1 else 0
     found = recognise(lines[at], lines[:at], lines[at + 1 :])

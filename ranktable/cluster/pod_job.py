@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ranktable.cluster.hostfiles.hostfile import WriterOptions
-    from ranktable.cluster.pods import Chip, Numbering, Pod, PodList
+    from ranktable.cluster.pods import Numbering, Pod, PodChip, PodList
     from ranktable.cluster.source_text import SourceText
 
 NAME = "kubernetes-pods"
@@ -306,7 +306,7 @@ def _shared_chips(pods: Iterable[Pod]) -> Iterator[Finding]:
 
 
 def _bad_addresses(pods: Sequence[Pod]) -> Iterator[Finding]:
-    first: dict[str, tuple[Pod, Chip]] = {}
+    first: dict[str, tuple[Pod, PodChip]] = {}
     for pod in pods:
         span = pod.span("metadata", "annotations", pod.configuration_key or "")
         bad = [c for c in pod.chips or () if not _has_address(c)]
@@ -331,7 +331,7 @@ def _bad_addresses(pods: Sequence[Pod]) -> Iterator[Finding]:
                 )
 
 
-def _has_address(chip: Chip) -> bool:
+def _has_address(chip: PodChip) -> bool:
     texts = (chip.address or "").split(",")
     return all(map(is_device_address, texts))
 

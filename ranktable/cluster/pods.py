@@ -103,7 +103,7 @@ NUMBERINGS = (
 """In the order in which they are tried; the first that all pods of a job have."""
 
 
-class Chip(NamedTuple):
+class PodChip(NamedTuple):
     """A chip of a pod, with what its annotation says of it."""
 
     device_id: int
@@ -273,7 +273,7 @@ class Pod:
         return _counted_text(self.configuration.get(SUPER_POD_KEY))
 
     @cached_property
-    def chips(self) -> tuple[Chip, ...] | None:
+    def chips(self) -> tuple[PodChip, ...] | None:
         """Its chips by physical id, None if no field names them."""
         found = []
         for device in objects(self.configuration.get("devices")):
@@ -283,9 +283,9 @@ class Pod:
             address = device.get("device_ip")
             super_device = _counted_text(device.get(SUPER_DEVICE))
             shown = None if address is None else str(address)
-            found.append(Chip(chip, shown, super_device))
+            found.append(PodChip(chip, shown, super_device))
         ids = self.mounted if not found else None
-        found += map(Chip, ids or ())
+        found += map(PodChip, ids or ())
         return tuple(sorted(found, key=lambda chip: chip.device_id)) or None
 
     @property

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
-from ranktable.doctor.patterns import Kind
+from ranktable.doctor.patterns import Evidence
 from ranktable.schema.text import counted, folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ranktable.doctor.identity import Ranks
-    from ranktable.doctor.lines import Event
+    from ranktable.doctor.lines import LogEvent
     from ranktable.schema.finding import Rule
 
 MAX_EVIDENCE = 6
@@ -40,7 +40,7 @@ class Cause:
     host: str | None = None
     headline: str
     waiting: str | None = None
-    evidence: tuple[Event, ...] = ()
+    evidence: tuple[LogEvent, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,35 +61,36 @@ class Wait:
     seq: int | None
     op: str
     site: str
-    event: Event
+    event: LogEvent
 
 
 class Case:
     """The events of a job, each with its speaker."""
 
-    def __init__(self, events: Sequence[Event], ranks: Ranks) -> None:
+    def __init__(self, events: Sequence[LogEvent], ranks: Ranks) -> None:
         """Resolve the speakers."""
         self.ranks = ranks
         self.events = events
-        self.by_kind: dict[Kind, list[Event]] = defaultdict(list)
+        self.by_kind: dict[Evidence, list[LogEvent]] = defaultdict(list)
         for event in events:
             self.by_kind[event.kind].append(event)
         self._raised_at = {
-            (event.file, event.line): event for event in self.by_kind[Kind.EXCEPTION]
+            (event.file, event.line): event
+            for event in self.by_kind[Evidence.EXCEPTION]
         }
         self.waits = list(self._find_waits())
         self.waiters = {wait.rank for wait in self.waits}
-        self.waiters.update(self.speakers(Kind.CLOSED, Kind.ABSENT))
+        self.waiters.update(self.speakers(Evidence.CLOSED, Evidence.ABSENT))
         self.waiters.update(self._raised())
         self.edges = list(self._find_edges())
         self.waiters.update(waiter for waiter, _, _ in self.edges)
 
-    def said_at(self, event: Event) -> dict[str, str]:
+    def said_at(self, event: LogEvent) -> dict[str, str]:
         """Return what a line says, and the traceback that ends with it."""
         call = self._raised_at.get((event.file, event.line))
         return {**event.fields, **(call.fields if call else {})}
 
-    def speakers(self, *kinds: Kind) -> Iterator[int]:
+    def speakers(self, *kinds: Evidence) -> Iterator[int]:
         """Yield the ranks that say lines of some kinds."""
         for kind in kinds:
             for event in self.by_kind[kind]:
@@ -105,11 +106,11 @@ class Case:
         """
         nameless = {
             event.file
-            for kind in (Kind.TIMEOUT, Kind.CLOSED)
+            for kind in (Evidence.TIMEOUT, Evidence.CLOSED)
             for event in self.by_kind[kind]
             if self.ranks.speaker(event) is None
         }
-        for event in self.by_kind[Kind.EXIT]:
+        for event in self.by_kind[Evidence.EXIT]:
             rank = self.ranks.speaker(event)
             has_raised = event.fields.get("exit") == "1" and event.file in nameless
             if rank is not None and has_raised:
@@ -117,11 +118,11 @@ class Case:
 
     def _find_waits(self) -> Iterator[Wait]:
         waiting: set[int] = set()
-        for event in (*self.by_kind[Kind.TIMEOUT], *self.by_kind[Kind.STATE]):
+        for event in (*self.by_kind[Evidence.TIMEOUT], *self.by_kind[Evidence.STATE]):
             rank = self.ranks.speaker(event)
             said = self.said_at(event)
             number = said.get("seq", said.get("index"))
-            has_waited = event.kind is Kind.TIMEOUT or number is not None
+            has_waited = event.kind is Evidence.TIMEOUT or number is not None
             if rank is None or not has_waited or ("op" not in said and rank in waiting):
                 continue  # the line before says more of the same wait
             waiting.add(rank)
@@ -134,9 +135,9 @@ class Case:
                 event,
             )
 
-    def _find_edges(self) -> Iterator[tuple[int, int, Event]]:
-        for event in (*self.by_kind[Kind.EDGE], *self.by_kind[Kind.LINK],
-                      *self.by_kind[Kind.TIMEOUT]):  # fmt: skip
+    def _find_edges(self) -> Iterator[tuple[int, int, LogEvent]]:
+        for event in (*self.by_kind[Evidence.EDGE], *self.by_kind[Evidence.LINK],
+                      *self.by_kind[Evidence.TIMEOUT]):  # fmt: skip
             speaker = self.ranks.speaker(event)
             if speaker is not None:
                 for peer in self.ranks.peers(event):
@@ -177,7 +178,7 @@ def cause_of(
     rule: Rule,
     ranks: Iterable[int],
     what: str,
-    evidence: Sequence[Event],
+    evidence: Sequence[LogEvent],
     *,
     host: str | None = None,
 ) -> Cause:
@@ -201,7 +202,7 @@ def cause_of(
     )
 
 
-def shortened(evidence: Sequence[Event], case: Case) -> tuple[Event, ...]:
+def shortened(evidence: Sequence[LogEvent], case: Case) -> tuple[LogEvent, ...]:
     """Return the evidence, and a line of somebody who waits if there is room."""
     lines = {(event.file, event.line): event for event in evidence}
     for wait in case.waits[:1]:
@@ -209,7 +210,7 @@ def shortened(evidence: Sequence[Event], case: Case) -> tuple[Event, ...]:
     return tuple(lines.values())[:MAX_EVIDENCE]
 
 
-def seconds_of(event: Event) -> float | None:
+def seconds_of(event: LogEvent) -> float | None:
     """Return when a line was written, None if it does not say it.
 
     Most lines say the time of day, some the date too; the date counts if it is there.
@@ -230,7 +231,7 @@ def seconds_of(event: Event) -> float | None:
     return of_day + days * DAY_S
 
 
-def seconds_between(first: Event, second: Event) -> float | None:
+def seconds_between(first: LogEvent, second: LogEvent) -> float | None:
     """Return how long after a line another was written, None if it is not known."""
     start, end = seconds_of(first), seconds_of(second)
     if start is None or end is None:
@@ -240,9 +241,9 @@ def seconds_between(first: Event, second: Event) -> float | None:
     return end - start
 
 
-def states_of(case: Case) -> Iterator[tuple[int, Event]]:
+def states_of(case: Case) -> Iterator[tuple[int, LogEvent]]:
     """Yield how far ranks came, with the lines that say it."""
-    for event in case.by_kind[Kind.STATE]:
+    for event in case.by_kind[Evidence.STATE]:
         rank = case.ranks.speaker(event)
         if rank is not None:
             yield rank, event

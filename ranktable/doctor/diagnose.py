@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ranktable.doctor.case import Case, Cause
 from ranktable.doctor.files import read_logs
 from ranktable.doctor.identity import Ranks, old_processes, process_of
-from ranktable.doctor.patterns import Kind
+from ranktable.doctor.patterns import Evidence
 from ranktable.doctor.verdict import decide
 from ranktable.layout.parallel import remembered
 from ranktable.schema.document import Location
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ranktable.doctor.files import OnFile
-    from ranktable.doctor.lines import Event, Log
+    from ranktable.doctor.lines import Log, LogEvent
     from ranktable.schema.model import RankTable
 
 
@@ -103,7 +103,7 @@ def judge_logs(logs: Sequence[Log], table: RankTable | None = None) -> Diagnosis
     )
 
 
-def _current(logs: Sequence[Log]) -> Iterator[tuple[Log, list[Event]]]:
+def _current(logs: Sequence[Log]) -> Iterator[tuple[Log, list[LogEvent]]]:
     """Yield the logs with the events of the last attempt and the last processes.
 
     A log that has no restart itself is taken whole: its clock is not compared.
@@ -113,7 +113,7 @@ def _current(logs: Sequence[Log]) -> Iterator[tuple[Log, list[Event]]]:
     old = old_processes(logs)
     for log in logs:
         found = attempts[log.file]
-        starts = [i for i, e in enumerate(log.events) if e.kind is Kind.ATTEMPT]
+        starts = [i for i, e in enumerate(log.events) if e.kind is Evidence.ATTEMPT]
         events = log.events[starts[-1] if starts else 0 :]
         if found and int(found[-1]) < last:
             events = []
@@ -137,7 +137,7 @@ def _diagnostic(cause: Cause) -> Diagnostic:
     )
 
 
-def _location(event: Event | None, label: str | None = None) -> Location:
+def _location(event: LogEvent | None, label: str | None = None) -> Location:
     if event is None:
         return Location(file="-")
     return Location(file=event.file, line=event.line, column=1, label=label)

@@ -12,12 +12,12 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from ranktable.doctor.patterns import Kind
+from ranktable.doctor.patterns import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ranktable.doctor.lines import Event, Log
+    from ranktable.doctor.lines import Log, LogEvent
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.schema.model import RankTable
 
@@ -31,7 +31,7 @@ _DEVICE_OF_FILE = re.compile(r"(?:^|[^a-z])device[_-](\d+)(?!\d)")
 _LOCAL_RANK_OF_FILE = re.compile(r"attempt_\d+[/\\](\d+)[/\\]std(?:err|out)\.log$")
 _UNKNOWN = ("", "-1", "0" + ".0.0.0", "localhost", "127.0.0.1", "unknown")
 """Values that name no host, chip or address."""
-_OF_OTHERS = (Kind.EXIT, Kind.OOM, Kind.NODE, Kind.SCHEDULER)
+_OF_OTHERS = (Evidence.EXIT, Evidence.OOM, Evidence.NODE, Evidence.SCHEDULER)
 """What launchers and kernels say of a process, in whatever file it stands."""
 _WORLD_GROUPS = ("hccl_world_group", "default_pg", "default")
 
@@ -134,7 +134,7 @@ class Ranks:
                 return f"{axis} group of rank {wanted[0]}"
         return None
 
-    def members(self, ranks: Iterable[int], event: Event) -> frozenset[int]:
+    def members(self, ranks: Iterable[int], event: LogEvent) -> frozenset[int]:
         """Return who has to take part in the operation of a line; empty if unknown.
 
         Args:
@@ -153,7 +153,7 @@ class Ranks:
         return min((*found, self.everyone()), key=len)
 
     def _groups_with(
-        self, ranks: frozenset[int], event: Event
+        self, ranks: frozenset[int], event: LogEvent
     ) -> Iterator[frozenset[int]]:
         """Yield the groups of the layout in which the speaker has the rank it says."""
         place, speaker = event.number("group_rank"), self.speaker(event)
@@ -165,7 +165,7 @@ class Ranks:
 
     # Who says a line, and of whom it speaks
 
-    def speaker(self, event: Event) -> int | None:
+    def speaker(self, event: LogEvent) -> int | None:
         """Return the rank that says a line, None if it cannot be told."""
         fields = event.fields
         if "rank" in fields and fields["rank"].isdecimal():
@@ -187,7 +187,7 @@ class Ranks:
             return rank
         return self._of_file.get(event.file)
 
-    def host(self, event: Event) -> str | None:
+    def host(self, event: LogEvent) -> str | None:
         """Return the host of the process that says a line."""
         for place in event.fields.get("places", "").split():
             if place in self._by_host:
@@ -199,13 +199,13 @@ class Ranks:
         only = next(iter(there)) if len(there) == 1 else None
         return self._host_of_file.get(event.file, only)
 
-    def _process(self, event: Event) -> tuple[str, str]:
+    def _process(self, event: LogEvent) -> tuple[str, str]:
         """Return where a process writes, and its id; its file if it has no id."""
         pid = event.fields.get("pid", "")
         home = _home(event.file), pid
         return (event.file, pid) if not pid or home in self._shared else home
 
-    def peers(self, event: Event) -> tuple[int, ...]:
+    def peers(self, event: LogEvent) -> tuple[int, ...]:
         """Return the ranks that a line waits for or accuses; empty if none is told."""
         fields = event.fields
         if "keys" in fields:
@@ -213,7 +213,7 @@ class Ranks:
         named = event.numbers("peers") or event.numbers("peer")
         return named or self._peers_by_place(event)
 
-    def _peers_by_place(self, event: Event) -> tuple[int, ...]:
+    def _peers_by_place(self, event: LogEvent) -> tuple[int, ...]:
         fields = event.fields
         server = fields.get("peer_server", "").strip("[]")
         devices = re.findall(r"\d+", fields.get("peer_device", ""))
@@ -241,11 +241,11 @@ class Ranks:
         )
         return {self._by_place[place] for place in places if place in self._by_place}
 
-    def disagreements(self, events: Iterable[Event]) -> list[tuple[Event, str]]:
+    def disagreements(self, events: Iterable[LogEvent]) -> list[tuple[LogEvent, str]]:
         """Return the lines by which a rank runs elsewhere than the table says."""
         if self.table is None:
             return []
-        found: dict[int, tuple[Event, str]] = {}
+        found: dict[int, tuple[LogEvent, str]] = {}
         hosts = {node.host for node in self.table.nodes}
         for event in events:
             rank = event.number("rank")
@@ -277,7 +277,7 @@ class Ranks:
                     self._by_local[node.host, str(local_rank)] = rank
 
     def _learn_size(
-        self, logs: Sequence[Log], events: Sequence[Event]
+        self, logs: Sequence[Log], events: Sequence[LogEvent]
     ) -> tuple[int | None, bool]:
         if self.table is not None:
             return self.table.world_size, True
@@ -289,7 +289,7 @@ class Ranks:
         highest = max((rank for rank in named if rank < MAX_RANKS), default=-1) + 1
         return max(said, highest) or None, said >= max(highest, 1)
 
-    def _learn_files(self, logs: Sequence[Log], events: Sequence[Event]) -> None:
+    def _learn_files(self, logs: Sequence[Log], events: Sequence[LogEvent]) -> None:
         hosts = {node.host for node in self.table.nodes} if self.table else set()
         hosts.update(event.fields.get("host") for event in events)
         single = [log for log in logs if len(log.ranks) == 1]
@@ -316,13 +316,13 @@ class Ranks:
                 if number and (host, number[-1]) in known:
                     self._of_file.setdefault(log.file, known[host, number[-1]])
 
-    def _learn(self, event: Event) -> None:
+    def _learn(self, event: LogEvent) -> None:
         fields = event.fields
         process = self._process(event)
         if "group_size" in fields:
             group = fields.get("group", "")
             self._group_of[process] = group, event.number("group_size")
-        if event.kind is Kind.ATTEMPT:
+        if event.kind is Evidence.ATTEMPT:
             host = self._host_of_file.setdefault(event.file, event.file)
             for local_rank, number in enumerate(event.numbers("peers")):
                 self._by_local[host, str(local_rank)] = number
@@ -337,10 +337,10 @@ class Ranks:
             self._by_group.setdefault((fields["group"], group_rank), rank)
         self._learn_place(event, rank)
 
-    def _learn_place(self, event: Event, rank: int) -> None:
+    def _learn_place(self, event: LogEvent, rank: int) -> None:
         fields = event.fields
         host = fields.get("host") or fields.get("server") or ""
-        if host not in _UNKNOWN and event.kind is not Kind.EDGE:
+        if host not in _UNKNOWN and event.kind is not Evidence.EDGE:
             self._host.setdefault(rank, host)
             self._by_host[host].add(rank)
             self._hosts_of_home[_home(event.file)].add(host)
@@ -356,7 +356,7 @@ class Ranks:
         if fields.get("address", "") not in _UNKNOWN:
             self._by_address.setdefault(fields["address"], rank)
 
-    def _in_group(self, event: Event, number: int | None) -> int | None:
+    def _in_group(self, event: LogEvent, number: int | None) -> int | None:
         """Return the global rank of a rank of the communicator of a line."""
         if number is None:
             return None
@@ -365,14 +365,14 @@ class Ranks:
             return self._by_group[group, number]
         return number if not group or self._is_whole(event, group, size) else None
 
-    def group(self, event: Event) -> tuple[str, int | None]:
+    def group(self, event: LogEvent) -> tuple[str, int | None]:
         """Return the name and size of the communicator of a line, as far as known."""
         fields = event.fields
         name, size = self._group_of.get(self._process(event), ("", None))
         name = fields.get("group") or fields.get("group_id") or name
         return name, event.number("group_size") or size
 
-    def _is_whole(self, event: Event, group: str, size: int | None) -> bool:
+    def _is_whole(self, event: LogEvent, group: str, size: int | None) -> bool:
         name = event.fields.get("group_name", group)
         is_first = event.fields.get("group_id") == "0"
         return name in _WORLD_GROUPS or is_first or size == (self.size or 0)
@@ -386,17 +386,17 @@ def _home(file: str) -> str:
     return folder
 
 
-def _shared_processes(events: Iterable[Event]) -> set[tuple[str, str]]:
+def _shared_processes(events: Iterable[LogEvent]) -> set[tuple[str, str]]:
     """Return the process ids of a folder that processes of several hosts have."""
     places: dict[tuple[str, str], set[str]] = defaultdict(set)
     for event in events:
-        if event.kind is Kind.IDENTITY and "pid" in event.fields:
+        if event.kind is Evidence.IDENTITY and "pid" in event.fields:
             place = event.fields.get("server") or event.fields.get("host", "")
             places[_home(event.file), event.fields["pid"]].add(place)
     return {process for process, hosts in places.items() if len(hosts - {""}) > 1}
 
 
-def process_of(event: Event) -> tuple[str, str]:
+def process_of(event: LogEvent) -> tuple[str, str]:
     """Return the folder of the logs of a process, and its id."""
     return _home(event.file), event.fields.get("pid", "")
 
@@ -409,7 +409,10 @@ def old_processes(logs: Sequence[Log]) -> set[tuple[str, str]]:
     started: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
     for event in (event for log in logs for event in log.events):
         fields = event.fields
-        if event.kind is Kind.IDENTITY and {"pid", "device", "time"} <= fields.keys():
+        if (
+            event.kind is Evidence.IDENTITY
+            and {"pid", "device", "time"} <= fields.keys()
+        ):
             place = _home(event.file), fields.get("server", ""), fields["device"]
             started[place].setdefault(fields["pid"], fields["time"])
     return {

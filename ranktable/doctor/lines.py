@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from ranktable.doctor.patterns import (
     TRACEBACK,
     TRIGGERS,
-    Kind,
-    Pattern,
+    Evidence,
+    LogPattern,
     patterns,
 )
 
@@ -49,7 +49,7 @@ PROGRESS = 20
 MAX_SHAPES = 10_000
 _COMPLAINTS = (b"rror", b"ERR", b"ail", b"WARN", b"arn", b"imeout", b"CCL", b"retry",
                b"aiting", b"xception", b"kill", b"xit")  # fmt: skip
-_NO_COMPLAINTS = (Kind.IDENTITY, Kind.STATE, Kind.ATTEMPT, Kind.EXIT)
+_NO_COMPLAINTS = (Evidence.IDENTITY, Evidence.STATE, Evidence.ATTEMPT, Evidence.EXIT)
 _OUTSIDE = ("hccl", "slurm", "kernel", "kubernetes")
 """Those whose logs go on whatever happens to a program."""
 
@@ -115,7 +115,7 @@ def numbers_in(text: str) -> list[int]:
 
 
 @dataclass(slots=True)
-class Event:
+class LogEvent:
     """A line, or a few, with a known message.
 
     Attributes:
@@ -129,7 +129,7 @@ class Event:
             again and again below it.
     """
 
-    pattern: Pattern
+    pattern: LogPattern
     fields: dict[str, str]
     file: str
     line: int
@@ -138,7 +138,7 @@ class Event:
     is_overcome: bool = False
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> Evidence:
         """What it is evidence of."""
         return self.pattern.kind
 
@@ -167,7 +167,7 @@ class Log:
     """
 
     file: str
-    events: list[Event] = field(default_factory=list)
+    events: list[LogEvent] = field(default_factory=list)
     num_lines: int = 0
     num_bytes: int = 0
     ranks: set[int] = field(default_factory=set)
@@ -202,7 +202,7 @@ def _any_key() -> re.Pattern[str]:
 
 def recognise(
     text: str, above: Sequence[str] = (), below: Sequence[str] = ()
-) -> tuple[Pattern, dict[str, str]] | None:
+) -> tuple[LogPattern, dict[str, str]] | None:
     """Return the message of a line, with its fields and those of its speaker.
 
     Args:
@@ -244,7 +244,7 @@ class _Reader:
     def __init__(self, file: str) -> None:
         self.log = Log(file=file)
         self._counts: Counter[tuple[str, ...]] = Counter()
-        self._last: dict[tuple[str, ...], deque[Event]] = {}
+        self._last: dict[tuple[str, ...], deque[LogEvent]] = {}
         self._above: list[bytes] = []
         self._progress = _Progress()
 
@@ -319,9 +319,9 @@ class _Reader:
         )
         found = recognise(text, above, below)
         if found is not None:
-            self._keep(Event(*found, self.log.file, number, text[:400]))
+            self._keep(LogEvent(*found, self.log.file, number, text[:400]))
 
-    def _keep(self, event: Event) -> None:
+    def _keep(self, event: LogEvent) -> None:
         if event.kind not in _NO_COMPLAINTS and event.pattern.speaker not in _OUTSIDE:
             self._progress.add(event)
         speaker = (event.fields.get(name, "") for name in ("rank", "local_rank", "pid"))
@@ -337,8 +337,8 @@ class _Progress:
     """Tells what a program has overcome: ordinary lines come again below it."""
 
     def __init__(self) -> None:
-        self._old: list[Event] = []
-        self._new: list[Event] = []
+        self._old: list[LogEvent] = []
+        self._new: list[LogEvent] = []
         self._counts: Counter[bytes] = Counter()
 
     @property
@@ -346,7 +346,7 @@ class _Progress:
         """Whether there is something that may be overcome."""
         return bool(self._old)
 
-    def add(self, event: Event) -> None:
+    def add(self, event: LogEvent) -> None:
         """Add something that may be the end of the program."""
         (self._new if self._counts else self._old).append(event)
 
@@ -428,7 +428,7 @@ def _decoded(data: bytes) -> str:
     return data.decode("utf-8", "replace").rstrip("\r\n")
 
 
-def _traceback(lines: Sequence[str], file: str, number: int) -> Event:
+def _traceback(lines: Sequence[str], file: str, number: int) -> LogEvent:
     """Return the event of a traceback: its exception, and where the program was."""
     speaker, _ = speaker_of(lines[0])
     fields = dict(speaker)
@@ -445,7 +445,7 @@ def _traceback(lines: Sequence[str], file: str, number: int) -> Event:
             break
         elif rest.strip():
             break
-    return Event(TRACEBACK, fields, file, number + at, lines[at][:400])
+    return LogEvent(TRACEBACK, fields, file, number + at, lines[at][:400])
 
 
 def _add_frame(fields: dict[str, str], text: str) -> None:

@@ -15,7 +15,7 @@ else:
     import tomli as tomllib
 
 
-class Kind(Enum):
+class Evidence(Enum):
     """What a message is evidence of."""
 
     IDENTITY = "who runs where"
@@ -44,12 +44,12 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Pattern:
+class LogPattern:
     """One message of one speaker; ``patterns.toml`` describes the attributes."""
 
     name: str
     speaker: str
-    kind: Kind
+    kind: Evidence
     key: str
     match: str
     example: str
@@ -78,19 +78,19 @@ class Pattern:
 
 
 @cache
-def patterns() -> tuple[Pattern, ...]:
+def patterns() -> tuple[LogPattern, ...]:
     """Return every message, in the order in which a line is compared with them."""
     text = resources.files("ranktable.doctor").joinpath("patterns.toml").read_text()
     return tuple(
-        Pattern(**{**entry, "kind": Kind[entry["kind"].upper()]})
+        LogPattern(**{**entry, "kind": Evidence[entry["kind"].upper()]})
         for entry in tomllib.loads(text)["pattern"]
     )
 
 
-TRACEBACK = Pattern(
+TRACEBACK = LogPattern(
     name="python-traceback",
     speaker="python",
-    kind=Kind.EXCEPTION,
+    kind=Evidence.EXCEPTION,
     key="Traceback (most recent call last)",
     match=r"Traceback \(most recent call last\)",
     example="[rank3]: Traceback (most recent call last):",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from ranktable.doctor.lines import Event, Log
-from ranktable.doctor.patterns import Kind, Pattern
+from ranktable.doctor.lines import Log, LogEvent
+from ranktable.doctor.patterns import Evidence, LogPattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    Said = tuple[Kind, str, dict[str, object]]
+    Said = tuple[Evidence, str, dict[str, object]]
 
 _LOST = ("NodeLost", "DeletionByTaintManager")
 
@@ -33,8 +33,8 @@ def report_log(data: bytes, file: str) -> Log | None:
         fields = {name: str(value) for name, value in given.items() if value != ""}
         mark = str(given.get("pod", given.get("group", ""))).encode()
         line = data.count(b"\n", 0, max(0, data.find(b'"' + mark + b'"'))) + 1
-        pattern = Pattern(f"{speaker}-report", speaker, kind, "", "", "")
-        log.events.append(Event(pattern, fields, file, line, text))
+        pattern = LogPattern(f"{speaker}-report", speaker, kind, "", "", "")
+        log.events.append(LogEvent(pattern, fields, file, line, text))
     return log
 
 
@@ -63,7 +63,7 @@ def _pods(report: dict[str, object]) -> Iterator[Said]:
         node = _part(pod, "spec").get("nodeName", "")
         places = (name, node, status.get("podIP", ""), status.get("hostIP", ""))
         who = {"pod": name, "host": node or name, "places": " ".join(map(str, places))}
-        yield Kind.IDENTITY, f"pod {name}", who
+        yield Evidence.IDENTITY, f"pod {name}", who
         for kind, what, fields in _endings(status):
             yield kind, f"pod {name} on {node}: {what}", {**who, "what": what, **fields}
 
@@ -74,9 +74,9 @@ def _endings(status: dict[str, object]) -> Iterator[Said]:
             ended = _part(_part(container, state), "terminated")
             reason, code = ended.get("reason"), ended.get("exitCode", 0)
             if reason == "OOMKilled":
-                yield Kind.OOM, "OOMKilled", {}
+                yield Evidence.OOM, "OOMKilled", {}
             elif code:
-                yield Kind.EXIT, f"{reason}, exit code {code}", {"exit": code}
+                yield Evidence.EXIT, f"{reason}, exit code {code}", {"exit": code}
     reasons = [status.get("reason")] if status.get("phase") == "Failed" else []
     reasons += [
         condition.get("reason")
@@ -86,7 +86,7 @@ def _endings(status: dict[str, object]) -> Iterator[Said]:
     ]
     for why in reasons:
         if isinstance(why, str) and why:
-            yield (Kind.NODE if why in _LOST else Kind.SCHEDULER), why, {}
+            yield (Evidence.NODE if why in _LOST else Evidence.SCHEDULER), why, {}
 
 
 def _communicators(report: dict[str, object]) -> Iterator[Said]:
@@ -103,14 +103,14 @@ def _communicators(report: dict[str, object]) -> Iterator[Said]:
             members.append(({**group, **_who(member)}, counts[-1]))
         usual = sorted(counts)[len(counts) // 2] if counts else 0
         for who, count in members:
-            yield Kind.IDENTITY, f"rank {who['group_rank']}", who
+            yield Evidence.IDENTITY, f"rank {who['group_rank']}", who
             if count == min(counts) < usual:
                 what = f"launched fewer operations, {count} of {max(counts)}"
-                yield Kind.HEARTBEAT, what, {**who, "what": what}
+                yield Evidence.HEARTBEAT, what, {**who, "what": what}
         for member in _parts(communicator, "missing_ranks"):
             dead = _part(member, "status").get("considered_dead")
             what = "is dead for NCCL" if dead else "does not answer NCCL"
-            yield Kind.HEARTBEAT, what, {**group, **_who(member), "what": what}
+            yield Evidence.HEARTBEAT, what, {**group, **_who(member), "what": what}
 
 
 def _who(member: dict[str, object]) -> dict[str, object]:

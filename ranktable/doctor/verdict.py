@@ -27,20 +27,38 @@ from ranktable.doctor.case import (
     seconds_between,
     shortened,
 )
-from ranktable.doctor.patterns import Kind
+from ranktable.doctor.patterns import Evidence
 from ranktable.doctor.waiting import behind, waiting_causes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ranktable.doctor.lines import Event
+    from ranktable.doctor.lines import LogEvent
     from ranktable.schema.finding import Rule
 
 SLACK_S = 300
 """How long after a failure others may still begin to wait."""
 
-CONSEQUENCES = {Kind.CLOSED, Kind.CASCADE, Kind.TIMEOUT, Kind.ABSENT, Kind.EDGE}
+CONSEQUENCES = {
+    Evidence.CLOSED,
+    Evidence.CASCADE,
+    Evidence.TIMEOUT,
+    Evidence.ABSENT,
+    Evidence.EDGE,
+}
 """What a process says that waits for another; its exception is no cause."""
+
+SAID_THERE = (
+    *CONSEQUENCES,
+    Evidence.FAULT,
+    Evidence.MEMORY,
+    Evidence.MISMATCH,
+    Evidence.LAUNCH,
+    Evidence.PORT,
+    Evidence.SETTING,
+    Evidence.TABLE,
+)
+"""What the line of an exception may say besides; it is then no cause of its own."""
 
 _STOPPED = {"-15", "143", "130", "-2", "0"}
 _SIGNALS = {
@@ -59,7 +77,7 @@ _STOPS = re.compile(
 def decide(case: Case) -> list[Cause]:
     """Return the causes, the first one first; empty if nothing failed."""
     found = [*_launch(case), *_hard_events(case)] or waiting_causes(case)
-    is_failed = any(case.by_kind[kind] for kind in (*CONSEQUENCES, Kind.EXIT))
+    is_failed = any(case.by_kind[kind] for kind in (*CONSEQUENCES, Evidence.EXIT))
     return found or ([_unknown(case)] if is_failed else [])
 
 
@@ -72,13 +90,15 @@ def _launch(case: Case) -> Iterator[Cause]:
         assert rank is not None
         yield cause_of(case, rules.RUNS_ELSEWHERE, [rank], text, [event])
     yield from _tls(case)
-    codes = {event.fields.get("code"): event for event in case.by_kind[Kind.CASCADE]}
+    codes = {
+        event.fields.get("code"): event for event in case.by_kind[Evidence.CASCADE]
+    }
     for kind, by_code, rule in (
-        (Kind.LAUNCH, (), rules.LAUNCH),
-        (Kind.TABLE, ("EI0004", "EI0014", "EI0017"), rules.TABLE),
-        (Kind.PORT, ("EI0019", "EI0020", "EJ0003"), rules.PORT),
-        (Kind.SETTING, ("EI0001", "EI0008", "EI0016"), rules.SETTING),
-        (Kind.LEFTOVER, ("EJ0001",), rules.LEFTOVER),
+        (Evidence.LAUNCH, (), rules.LAUNCH),
+        (Evidence.TABLE, ("EI0004", "EI0014", "EI0017"), rules.TABLE),
+        (Evidence.PORT, ("EI0019", "EI0020", "EJ0003"), rules.PORT),
+        (Evidence.SETTING, ("EI0001", "EI0008", "EI0016"), rules.SETTING),
+        (Evidence.LEFTOVER, ("EJ0001",), rules.LEFTOVER),
     ):
         found = case.by_kind[kind] or [codes[code] for code in by_code if code in codes]
         if found:
@@ -93,7 +113,7 @@ def _launch(case: Case) -> Iterator[Cause]:
 def _tls(case: Case) -> Iterator[Cause]:
     """Yield the ranks that use TLS and the most do not, or the other way round."""
     states: dict[int, str] = {}
-    events = (*case.by_kind[Kind.EDGE], *case.by_kind[Kind.SETTING])
+    events = (*case.by_kind[Evidence.EDGE], *case.by_kind[Evidence.SETTING])
     for event in events:
         rank, tls = case.ranks.speaker(event), event.fields.get("tls", "")
         if rank is not None and tls in ("ENABLE", "DISABLE"):
@@ -109,7 +129,7 @@ def _tls(case: Case) -> Iterator[Cause]:
         yield cause_of(case, rules.SETTING, odd, what, events[:4])
 
 
-def _of_lines(case: Case, rule: Rule, events: Sequence[Event]) -> Cause:
+def _of_lines(case: Case, rule: Rule, events: Sequence[LogEvent]) -> Cause:
     """Return the cause that lines name themselves."""
     first = events[0]
     speakers = {case.ranks.speaker(event) for event in events} - {None}
@@ -133,7 +153,7 @@ class _Hard:
     rank: int | None
     host: str | None
     what: str
-    event: Event
+    event: LogEvent
 
 
 def _hard_events(case: Case) -> Iterator[Cause]:
@@ -172,25 +192,22 @@ def _likely_on(case: Case, host: str) -> set[int]:
 
 def _find_hard(case: Case) -> Iterator[_Hard]:
     for kind, rule, what in (
-        (Kind.NODE, rules.NODE, "was lost by the scheduler"),
-        (Kind.SCHEDULER, rules.SCHEDULER, "was ended by the scheduler"),
-        (Kind.OOM, rules.HOST_MEMORY, "was killed by its host for memory"),
-        (Kind.FAULT, rules.FAULT, "has a chip or driver that failed"),
-        (Kind.MEMORY, rules.CHIP_MEMORY, "has no memory left on its chip"),
+        (Evidence.NODE, rules.NODE, "was lost by the scheduler"),
+        (Evidence.SCHEDULER, rules.SCHEDULER, "was ended by the scheduler"),
+        (Evidence.OOM, rules.HOST_MEMORY, "was killed by its host for memory"),
+        (Evidence.FAULT, rules.FAULT, "has a chip or driver that failed"),
+        (Evidence.MEMORY, rules.CHIP_MEMORY, "has no memory left on its chip"),
     ):
         for event in case.by_kind[kind]:
             said = event.fields.get("what", "")
-            text = f"{what}: {said}" if said and kind is not Kind.OOM else what
+            text = f"{what}: {said}" if said and kind is not Evidence.OOM else what
             hard = _hard(case, rule, text[:200], event)
-            is_of_host = kind in (Kind.NODE, Kind.SCHEDULER)
+            is_of_host = kind in (Evidence.NODE, Evidence.SCHEDULER)
             yield replace(hard, rank=None) if is_of_host else hard
     said_there = {
-        (event.file, event.line)
-        for kind in (*CONSEQUENCES, Kind.FAULT, Kind.MEMORY, Kind.MISMATCH, Kind.LAUNCH,
-                     Kind.PORT, Kind.SETTING, Kind.TABLE)
-        for event in case.by_kind[kind]
-    }  # fmt: skip
-    for event in case.by_kind[Kind.EXCEPTION]:
+        (event.file, event.line) for kind in SAID_THERE for event in case.by_kind[kind]
+    }
+    for event in case.by_kind[Evidence.EXCEPTION]:
         what = event.fields.get("what", "")
         is_own = (event.file, event.line) not in said_there and not _STOPS.search(what)
         if what and is_own and "C10D" not in what:
@@ -201,23 +218,23 @@ def _find_hard(case: Case) -> Iterator[_Hard]:
 
 def _claimed(case: Case, hard: _Hard) -> _Hard:
     """Return an exception without a rank as that of the first process that failed."""
-    for event in case.by_kind[Kind.EXIT]:
+    for event in case.by_kind[Evidence.EXIT]:
         if event.file == hard.event.file and event.fields.get("exit") == "1":
             return replace(hard, rank=case.ranks.speaker(event))
     return hard
 
 
-def _hard(case: Case, rule: Rule, what: str, event: Event) -> _Hard:
+def _hard(case: Case, rule: Rule, what: str, event: LogEvent) -> _Hard:
     return _Hard(rule, case.ranks.speaker(event), case.ranks.host(event), what, event)
 
 
 def _exits(case: Case) -> Iterator[_Hard]:
     """Yield the processes that ended by themselves and did not say why."""
-    stuck = {event.fields["pid"] for event in case.by_kind[Kind.HEARTBEAT]
+    stuck = {event.fields["pid"] for event in case.by_kind[Evidence.HEARTBEAT]
              if "pid" in event.fields}  # fmt: skip
-    told = {*case.speakers(Kind.EXCEPTION, *CONSEQUENCES), *case.waiters}
+    told = {*case.speakers(Evidence.EXCEPTION, *CONSEQUENCES), *case.waiters}
     is_first_step = True
-    for event in case.by_kind[Kind.EXIT]:
+    for event in case.by_kind[Evidence.EXIT]:
         if event.pattern.speaker == "slurm":
             if is_first_step:
                 yield from _slurm_exits(case, event)
@@ -233,7 +250,7 @@ def _exits(case: Case) -> Iterator[_Hard]:
         yield _hard(case, rules.ENDED, what, event)
 
 
-def _slurm_exits(case: Case, event: Event) -> Iterator[_Hard]:
+def _slurm_exits(case: Case, event: LogEvent) -> Iterator[_Hard]:
     """Yield the tasks of srun's first line; all others are ended by srun."""
     signal = event.fields["signal"]
     if case.waits and signal in ("Killed", "Terminated", "Aborted"):
@@ -320,8 +337,8 @@ def _is_apart(case: Case, hard: _Hard) -> bool:
 
 
 def _unknown(case: Case) -> Cause:
-    events = [event for kind in (Kind.CLOSED, Kind.CASCADE, Kind.TIMEOUT, Kind.EXIT)
-              for event in case.by_kind[kind]]  # fmt: skip
+    kinds = (Evidence.CLOSED, Evidence.CASCADE, Evidence.TIMEOUT, Evidence.EXIT)
+    events = [event for kind in kinds for event in case.by_kind[kind]]
     return Cause(
         rule=rules.UNKNOWN,
         headline="the cause is not in these logs; these lines only follow from it",

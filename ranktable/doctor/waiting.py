@@ -17,15 +17,15 @@ from ranktable.doctor.case import (
     states_of,
 )
 from ranktable.doctor.lines import numbers_in
-from ranktable.doctor.patterns import Kind
+from ranktable.doctor.patterns import Evidence
 from ranktable.schema.text import counted, folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ranktable.doctor.lines import Event
+    from ranktable.doctor.lines import LogEvent
 
-    Edge = tuple[int, int, Event]
+    Edge = tuple[int, int, LogEvent]
 
 HEARTBEATS = ("retry", "cqe", "stuck", "lost", "inconsistent", "dead", "not answer")
 """What the heartbeats of HCCL and NCCL report, the most telling first."""
@@ -53,9 +53,9 @@ def waiting_causes(case: Case) -> list[Cause]:
 
 def _not_started(case: Case) -> Iterator[Cause]:
     """Yield who did not begin the set-up of NCCL that no rank completed."""
-    started: dict[tuple[str, int | None], dict[int, Event]] = defaultdict(dict)
+    started: dict[tuple[str, int | None], dict[int, LogEvent]] = defaultdict(dict)
     completed: set[tuple[str, int | None]] = set()
-    for event in case.by_kind[Kind.IDENTITY]:
+    for event in case.by_kind[Evidence.IDENTITY]:
         rank, group = event.number("group_rank"), case.ranks.group(event)
         if event.fields.get("what") == "COMPLETE":
             completed.add(group)
@@ -73,7 +73,7 @@ def _not_started(case: Case) -> Iterator[Cause]:
 
 
 def _absent(case: Case) -> Iterator[Cause]:
-    events = case.by_kind[Kind.ABSENT]
+    events = case.by_kind[Evidence.ABSENT]
     named = [(event, case.ranks.peers(event)) for event in events]
     speakers = {case.ranks.speaker(event) for event in events}
     missing = {rank for _, peers in named for rank in peers} - speakers
@@ -98,7 +98,7 @@ def _absent(case: Case) -> Iterator[Cause]:
 
 
 def _some_never_joined(
-    case: Case, number: int, silent: Sequence[int], events: Sequence[Event]
+    case: Case, number: int, silent: Sequence[int], events: Sequence[LogEvent]
 ) -> Cause:
     among = f", among the ranks {folded(silent)}" if silent else ""
     return Cause(
@@ -113,7 +113,7 @@ def _some_never_joined(
 
 def _links(case: Case) -> Iterator[Cause]:
     """Yield the chip that many lose, or the link that two lose."""
-    links = [edge for edge in case.edges if edge[2].kind is Kind.LINK]
+    links = [edge for edge in case.edges if edge[2].kind is Evidence.LINK]
     targets = _num_waiters(links)
     if not targets:
         return
@@ -132,12 +132,12 @@ def _num_waiters(edges: Iterable[Edge]) -> Counter[int]:
 
 
 def _heartbeats(case: Case) -> Iterator[Cause]:
-    events = [event for event in case.by_kind[Kind.HEARTBEAT]
+    events = [event for event in case.by_kind[Evidence.HEARTBEAT]
               if event.pattern.name != "torch-stuck" or not case.waits]  # fmt: skip
     if not events:
         return
     best = min(map(_heartbeat_order, events))
-    accused: dict[tuple[str, str, tuple[int, ...]], list[Event]] = defaultdict(list)
+    accused: dict[tuple[str, str, tuple[int, ...]], list[LogEvent]] = defaultdict(list)
     for event in events:
         if _heartbeat_order(event) == best:
             accused[_accused_by(case, event)].append(event)
@@ -150,13 +150,13 @@ def _heartbeats(case: Case) -> Iterator[Cause]:
             yield cause_of(case, rules.LOST, ranks, text, same, host=host or None)
 
 
-def _heartbeat_order(event: Event) -> int:
+def _heartbeat_order(event: LogEvent) -> int:
     what = event.fields.get("what", "").lower()
     found = (place for place, word in enumerate(HEARTBEATS) if word in what)
     return next(found, len(HEARTBEATS))
 
 
-def _accused_by(case: Case, event: Event) -> tuple[str, str, tuple[int, ...]]:
+def _accused_by(case: Case, event: LogEvent) -> tuple[str, str, tuple[int, ...]]:
     """Return host and chip, if no rank is known to be there, and the ranks."""
     ranks = case.ranks.peers(event)
     if ranks or "peer_server" not in event.fields:
@@ -168,7 +168,7 @@ def _accused_by(case: Case, event: Event) -> tuple[str, str, tuple[int, ...]]:
 def _loopback(case: Case) -> Iterator[Cause]:
     events = [
         event
-        for event in case.by_kind[Kind.EDGE]
+        for event in case.by_kind[Evidence.EDGE]
         if event.fields.get("peer_address", "").startswith("127.")
     ]
     if events:
@@ -182,7 +182,7 @@ def _unreached(case: Case) -> Iterator[Cause]:
     """Yield a host that was not reached, if nothing says which rank is meant."""
     events = [
         event
-        for event in case.by_kind[Kind.EDGE]
+        for event in case.by_kind[Evidence.EDGE]
         if "port" in event.fields and "peer_server" in event.fields
     ]
     if events and not case.waits:
@@ -195,7 +195,7 @@ def _unreached(case: Case) -> Iterator[Cause]:
 
 
 def _said_to_differ(case: Case) -> Iterator[Cause]:
-    for event in case.by_kind[Kind.MISMATCH][:1]:
+    for event in case.by_kind[Evidence.MISMATCH][:1]:
         if "calls" in event.fields:
             ranks, what = _fewest(event.fields["calls"])
         else:
@@ -240,7 +240,7 @@ def _other_call(case: Case) -> Iterator[Cause]:
         if wait.op and wait.seq is None:
             by_group[wait.group].setdefault(wait.rank, wait.op)
     sites = {wait.rank: wait.site for wait in case.waits if wait.site}
-    for event in case.by_kind[Kind.CLOSED]:
+    for event in case.by_kind[Evidence.CLOSED]:
         rank, said = case.ranks.speaker(event), case.said_at(event)
         if rank is not None and "op" in said:
             by_group[case.ranks.group(event)[0]].setdefault(rank, said["op"])
@@ -307,10 +307,10 @@ def _silent(case: Case) -> Iterator[Cause]:
     events = [event for _, peer, event in edges if peer in accused]
     if not accused:
         accused = _missing_members(case)
-        events = [wait.event for wait in case.waits] or case.by_kind[Kind.CLOSED]
+        events = [wait.event for wait in case.waits] or case.by_kind[Evidence.CLOSED]
     if not accused:
         return
-    is_running = case.waits or case.by_kind[Kind.CLOSED]
+    is_running = case.waits or case.by_kind[Evidence.CLOSED]
     rule = rules.SILENT if is_running else rules.NEVER_JOINED
     what = "stopped answering" if is_running else "was not reached"
     yield cause_of(case, rule, accused, what, events[:4])
@@ -322,9 +322,9 @@ def _missing_members(case: Case) -> set[int]:
     If they are more than those that report, the logs are not complete.
     """
     reporters: dict[tuple[str, int | None], set[int]] = defaultdict(set)
-    samples: dict[tuple[str, int | None], Event] = {}
+    samples: dict[tuple[str, int | None], LogEvent] = {}
     said = [(wait.rank, wait.event) for wait in case.waits]
-    said += [(rank, event) for event in case.by_kind[Kind.CLOSED]
+    said += [(rank, event) for event in case.by_kind[Evidence.CLOSED]
              if (rank := case.ranks.speaker(event)) is not None]  # fmt: skip
     for rank, event in said:
         group = case.ranks.group(event)
@@ -354,7 +354,7 @@ def _late(case: Case) -> Iterator[Cause]:
             yield cause_of(case, rules.LATE, [rank], what, [event])
 
 
-def _timeout_s(case: Case, said: Sequence[tuple[int, Event]]) -> float:
+def _timeout_s(case: Case, said: Sequence[tuple[int, LogEvent]]) -> float:
     """Return how long ranks wait: by their lines, HCCL's settings or its defaults."""
     if not said:
         return 0
@@ -362,9 +362,9 @@ def _timeout_s(case: Case, said: Sequence[tuple[int, Event]]) -> float:
     told = (event.number("timeout_ms") or 0) / 1000 or event.number("timeout_s")
     if told or event.pattern.speaker != "hccl":
         return told or 0
-    is_link = event.kind is Kind.EDGE
+    is_link = event.kind is Evidence.EDGE
     name = "CONNECT" if is_link else "EXEC"
-    for other in case.by_kind[Kind.IDENTITY]:
+    for other in case.by_kind[Evidence.IDENTITY]:
         if other.fields.get("variable") == name:
             return other.number("timeout_s") or 0
     return LINK_TIMEOUT_S if is_link else TASK_TIMEOUT_S
@@ -388,7 +388,7 @@ def _lowest(case: Case) -> Iterator[Cause]:
 def _waits_for_itself(case: Case) -> Iterator[Cause]:
     """Yield who waits for its own stream while others wait for it."""
     targets = _num_waiters(case.edges)
-    for event in case.by_kind[Kind.EDGE]:
+    for event in case.by_kind[Evidence.EDGE]:
         rank = case.ranks.speaker(event)
         is_own = event.fields.get("group_peer") == "local"
         if is_own and rank is not None and rank in targets:

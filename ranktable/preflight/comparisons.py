@@ -41,7 +41,7 @@ class DoesNotApplyError(Exception):
     """There is nothing here that a rule is about."""
 
 
-class Difference(NamedTuple):
+class Disagreement(NamedTuple):
     """Something that differs.
 
     Attributes:
@@ -70,7 +70,7 @@ class Difference(NamedTuple):
         return columns.device_id_span(index)
 
 
-def host(_facts: Facts, declared: Declared) -> Iterator[Difference]:
+def host(_facts: Facts, declared: Declared) -> Iterator[Disagreement]:
     """Yield that the table has no row of this host."""
     if declared.node_rank is not None:
         return
@@ -80,13 +80,13 @@ def host(_facts: Facts, declared: Declared) -> Iterator[Difference]:
             "the table names no hosts; give the index of the node with --host"
         )
     shown = ", ".join(hosts[:4]) + (", ..." if len(hosts) > 4 else "")
-    yield Difference(
+    yield Disagreement(
         f"the table has no row of this host: it is {' or '.join(declared.named[:4])}, "
         f"and the table names {shown}"
     )
 
 
-def chips(facts: Facts, declared: Declared) -> Iterator[Difference]:
+def chips(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
     """Yield the chips of the table that this host does not have."""
     there, wanted = facts.chips, declared.device_ids
     missing = [place for place, chip in enumerate(wanted) if chip not in there]
@@ -99,14 +99,14 @@ def chips(facts: Facts, declared: Declared) -> Iterator[Difference]:
     reasons = [f"{item.what}: {item.why}" for item in facts.probe.unseen]
     hint = f"it looked for {'; '.join(reasons)}" if not there else None
     which = "chip" if len(lost) == 1 else "chips"
-    yield Difference(
+    yield Disagreement(
         f"the table gives this host {which} {folded(sorted(lost))}, and it {has}",
         missing[0],
         hint=hint,
     )
 
 
-def health(facts: Facts, declared: Declared | None) -> Iterator[Difference]:
+def health(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
     """Yield the chips whose status is not that of a working chip."""
     if not facts.chips:
         raise NotDetectedError("no chips were found")
@@ -117,7 +117,7 @@ def health(facts: Facts, declared: Declared | None) -> Iterator[Difference]:
         is_used = wanted is None or chip.device_id in wanted
         if is_used and not chip.is_healthy:
             place = None if wanted is None else wanted.index(chip.device_id)
-            yield Difference(
+            yield Disagreement(
                 f"chip {chip.device_id} has the status {quoted(chip.status)}", place
             )
 
@@ -127,24 +127,24 @@ def _need_one_of(facts: Facts, *names: str) -> None:
         raise DoesNotApplyError
 
 
-def visible_text(facts: Facts, _declared: Declared | None) -> Iterator[Difference]:
+def visible_text(facts: Facts, _declared: Declared | None) -> Iterator[Disagreement]:
     """Yield what a library does not read of a list of visible devices."""
     _need_one_of(facts, ASCEND_LIST, *GPU_LISTS)
     text = facts.env.get(ASCEND_LIST)
     if text is not None:
         ids, rest = read_ascend_list(text, _num_visible(facts))
         if rest:
-            yield Difference(
+            yield Disagreement(
                 f"{ASCEND_LIST}={quoted(text)}: only {_ids(ids)} is read; "
                 f"{quoted(rest)} and what follows is ignored without a message"
             )
         elif ids != sorted(ids):
-            yield Difference(f"{ASCEND_LIST}={quoted(text)} does not ascend")
+            yield Disagreement(f"{ASCEND_LIST}={quoted(text)} does not ascend")
     for name in GPU_LISTS:
         text = facts.env.get(name)
         ids, rest = read_gpu_list(text or "")
         if text and rest and rest != "-1":
-            yield Difference(
+            yield Disagreement(
                 f"{name}={quoted(text)}: only {_ids(ids)} is read, up to {quoted(rest)}"
             )
 
@@ -214,7 +214,7 @@ def read_mounted(text: str) -> list[int]:
     return sorted(found)
 
 
-def visible_chips(facts: Facts, declared: Declared) -> Iterator[Difference]:
+def visible_chips(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
     """Yield the difference between the visible chips and the rows of the table."""
     _need_one_of(facts, ASCEND_LIST, ASCEND_MOUNTED, *GPU_LISTS)
     for name, ids in _visible(facts):
@@ -234,7 +234,7 @@ def visible_chips(facts: Facts, declared: Declared) -> Iterator[Difference]:
             has = f"{counted(len(wanted), 'rank')} on {_ids(wanted)}"
         else:
             what, has = f"shows {_ids(ids)}", f"{_ids(wanted)} in the order of ranks"
-        yield Difference(
+        yield Disagreement(
             f"{name}={quoted(facts.env[name])} {what}, and the table has {has}", 0
         )
 
@@ -268,7 +268,7 @@ def _physical(facts: Facts, ids: list[int]) -> list[int]:
     return [known.get(each, each) for each in ids]
 
 
-def device_ip(facts: Facts, declared: Declared) -> Iterator[Difference]:
+def device_ip(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
     """Yield the chips whose own address is not that of the table."""
     wanted = {device.device_id: device.address for device in declared.node.devices}
     if not any(wanted.values()):
@@ -283,7 +283,7 @@ def device_ip(facts: Facts, declared: Declared) -> Iterator[Difference]:
     for place, (chip, address) in enumerate(wanted.items()):
         there = found.get(chip, "")
         if address and not _is_same_address(address, there):
-            yield Difference(
+            yield Disagreement(
                 f"chip {chip} has the address {there or 'of no network'} by {said}, "
                 f"and the table says {address}",
                 place,
@@ -299,19 +299,19 @@ def _is_same_address(one: str, other: str) -> bool:
     return ipaddress.ip_address(one) == ipaddress.ip_address(other)
 
 
-def hccn_files(facts: Facts, declared: Declared | None) -> Iterator[Difference]:
+def hccn_files(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
     """Yield the chips whose address differs between the driver and hccn.conf."""
     device_ids = facts.chips if declared is None else declared.device_ids
     written = facts.hccn_conf
     for chip, address in facts.addresses_of(device_ids).items():
         if not _is_same_address(written.get(chip, ""), address):
-            yield Difference(
+            yield Disagreement(
                 f"chip {chip} has the address {address or 'none'} by hccn_tool, and "
                 f"/etc/hccn.conf says {written.get(chip) or 'none'}"
             )
 
 
-def links(facts: Facts, declared: Declared | None) -> Iterator[Difference]:
+def links(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
     """Yield the chips whose network link is not up."""
     device_ids = facts.chips if declared is None else declared.device_ids
     states = facts.links_of(device_ids)
@@ -319,22 +319,22 @@ def links(facts: Facts, declared: Declared | None) -> Iterator[Difference]:
     if down:
         word = "chip" if len(down) == 1 else "chips"
         place = None if declared is None else device_ids.index(down[0])
-        yield Difference(
+        yield Disagreement(
             f"the link of {word} {folded(down)} is {states[down[0]]}", place
         )
 
 
-def busy(facts: Facts, declared: Declared | None) -> Iterator[Difference]:
+def busy(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
     """Yield the processes that still use a chip of the table."""
     wanted = None if declared is None else declared.device_ids
     for chip, pid, name in facts.processes:
         if wanted is None or chip in wanted:
             called = f" ({name})" if name else ""
             place = None if wanted is None else wanted.index(chip)
-            yield Difference(f"process {pid}{called} uses chip {chip}", place)
+            yield Disagreement(f"process {pid}{called} uses chip {chip}", place)
 
 
-def ports(facts: Facts, declared: Declared | None) -> Iterator[Difference]:
+def ports(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
     """Yield the ports of the job on which something listens already."""
     wanted, port = hccl_ports(facts, declared), facts.env.get("MASTER_PORT", "")
     if not wanted and not port:
@@ -342,13 +342,13 @@ def ports(facts: Facts, declared: Declared | None) -> Iterator[Difference]:
     listening = facts.listening
     taken = [port for port in wanted if port in listening]
     if taken:
-        yield Difference(
+        yield Disagreement(
             f"something listens on {_ports(taken)}; HCCL needs "
             f"{wanted[0]} to {wanted[-1]} of every host",
             hint="end the other job, or set HCCL_IF_BASE_PORT on all hosts",
         )
     if port.isdigit() and int(port) in listening and is_master(facts, declared):
-        yield Difference(
+        yield Disagreement(
             f"something listens on MASTER_PORT={port} of this host, where rank 0 runs",
             hint="end the other job, or choose another MASTER_PORT on every host",
         )
@@ -396,7 +396,7 @@ def is_master(facts: Facts, declared: Declared | None) -> bool:
     return declared is not None and declared.node_rank is not None and declared.is_first
 
 
-def port_range(facts: Facts, declared: Declared | None) -> Iterator[Difference]:
+def port_range(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
     """Yield that the kernel may give HCCL's ports to other connections."""
     wanted = hccl_ports(facts, declared)
     if not wanted:
@@ -405,35 +405,37 @@ def port_range(facts: Facts, declared: Declared | None) -> Iterator[Difference]:
     reserved = facts.reserved_ports
     open_to_all = [p for p in wanted if first <= p <= last and p not in reserved]
     if open_to_all:
-        yield Difference(
+        yield Disagreement(
             f"the kernel gives {_ports(open_to_all)} to outgoing connections "
             f"({first} to {last}), and HCCL listens there"
         )
 
 
-def port_settings(facts: Facts, _declared: Declared | None) -> Iterator[Difference]:
+def port_settings(facts: Facts, _declared: Declared | None) -> Iterator[Disagreement]:
     """Yield settings of ports that the library refuses or misreads."""
     _need_one_of(facts, "HCCL_IF_BASE_PORT", *_PORT_RANGES)
     base = facts.env.get("HCCL_IF_BASE_PORT")
     if base is not None and not (base.isdigit() and 1024 <= int(base) <= 65520):
-        yield Difference(f"HCCL_IF_BASE_PORT is {quoted(base)}, not 1024 to 65520")
+        yield Disagreement(f"HCCL_IF_BASE_PORT is {quoted(base)}, not 1024 to 65520")
     for name in _PORT_RANGES:
         text = facts.env.get(name)
         if text is None or text == "auto":
             continue
         ends = [re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", p) for p in text.split(",")]
         if not all(ends):
-            yield Difference(f"{name}={quoted(text)} is not like 60000,60050-60100")
+            yield Disagreement(f"{name}={quoted(text)} is not like 60000,60050-60100")
             continue
         spans = sorted((int(e[1]), int(e[2] or e[1])) for e in ends if e)
         is_wrong = any(a > b or b > 65535 for a, b in spans) or any(
             one[1] >= two[0] for one, two in pairwise(spans)
         )
         if is_wrong:
-            yield Difference(f"{name}={quoted(text)} has parts that overlap or descend")
+            yield Disagreement(
+                f"{name}={quoted(text)} has parts that overlap or descend"
+            )
 
 
-def interfaces(facts: Facts, _declared: Declared | None) -> Iterator[Difference]:
+def interfaces(facts: Facts, _declared: Declared | None) -> Iterator[Disagreement]:
     """Yield the interfaces of variables that this host does not have."""
     _need_one_of(facts, "HCCL_IF_IP", *_INTERFACES)
     for name in _INTERFACES:
@@ -443,7 +445,7 @@ def interfaces(facts: Facts, _declared: Declared | None) -> Iterator[Difference]
         there = facts.interfaces
         is_plain = name.startswith(("GLOO", "TP"))
         if is_plain and re.search(r"[\^=]", text):
-            yield Difference(f"{name}={quoted(text)}: gloo takes plain names only")
+            yield Disagreement(f"{name}={quoted(text)}: gloo takes plain names only")
             continue
         mode = "" if is_plain else text[: len(text) - len(text.lstrip("^="))]
         words = [word for word in text[len(mode) :].split(",") if word]
@@ -460,16 +462,16 @@ def interfaces(facts: Facts, _declared: Declared | None) -> Iterator[Difference]
         # gloo opens every interface of its list, the others look for the first.
         if not found or (is_plain and len(found) < len(words)):
             lost = [word for word in words if word not in found]
-            yield Difference(
+            yield Disagreement(
                 f"{name}={quoted(text)}: this host has no interface "
                 f"{' or '.join(lost)}; it has {', '.join(there[:8])}"
             )
     address = facts.env.get("HCCL_IF_IP")
     if address and address not in facts.addresses:
-        yield Difference(f"HCCL_IF_IP={address} is not an address of this host")
+        yield Disagreement(f"HCCL_IF_IP={address} is not an address of this host")
 
 
-def master_address(facts: Facts, declared: Declared | None) -> Iterator[Difference]:
+def master_address(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
     """Yield that the master's address is not known, or is a loopback address."""
     name, address = "MASTER_ADDR", facts.env.get("MASTER_ADDR")
     if not address and declared is not None and declared.table.world_size:
@@ -480,12 +482,12 @@ def master_address(facts: Facts, declared: Declared | None) -> Iterator[Differen
     found = facts.resolve(address)
     is_many = declared is not None and declared.table.num_nodes > 1
     if not found:
-        yield Difference(f"{name} {quoted(address)} does not resolve on this host")
+        yield Disagreement(f"{name} {quoted(address)} does not resolve on this host")
     elif is_many and all(_is_loopback(each) for each in found):
         is_own = declared is not None and declared.node_rank == 0
         says = "" if address in found else f" resolves to {found[0]}, which"
         where = "the other hosts" if is_own else "this host"
-        yield Difference(
+        yield Disagreement(
             f"{name} {quoted(address)}{says} is a loopback address: {where} would wait "
             f"for {'themselves' if is_own else 'itself'}"
         )
@@ -495,17 +497,17 @@ def _is_loopback(address: str) -> bool:
     return address.startswith("127.") or address == "::1"
 
 
-def own_name(facts: Facts, declared: Declared) -> Iterator[Difference]:
+def own_name(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
     """Yield that the name of this host is a loopback address, which gloo would tell."""
     if declared.table.num_nodes < 2 or facts.env.get("GLOO_SOCKET_IFNAME"):
         raise DoesNotApplyError
     name = facts.machine.host()
     found = facts.resolve(name)
     if found and all(_is_loopback(each) for each in found):
-        yield Difference(f"the name of this host, {name}, resolves to {found[0]}")
+        yield Disagreement(f"the name of this host, {name}, resolves to {found[0]}")
 
 
-def table_path(facts: Facts, declared: Declared) -> Iterator[Difference]:
+def table_path(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
     """Yield what makes the file of the table stale or unreadable for the job."""
     path = facts.path
     if path is None or path == "-":
@@ -515,13 +517,13 @@ def table_path(facts: Facts, declared: Declared) -> Iterator[Difference]:
         real = os.path.realpath(path)
         points = {line.split()[4] for line in mounts if len(line.split()) > 4}
         if {real, os.path.abspath(path)} & points:
-            yield Difference(
+            yield Disagreement(
                 f"{path} is mounted as a single file, which is never refreshed",
                 hint="mount the folder of the ConfigMap, without subPath",
             )
     variable = facts.env.get("RANK_TABLE_FILE")
     if variable and not os.path.isabs(variable):
-        yield Difference(
+        yield Disagreement(
             f"RANK_TABLE_FILE={quoted(variable)} depends on the folder in which a "
             "process starts",
             hint="give the whole path",
@@ -534,20 +536,22 @@ def _is_same_file(one: str, other: str) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
-def _other_table(variable: str, path: str, declared: Declared) -> Iterator[Difference]:
+def _other_table(
+    variable: str, path: str, declared: Declared
+) -> Iterator[Disagreement]:
     from ranktable.schema.check import check
 
     table = check(variable).table
     if table is None:
-        yield Difference(f"RANK_TABLE_FILE={quoted(variable)} is not a sound table")
+        yield Disagreement(f"RANK_TABLE_FILE={quoted(variable)} is not a sound table")
     elif table.digest() != declared.table.digest():
-        yield Difference(
+        yield Disagreement(
             f"the processes would read RANK_TABLE_FILE={quoted(variable)}, which is "
             f"another table than {path}"
         )
 
 
-def open_files(facts: Facts, declared: Declared) -> Iterator[Difference]:
+def open_files(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
     """Yield that rank 0 can open fewer files than it needs."""
     if not is_master(facts, declared):
         raise DoesNotApplyError
@@ -556,42 +560,44 @@ def open_files(facts: Facts, declared: Declared) -> Iterator[Difference]:
         facts.limit("Max open files"),
     )
     if soft < wanted:
-        yield Difference(
+        yield Disagreement(
             f"a process may open {soft:g} files, and the store of rank 0 needs {wanted}"
         )
     (backlog,) = facts.kernel_number("/proc/sys/net/core/somaxconn")[:1]
     if backlog < declared.table.world_size:
-        yield Difference(
+        yield Disagreement(
             f"somaxconn is {backlog}, and {declared.table.world_size} ranks connect at "
             "once",
             hint="sysctl -w net.core.somaxconn=65535",
         )
 
 
-def locked_memory(facts: Facts, _declared: Declared | None) -> Iterator[Difference]:
+def locked_memory(facts: Facts, _declared: Declared | None) -> Iterator[Disagreement]:
     """Yield that a process can lock too little memory for RDMA."""
     if not facts.machine.names("/sys/class/infiniband"):
         raise DoesNotApplyError
     soft = facts.limit("Max locked memory")
     if soft != float("inf"):
-        yield Difference(f"a process may lock {soft / 1024:g} KiB, and RDMA needs all")
+        yield Disagreement(
+            f"a process may lock {soft / 1024:g} KiB, and RDMA needs all"
+        )
 
 
-def shared_memory(facts: Facts, _declared: Declared | None) -> Iterator[Difference]:
+def shared_memory(facts: Facts, _declared: Declared | None) -> Iterator[Disagreement]:
     """Yield that /dev/shm is small."""
     size = facts.shared_memory_bytes
     if size < LEAST_SHARED_MEMORY_BYTES:
-        yield Difference(f"{SHARED_MEMORY} has {size >> 20} MiB, less than 1024")
+        yield Disagreement(f"{SHARED_MEMORY} has {size >> 20} MiB, less than 1024")
 
 
-def firmware(facts: Facts, _declared: Declared | None) -> Iterator[Difference]:
+def firmware(facts: Facts, _declared: Declared | None) -> Iterator[Disagreement]:
     """Yield that the firmware is not one that the driver takes."""
     driver, found = "/usr/local/Ascend/driver/version.info", ""
     accepted = facts.version(driver, key="compatible_version_fw")
     found = facts.version("/usr/local/Ascend/firmware/version.info")
     ends = accepted.strip("[]").split(",")
     if len(ends) == 2 and not _parts(ends[0]) <= _parts(found) <= _parts(ends[1]):
-        yield Difference(
+        yield Disagreement(
             f"the firmware is {found}, and the driver takes {ends[0]} to {ends[1]}"
         )
 

@@ -27,7 +27,7 @@ from ranktable.schema.finding import Severity, located
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ranktable.preflight.comparisons import Difference
+    from ranktable.preflight.comparisons import Disagreement
     from ranktable.preflight.rules import HostRule
     from ranktable.schema.finding import Diagnostic, Finding, Report
 
@@ -168,7 +168,7 @@ def _applies(rule: HostRule, facts: Facts, declared: Declared | None) -> bool:
     return not rule.is_about_npus or is_npu_table or facts.is_ascend
 
 
-def _finding(rule: HostRule, each: Difference, declared: Declared | None) -> Finding:
+def _finding(rule: HostRule, each: Disagreement, declared: Declared | None) -> Finding:
     hint = each.hint or rule.fix
     return rule.finding(each.span(declared), each.message, hint=hint)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ranktable.doctor.case import Cause
     from ranktable.doctor.diagnose import Diagnosis
-    from ranktable.doctor.lines import Event
+    from ranktable.doctor.lines import LogEvent
     from ranktable.report.terminal import Style
 
 MAX_UNSEEN_HOSTS = 8
@@ -41,7 +41,7 @@ def render_full(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
     yield from _gaps(diagnosis)
 
 
-def _evidence(events: Sequence[Event], style: Style) -> Iterator[str]:
+def _evidence(events: Sequence[LogEvent], style: Style) -> Iterator[str]:
     places = [printable(f"{event.file}:{event.line}") for event in events]
     width = max(map(len, places), default=0)
     for place, event in zip(places, events, strict=True):
