@@ -291,12 +291,12 @@ BUDGETS = (
     Budget(
         key="validate one shape",
         what="validate {large}, a wrong type at the end",
-        limit=0.25,
+        limit=0.45,
     ),
     Budget(
         key="validate one meaning",
         what="validate {large}, a repeated rank at the end",
-        limit=0.25,
+        limit=0.45,
     ),
     Budget(
         key="validate all shape",
@@ -334,7 +334,7 @@ BUDGETS = (
     Budget(
         key="start",
         what="import and read {tiny}, over a bare interpreter",
-        limit=40,
+        limit=45,
         unit=Unit.MILLISECONDS,
     ),
     *(

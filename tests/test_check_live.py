@@ -78,6 +78,7 @@ def limit_s() -> float:
     return BOUND_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
+@pytest.mark.deadline
 def test_job_that_agrees_says_so_once() -> None:
     done = live((0, 3), (1, 3), (2, 3))
 
@@ -149,6 +150,7 @@ def test_port_on_which_a_web_server_answers_is_named_by_each_rank() -> None:
     assert all("HTTP/1.0 200" in each.out for each in done)
 
 
+@pytest.mark.deadline
 def test_rank_0_that_was_not_started_is_a_port_that_refuses() -> None:
     (done,) = live((1, 2), options=["--timeout", "1"])
 
@@ -156,6 +158,7 @@ def test_rank_0_that_was_not_started_is_a_port_that_refuses() -> None:
     assert "the port refuses: nothing listens at 127.0.0.1:" in done.out
 
 
+@pytest.mark.deadline
 def test_missing_rank_is_named_with_its_host(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     ranktable.dump(make_table([range(2)] * 2, hosts=["n1", "n2"]), path)
@@ -168,6 +171,7 @@ def test_missing_rank_is_named_with_its_host(tmp_path: Path) -> None:
     assert findings(done)["RT730"] == "1 rank of 4 did not come: 2 (n2)"
 
 
+@pytest.mark.deadline
 def test_tables_that_differ_are_told_with_their_first_difference(
     tmp_path: Path,
 ) -> None:
@@ -187,6 +191,7 @@ def test_tables_that_differ_are_told_with_their_first_difference(
     )
 
 
+@pytest.mark.deadline
 def test_table_that_one_host_cannot_read_is_told_to_all(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     ranktable.dump(make_table([range(2)]), path)
@@ -202,6 +207,7 @@ def test_table_that_one_host_cannot_read_is_told_to_all(tmp_path: Path) -> None:
     assert "RT001" in findings(done)["RT733"]
 
 
+@pytest.mark.deadline
 def test_variables_that_must_agree_are_compared_and_others_are_not() -> None:
     port = free_port()
     done = finish(
@@ -311,6 +317,7 @@ def test_rank_0_that_ends_or_stops_is_told_by_each_other_rank(
     assert processes[1].returncode == 3
 
 
+@pytest.mark.deadline
 def test_rank_that_comes_late_in_time_is_waited_for() -> None:
     port = free_port()
     processes = [begin(0, 2, port)]
@@ -321,6 +328,7 @@ def test_rank_that_comes_late_in_time_is_waited_for() -> None:
     assert statuses(done) == {0}
 
 
+@pytest.mark.deadline
 def test_job_without_a_table_makes_one(tmp_path: Path) -> None:
     path = tmp_path / "observed.json"
     done = live((0, 2), (1, 2), options=["-o", str(path)])
@@ -331,6 +339,7 @@ def test_job_without_a_table_makes_one(tmp_path: Path) -> None:
     assert table.hosts == (os.uname().nodename,)
 
 
+@pytest.mark.deadline
 def test_no_table_is_made_of_a_job_that_is_not_whole(tmp_path: Path) -> None:
     path = tmp_path / "observed.json"
     options = ["-o", str(path), "--timeout", "1"]
@@ -341,6 +350,7 @@ def test_no_table_is_made_of_a_job_that_is_not_whole(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+@pytest.mark.deadline
 def test_process_without_a_launcher_is_told_what_to_do(tmp_path: Path) -> None:
     process = start("ranktable", "check", "--live", env=torch_environment())
     (done,) = finish([process])
@@ -360,6 +370,7 @@ def record(rank: int, **changed: Any) -> Record:
     return Record(**{**facts, **changed})
 
 
+@pytest.mark.deadline
 def test_ten_thousand_ranks_with_every_fault_take_forty_lines() -> None:
     records = [record(rank) for rank in range(10_000) if rank % 9]
     records += [record(rank, pid=7) for rank in range(1, 3000, 50)]
@@ -383,6 +394,7 @@ def test_ten_thousand_ranks_with_every_fault_take_forty_lines() -> None:
     assert max(map(len, lines)) < 500
 
 
+@pytest.mark.deadline
 def test_clock_is_off_only_where_that_is_certain() -> None:
     assert judge_clocks({0: 100.0, 1: 100.4, 2: 104.0}, 99.9, 105.0) == []
 
