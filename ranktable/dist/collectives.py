@@ -96,6 +96,11 @@ def op_of(op: object, data: object) -> tuple[str, Exception | None]:
     return name, None
 
 
+def _divide(data: torch.Tensor, size: int) -> None:
+    """Divide in place; the parts of complex numbers each, which rounds them right."""
+    (torch.view_as_real(data) if data.is_complex() else data).div_(size)
+
+
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
@@ -210,7 +215,7 @@ def start_reduce(
 
     def finish() -> torch.Tensor:
         if how.is_divided:
-            sent.div_(members.size)
+            _divide(sent, members.size)
         return sent if sent is values else sent.to(values.dtype)
 
     return work, finish
@@ -222,7 +227,8 @@ def _folded(members: Members, parts: Tensors, op: str) -> torch.Tensor:
     wide = _FOLDED_AS.get(own, own)
     found = fold(_OPS[op][1], [part.to(wide) for part in parts])
     if op == "mean":
-        found = found / members.size
+        found = found.clone()
+        _divide(found, members.size)
     return found.to(own)
 
 
@@ -536,7 +542,7 @@ def _start_reduce_scatter(
 
     def finish() -> torch.Tensor:
         if how.is_divided:
-            output.div_(members.size)
+            _divide(output, members.size)
         return output.to(joined.dtype)
 
     return work, finish
