@@ -990,6 +990,7 @@ def test_older_torch_is_refused_with_the_command_for_a_newer_one(
     )
 
 
+@pytest.mark.torch
 def test_a_script_that_starts_processes_of_its_own_is_told_of_once(
     tmp_path: Path,
 ) -> None:
