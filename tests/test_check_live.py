@@ -22,7 +22,7 @@ from torch._C._distributed_c10d import HashStore, PrefixStore
 import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.preflight.live import DEFAULT_TIMEOUT_S, LiveChecked, Meeting
-from ranktable.preflight.records import Record, judge, judge_clocks
+from ranktable.preflight.records import ProcessRecord, judge, judge_clocks
 from ranktable.report.check_renderers import render_full
 from ranktable.report.terminal import Style
 from ranktable.runtime.rendezvous import Deadline
@@ -362,12 +362,12 @@ def test_process_without_a_launcher_is_told_what_to_do(tmp_path: Path) -> None:
 # Without processes
 
 
-def record(rank: int, **changed: Any) -> Record:
+def record(rank: int, **changed: Any) -> ProcessRecord:
     facts: dict[str, Any] = {
         "rank": rank, "world_size": 10_000, "host": f"n{rank // 8:04}", "pid": rank,
         "chip": rank % 8, "table": "a", "versions": {"torch": "2.13.0"}, "settings": {},
     }  # fmt: skip
-    return Record(**{**facts, **changed})
+    return ProcessRecord(**{**facts, **changed})
 
 
 @pytest.mark.deadline

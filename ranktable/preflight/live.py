@@ -25,7 +25,7 @@ from ranktable.preflight import rules
 from ranktable.preflight.here import Checked, Looked
 from ranktable.preflight.records import (
     Found,
-    Record,
+    ProcessRecord,
     judge,
     judge_clocks,
     named,
@@ -92,7 +92,7 @@ class LiveChecked:
     checked: Checked
     is_speaker: bool
     is_finished: bool = True
-    records: tuple[Record, ...] = ()
+    records: tuple[ProcessRecord, ...] = ()
 
 
 def check_live(
@@ -304,7 +304,7 @@ class Meeting:
     """
 
     part: Callable[[str], Any]
-    record: Record
+    record: ProcessRecord
     table: RankTable | None
     deadline: Deadline
     serves: bool
@@ -392,9 +392,9 @@ class Meeting:
         text: bytes = self.store.get(f"rows/{digest}")
         return text.decode().splitlines()
 
-    def _records(self, tickets: Sequence[int]) -> list[Record]:
+    def _records(self, tickets: Sequence[int]) -> list[ProcessRecord]:
         texts = self.store.multi_get([f"record/{ticket}" for ticket in tickets])
-        return [json_text.decode(text, type=Record) for text in texts]
+        return [json_text.decode(text, type=ProcessRecord) for text in texts]
 
     def differing(self, said: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
         """Return the verdict on the processes with some tickets."""
@@ -405,7 +405,7 @@ class Meeting:
         """Return the verdict on this process, which is alone."""
         return self._verdict([self.ticket], [self.record])
 
-    def _verdict(self, tickets: Sequence[int], records: Sequence[Record]) -> str:
+    def _verdict(self, tickets: Sequence[int], records: Sequence[ProcessRecord]) -> str:
         found = judge(records, self.table, self._rows_of)
         by_rank = min(range(len(records)), key=lambda place: records[place].rank)
         hosts = {each.host for each in records}
@@ -448,7 +448,7 @@ class Meeting:
 class _Confirmation:
     """The verdict on processes that have all come before."""
 
-    record: Record
+    record: ProcessRecord
     table: RankTable | None
     published: float
 
@@ -469,7 +469,7 @@ class _Confirmation:
         return self.differing({self.record.rank: json.dumps([0, time.time()])})[0]
 
 
-def _not_checked(records: Sequence[Record]) -> list[Looked]:
+def _not_checked(records: Sequence[ProcessRecord]) -> list[Looked]:
     """Return what the records do not tell."""
     found = []
     if not any(each.table for each in records):

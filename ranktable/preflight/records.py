@@ -41,7 +41,7 @@ _MAY_DIFFER = re.compile(
 )
 
 
-class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ProcessRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one process says of itself.
 
     Attributes:
@@ -93,7 +93,7 @@ def own_record(
     unread: str = "",
     problem: str = "",
     torch_version: str = "",
-) -> Record:
+) -> ProcessRecord:
     """Return what this process says of itself.
 
     Args:
@@ -111,7 +111,7 @@ def own_record(
     if table is not None and rank in range(table.world_size):
         node = table.node_rank_of(rank)
         placed = table.hosts[node], table.chip_map[rank]
-    return Record(
+    return ProcessRecord(
         rank=rank,
         world_size=world_size,
         host=platform.node(),
@@ -175,7 +175,7 @@ def _versions(env: Mapping[str, str], torch_version: str) -> dict[str, str]:
 
 
 def judge(
-    records: Sequence[Record],
+    records: Sequence[ProcessRecord],
     table: RankTable | None,
     rows_of: Callable[[str], list[str] | None] = lambda _digest: None,
 ) -> list[Found]:
@@ -201,7 +201,7 @@ def judge(
     return [Found(rule.code, message) for rule, message in found]
 
 
-def _problems(records: Sequence[Record]) -> Iterator[tuple[Rule, str]]:
+def _problems(records: Sequence[ProcessRecord]) -> Iterator[tuple[Rule, str]]:
     wrong = [each for each in records if each.problem]
     if wrong:
         first = wrong[0]
@@ -210,7 +210,7 @@ def _problems(records: Sequence[Record]) -> Iterator[tuple[Rule, str]]:
         yield rules.OTHER_SIZE, message
 
 
-def _sizes(records: Sequence[Record], size: int) -> Iterator[tuple[Rule, str]]:
+def _sizes(records: Sequence[ProcessRecord], size: int) -> Iterator[tuple[Rule, str]]:
     groups = _groups((each, str(each.world_size)) for each in records)
     if len(groups) > 1:
         yield rules.OTHER_SIZE, f"the size of the job is {_told(groups)}"
@@ -222,7 +222,7 @@ def _sizes(records: Sequence[Record], size: int) -> Iterator[tuple[Rule, str]]:
 
 
 def _missing(
-    records: Sequence[Record], size: int, table: RankTable | None
+    records: Sequence[ProcessRecord], size: int, table: RankTable | None
 ) -> Iterator[tuple[Rule, str]]:
     absent = sorted(set(range(size)) - {each.rank for each in records})
     if not absent:
@@ -249,8 +249,8 @@ def named(ranks: Sequence[int], table: RankTable | None) -> str:
     return "; ".join(shown) + (f"; and those of {left} more hosts" if left else "")
 
 
-def _doubled(records: Sequence[Record]) -> Iterator[tuple[Rule, str]]:
-    by_rank: dict[int, list[Record]] = defaultdict(list)
+def _doubled(records: Sequence[ProcessRecord]) -> Iterator[tuple[Rule, str]]:
+    by_rank: dict[int, list[ProcessRecord]] = defaultdict(list)
     for each in records:
         by_rank[each.rank].append(each)
     twice = {rank: some for rank, some in sorted(by_rank.items()) if len(some) > 1}
@@ -266,7 +266,7 @@ def _doubled(records: Sequence[Record]) -> Iterator[tuple[Rule, str]]:
         yield rules.DOUBLED, f"{what}: {', '.join(shown)}{more}"
 
 
-def _same_chip(records: Sequence[Record]) -> Iterator[tuple[Rule, str]]:
+def _same_chip(records: Sequence[ProcessRecord]) -> Iterator[tuple[Rule, str]]:
     by_chip: dict[tuple[str, int], set[int]] = defaultdict(set)
     for each in records:
         if each.chip is not None:
@@ -284,7 +284,7 @@ def _same_chip(records: Sequence[Record]) -> Iterator[tuple[Rule, str]]:
 
 
 def _tables(
-    records: Sequence[Record], rows_of: Callable[[str], list[str] | None]
+    records: Sequence[ProcessRecord], rows_of: Callable[[str], list[str] | None]
 ) -> Iterator[tuple[Rule, str]]:
     groups = _groups((each, each.table[:60] or "none") for each in records)
     if len(groups) < 2:
@@ -311,7 +311,7 @@ def rows(table: RankTable) -> list[str]:
     ]
 
 
-def _misplaced(records: Sequence[Record]) -> Iterator[tuple[Rule, str]]:
+def _misplaced(records: Sequence[ProcessRecord]) -> Iterator[tuple[Rule, str]]:
     # A table may name hosts in another way than the hosts themselves.
     named_hosts = {each.placed[0] for each in records if each.placed}
     known = {each.host for each in records}
@@ -335,7 +335,7 @@ def _misplaced(records: Sequence[Record]) -> Iterator[tuple[Rule, str]]:
 
 
 def _unlike(
-    rule: Rule, values: Sequence[tuple[Record, Mapping[str, str]]]
+    rule: Rule, values: Sequence[tuple[ProcessRecord, Mapping[str, str]]]
 ) -> Iterator[tuple[Rule, str]]:
     """Yield the names whose values are not the same on all ranks."""
     names = sorted({name for _, each in values for name in each})
@@ -350,15 +350,17 @@ def _unlike(
         yield rule, f"{left} more differ between ranks"
 
 
-def _groups(values: Iterable[tuple[Record, str]]) -> dict[str, list[Record]]:
+def _groups(
+    values: Iterable[tuple[ProcessRecord, str]],
+) -> dict[str, list[ProcessRecord]]:
     """Return the processes by value, the most usual value first."""
-    by_value: dict[str, list[Record]] = defaultdict(list)
+    by_value: dict[str, list[ProcessRecord]] = defaultdict(list)
     for record, value in values:
         by_value[value].append(record)
     return dict(sorted(by_value.items(), key=lambda item: -len(item[1])))
 
 
-def _told(groups: Mapping[str, Sequence[Record]]) -> str:
+def _told(groups: Mapping[str, Sequence[ProcessRecord]]) -> str:
     """Return ``4 on 1022 ranks, and 5 on rank 3 (n1)``: majority, then outliers."""
     (usual, most), *others = groups.items()
     parts = [f"{usual[:60]} on {counted(len(most), 'rank')}"]
@@ -372,7 +374,7 @@ def _told(groups: Mapping[str, Sequence[Record]]) -> str:
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def _who(some: Sequence[Record]) -> str:
+def _who(some: Sequence[ProcessRecord]) -> str:
     ranks = sorted({each.rank for each in some})
     hosts = sorted({each.host for each in some})
     where = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts"
@@ -408,9 +410,9 @@ def judge_clocks(
     return [Found(rules.CLOCK.code, message)]
 
 
-def table_of(records: Sequence[Record]) -> RankTable:
+def table_of(records: Sequence[ProcessRecord]) -> RankTable:
     """Return the table of a job, as its processes stand: one record for each rank."""
-    by_host: dict[str, list[Record]] = defaultdict(list)
+    by_host: dict[str, list[ProcessRecord]] = defaultdict(list)
     for each in sorted(records, key=lambda each: each.rank):
         by_host[each.host].append(each)
     nodes: list[Any] = [

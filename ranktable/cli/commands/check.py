@@ -42,7 +42,7 @@ from ranktable.schema.writing import dumps_judged
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.preflight.records import Record
+    from ranktable.preflight.records import ProcessRecord
     from ranktable.schema.finding import Report
 
 COULD_NOT_FINISH: Final = 3
@@ -202,7 +202,7 @@ def _live(
 
 
 def _write_observed(
-    records: Sequence[Record], output: str, checked: Checked, *, force: bool
+    records: Sequence[ProcessRecord], output: str, checked: Checked, *, force: bool
 ) -> None:
     """Write the table of the job, unless its ranks are not those of one job."""
     wrong = {each.code for each in checked.diagnostics} & {
