@@ -228,7 +228,12 @@ def _create(
         group=membership.name,
         timeout_s=membership.timeout_s,
     )
-    limits = Limits(world, chips[membership.group_rank])
+    limits = Limits(
+        world.folder,
+        rank=rank,
+        chip=chips[membership.group_rank],
+        selected_chip=world.selected_chip,
+    )
     return SimulatedGroup(Exchange(rendezvous, faults), limits)
 
 

@@ -14,9 +14,10 @@ from ranktable.runtime.backends.backend import SCCL
 from ranktable.simulate.simulation_error import repaired, reported
 
 if TYPE_CHECKING:
-    from torch._C._distributed_c10d import ReduceOp
+    from collections.abc import Callable
+    from pathlib import Path
 
-    from ranktable.simulate.backend.joining import World
+    from torch._C._distributed_c10d import ReduceOp
 
 _METHODS: Final = {
     "all_reduce": "allreduce",
@@ -63,15 +64,26 @@ def name_of(reduction: ReduceOp) -> str:
 class Limits:
     """The limits of one group."""
 
-    def __init__(self, world: World, chip: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        rank: int,
+        chip: int,
+        selected_chip: Callable[[], int | None],
+    ) -> None:
         """Set the limits for tensors.
 
         Args:
-            world: This process, and the backend.
+            folder: The folder of the run.
+            rank: Global rank of this process.
             chip: The chip of this process in the group.
+            selected_chip: Returns the chip that the script has selected.
         """
-        self._world = world
+        self._folder = folder
+        self._rank = rank
         self._chip = chip
+        self._selected_chip = selected_chip
 
     def refuse_coalesced(self, operation: str, count: int) -> None:
         """Raise if an operation is for several tensors at once.
@@ -90,7 +102,7 @@ class Limits:
         if count > 1:
             raise error
         what = f"{operation} by way of {operation}_coalesced, as of DTensor"
-        repaired(self._world.folder, what, f"RuntimeError: {error}")
+        repaired(self._folder, what, f"RuntimeError: {error}")
 
     def check(
         self, operation: str, tensor: torch.Tensor, reduction: ReduceOp | None = None
@@ -117,7 +129,7 @@ class Limits:
             raise RuntimeError(_BAD_DTYPE)
         if reduction is not None and name_of(reduction) not in _REDUCTIONS:
             raise RuntimeError(f"Cannot use ReduceOp.{name_of(reduction)} with SCCL")
-        selected = self._world.selected_chip()
+        selected = self._selected_chip()
         why = " because it has never called set_device" if selected is None else ""
         self.check_chip(operation, device.index, f"a tensor on chip {{}}{why}")
 
@@ -178,5 +190,5 @@ class Limits:
             )
 
     def _error(self, does: str) -> RuntimeError:
-        rank = self._world.rank
-        return reported(self._world.folder, f"rank {rank} {does}", (rank,))
+        rank = self._rank
+        return reported(self._folder, f"rank {rank} {does}", (rank,))
