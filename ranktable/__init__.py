@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from ranktable.runtime.table import is_rank_table_valid, read_rank_table
     from ranktable.schema.check import check, load, loads
     from ranktable.schema.document import Location
-    from ranktable.schema.finding import Diagnostic, RankTableError, Report, Severity
+    from ranktable.schema.finding import Diagnostic, RankTableError, Severity
     from ranktable.schema.model import Device, Node, RankTable
+    from ranktable.schema.report import Report
     from ranktable.schema.writing import dump, dumps
 
 __version__ = "0.2.0"
@@ -56,7 +57,7 @@ if not TYPE_CHECKING:
             "Node": "ranktable.schema.model",
             "RankTable": "ranktable.schema.model",
             "RankTableError": "ranktable.schema.finding",
-            "Report": "ranktable.schema.finding",
+            "Report": "ranktable.schema.report",
             "Severity": "ranktable.schema.finding",
             "check": "ranktable.schema.check",
             "dump": "ranktable.schema.writing",

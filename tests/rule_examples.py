@@ -27,7 +27,8 @@ from ranktable.schema.site_schema import read_site_schema
 if TYPE_CHECKING:
     from ranktable.doctor.diagnose import Diagnosis
     from ranktable.preflight.here import Checked
-    from ranktable.schema.finding import Report, Rule
+    from ranktable.schema.finding import Rule
+    from ranktable.schema.report import Report
 
 _DESCRIPTION = "from"
 """The option of a rule about host files: their format."""

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ranktable.schema.finding import Diagnostic, Report
+    from ranktable.schema.finding import Diagnostic
+    from ranktable.schema.report import Report
     from tests.conftest import Outcome
 
 GOOD = (

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable.schema.check import check
-from ranktable.schema.finding import Options
 from ranktable.schema.fixes import fixed_text, repaired_text
+from ranktable.schema.report import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -27,7 +27,8 @@ from tests.rule_examples import check_example, diagnose_example, judge_example
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ranktable.schema.finding import Report, Rule
+    from ranktable.schema.finding import Rule
+    from ranktable.schema.report import Report
 
 GOLDEN = HERE / "golden"
 OTHERS = ("RT101", "RT202", "RT231")

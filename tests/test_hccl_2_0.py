@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 import ranktable
 from ranktable.schema.check import check, check_bytes
 from ranktable.schema.document import Document
-from ranktable.schema.finding import Findings, Options
+from ranktable.schema.finding import Findings
 from ranktable.schema.formats import hccl_2_0
 from ranktable.schema.reader import read_document
+from ranktable.schema.report import Options
 from tests.conftest import CORPUS
 from tests.format_schemas import validator
 

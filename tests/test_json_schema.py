@@ -21,7 +21,8 @@ from tests.format_schemas import validator
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.schema.finding import Report, Rule
+    from ranktable.schema.finding import Rule
+    from ranktable.schema.report import Report
 
 CORPUS = Path(__file__).parent / "corpus" / "sccl"
 NAMES = [format_.name for format_ in FORMATS]

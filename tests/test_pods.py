@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ranktable.schema.finding import Report
+    from ranktable.schema.report import Report
     from tests.conftest import Outcome
     from tests.pod_lists import Pod
 

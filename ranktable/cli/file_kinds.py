@@ -31,7 +31,8 @@ from ranktable.schema.check import (
 )
 from ranktable.schema.declare import Format
 from ranktable.schema.files import UnreadableError
-from ranktable.schema.finding import RankTableError, Report, make_report
+from ranktable.schema.finding import RankTableError
+from ranktable.schema.report import Report, make_report
 from ranktable.schema.rules.shape import NOT_A_RANK_TABLE
 from ranktable.schema.topology_file import find_topology
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ranktable.cli.sources import Source
-    from ranktable.schema.finding import Options
+    from ranktable.schema.report import Options
 
 SPEC: Final = "cluster-spec"
 YAML_NAMES: Final = (".yaml", ".yml")

@@ -24,14 +24,15 @@ from ranktable.layout.change.nodes import (
 )
 from ranktable.schema.check import check_bytes
 from ranktable.schema.declare import SUPER_POD_KEY
-from ranktable.schema.finding import Options, RankTableError, Severity
+from ranktable.schema.finding import RankTableError, Severity
+from ranktable.schema.report import Options
 from ranktable.schema.super_pods import PODS, pods_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ranktable.schema.finding import Report
     from ranktable.schema.model import Node, RankTable
+    from ranktable.schema.report import Report
 
 NODES_HELP = (
     "a host, or a file: a rank table, a cluster spec or lines of ranktable probe; - is "

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from ranktable.report.terminal import Style
-    from ranktable.schema.finding import Report
     from ranktable.schema.model import RankTable
+    from ranktable.schema.report import Report
 
 DEFECTS_FOUND = 1
 COULD_NOT_JUDGE = 2

@@ -12,7 +12,7 @@ from ranktable.schema.json_parser import parse
 from ranktable.schema.yaml_parser import parse_yaml
 
 if TYPE_CHECKING:
-    from ranktable.schema.finding import Report
+    from ranktable.schema.report import Report
     from ranktable.schema.site_schema import SiteSchema
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ranktable.schema.files import ByteStream
-    from ranktable.schema.finding import Options, Report
+    from ranktable.schema.report import Options, Report
 
 STANDARD_INPUT: Final = "-"
 STANDARD_INPUT_NAME: Final = "<stdin>"

@@ -18,8 +18,9 @@ from ranktable.cli.output import (
 from ranktable.cli.sources import check_file, named_file, read_input
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.layout.change.nodes import with_spares
-from ranktable.schema.finding import Options, RankTableError
+from ranktable.schema.finding import RankTableError
 from ranktable.schema.model import RankTable
+from ranktable.schema.report import Options
 from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK
 from ranktable.schema.rules.shape import no_global_ranks
 from ranktable.schema.text import printable
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.specs.spec import ClusterSpec
     from ranktable.schema.columns import Columns
-    from ranktable.schema.finding import Report
+    from ranktable.schema.report import Report
 
 
 class TableFile(NamedTuple):

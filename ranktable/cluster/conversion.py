@@ -16,9 +16,9 @@ from msgspec import structs
 from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.check import IN_MEMORY, WRAPPED, check_bytes, loads
 from ranktable.schema.declare import SUPER_POD_KEY, NotExpressibleError
-from ranktable.schema.finding import Options
 from ranktable.schema.formats import by_name
 from ranktable.schema.model import Device, Node, RankTable
+from ranktable.schema.report import Options
 from ranktable.schema.rules.shape import no_global_ranks
 from ranktable.schema.super_pods import PODS, pods_of, pods_renamed
 from ranktable.schema.text import counted, folded, named_ranks, printable

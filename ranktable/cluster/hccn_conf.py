@@ -9,7 +9,8 @@ import re
 from typing import TYPE_CHECKING
 
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.finding import Finding, Findings, Report, Severity, make_report
+from ranktable.schema.finding import Finding, Findings, Severity
+from ranktable.schema.report import Report, make_report
 from ranktable.schema.rules.hccl import DUPLICATE_ADDRESS
 from ranktable.schema.rules.nodes import BAD_ADDRESS
 from ranktable.schema.rules.shape import MISSING_KEY

@@ -24,7 +24,7 @@ from ranktable.cluster.probes.probe_rules import MIXED_CHIPS
 from ranktable.cluster.probes.read_probes import read_probes
 from ranktable.cluster.splitting import without_job
 from ranktable.schema.declare import LAYOUT_KEY, TOPOLOGY_KEY
-from ranktable.schema.finding import Finding, Findings, Options, Severity, make_report
+from ranktable.schema.finding import Finding, Findings, Severity
 from ranktable.schema.formats import DEFAULT, by_name
 from ranktable.schema.json_parser import decode
 from ranktable.schema.model import Device, Node, RankTable
@@ -34,6 +34,7 @@ from ranktable.schema.remembered_layout import (
     parse_layout,
     world_size_of,
 )
+from ranktable.schema.report import Options, make_report
 from ranktable.schema.rules.ranks import NOT_FROM_ZERO, RANK_GAP
 from ranktable.schema.rules.shape import no_global_ranks
 from ranktable.schema.rules.syntax import EMPTY_FILE
@@ -48,7 +49,8 @@ if TYPE_CHECKING:
     from ranktable.cluster.probes.read_probes import ProbedNode
     from ranktable.schema.declare import Format
     from ranktable.schema.document import SourceSpan
-    from ranktable.schema.finding import Report, Rule
+    from ranktable.schema.finding import Rule
+    from ranktable.schema.report import Report
     from ranktable.schema.topology import Topology
 
 OF_A_PART = (RANK_GAP.code, NOT_FROM_ZERO.code)

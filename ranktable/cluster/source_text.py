@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.files import refuse_other_types
-from ranktable.schema.finding import Finding, Findings, Report, make_report
+from ranktable.schema.finding import Finding, Findings
 from ranktable.schema.json_parser import decode
+from ranktable.schema.report import Report, make_report
 from ranktable.schema.rules.syntax import TOO_LARGE, TOO_MANY
 from ranktable.schema.text import quoted
 from ranktable.schema.values import is_address

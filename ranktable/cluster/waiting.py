@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.check import check_bytes, report_unreadable
 from ranktable.schema.files import UnreadableError
-from ranktable.schema.finding import Options, Severity
+from ranktable.schema.finding import Severity
+from ranktable.schema.report import Options
 from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ranktable.schema.finding import Report
+    from ranktable.schema.report import Report
 
 COMPLETED = "completed"
 """The status of a table that its controller has completed."""

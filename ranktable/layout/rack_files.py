@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ranktable.cluster.source_text import SourceText, Token
-    from ranktable.schema.finding import Report
+    from ranktable.schema.report import Report
 
 MAX_SIZE_BYTES = 8 * 1024 * 1024
 """A line for each of 100,000 hosts is 3 MB."""

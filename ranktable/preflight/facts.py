@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.discovery.machine import Machine
     from ranktable.cluster.probes.probe_line import NodeProbe
-    from ranktable.schema.finding import Report
     from ranktable.schema.model import Node, RankTable
+    from ranktable.schema.report import Report
 
 Value = TypeVar("Value")
 

@@ -22,14 +22,16 @@ from ranktable.runtime.environment import resolve_environment
 from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.schema.check import check_bytes, make_options
 from ranktable.schema.document import Location
-from ranktable.schema.finding import Severity, located
+from ranktable.schema.finding import Severity
+from ranktable.schema.report import located
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ranktable.preflight.comparisons import Disagreement
     from ranktable.preflight.rules import HostRule
-    from ranktable.schema.finding import Diagnostic, Finding, Report
+    from ranktable.schema.finding import Diagnostic, Finding
+    from ranktable.schema.report import Report
 
 
 class Looked(NamedTuple):

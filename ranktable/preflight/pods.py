@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.pods import Pod, PodList
     from ranktable.cluster.source_text import SourceText
-    from ranktable.schema.finding import Diagnostic, Findings, Report
+    from ranktable.schema.finding import Diagnostic, Findings
     from ranktable.schema.model import Node, RankTable
+    from ranktable.schema.report import Report
 
 _TABLE = (
     b'{"status":"completed","version":"1.0","server_count":"2","server_list":[\n'

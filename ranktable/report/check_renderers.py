@@ -9,7 +9,7 @@ from ranktable.report.doctor_renderers import escaped
 from ranktable.report.findings_data import as_data, render_github, render_sarif
 from ranktable.report.json_document import json_document
 from ranktable.report.terminal import summary
-from ranktable.schema.finding import Report
+from ranktable.schema.report import Report
 from ranktable.schema.text import counted, printable
 
 if TYPE_CHECKING:

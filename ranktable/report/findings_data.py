@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from ranktable.report.terminal import Style
     from ranktable.schema.document import Location
-    from ranktable.schema.finding import Diagnostic, Report, Rule
+    from ranktable.schema.finding import Diagnostic, Rule
+    from ranktable.schema.report import Report
 
 
 class Renderer(Protocol):

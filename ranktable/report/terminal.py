@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ranktable.schema.document import Location
-    from ranktable.schema.finding import Diagnostic, Report
+    from ranktable.schema.finding import Diagnostic
+    from ranktable.schema.report import Report
 
 _CODES = {
     "bold": "1",

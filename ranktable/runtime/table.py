@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.check import check_path
 from ranktable.schema.document import Location
-from ranktable.schema.finding import Options, RankTableError
+from ranktable.schema.finding import RankTableError
+from ranktable.schema.report import Options
 from ranktable.schema.rules.shape import no_global_ranks
 
 if TYPE_CHECKING:

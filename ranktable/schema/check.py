@@ -14,15 +14,7 @@ from ranktable.schema.files import (
     read_file,
     refuse_other_types,
 )
-from ranktable.schema.finding import (
-    Finding,
-    Findings,
-    Options,
-    Report,
-    Rule,
-    Severity,
-    make_report,
-)
+from ranktable.schema.finding import Finding, Findings, Rule, Severity
 from ranktable.schema.formats import FORMATS, by_name, decode_large, detect
 from ranktable.schema.json_parser import (
     TEXT_AFTER,
@@ -32,6 +24,7 @@ from ranktable.schema.json_parser import (
     unreadable,
 )
 from ranktable.schema.reader import read_document
+from ranktable.schema.report import Options, Report, make_report
 from ranktable.schema.rules.shape import CONFIG_MAP, UNREAD_FORMAT
 from ranktable.schema.rules.syntax import DUPLICATE_KEY, NOTHING, TOO_LARGE
 from ranktable.schema.table_readers import reader_by_name

@@ -1,8 +1,7 @@
-"""Findings: what a rule is, what it says of a place in a file, and the report of all.
+"""Findings: what a rule is, and what it says of a place in a file.
 
 A check neither prints nor raises. A rule finds places and tells what is wrong there; a
-finding has a path in the document. A diagnostic has line and column too, which are
-computed from the text, only for the findings that are shown.
+finding has a path in the document. A diagnostic has line and column too.
 
 Values are named tuples, and no module that every process of a job imports has
 dataclasses, because importing these takes 9 ms.
@@ -12,22 +11,14 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import Enum
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ranktable._error import Error
-from ranktable.schema.document import Location, find_locations
-from ranktable.schema.files import DEFAULT_MAX_SIZE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from ranktable.schema.columns import Columns
-    from ranktable.schema.declare import Format
-    from ranktable.schema.document import SourceSpan
-    from ranktable.schema.model import RankTable
-    from ranktable.schema.table_readers import TableReader
-    from ranktable.schema.topology import Topology
+    from ranktable.schema.document import Location, SourceSpan
 
 
 class Severity(str, Enum):
@@ -328,183 +319,3 @@ class Findings:
         """Count a finding of a kind, and return whether it is kept."""
         self.counts[rule, severity] += 1
         return self.limit is None or self.counts[rule, severity] <= self.limit
-
-
-class Options(NamedTuple):
-    """Options of a check.
-
-    Attributes:
-        chips_per_node: Number of chips of every host, None if it is not known.
-        npu: Ascend's generation of the chips, such as ``A2``, None if it is not known.
-        topology: Links between the chips of every host, None if they are not known.
-        tp: Size of the tensor parallel groups, None if it is not known.
-        format: Format the file must have, None to detect it.
-        reader: The program that will read the file, None if it is not known.
-        max_size_bytes: Largest file to read.
-        limit: Most diagnostics of each code and severity to locate and show, None for
-            all.
-        is_table_wanted: Whether only the table is needed. If it has no errors, other
-            findings are left out, because it takes long to locate them in a large file.
-    """
-
-    chips_per_node: int | None = None
-    npu: str | None = None
-    topology: Topology | None = None
-    tp: int | None = None
-    format: Format | None = None
-    reader: TableReader | None = None
-    max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES
-    limit: int | None = None
-    is_table_wanted: bool = False
-
-
-_UNREADABLE = {"RT001", "RT002", "RT003", "RT004", "RT008"}
-
-
-class _ReportFields(NamedTuple):
-    file: str
-    diagnostics: tuple[Diagnostic, ...] = ()
-    counts: Mapping[tuple[str, Severity], int] = {}
-    format: str | None = None
-    data: bytes | None = None
-    text: str | None = None
-    columns: Columns | None = None
-    num_ignored: int = 0
-    key: str = ""
-
-
-class Report(_ReportFields):
-    """What was found in a file.
-
-    Attributes:
-        file: Name of the file.
-        diagnostics: The defects by place and code; of each code and severity at most
-            the limit.
-        counts: Number of defects of each code and severity, shown or not.
-        format: Name of the format, None when the file is not a rank table.
-        data: The bytes that were judged, None when they could not be read.
-        text: The text that was judged, None when it could not be read.
-        columns: The table, as far as it can be read.
-        num_ignored: Number of defects that are left out by a setting.
-        key: Key of the ConfigMap in which the table is; empty for a file of its own.
-    """
-
-    @property
-    def totals(self) -> dict[str, int]:
-        """Number of defects of each code, shown or not."""
-        totals: Counter[str] = Counter()
-        for (code, _), number in sorted(self.counts.items()):
-            totals[code] += number
-        return dict(totals)
-
-    @property
-    def is_unreadable(self) -> bool:
-        """Whether nothing could be judged, because the file is missing or too large."""
-        return not self.ok and self.text is None and self.totals.keys() <= _UNREADABLE
-
-    @property
-    def ok(self) -> bool:
-        """Whether the table has no errors; it may have warnings and notes."""
-        return self.count(Severity.ERROR) == 0
-
-    def count(self, severity: Severity) -> int:
-        """Return the number of defects of a severity, shown or not."""
-        return sum(n for (_, each), n in self.counts.items() if each is severity)
-
-    @cached_property
-    def table(self) -> RankTable | None:
-        """The table if it is sound, else None."""
-        if not self.ok or self.columns is None:
-            return None
-        from ranktable.schema.model import RankTable
-
-        return RankTable.from_columns(self.columns)
-
-    def sound_table(self) -> RankTable:
-        """Return the table.
-
-        Raises:
-            RankTableError: The table has errors.
-        """
-        if self.table is None:
-            raise RankTableError(
-                diagnostic
-                for diagnostic in self.diagnostics
-                if diagnostic.severity is Severity.ERROR
-            )
-        return self.table
-
-    def with_findings(self, found: Findings) -> Report:
-        """Return this report with more findings."""
-        diagnostics = [*self.diagnostics, *located(found.kept, self.text, self.file)]
-        counts = Counter(self.counts)
-        counts.update(_by_code(found))
-        return self._replace(
-            diagnostics=tuple(sorted(diagnostics, key=order_of)),
-            counts=dict(counts),
-        )
-
-    def only(self, is_wanted: Callable[[str], bool]) -> Report:
-        """Return this report with only the codes for which a function is true."""
-        return self._replace(
-            diagnostics=tuple(d for d in self.diagnostics if is_wanted(d.code)),
-            counts={key: n for key, n in self.counts.items() if is_wanted(key[0])},
-        )
-
-
-def make_report(
-    found: Findings | Iterable[Finding],
-    *,
-    file: str,
-    text: str | None = None,
-    data: bytes | None = None,
-    format_name: str | None = None,
-    columns: Columns | None = None,
-) -> Report:
-    """Return the report of findings.
-
-    Args:
-        found: The findings.
-        file: Name to report.
-        text: The text, None if it could not be read.
-        data: The bytes, None if they could not be read.
-        format_name: Name of the format, None if it is not known.
-        columns: The table, as far as it can be read.
-    """
-    if not isinstance(found, Findings):
-        found = Findings(found)
-    return Report(
-        file=file,
-        diagnostics=tuple(located(found.kept, text, file)),
-        counts=_by_code(found),
-        format=format_name,
-        text=text,
-        data=data,
-        columns=columns,
-    )
-
-
-def _by_code(found: Findings) -> dict[tuple[str, Severity], int]:
-    return {(rule.code, weight): n for (rule, weight), n in found.counts.items()}
-
-
-def located(found: list[Finding], text: str | None, file: str) -> list[Diagnostic]:
-    """Return findings as diagnostics with their place in a text, by place and code."""
-    if not found:
-        return []
-    spans = {span for f in found for span in (f.span, *f.related) if span is not None}
-    locations = find_locations(text or "", spans, file=file)
-    diagnostics = [
-        finding.diagnostic(
-            Location(file=file) if finding.span is None else locations[finding.span],
-            tuple(locations[span] for span in finding.related),
-        )
-        for finding in found
-    ]
-    return sorted(diagnostics, key=order_of)
-
-
-def order_of(diagnostic: Diagnostic) -> tuple[int, int, str]:
-    """Return the sort key of a diagnostic in its report: by place and code."""
-    location = diagnostic.location
-    return location.line or 0, location.column or 0, diagnostic.code

@@ -13,7 +13,8 @@ from ranktable.schema.json_parser import COMMENT, find_too_deep
 from ranktable.schema.rules.syntax import NOT_JSON
 
 if TYPE_CHECKING:
-    from ranktable.schema.finding import Diagnostic, Options, Report
+    from ranktable.schema.finding import Diagnostic
+    from ranktable.schema.report import Options, Report
 
 MAX_COMMAS = 2
 """Most commas in a row that are repaired; more are not a simple mistake."""

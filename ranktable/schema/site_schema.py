@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
     from ranktable.schema.document import Document
-    from ranktable.schema.finding import Finding, Report
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.report import Report
 
 MAX_FILE_BYTES = 4 << 20
 """Most bytes of a schema; most have a few pages, that of all of Kubernetes 4 MB."""

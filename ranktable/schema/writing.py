@@ -19,17 +19,12 @@ from ranktable.schema.check import WRAPPED, decode_any, judge
 from ranktable.schema.config_map import new_config_map
 from ranktable.schema.document import Document, Location
 from ranktable.schema.files import UnreadableError, read_file
-from ranktable.schema.finding import (
-    Finding,
-    Findings,
-    Options,
-    RankTableError,
-    Severity,
-)
+from ranktable.schema.finding import Finding, Findings, RankTableError, Severity
 from ranktable.schema.formats import by_name
 from ranktable.schema.json_parser import parse
 from ranktable.schema.plain_data import plain_data
 from ranktable.schema.reader import read_document
+from ranktable.schema.report import Options
 from ranktable.schema.rules.ranks import NOT_FROM_ZERO, RANK_GAP, WRONG_LOCAL_RANK
 from ranktable.schema.rules.syntax import LONE_SURROGATE, NOT_A_REGULAR_FILE
 

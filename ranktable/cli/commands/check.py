@@ -35,7 +35,8 @@ from ranktable.preflight.pods import MAX_SIZE_BYTES, check_pods
 from ranktable.preflight.records import table_of
 from ranktable.report.check_renderers import RENDERERS
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.finding import Options, RankTableError
+from ranktable.schema.finding import RankTableError
+from ranktable.schema.report import Options
 from ranktable.schema.text import printable
 from ranktable.schema.writing import dumps_judged
 
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ranktable.preflight.records import ProcessRecord
-    from ranktable.schema.finding import Report
+    from ranktable.schema.report import Report
 
 COULD_NOT_FINISH: Final = 3
 

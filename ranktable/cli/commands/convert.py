@@ -51,8 +51,9 @@ from ranktable.cluster.hostfiles.launcher_formats import convert as cluster_conv
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import check_bytes
 from ranktable.schema.declare import Format
-from ranktable.schema.finding import Options, RankTableError
+from ranktable.schema.finding import RankTableError
 from ranktable.schema.formats import DEFAULT
+from ranktable.schema.report import Options
 from ranktable.schema.text import counted, printable
 
 if TYPE_CHECKING:

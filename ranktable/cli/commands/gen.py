@@ -30,8 +30,8 @@ from ranktable.cluster.generate import (
 )
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.layout.parallel import neighbouring_tp, remembering
-from ranktable.schema.finding import Options
 from ranktable.schema.formats import DEFAULT
+from ranktable.schema.report import Options
 from ranktable.schema.text import counted
 from ranktable.schema.topology_file import find_topology
 from ranktable.schema.writing import dumps_judged

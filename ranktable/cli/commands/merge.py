@@ -50,13 +50,14 @@ from ranktable.cluster.merge import (
 from ranktable.cluster.probes.read_probes import is_probe_text
 from ranktable.schema.check import check_bytes, report_unreadable
 from ranktable.schema.files import UnreadableError
-from ranktable.schema.finding import Options, Severity
+from ranktable.schema.finding import Severity
+from ranktable.schema.report import Options
 from ranktable.schema.topology_file import find_topology
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.schema.finding import Report
+    from ranktable.schema.report import Report
 
 
 def merge(

@@ -35,13 +35,14 @@ from ranktable.report.pinned_findings import (
     of_diagnostics,
     read_findings,
 )
-from ranktable.schema.finding import Options, Severity
+from ranktable.schema.finding import Severity
+from ranktable.schema.report import Options
 
 if TYPE_CHECKING:
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.report.pinned_findings import PinnedFinding
-    from ranktable.schema.finding import Report
     from ranktable.schema.model import RankTable
+    from ranktable.schema.report import Report
 
 MAX_FINDINGS_BYTES = 256 * 1024 * 1024
 

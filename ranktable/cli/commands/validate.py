@@ -68,7 +68,7 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.schema.finding import Options, Report
+    from ranktable.schema.report import Options, Report
     from ranktable.schema.site_schema import SiteSchema
 
 

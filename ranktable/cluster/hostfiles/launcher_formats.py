@@ -22,7 +22,7 @@ from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
     from ranktable.cluster.hostfiles.hostfile import Hostfile, LauncherFormat
-    from ranktable.schema.finding import Report
+    from ranktable.schema.report import Report
 
 LAUNCHER_FORMATS: tuple[LauncherFormat, ...] = (
     *LINE_LAUNCHERS,

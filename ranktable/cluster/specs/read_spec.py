@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ranktable.cluster.specs.spec import AddressPattern
     from ranktable.cluster.specs.spec_shape import SpecDocument
     from ranktable.schema.document import Path
-    from ranktable.schema.finding import Report
+    from ranktable.schema.report import Report
     from ranktable.schema.topology import Topology
 
 MAX_SIZE_BYTES = 4 * 1024 * 1024

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.document import Path
-    from ranktable.schema.finding import Finding, Options
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.report import Options
 
 COMPLETED = "completed"
 ADDRESS = "device_ip"

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.finding import Finding, Options
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.report import Options
 
 EQUAL_SERVERS = ("910", "310P")
 LEGAL_FOURS = [

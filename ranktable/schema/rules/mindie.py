@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.finding import Finding, Options
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.report import Options
 
 READER = "mindie"
 CONTAINER = "container_ip"

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from ranktable.schema.columns import Columns
     from ranktable.schema.declare import Key
     from ranktable.schema.document import Path
-    from ranktable.schema.finding import Finding, Options
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.report import Options
     from ranktable.schema.topology import Topology
 
     Chips = tuple[int | None, ...]

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.finding import Finding, Options
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.report import Options
 
 
 class _Census(NamedTuple):
