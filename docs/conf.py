@@ -41,10 +41,12 @@ nitpick_ignore = [
     for name in (
         "torch.Tensor",
         "ProcessGroup",
-        "SourceSpan",
-        "Edit",
+        "Finding",
+        "Columns",
         "CostModel",
+        "Mode",
         "Owners",
+        "Spread",
         "ranktable.layout.communicator.Placed",
         "ranktable.layout.grid.Axis",
         "ranktable.layout.traffic.Pattern",
@@ -141,10 +143,7 @@ GROUPS = {
         "topologies",
     ),
     "Layouts and changes": ("layout", "plan", "change", "report", "generated/live"),
-    "In a job": (
-        *("check", "launchers", "run", "bootstrap", "python", "dist", "simulate"),
-        "doctor",
-    ),
+    "In a job": (*("launchers", "run", "bootstrap", "python", "dist", "simulate"),),
     "Reference": (
         *("generated/commands/index", "generated/codes/index", "generated/api/index"),
     ),

@@ -386,9 +386,9 @@ def test_ten_thousand_ranks_with_every_fault_take_forty_lines() -> None:
     assert time.monotonic() - began < limit_s()
     assert {each.code for each in found} == {f"RT73{n}" for n in (0, 1, 2, 3, 4, 6)}
     from ranktable.preflight.here import Checked
-    from ranktable.preflight.live import _diagnostics
+    from ranktable.preflight.live import diagnostics_of
 
-    checked = Checked(subject="job", diagnostics=_diagnostics(found))
+    checked = Checked(subject="job", diagnostics=diagnostics_of(found))
     lines = "".join(render_full(checked, Style())).splitlines()
     assert len(lines) <= 40
     assert max(map(len, lines)) < 500

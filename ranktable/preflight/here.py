@@ -51,12 +51,14 @@ class Checked:
         diagnostics: What differs.
         agrees: What was checked and agrees.
         not_checked: What could not be looked at.
+        measured: What was measured, as plain data.
     """
 
     subject: str
     diagnostics: tuple[Diagnostic, ...] = ()
     agrees: tuple[Looked, ...] = ()
     not_checked: tuple[Looked, ...] = ()
+    measured: tuple[Mapping[str, object], ...] = ()
 
     @property
     def is_agreed(self) -> bool:

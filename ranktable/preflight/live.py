@@ -17,12 +17,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import json as json_text
 
 from ranktable.preflight import rules
 from ranktable.preflight.here import Checked, Looked
+from ranktable.preflight.link_rules import OF_LINKS
 from ranktable.preflight.records import (
     Found,
     ProcessRecord,
@@ -45,7 +46,7 @@ from ranktable.runtime.rendezvous import (
 )
 from ranktable.runtime.store_round import StoreRound, usable_store
 from ranktable.schema.document import Location
-from ranktable.schema.finding import Diagnostic
+from ranktable.schema.finding import Diagnostic, Severity
 from ranktable.schema.text import counted, quoted
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ READY_S, READY_EACH_S = 5.0, 0.001
 _PATIENCE_S = 1.0  # then it is looked what answers at the address of rank 0
 _ANSWER_S = 1.0
 _LATE_S = 3.0  # the store stays for late processes after a rank was missing
-_NOT_ALL = {rules.MISSING.code, rules.DOUBLED.code, rules.OTHER_SIZE.code}
+NOT_ALL = {rules.MISSING.code, rules.DOUBLED.code, rules.OTHER_SIZE.code}
+"""The rules about processes that are not those of one job."""
 
 
 class UnreachableError(Exception):
@@ -95,6 +97,19 @@ class LiveChecked:
     records: tuple[ProcessRecord, ...] = ()
 
 
+class Then(Protocol):
+    """What all processes do together after the verdict on their records."""
+
+    @property
+    def limit_s(self) -> float:
+        """Time for it."""
+        ...
+
+    def __call__(self, meeting: Meeting, live: LiveChecked) -> LiveChecked:
+        """Return the verdict on both."""
+        ...
+
+
 def check_live(
     env: Mapping[str, str],
     table: RankTable | None = None,
@@ -102,6 +117,7 @@ def check_live(
     unread: str = "",
     timeout_s: float | None = None,
     wants_records: bool = False,
+    then: Then | None = None,
 ) -> LiveChecked:
     """Post the record of this process, and return the verdict on all.
 
@@ -111,6 +127,7 @@ def check_live(
         unread: Why its table cannot be read.
         timeout_s: Time for all processes to come.
         wants_records: Whether all records are returned to the process that speaks.
+        then: What all processes do after the verdict.
 
     Raises:
         LaunchEnvironmentError: This process has no rank, or no address of rank 0.
@@ -139,8 +156,12 @@ def check_live(
             serves=serves_store(record.rank, env),
             ready_s=READY_S + READY_EACH_S * record.world_size,
             wants_records=wants_records,
+            then=then,
         )
-        return in_time(meeting.hold, deadline.left_s + SETTLE_S + 2 * meeting.ready_s)
+        limit_s = deadline.left_s + SETTLE_S + 2 * meeting.ready_s
+        if then is not None:  # it has two more rounds, and works in the second
+            limit_s += 2 * (then.limit_s + 2 * meeting.ready_s)
+        return in_time(meeting.hold, limit_s)
     except UnreachableError as error:
         reason = str(error)
     except LateError:
@@ -150,7 +171,7 @@ def check_live(
     except RuntimeError as error:  # torch's errors of the network are RuntimeErrors
         reason = f"the store of rank 0 was lost ({str(error).splitlines()[0][:100]})"
     found = [Found(rules.UNREACHABLE.code, f"{name}: {reason}")]
-    checked = Checked(subject=name, diagnostics=_diagnostics(found))
+    checked = Checked(subject=name, diagnostics=diagnostics_of(found))
     return LiveChecked(checked=checked, is_speaker=True, is_finished=False)
 
 
@@ -301,6 +322,7 @@ class Meeting:
         serves: Whether the store ends with this process.
         ready_s: Time for all to confirm that they still run.
         wants_records: Whether all records are returned.
+        then: What follows the verdict.
     """
 
     part: Callable[[str], Any]
@@ -310,6 +332,7 @@ class Meeting:
     serves: bool
     ready_s: float = READY_S
     wants_records: bool = False
+    then: Then | None = None
     store: Any = None
     ticket: int = -1
 
@@ -325,14 +348,16 @@ class Meeting:
         if self.ticket >= data["to"] or self.ticket in data["gaps"]:
             message = f"{self.record.process} came after the verdict on the others"
             late = [Found(rules.OTHER_SIZE.code, message)]
-            checked = replace(result.checked, diagnostics=_diagnostics(late))
+            checked = replace(result.checked, diagnostics=diagnostics_of(late))
             return replace(result, checked=checked, is_speaker=True)
+        if self.then is not None:
+            result = self.then(self, result)
         self._leave(data)
         return result
 
     def _result(self, data: dict[str, Any]) -> LiveChecked:
         found = [Found(*each) for each in data["findings"]]
-        is_whole = not {each.code for each in found} & _NOT_ALL
+        is_whole = not {each.code for each in found} & NOT_ALL
         speaker = data["speaker"] == self.ticket
         if is_whole and data["count"] > 1:
             later, first = self._confirm(data)
@@ -346,7 +371,7 @@ class Meeting:
         passed = known | {each.code for each in skipped} | {rules.UNREACHABLE.code}
         checked = Checked(
             subject=data["subject"],
-            diagnostics=_diagnostics(found),
+            diagnostics=diagnostics_of(found),
             agrees=tuple(
                 Looked(rule.code, rule.name)
                 for rule in rules.OF_RANKS
@@ -377,6 +402,11 @@ class Meeting:
         if verdict.kind == "agreed":
             return held.wording.differing({held.rank: text})[0]
         return verdict.message
+
+    def ask(self, name: str, wording: Any, said: str, deadline: Deadline) -> Any:
+        """Return the verdict on what the ranks of a whole job say, as data."""
+        held = self._round(name, self.record.rank, wording, 0.0)
+        return json.loads(self._post(held, said, deadline))
 
     def _offer_rows(self) -> None:
         """Put the rows of a table into the store, once for each table."""
@@ -410,13 +440,13 @@ class Meeting:
         by_rank = min(range(len(records)), key=lambda place: records[place].rank)
         hosts = {each.host for each in records}
         size = counted(self.record.world_size, "rank")
+        came = counted(len(records), "process", "processes")
         end = tickets[-1] + 1
         return json.dumps(
             {
                 "findings": [[each.code, each.message] for each in found],
                 "not_checked": list(_not_checked(records)),
-                "subject": f"{len(records)} processes of {size}, "
-                f"{counted(len(hosts), 'host')}",
+                "subject": f"{came} of {size}, {counted(len(hosts), 'host')}",
                 "speaker": tickets[by_rank],
                 "count": len(records),
                 "to": end,
@@ -428,9 +458,8 @@ class Meeting:
     def _confirm(self, data: dict[str, Any]) -> tuple[list[Found], int]:
         """Return which ranks ended meanwhile or have wrong clocks, and who speaks."""
         last = _Confirmation(self.record, self.table, data["clock"])
-        held = self._round("ready", self.record.rank, last, 0.0)
         text = json.dumps([self.record.rank, time.time()])
-        told = json.loads(self._post(held, text, Deadline.after(self.ready_s)))
+        told = self.ask("ready", last, text, Deadline.after(self.ready_s))
         return [Found(*each) for each in told["findings"]], told["speaker"]
 
     def _leave(self, data: dict[str, Any]) -> None:
@@ -480,17 +509,19 @@ def _not_checked(records: Sequence[ProcessRecord]) -> list[Looked]:
     return [Looked(rule.code, rule.name, why) for rule, why in found]
 
 
-_BY_CODE = {rule.code: rule for rule in rules.OF_RANKS}
+_BY_CODE = {rule.code: rule for rule in (*rules.OF_RANKS, *OF_LINKS)}
 
 
-def _diagnostics(found: Sequence[Found]) -> tuple[Diagnostic, ...]:
+def diagnostics_of(found: Sequence[Found]) -> tuple[Diagnostic, ...]:
+    """Return findings about a job, in the order of their codes."""
     return tuple(
         Diagnostic(
             code=each.code,
-            severity=_BY_CODE[each.code].severity,
+            severity=rule.severity,
             location=Location(file="job"),
             message=each.message,
-            hint=_BY_CODE[each.code].fix,
+            hint=None if rule.severity is Severity.NOTE else rule.fix,
         )
         for each in sorted(found, key=lambda each: each.code)
+        for rule in (_BY_CODE[each.code],)
     )

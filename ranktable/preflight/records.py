@@ -50,6 +50,8 @@ class ProcessRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         host: Name of its host.
         pid: Its number there.
         local_rank: Its index on its host, None if it is not known.
+        local_world_size: The number of processes there, None if it is not known.
+        node: The number of its node, None if it is not known.
         chip: The chip that it would use, None if it is not known.
         table: Digest of its table, why it cannot be read, or empty without one.
         placed: Host and chip of this rank in its table.
@@ -64,6 +66,8 @@ class ProcessRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     host: str
     pid: int
     local_rank: int | None = None
+    local_world_size: int | None = None
+    node: int | None = None
     chip: int | None = None
     table: str = ""
     placed: tuple[str | None, int] | None = None
@@ -107,7 +111,7 @@ def own_record(
     rank, world_size = environment.rank, environment.world_size
     assert rank is not None
     assert world_size is not None
-    placed = None
+    placed, node = None, environment.node_rank
     if table is not None and rank in range(table.world_size):
         node = table.node_rank_of(rank)
         placed = table.hosts[node], table.chip_map[rank]
@@ -117,6 +121,8 @@ def own_record(
         host=platform.node(),
         pid=os.getpid(),
         local_rank=environment.local_rank,
+        local_world_size=environment.local_world_size,
+        node=node,
         chip=placed[1] if placed else _chip(environment, env),
         table=unread or (table.digest()[:16] if table is not None else ""),
         placed=placed,
@@ -195,8 +201,8 @@ def judge(
         *_same_chip(records),
         *_tables(records, rows_of),
         *_misplaced(records),
-        *_unlike(rules.OTHER_VERSION, [(r, r.versions) for r in records]),
-        *_unlike(rules.OTHER_SETTING, [(r, r.settings) for r in records]),
+        *unlike(rules.OTHER_VERSION, [(r, r.versions) for r in records]),
+        *unlike(rules.OTHER_SETTING, [(r, r.settings) for r in records]),
     ]
     return [Found(rule.code, message) for rule, message in found]
 
@@ -334,7 +340,7 @@ def _misplaced(records: Sequence[ProcessRecord]) -> Iterator[tuple[Rule, str]]:
         yield rules.MISPLACED, f"{what}: {where}"
 
 
-def _unlike(
+def unlike(
     rule: Rule, values: Sequence[tuple[ProcessRecord, Mapping[str, str]]]
 ) -> Iterator[tuple[Rule, str]]:
     """Yield the names whose values are not the same on all ranks."""

@@ -1,4 +1,4 @@
-"""RT701 to RT739: what is declared against what is there.
+"""RT701 to RT739: what is declared against what is there; ``link_rules`` has RT78x.
 
 A rule about one host says what it needs, what it compares and where that is known from;
 ``comparisons`` has the functions. Its examples are folders for ``--root`` as one text:
@@ -12,6 +12,7 @@ from typing import Any
 
 from ranktable.cluster.discovery.machine import FAILED, RECORDED, recorded_name
 from ranktable.preflight import comparisons
+from ranktable.preflight.link_rules import OF_LINKS
 from ranktable.schema.finding import Rule, Severity
 
 
@@ -609,4 +610,4 @@ OF_RANKS: tuple[Rule, ...] = (
 )  # fmt: skip
 """The rules about all ranks."""
 
-RULES: tuple[Rule, ...] = (*OF_HOST, *OF_RANKS)
+RULES: tuple[Rule, ...] = (*OF_HOST, *OF_RANKS, *OF_LINKS)

@@ -85,6 +85,7 @@ def render_json(checked: Checked, _style: Style) -> Iterator[str]:
             "agrees": [each.code for each in checked.agrees],
             "not_checked": iter([each._asdict() for each in checked.not_checked]),
             "totals": dict(Counter(each.code for each in checked.diagnostics)),
+            **({"measured": iter(checked.measured)} if checked.measured else {}),
         }
     )
 

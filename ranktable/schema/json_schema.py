@@ -78,7 +78,6 @@ _LIMITS = {
     Kind.INTEGER: ("minimum", "maximum"),
     Kind.LIST: ("minItems", "maxItems"),
     Kind.TEXT: ("minLength", "maxLength"),
-    Kind.HOST: ("minLength", "maxLength"),
 }
 
 

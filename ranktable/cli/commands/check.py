@@ -6,7 +6,7 @@ import math
 import os
 import sys
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -41,7 +41,7 @@ from ranktable.schema.text import printable
 from ranktable.schema.writing import dumps_judged
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ranktable.preflight.records import ProcessRecord
     from ranktable.schema.report import Report
@@ -89,6 +89,23 @@ def check(
     live: Annotated[
         bool, flag("Compare all processes of a job; start it like the job.", "--live")
     ] = False,
+    links: Annotated[
+        bool,
+        flag(
+            "Measure an all_reduce in each node, then between pairs of nodes; start it "
+            "like the job.",
+            "--links",
+        ),
+    ] = False,
+    size: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=65536,
+            metavar="MIB",
+            help="With --links, size of a tensor; by default 64, on CPUs 4.",
+        ),
+    ] = None,
     output: Annotated[
         str | None,
         valued(
@@ -101,7 +118,8 @@ def check(
         valued(
             "S",
             "Seconds for each vendor's tool, by default 10; with --live for all "
-            "processes to come, by default 30.",
+            "processes to come, by default 30; with --links as long again to measure, "
+            "by default 120.",
         ),
     ] = None,
     color: ColorOption = Color.AUTO,
@@ -114,22 +132,27 @@ def check(
     Example: ranktable check --root recorded --format concise; echo "exit status $?"
     """
     only = (tuple(select or ()), tuple(ignore or ()))
+    of_job = "--live" if live else "--links" if links else ""
+    other = of_job or ("--pods" if pods is not None else "")
+    if other and (host is not None or root != ROOT):
+        raise CommandError(f"--host and --root are about one host, not about {other}")
+    if size is not None and not links:
+        raise CommandError("--size needs --links: it is the size of what is sent")
     if pods is not None:
-        if host is not None or root != ROOT:
-            raise CommandError("--host and --root are about one host, not about --pods")
-        if live:
-            raise CommandError("--pods is for one process, --live for all of a job")
+        if of_job:
+            raise CommandError(f"--pods is for one process, {of_job} for all of a job")
         checked = _against_pods(table, pods)
         _end(checked.only(*only), format, color)
         return
     file = table or os.environ.get(VARIABLE) or None
     if timeout is not None and not (math.isfinite(timeout) and timeout > 0):
         raise CommandError("--timeout: the seconds are above 0")
-    if live:
-        _live(file, timeout, output, only, format, color, force=force)
-        return
-    if output is not None:
+    if output is not None and not live:
         raise CommandError("-o needs --live: the table is made of what processes say")
+    if of_job:
+        measure = {"size_mib": size, "with_live": live} if links else None
+        _live(file, timeout, output, only, format, color, force=force, measure=measure)
+        return
     machine = machine_at(
         root, run_programs=run_programs, timeout_s=timeout or TIMEOUT_S
     )
@@ -169,8 +192,12 @@ def _live(
     color: Color,
     *,
     force: bool,
+    measure: Mapping[str, Any] | None,
 ) -> None:
-    """Compare all processes, and end this one with the status of the verdict."""
+    """Compare all processes, and end this one with the status of the verdict.
+
+    With ``measure`` they then measure their links, with these options.
+    """
     found, unread = None, ""
     if file is not None:
         report = check_file(file, Options(limit=1, is_table_wanted=True))
@@ -178,6 +205,11 @@ def _live(
         if found is None:
             first = report.diagnostics[0]
             unread = f"not read ({first.code} {first.message})"
+    then = None
+    if measure is not None:
+        from ranktable.preflight.links import LinkCheck
+
+        then = LinkCheck(table=found, unread=unread, timeout_s=timeout_s, **measure)
     try:
         result = check_live(
             os.environ,
@@ -185,16 +217,18 @@ def _live(
             unread=unread,
             timeout_s=timeout_s,
             wants_records=output is not None,
+            then=then,
         )
     except ImportError:
-        raise CommandError("--live needs torch: pip install torch") from None
+        option = "--live" if measure is None else "--links"
+        raise CommandError(f"{option} needs torch: pip install torch") from None
     checked = result.checked.only(*only)
     if result.is_speaker:
         write(dict(RENDERERS)[form.value](checked, style(color)))
         if output is not None and result.is_finished:
             _write_observed(result.records, output, checked, force=force)
     status = 0 if checked.is_agreed else DEFECTS_FOUND
-    if not result.is_finished:
+    if not result.is_finished or not checked.has_looked:
         status = COULD_NOT_FINISH
     # A thread that still waits in torch would abort the interpreter at its end.
     sys.stdout.flush()
@@ -207,7 +241,7 @@ def _write_observed(
 ) -> None:
     """Write the table of the job, unless its ranks are not those of one job."""
     wrong = {each.code for each in checked.diagnostics} & {
-        *("RT730", "RT731", "RT732", "RT734")
+        *("RT730", "RT731", "RT732", "RT734", "RT781")
     }
     if wrong:
         codes = ", ".join(sorted(wrong))
