@@ -414,7 +414,7 @@ BUDGETS = (
         Budget(
             key=f"validate hccl 2.0{key} memory",
             what=f"validate {{rank_list}} of HCCL 2.0{name}: memory against the file",
-            limit=4,
+            limit=8,
         )
         for key, name in RANK_LISTS.items()
     ),

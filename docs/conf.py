@@ -41,12 +41,10 @@ nitpick_ignore = [
     for name in (
         "torch.Tensor",
         "ProcessGroup",
-        "Finding",
-        "Columns",
+        "SourceSpan",
+        "Edit",
         "CostModel",
-        "Mode",
         "Owners",
-        "Spread",
         "ranktable.layout.communicator.Placed",
         "ranktable.layout.grid.Axis",
         "ranktable.layout.traffic.Pattern",
@@ -143,7 +141,10 @@ GROUPS = {
         "topologies",
     ),
     "Layouts and changes": ("layout", "plan", "change", "report", "generated/live"),
-    "In a job": (*("launchers", "run", "bootstrap", "python", "dist", "simulate"),),
+    "In a job": (
+        *("check", "launchers", "run", "bootstrap", "python", "dist", "simulate"),
+        "doctor",
+    ),
     "Reference": (
         *("generated/commands/index", "generated/codes/index", "generated/api/index"),
     ),

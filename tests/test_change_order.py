@@ -27,7 +27,7 @@ from ranktable.schema.topology import SOPHGO_8
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from tests.conftest import Outcome
@@ -58,6 +58,28 @@ def test_shrink_keeps_groups_inside_uneven_nodes() -> None:
     assert whole == [8, 8, 4, 4]
     (sent,) = crossed((table, layout), (found.table, found.layout), CostFacts())
     assert sent.after == pytest.approx(sent.bound)
+
+
+@pytest.mark.parametrize(
+    ("tp", "pp", "lost", "role_moves", "rank_moves"),
+    [
+        # The last node fills the gap, and the node that lost a chip follows at the end.
+        (1, 1, [100], 0, 15),
+        # The last nodes fill the gaps of twelve that lost a chip.
+        (8, 8, range(7, 2048, 180), 30, 130),
+    ],
+)
+def test_lost_chips_do_not_shift_the_ranks_of_other_nodes(
+    tp: int, pp: int, lost: Sequence[int], role_moves: int, rank_moves: int
+) -> None:
+    table = make_table([range(8)] * 256, hosts=[f"n{at}" for at in range(256)])
+    layout = ParallelLayout(tp=tp, pp=pp, dp=2048 // (tp * pp), order="tp-pp-dp")
+
+    found = shrink(table, layout, [], ranks=lost)
+
+    change = difference(table, found.table, (layout, found.layout))
+    assert len(change.role_moves) <= role_moves
+    assert len(change.rank_moves) <= rank_moves
 
 
 def test_shrink_keeps_roles_inside_super_pods() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import time
@@ -12,16 +13,24 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable.cluster.generate import make_table
+from ranktable.cluster.host_lists import expand_hosts, fold_hosts
 from ranktable.runtime.agents import agents_of, find_agent
 from ranktable.runtime.environment import Environment
 from ranktable.schema.writing import dump
-from tests.commands import BIN, run_process, start_process, torch_environment
+from tests.commands import (
+    BIN,
+    run_in_shell,
+    run_process,
+    start_process,
+    torch_environment,
+)
 from tests.ranks import free_port, run_program
 from tests.test_launchers import AGENTS, OPEN_MPI, SLURM, TORCHRUN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.commands import Commands
     from tests.conftest import Outcome
 
 
@@ -399,42 +408,124 @@ def test_node_is_found_by_its_address() -> None:
     assert find_agent(agents, Environment(node_rank=0), "x") == agents[1]
 
 
+def in_step(hosts: list[str], index: int) -> dict[str, str]:
+    """Return the environment of one node of a step of Slurm."""
+    return {
+        "SLURM_PROCID": str(index),
+        "SLURM_NODEID": str(index),
+        "SLURM_STEP_NUM_TASKS": str(len(hosts)),
+        "SLURM_STEP_NUM_NODES": str(len(hosts)),
+        "SLURM_STEP_NODELIST": fold_hosts(hosts),
+        "SLURM_STEP_TASKS_PER_NODE": f"1(x{len(hosts)})",
+        "SLURM_LOCALID": "0",
+        "SLURMD_NODENAME": hosts[index],
+    }
+
+
+RUN = ("ranktable", "run", "--table", "a table.json", "x.py")
+FITS = "ranktable: there is no script 'x.py'\n"  # the hosts are compared before
+
+
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        (
-            "a,c,d",
-            [
-                "the table has no node d; Slurm started none on b",
-                "replace-node t.json b d",
-            ],
-        ),
-        ("a,c", ["Slurm started none on b", "shrink t.json --drop b"]),
-        ("a,b,c,d", ["the table has no node d", "grow t.json --add d"]),
+        ("a,c,d", "the table has no node d; Slurm started none on b"),
+        ("a,c", "Slurm started none on b"),
+        ("a,b,c,d", "the table has no node d"),
+        ("c,x[1-40]", "the table has no node x[1-40]; Slurm started none on a,b"),
     ],
 )
 def test_allocation_of_other_nodes_is_refused_on_each_by_name(
-    step: str, said: list[str], run: Callable[..., Outcome], tmp_path: Path
+    step: str, said: str, run: Callable[..., Outcome], tmp_path: Path
 ) -> None:
     # By name c is node 2 of the table, and by Slurm's index d is node 2 too.
-    dump(make_table([[0], [0], [0]], hosts=list("abc")), tmp_path / "t.json")
-    hosts = step.split(",")
-    for index, host in enumerate(hosts):
-        env = {
-            "SLURM_PROCID": str(index),
-            "SLURM_NODEID": str(index),
-            "SLURM_STEP_NUM_TASKS": str(len(hosts)),
-            "SLURM_STEP_NUM_NODES": str(len(hosts)),
-            "SLURM_STEP_NODELIST": step,
-            "SLURM_STEP_TASKS_PER_NODE": f"1(x{len(hosts)})",
-            "SLURM_LOCALID": "0",
-            "SLURMD_NODENAME": host,
-        }
-        done = run("ranktable", "run", "--table", "t.json", "x.py", env=env)
+    dump(make_table([[0], [0], [0]], hosts=list("abc")), tmp_path / "a table.json")
+    hosts = expand_hosts(step)
+    for index in range(len(hosts)):
+        done = run(*RUN, env=in_step(hosts, index))
 
         assert (done.status, done.out) == (1, "")
-        assert done.err.startswith(f"ranktable: {said[0]}\n")
-        assert f"ranktable {said[1]}" in done.err
+        assert done.err.startswith(f"ranktable: {said}\n")
+
+
+def test_long_lists_of_hosts_are_cut(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    dump(make_table([[0]], hosts=["a"]), tmp_path / "a table.json")
+    done = run(*RUN, env=in_step(["a", *(f"{at}x{at}" for at in range(99))], 0))
+
+    assert done.err.startswith(
+        "ranktable: the table has no node 0x0,1x1,2x2,3x3,4x4,5x5,6x6,7x7 and 91 more\n"
+    )
+
+
+@pytest.mark.parametrize("layout", ["", "--tp 2", "--tp 2 --pp 2"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "n[1-2]",  # fewer
+        "n[1-2,4,7]",  # one is replaced
+        "n[1-8]",  # more
+        "n[1-5]",  # one more; a copy of the model may need two
+        "n2,m[5-6].site",  # fewer, and one is replaced
+        "m[1-4]",  # all are replaced
+        "n[1-3],spare",  # one is replaced by the spare
+        "n[2-4],spare,m1",  # more than are lost
+        "n[1-4],spare",
+        "n[1-3]",
+    ],
+)
+def test_advice_fits_the_table_to_the_nodes_that_are_there(
+    step: str,
+    layout: str,
+    run: Callable[..., Outcome],
+    tmp_path: Path,
+    commands: Commands,
+) -> None:
+    made = run(
+        *("ranktable", "gen", "--device-id", "[[0..1]]", "--hosts", "n[1-4].site"),
+        *layout.split(),
+        *("-o", "a table.json"),
+    )
+    more = run("ranktable", "spares", "a table.json", "--add", "spare", "--new", "-i")
+    hosts = expand_hosts(step)
+    assert (made.status, more.status) == (0, 0)
+    for _ in range(4):
+        done = run(*RUN, env=in_step(hosts, 0))
+        line = re.search(r"(?<=: )ranktable .*", done.err)
+        only = re.search(
+            r"with srun --nodes (\d+) --nodelist (\S+)$", done.err, re.MULTILINE
+        )
+        if line is not None:
+            changed = run_in_shell(line[0], tmp_path, programs=commands.folder)
+            assert changed.status == 0, changed.err
+        elif only is not None:
+            hosts = expand_hosts(only[2].strip("'"))
+            assert len(hosts) == int(only[1])
+
+    assert done.err == FITS
+
+
+def test_advice_reads_addresses_of_new_chips_from_probe(
+    run: Callable[..., Outcome], tmp_path: Path, commands: Commands
+) -> None:
+    table = make_table(
+        [[0], [0]], hosts=["a", "b"], addresses=[["1.2.3.1"], ["1.2.3.2"]]
+    )
+    dump(table, tmp_path / "a table.json")
+    hosts = ["a", "c"]
+    refused = run(*RUN, env=in_step(hosts, 0))
+    line = re.search("(srun --nodes 2 --nodelist a,c ranktable probe .*)", refused.err)
+    chips = [{"device_id": 0, "address": "1.2.3.3"}]
+    probes = [json.dumps({"probe": 1, "host": host, "chips": chips}) for host in hosts]
+    assert line is not None, refused.err
+    (tmp_path / "probes").write_text("\n".join(probes))
+    srun = f"srun() {{ cat probes; }}; {line[1]}"
+    changed = run_in_shell(srun, tmp_path, programs=commands.folder)
+
+    assert changed.status == 0, changed.err
+    assert run(*RUN, env=in_step(hosts, 1)).err == FITS
+    assert "1.2.3.3" in (tmp_path / "a table.json").read_text()
 
 
 @pytest.mark.torch

@@ -86,8 +86,7 @@ def changed(document: Table, change: Callable[[Table], object]) -> Table:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda t: t["server_list"][1].update(server_id="n" * 128), ("RT275", ERROR)),
-        (lambda t: t["server_list"][1].update(server_id="n" * 65), ("RT275", WARNING)),
+        (lambda t: t["server_list"][1].update(server_id="n" * 128), ("RT260", ERROR)),
         (lambda t: devices(t)[1].update(host_port=" 70"), ("RT270", WARNING)),
         (lambda t: devices(t)[1].update(rank_id="1.9"), ("RT270", WARNING)),
         (lambda t: devices(t)[1].update(device_id="01"), ("RT270", WARNING)),

@@ -878,36 +878,72 @@ if __name__ == "__main__":
 
 
 OWN_RANKS = """
-import os, sys
+import os, subprocess, sys
+import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-import torch_tpu
 
 def join(rank, port):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=port)
     dist.init_process_group("gloo", rank=rank, world_size=2)
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor)
+    sys.stdout.write(f"{rank} {tensor.item()}\\n")
 
 if __name__ == "__main__":
-    mp.set_start_method("spawn")
-    ranks = [mp.Process(target=join, args=(rank, sys.argv[1])) for rank in range(2)]
-    for rank in ranks:
-        rank.start()
-    for rank in ranks:
-        rank.join()
+    how, port, *rank = sys.argv[1:]
+    if rank:
+        join(int(rank[0]), port)
+    elif how == "command":
+        command = [sys.executable, *sys.argv]
+        started = [subprocess.Popen([*command, str(rank)]) for rank in range(2)]
+        [each.wait() for each in started]
+    else:
+        own = os.environ.get("RANK")
+        ranks = [int(own)] if how == "helpers" else range(2)
+        mp.set_start_method("fork" if how == "fork" else "spawn")
+        started = [mp.Process(target=join, args=(rank, port)) for rank in ranks]
+        [each.start() for each in started]
+        [each.join() for each in started]
 """
 
 
 @pytest.mark.torch
-def test_script_that_starts_its_ranks_itself_is_told_of_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["spawn", "fork", "command"])
+def test_script_that_starts_its_ranks_itself_is_told_of_once(
+    how: str, tmp_path: Path
+) -> None:
     write(tmp_path, "s.py", OWN_RANKS)
-    port = str(free_port())
-    refused = simulate_afresh(tmp_path, "--nproc", "1", "s.py", port)
-    once = simulate_afresh(tmp_path, "--nproc", "2", "--once", "s.py", port)
+    done = simulate_afresh(tmp_path, "--nproc", "2", "s.py", how, str(free_port()))
 
-    assert refused.status == 1
-    assert "error: rank 0 starts processes that make a process group" in refused.err
-    assert "give --once to ranktable simulate" in refused.err
-    assert once.status == 0, once.err
+    assert done.status == 1
+    told = [line for line in done.err.splitlines() if line.startswith("error: ")]
+    assert len(told) == 1
+    assert "ranks have started processes that make the same process group" in told[0]
+    assert "give --once to ranktable simulate" in told[0]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("options", "how"),
+    [
+        (["--nproc", "2", "--once"], "spawn"),
+        (["--nproc", "1"], "spawn"),
+        (["--nproc", "2"], "helpers"),
+    ],
+)
+def test_processes_of_ranks_that_do_not_clash_make_a_group(
+    options: list[str], how: str, tmp_path: Path
+) -> None:
+    write(tmp_path, "s.py", OWN_RANKS)
+    (tmp_path / "site").mkdir()
+    write(tmp_path, "site/sitecustomize.py", "import sys; sys.stdout.write('own ')")
+    arguments = [*options, "s.py", how, str(free_port())]
+    done = simulate_afresh(tmp_path, *arguments, PYTHONPATH=str(tmp_path / "site"))
+
+    assert done.status == 0, done.err
+    assert {"0 2.0", "1 2.0"} <= set(done.out.replace("own ", "").splitlines())
+    assert done.out.count("own ") > 1
 
 
 @pytest.mark.torch
@@ -988,22 +1024,3 @@ def test_older_torch_is_refused_with_the_command_for_a_newer_one(
         "installed here\nhelp: pip install 'torch>=2.10', here or, if torch_tpu needs "
         "this one, in a virtual environment beside this one, with ranktable\n"
     )
-
-
-@pytest.mark.torch
-def test_a_script_that_starts_processes_of_its_own_is_told_of_once(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "s.py").write_text(
-        "import multiprocessing, time\n"
-        "if __name__ == '__main__':\n"
-        "    multiprocessing.set_start_method('spawn')\n"
-        "    started = multiprocessing.Process(target=time.sleep, args=(8,))\n"
-        "    started.start()\n"
-        "    started.join()\n"
-    )
-
-    done = simulate(tmp_path, "--nproc", "2", str(tmp_path / "s.py"))
-
-    assert done.status == 0
-    assert done.err.count("give --once to ranktable simulate") == 1

@@ -13,6 +13,9 @@ import jsonschema
 import pytest
 
 import ranktable
+from ranktable.schema.finding import Severity
+from ranktable.schema.report import make_report
+from ranktable.schema.rules.ranks import RANK_GAP
 from tests.commands import BIN, on_terminal, run_in_shell
 from tests.conftest import CORPUS
 
@@ -440,21 +443,14 @@ def test_a_second_address_key_of_some_devices_is_judged_in_large_tables() -> Non
     assert broken.totals["RT211"] == 120
 
 
-def test_error_is_one_though_other_findings_of_its_code_are_warnings(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
-    servers = [
-        {"server_id": name, "device": [{"device_id": "0", "rank_id": str(rank)}]}
-        for rank, name in enumerate(("n" * 128, "m" * 70))
-    ]
-    table = {"version": "1.0", "status": "completed", "server_count": "2"}
-    path = tmp_path / "hccl.json"
-    path.write_text(json.dumps({**table, "server_list": servers[:2]}))
+def test_error_is_one_though_other_findings_of_its_code_are_warnings() -> None:
+    severities = (Severity.ERROR, Severity.WARNING, Severity.WARNING)
+    found = [RANK_GAP.finding(None, "x", severity=one) for one in severities]
+    report = make_report(found, file="t.json")
 
-    done = run("ranktable", "validate", "--ignore", "RT271,RT117", str(path))
-
-    assert done.status == 1, done.out
-    assert done.out.endswith("found 1 error and 1 warning\n")
+    assert report.totals == {RANK_GAP.code: 3}
+    assert [report.count(one) for one in Severity] == [1, 2, 0]
+    assert not report.ok
 
 
 def test_file_of_links_is_reported_in_every_form_and_only_by_its_code(

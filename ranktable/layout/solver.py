@@ -195,23 +195,18 @@ class _Solver:
         self.contiguous = [
             boundary.domains for boundary in beyond if boundary.is_contiguous
         ]
-        self.exchanges, self.bytes_left = MAX_EXCHANGES, MAX_BYTES
+        self.exchanges = MAX_EXCHANGES
+        self.bytes_left = MAX_BYTES
         self._inside: dict[tuple[int, int, int], tuple[Sequence[int], Cost]] = {}
         self._alike: dict[Hashable, tuple[tuple[int, ...], Cost]] = {}
         self._held: dict[tuple[Hashable, ...], Hashable] = {}
 
     def solve(self) -> tuple[list[int], Cost]:
         """Return the best placement that is found."""
-        best: _Placement | None = None
-        tried = set()
-        for order, is_trimmed in self.candidates():
-            blocks = self.laid(order, is_trimmed=is_trimmed)
-            if blocks not in tried and self.is_sound(blocks):
-                tried.add(blocks)
-                best = self.better(best, order, blocks)
-        if best is None:
-            raise AssertionError  # the nodes in their order are a sound placement
-        best = self.exchanged(best)
+        short = self.short_nodes()
+        starts = [self.best_of({}), *([self.best_of(short)] if short else [])]
+        found = [self.exchanged(start) for start in starts if start is not None]
+        best = min(found, key=lambda placement: placement.cost)
         if len(self.members) <= MAX_NODES and best.cost > FREE_OF_CHARGE:
             best = _EveryPlacement(self, best).best
         carriers: list[int] = []
@@ -221,18 +216,38 @@ class _Solver:
 
     # Candidates
 
-    def candidates(self) -> Iterator[tuple[list[int], bool]]:
+    def short_nodes(self) -> dict[int, None]:
+        """Return the nodes with fewer chips than most nodes, the largest first.
+
+        They are those that lost a chip. Behind all others they do not shift the ranks
+        of nodes that could stay.
+        """
+        sizes = Counter(len(own) for own in self.members.values())
+        usual = max(sizes, key=lambda size: (sizes[size], size))
+        short = [node for node in self.by_rank if len(self.members[node]) < usual]
+        return dict.fromkeys(sorted(short, key=lambda node: -len(self.members[node])))
+
+    def best_of(self, behind: dict[int, None]) -> _Placement | None:
+        """Return the best of a few placements, None if none of them is sound."""
+        best: _Placement | None = None
+        tried = set()
+        for order, is_trimmed in self.candidates(behind):
+            blocks = self.laid(order, is_trimmed=is_trimmed)
+            if blocks not in tried and self.is_sound(blocks):
+                tried.add(blocks)
+                best = self.better(best, order, blocks)
+        return best
+
+    def candidates(self, behind: dict[int, None]) -> Iterator[tuple[list[int], bool]]:
         """Yield orders of nodes, and whether a node may end with a whole group."""
         sizes = {len(own) for own in self.members.values()}
         may_trim = self.slack > 0 and any(size % self.width for size in sizes)
-        largest = sorted(self.by_rank, key=lambda node: -len(self.members[node]))
+        others = [] if behind else [self.by_rank]
+        if not behind and len(sizes) > 1:
+            others += [sorted(self.by_rank, key=lambda node: -len(self.members[node]))]
         for is_trimmed in (True, False) if may_trim else (False,):
-            staying = _StayingOrder(self).order(is_trimmed=is_trimmed)
-            for order in (
-                staying,
-                self.by_rank,
-                *([largest] if len(sizes) > 1 else []),
-            ):
+            staying = _StayingOrder(self, behind).order(is_trimmed=is_trimmed)
+            for order in (staying, *others):
                 yield order, is_trimmed
                 if self.contiguous:
                     yield self.in_super_pods(order), is_trimmed
@@ -366,6 +381,7 @@ class _Solver:
 
     def exchanged(self, best: _Placement) -> _Placement:
         """Return a placement that no exchange of two nodes improves, within limits."""
+        self.exchanges = MAX_EXCHANGES
         is_better = True
         while is_better:
             is_better = False
@@ -458,6 +474,8 @@ class _StayingOrder:
     next roles, as long as there are chips to spare.
 
     Attributes:
+        behind: Nodes that come behind all others.
+        end: Number of ranks that the others take.
         held: The roles of every node that has ranks.
         at_first: By its first rank, each node whose roles would stay there.
         left: The nodes of a super pod that are not in the order yet, first those to
@@ -465,9 +483,11 @@ class _StayingOrder:
         pools: The other nodes that have ranks, by their roles and size.
     """
 
-    def __init__(self, solver: _Solver) -> None:
-        self.solver = solver
-        self.sizes = sorted({len(own) for own in solver.members.values()}, reverse=True)
+    def __init__(self, solver: _Solver, behind: dict[int, None]) -> None:
+        self.solver, self.behind = solver, behind
+        sizes = {n: len(own) for n, own in solver.members.items() if n not in behind}
+        self.sizes = sorted({*sizes.values()}, reverse=True)
+        self.end = min(solver.size, sum(sizes.values()))
         self.held = {
             node: solver.held([solver.chips[at].role for at in solver.members[node]])
             for node, first in solver.first.items()
@@ -476,10 +496,12 @@ class _StayingOrder:
         self.at_first = {
             solver.first[node]: node
             for node, roles in self.held.items()
+            if node not in behind
+            if solver.first[node] + len(solver.members[node]) <= self.end
             if roles == solver.wanted(solver.first[node], len(solver.members[node]))
         }
         self.staying = set(self.at_first.values())
-        self.firsts = [*sorted(self.at_first), solver.size]
+        self.firsts = [*sorted(self.at_first), self.end]
         self.left: dict[int, None] = {}
         self.pools: dict[tuple[Hashable, int], list[int]] = {}
 
@@ -490,7 +512,7 @@ class _StayingOrder:
         for nodes in self.super_pods():
             self.begin(nodes)
             room = sum(len(solver.members[node]) for node in nodes)
-            is_only = len(nodes) == len(solver.members)
+            is_only = len(nodes) == len(solver.members) - len(self.behind)
             while start < solver.size and self.left:
                 node = self.suited(start)
                 if node is None and room <= slack and not is_only:
@@ -504,6 +526,7 @@ class _StayingOrder:
                 slack -= len(solver.members[node]) - count
                 room -= len(solver.members[node])
                 start += count
+        order.update(self.behind)
         return [*order, *(node for node in solver.by_rank if node not in order)]
 
     def super_pods(self) -> Iterable[list[int]]:
@@ -511,7 +534,8 @@ class _StayingOrder:
         pods: dict[int, list[int]] = defaultdict(list)
         domains = self.solver.contiguous[0] if self.solver.contiguous else None
         for node in self.solver.by_rank:
-            pods[0 if domains is None else domains[node]].append(node)
+            if node not in self.behind:
+                pods[0 if domains is None else domains[node]].append(node)
         return pods.values()
 
     def begin(self, nodes: Sequence[int]) -> None:

@@ -143,12 +143,13 @@ def compare_hosts(
     Both are empty if the launcher names the hosts in a way of its own.
     """
     listed = [agent.host for agent in agents if agent.host is not None]
-    known, started = set(map(_short, listed)), set(map(_short, hosts))
+    known, started = set(map(short_name, listed)), set(map(short_name, hosts))
     if not known & started:
         return [], []
-    missing = [host for host in listed if _short(host) not in started]
-    return missing, [host for host in hosts if _short(host) not in known]
+    missing = [host for host in listed if short_name(host) not in started]
+    return missing, [host for host in hosts if short_name(host) not in known]
 
 
-def _short(host: str) -> str:
+def short_name(host: str) -> str:
+    """Return the name of a host without its domain, or its address."""
     return host if is_address(host) else host.partition(".")[0]

@@ -15,7 +15,7 @@ from ranktable.schema.files import (
     refuse_other_types,
 )
 from ranktable.schema.finding import Finding, Findings, Rule, Severity
-from ranktable.schema.formats import FORMATS, by_name, decode_large, detect
+from ranktable.schema.formats import FORMATS, by_name, detect
 from ranktable.schema.json_parser import (
     TEXT_AFTER,
     decode,
@@ -184,7 +184,7 @@ def _check_table(data: bytes, options: Options, *, file: str) -> Report:
         message = f"the file is larger than {options.max_size_bytes} bytes"
         return make_report([TOO_LARGE.finding(None, message)], file=file, data=data)
     found = Findings(limit=options.limit)
-    columns = decode_any(data, options.format, found)
+    columns = decode_any(data, options.format)
     if columns is None:
         return _check_closely(data, options, file)
     judge(columns, options, found)
@@ -202,23 +202,15 @@ def _check_table(data: bytes, options: Options, *, file: str) -> Report:
     )
 
 
-def decode_any(
-    data: bytes, format_: Format | None = None, found: Findings | None = None
-) -> Columns | None:
-    """Return the columns of a document with few or no defects of its shape, fast.
+def decode_any(data: bytes, format_: Format | None = None) -> Columns | None:
+    """Return the columns of a large table with nodes of the same text, fast.
 
     Returns:
         None for a document that needs all checks, or that is small.
     """
-    if len(data) < LARGE_BYTES:
+    if len(data) < LARGE_BYTES or (format_ is not None and format_.keeps_document):
         return None
-    found = Findings(limit=0) if found is None else found
-    if format_ is None:
-        return decode_columns(data, FORMATS) or decode_large(data, found)
-    if format_.decode is not None:
-        columns: Columns | None = format_.decode(data, found)
-        return columns
-    return None if format_.keeps_document else decode_columns(data, (format_,))
+    return decode_columns(data, FORMATS if format_ is None else (format_,))
 
 
 def _check_closely(data: bytes, options: Options, file: str) -> Report:

@@ -17,7 +17,7 @@ from ranktable.schema.values import MAX_DEPTH, MAX_NUMBER, is_too_deep, plain_nu
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ranktable.schema.finding import Finding, Findings, Rule
+    from ranktable.schema.finding import Rule
 
     Test = Callable[[object], bool]
 
@@ -131,11 +131,14 @@ class Key(_KeyFields):
             return _list_test(self.each, low or 0, high)
         if isinstance(self.each, Record):
             return self.each.fits
+        if self.kind is Kind.HOST:
+            return lambda value: (
+                type(value) is str and len(value) <= high and bool(value.strip())
+            )
         return _text_test(frozenset(self.values), low or 0, high)
 
 
 _SIMPLE: dict[Kind, Test] = {
-    Kind.HOST: lambda value: type(value) is str and bool(value.strip()),
     Kind.ADDRESS: lambda value: type(value) is str,
     Kind.ADDRESSES: lambda value: type(value) is str,
     Kind.BOOLEAN: lambda value: type(value) is bool,
@@ -250,9 +253,7 @@ class _FormatFields(NamedTuple):
     rules: tuple[Rule, ...]
     # Reader, Columns and RankTable are Any here: their modules import this one.
     fill: Callable[[Any, Any], None] | None = None
-    decode: Callable[[bytes, Findings], Any] | None = None
     make: Callable[[Any], dict[str, object]] | None = None
-    refuse: Callable[[object], Finding | None] | None = None
     reader_keys: tuple[str, ...] = ()
     keeps_file_order: bool = False
     has_blank_addresses: bool = False
@@ -281,10 +282,7 @@ class Format(_FormatFields):
         rules: The rules for a table of this format.
         fill: Puts nodes and devices of a document into columns; None for a list of
             nodes, each with a list of devices. The table keeps the plain data then.
-        decode: The fast path of a format with ``fill``: returns the columns of bytes,
-            None if the reader must look.
         make: Returns the plain data of a changed table of a format with ``fill``.
-        refuse: Returns what makes reading a document useless, None if nothing does.
         reader_keys: Keys of the rank, each needed by one reader; a device should have
             all of them.
         keeps_file_order: Whether the index of a device in its node is its local rank.

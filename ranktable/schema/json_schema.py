@@ -78,6 +78,7 @@ _LIMITS = {
     Kind.INTEGER: ("minimum", "maximum"),
     Kind.LIST: ("minItems", "maxItems"),
     Kind.TEXT: ("minLength", "maxLength"),
+    Kind.HOST: ("minLength", "maxLength"),
 }
 
 

@@ -54,10 +54,6 @@ _TYPES = {Kind.LIST: list, Kind.OBJECT: dict, Kind.BOOLEAN: bool}
 def read_document(format_: Format, document: Document, found: Findings) -> Columns:
     """Return the columns of a document, and add the defects of its shape."""
     reader = Reader(format_, document, found)
-    refused = format_.refuse(document.data) if format_.refuse else None
-    if refused is not None:
-        found.add(refused)
-        return reader.columns
     reader.explain((), document.data, format_.record)
     if isinstance(document.data, dict):
         reader.fill(document.data)
@@ -279,7 +275,7 @@ class Reader:
             one_of = "one of " if len(key.values) > 1 else ""
             message = f"{name} is {quoted(value)}, not {one_of}{listed}"
             self.report(shape.UNKNOWN_WORD, path, message, edit=edit)
-        elif key.kind is Kind.HOST:
+        elif key.kind is Kind.HOST and not value.strip():
             message = f"{name} is {quoted(value)}, not {key.kind.value}"
             self.report(shape.WRONG_TYPE, path, message)
         elif value:

@@ -113,7 +113,7 @@ def judged_document(
     except UnicodeError:
         message = "a text of the table has half of a surrogate pair"
         return b"", Findings([LONE_SURROGATE.finding(None, message)])
-    columns = decode_any(data, format_, found)
+    columns = decode_any(data, format_)
     if columns is None:
         parsed = parse(data.decode(), options.limit)
         if isinstance(parsed, Finding):

@@ -18,7 +18,6 @@ import sys
 import time
 import weakref
 from pathlib import Path
-from threading import Thread
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 _PR_SET_PDEATHSIG = 1  # Linux: prctl(2)
 _SIGNALLED = 128  # plus the number of the signal, as in shells
-_LOOKS, _LOOK_S = 10, 3
-"""How often, and how far apart, it is looked for processes that ranks have started."""
 _OTHERS_S = 1.0
 """Time for the other ranks to report what they have seen, after one has failed."""
 _GRACE_S = 2.0
@@ -141,7 +138,10 @@ def _import_torch() -> None:
     atexit.register(lambda: sys.modules.update(dict.fromkeys(kept)))  # type: ignore[arg-type]  # None: as Python does
 
     import ranktable.simulate.backend.group  # noqa: F401 - ranks need it
+    from ranktable.simulate import child_groups
     from ranktable.simulate.device import kernels
+
+    child_groups.install()
 
     finalizers: Any = weakref.finalize
     for finalizer in finalizers._registry:
@@ -214,7 +214,6 @@ def _wait(ranks: dict[int, int], job: RankJob, folder: Path) -> int:
         wait_for_workers=False,
         timeout=timedelta(minutes=1),
     )
-    Thread(target=_name_once, args=(list(ranks),), daemon=True).start()
     while ranks:
         pid, ended = os.waitpid(-1, 0)
         status = os.waitstatus_to_exitcode(ended)
@@ -227,38 +226,6 @@ def _wait(ranks: dict[int, int], job: RankJob, folder: Path) -> int:
             return 1
     del store
     return 0
-
-
-def _name_once(ranks: list[int]) -> None:
-    """Say how to run a script that starts its ranks itself, once it has done so.
-
-    Its processes are interpreters of their own, and many import nothing of ours; the
-    group that they make waits for processes that the other ranks have started too.
-    """
-    parents = {str(pid) for pid in ranks}
-    for _ in range(_LOOKS):
-        time.sleep(_LOOK_S)
-        for entry in os.scandir("/proc"):
-            if entry.name.isdigit() and _is_spawned(entry.path, parents):
-                sys.stderr.write(
-                    "ranktable: note: a rank has started processes of its own; if they "
-                    "make a process group, give --once to ranktable simulate, which "
-                    "then runs the script once\n"
-                )
-                return
-
-
-def _is_spawned(process: str, parents: set[str]) -> bool:
-    """Whether a process was spawned by multiprocessing in one of some others."""
-    try:
-        with open(f"{process}/stat", encoding="utf-8", errors="replace") as file:
-            parent = file.read().rpartition(")")[2].split()[1]
-        if parent not in parents:
-            return False
-        with open(f"{process}/cmdline", "rb") as file:
-            return b"spawn_main" in file.read()
-    except (OSError, IndexError):  # it has ended
-        return False
 
 
 def _end(ranks: dict[int, int], signum: int) -> None:

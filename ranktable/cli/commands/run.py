@@ -19,8 +19,16 @@ from ranktable.cli.parameters import flag, number, valued
 from ranktable.cli.sources import STANDARD_INPUT
 from ranktable.cli.table_input import sound_table
 from ranktable.cluster.host_lists import fold_hosts
+from ranktable.layout.change.nodes import has_own_addresses, node_names, spares_of
+from ranktable.layout.change.operations import fit_layout
+from ranktable.layout.parallel import KEPT, remembered
 from ranktable.runtime import agreement
-from ranktable.runtime.agents import agents_of, compare_hosts, find_agent
+from ranktable.runtime.agents import (
+    agents_of,
+    compare_hosts,
+    find_agent,
+    short_name,
+)
 from ranktable.runtime.environment import resolve_environment
 from ranktable.runtime.errors import InvalidVariableError, LaunchEnvironmentError
 from ranktable.runtime.launchers.slurm import SLURM, step_hosts
@@ -43,6 +51,11 @@ _OURS = (
     *("PET_RDZV_", "PET_STANDALONE", "PET_MASTER_", "PET_LOCAL_ADDR"),
     *("PET_NO_PYTHON", "PET_MODULE", "PET_RUN_PATH"),
 )
+
+_LONG_LIST = 200
+"""Most characters of a list of hosts in a sentence."""
+
+_SHOWN = 8
 
 
 def run(
@@ -100,7 +113,7 @@ def run(
         raise CommandError(f"node {node} is not among the {len(agents)} nodes")
     if not dry_run:
         if node is None and environment.launcher == SLURM.name:
-            _refuse_other_hosts(agents, file)
+            _refuse_other_hosts(ranks, agents, file)
         refuse_other_node(environment, ranks, file, node)
     addr = given or environment.master_addr
     port = master_port or environment.master_port or DEFAULT_PORT
@@ -112,13 +125,17 @@ def run(
     if dry_run:
         write(_commands(agents, script, addr or "FIRST_HOST", port, file))
         return
-    agent = _this_agent(agents, environment, node)
+    agent = _this_agent(ranks, agents, environment, node, file)
     _refuse_missing_script(script[0])
     _start(agent.arguments(script, addr, port), file)
 
 
 def _this_agent(
-    agents: Sequence[Agent], environment: Environment, node: int | None
+    table: RankTable,
+    agents: Sequence[Agent],
+    environment: Environment,
+    node: int | None,
+    file: str,
 ) -> Agent:
     if node is not None:
         return agents[node]
@@ -134,34 +151,119 @@ def _this_agent(
     agent = find_agent(agents, environment, host_name)
     if agent is None:
         names = dict.fromkeys(filter(None, (host_name, environment.host)))
+        advice = "ranktable replace-node puts it in the place of another"
+        if environment.launcher == SLURM.name and (there := step_hosts(os.environ)):
+            is_less = len(there) < len(agents)
+            advice = _fit(table, file, there, is_new=True, is_less=is_less)
         raise CommandError(
             f"this node is not among the {len(agents)} of the table: no host of it is "
             f"{' or '.join(map(printable, names))}\n"
-            "help: ranktable replace-node puts it in the place of another; --node N "
-            "says which one it is"
+            f"help: {advice}\nhelp: --node N says which one it is"
         )
     return agent
 
 
-def _refuse_other_hosts(agents: Sequence[Agent], file: str) -> None:
+def _refuse_other_hosts(table: RankTable, agents: Sequence[Agent], file: str) -> None:
     """Raise unless the hosts of Slurm's step are those of the table, on every node."""
-    missing, unknown = compare_hosts(agents, step_hosts(os.environ))
+    started = step_hosts(os.environ)
+    missing, unknown = compare_hosts(agents, started)
     if not missing and not unknown:
         return
+    names = {short_name(name): name for name in node_names(spares_of(table))}
+    spares = [host for host in unknown if short_name(host) in names]
+    new = [host for host in unknown if host not in spares]
     parts = []
-    if unknown:
-        parts.append(f"the table has no node {printable(fold_hosts(unknown))}")
+    if new:
+        parts.append(f"the table has no node {_named(new)}")
+    if spares:
+        parts.append(f"the table has no ranks for its spare {_named(spares)}")
     if missing:
-        parts.append(f"Slurm started none on {printable(fold_hosts(missing))}")
-    change = f"shrink {file} --drop {shlex.quote(fold_hosts(missing))}"
-    if unknown:
-        change = f"grow {file} --add {shlex.quote(fold_hosts(unknown))}"
-    if unknown and missing:
-        change = f"replace-node {file} {missing[0]} {unknown[0]}"
-    raise CommandError(
-        f"{'; '.join(parts)}\nhelp: make the table of these nodes: ranktable {change}",
-        DEFECTS_FOUND,
+        parts.append(f"Slurm started none on {_named(missing)}")
+    # The commands that change a table know its nodes by the names in the table.
+    names |= {short_name(agent.host): agent.host for agent in agents if agent.host}
+    there = [names.get(short_name(host), host) for host in started]
+    if missing:
+        is_less = len(missing) > len(unknown)
+        advice = _fit(table, file, there, is_new=bool(new), is_less=is_less)
+    else:
+        own = [host for host in started if host not in unknown]
+        more = [names.get(short_name(host), host) for host in unknown]
+        advice = (
+            f"start it on the others only, with srun --nodes {len(own)} --nodelist "
+            f"{shlex.quote(fold_hosts(own))}"
+        )
+        if _can_grow(table, more):
+            grow = _command(table, file, ("grow", "--add"), more, is_new=bool(new))
+            advice += (
+                f"\nhelp: or give {'them' if len(more) > 1 else 'it'} ranks: {grow}"
+            )
+    raise CommandError(f"{'; '.join(parts)}\nhelp: {advice}", DEFECTS_FOUND)
+
+
+def _fit(
+    table: RankTable, file: str, there: list[str], *, is_new: bool, is_less: bool
+) -> str:
+    """Return the advice to fit a table to the nodes that are there."""
+    command = _command(
+        table, file, ("shrink", "--nodes"), there, is_new=is_new, is_sized=is_less
     )
+    return f"fit the table to the nodes that are there: {command}"
+
+
+def _can_grow(table: RankTable, hosts: list[str]) -> bool:
+    """Whether the chips of more hosts are enough for another copy of the model."""
+    layout = remembered(table)
+    if layout is None:
+        return True
+    chips = {spare.host: len(spare.devices) for spare in spares_of(table)}
+    like = len(table.nodes[-1].devices)  # what --new gives to a host
+    room = table.world_size + sum(chips.get(host, like) for host in hosts)
+    return fit_layout(layout, room, KEPT).world_size > table.world_size
+
+
+def _command(
+    table: RankTable,
+    file: str,
+    change: tuple[str, str],
+    hosts: list[str],
+    *,
+    is_new: bool,
+    is_sized: bool = True,
+) -> str:
+    """Return a command that changes a table in place.
+
+    Args:
+        table: The table.
+        file: Its file.
+        change: The command and its option for hosts.
+        hosts: The hosts.
+        is_new: Whether the table has no chips for some of them.
+        is_sized: Whether the sizes of the layout are needed.
+    """
+    name, option = change
+    words = ["ranktable", name, file, option, fold_hosts(hosts)]
+    probe = ""
+    if is_new and any(map(has_own_addresses, table.nodes)):
+        where = ["--nodes", str(len(hosts)), "--nodelist", words[-1]]
+        words[-1] = "-"
+        probe = shlex.join(["srun", *where, "ranktable", "probe"]) + " | "
+    elif is_new:
+        words.append("--new")
+    if is_sized and remembered(table) is None:
+        return (
+            f"{probe}{shlex.join([*words, '--dp', '-1', '--in-place'])}\n"
+            "help: in place of --dp -1, give the sizes that the model has, such as "
+            "--tp 8 --pp 4"
+        )
+    return probe + shlex.join([*words, "--in-place"])
+
+
+def _named(hosts: list[str]) -> str:
+    """Return hosts for a sentence, the first ones if there are many."""
+    text = fold_hosts(hosts)
+    if len(text) > _LONG_LIST:
+        text = f"{fold_hosts(hosts[:_SHOWN])} and {len(hosts) - _SHOWN} more"
+    return printable(text)
 
 
 def _commands(

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput, tell_sizes
 from ranktable.cli.node_arguments import (
+    NODES_HELP,
     New,
     hosts_in,
+    is_file,
     node_like,
     places_of,
     ranks_in,
+    read_nodes,
 )
 from ranktable.cli.options import CostOptions, LayoutOptions
 from ranktable.cli.output import CommandError
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from ranktable.layout.parallel import ParallelLayout
-    from ranktable.schema.model import RankTable
+    from ranktable.schema.model import Node, RankTable
 
 
 @with_options(layout_options=LayoutOptions, costs=CostOptions, result=ChangeOutput)
@@ -54,8 +57,8 @@ def shrink(
         list[str] | None,
         valued(
             "NODES",
-            "The nodes that are there: all others are lost, and spares or, with --new, "
-            "new hosts take their place.",
+            "The nodes that are there: all others are lost, and spares or new nodes "
+            f"take their place; hosts such as n[08-09], each {NODES_HELP}",
         ),
     ] = None,
     new: New = False,
@@ -94,10 +97,12 @@ def shrink(
         size = layout_options.whole_copies(size)
     if not (is_lost or again or nodes or ranks is not None or size > table.world_size):
         raise CommandError("nothing is lost; give --drop NODES or --drop-ranks LIST")
+    # If every lost chip is replaced, the ranks stay, whatever their layout is.
+    is_known = known is not None or layout_options.are_given
     layout = layout_options.layout(
         table,
         with_dp=is_lost or not again,
-        is_needed=True,
+        is_needed=nodes is None,
         may_lack_ranks=True,
         world_size=size,
     )
@@ -111,7 +116,10 @@ def shrink(
         world_size=ranks,
         facts=facts,
     )
-    result.put(read, found.table, (layout, found.layout), facts=facts)
+    if not is_known and found.layout != layout:
+        layout_options.layout(table, is_needed=True)
+    layouts = (layout, found.layout) if is_known else None
+    result.put(read, found.table, layouts, facts=facts)
     tell_sizes(layout, found.layout)
     is_whole = layout.world_size == table.world_size  # else more ranks are missing
     if ranks is None and is_whole and found.layout.dp < layout.dp:
@@ -126,13 +134,21 @@ def _fitted(
     Raises:
         CommandError: A host is not known, and --new is missing.
     """
-    there = [host for text in names for host in hosts_in(text)]
+    described: dict[str | None, Node] = {}
+    there: list[str | None] = []
+    for text in names:
+        if is_file(text):
+            nodes = {node.host: node for node in read_nodes(text)}
+            described |= nodes
+            there += nodes
+        else:
+            there += hosts_in(text)
     own = node_names(table.nodes)
     spares = [spare for spare in spares_of(table) if spare.host in there]
     known = {*own, *(spare.host for spare in spares)}
     last = table.nodes[-1]
     new = [
-        node_like(table, last, host, is_new=is_new)
+        described.get(host) or node_like(table, last, str(host), is_new=is_new)
         for host in there
         if host not in known
     ]

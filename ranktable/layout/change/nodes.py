@@ -241,13 +241,18 @@ def with_chips_of(node: Node, host: str, *, name: str) -> Node:
     Raises:
         ChangeError: The chips have addresses, which belong to one host only.
     """
-    if any(_is_of_host(device) for device in node.devices):
+    if has_own_addresses(node):
         raise ChangeError(
             f"the chips of {name} have addresses, and those of {host} are not known; "
             "give its rank table or its line of ranktable probe as a file"
         )
     devices = tuple(structs.replace(device, extra={}) for device in node.devices)
     return structs.replace(node, host=host, devices=devices, extra={})
+
+
+def has_own_addresses(node: Node) -> bool:
+    """Whether chips of a node have addresses that no other host can have."""
+    return any(_is_of_host(device) for device in node.devices)
 
 
 def _is_of_host(device: Device) -> bool:
@@ -262,12 +267,17 @@ def _is_of_host(device: Device) -> bool:
 
 
 def left_of(
-    table: RankTable, nodes: Collection[int] = (), ranks: Collection[int] = ()
+    table: RankTable,
+    nodes: Collection[int] = (),
+    ranks: Collection[int] = (),
+    *,
+    more: Collection[Node] = (),
 ) -> list[tuple[Device, ...]]:
     """Return the devices of every node, without lost nodes and ranks.
 
     Raises:
-        ChangeError: There is no such rank, or nothing would be left.
+        ChangeError: There is no such rank, or nothing would be left, and there are no
+            more nodes.
     """
     lost = set(ranks)
     unknown = lost - {device.rank for node in table.nodes for device in node.devices}
@@ -279,7 +289,7 @@ def left_of(
         else tuple(device for device in node.devices if device.rank not in lost)
         for place, node in enumerate(table.nodes)
     ]
-    if not any(left):
+    if not any(left) and not more:
         raise ChangeError("no node would be left")
     return left
 

@@ -224,7 +224,7 @@ def shrink(
         return Resized(table=table, layout=layout)
     table = without_lost(table, drop)
     spares = spares_of(table)
-    left = left_of(table, drop, ranks)
+    left = left_of(table, drop, ranks, more=spares)
     room = sum(map(len, left)) + sum(len(node.devices) for node in spares)
     most = min(room, layout.world_size)
     after = fit_layout(layout, most, kept, world_size=world_size)

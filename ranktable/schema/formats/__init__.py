@@ -17,9 +17,8 @@ from ranktable.schema.rules import shape as rules
 from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
-    from ranktable.schema.columns import Columns
     from ranktable.schema.declare import Format
-    from ranktable.schema.finding import Finding, Findings
+    from ranktable.schema.finding import Finding
 
 FORMATS: tuple[Format, ...] = (sccl.FORMAT, hccl_1_2.FORMAT, hccl_1_0.FORMAT)
 """Formats of nodes that list devices, in the order in which they are tried.
@@ -55,12 +54,6 @@ OTHERS = (
 )
 """Other formats, in the order in which they are tried, before ``FORMATS``."""
 
-LARGE = ("hccl-2.0", b'"rank_list"')
-"""The format of ``OTHERS`` with a fast decoder, and the key that shows it."""
-
-HEAD_BYTES = 64 * 1024
-"""Bytes at the beginning of a file that contain this key."""
-
 DEFAULT = sccl.FORMAT
 """The format that is written by default."""
 
@@ -86,19 +79,6 @@ def by_name(name: str) -> Format:
 def names() -> tuple[str, ...]:
     """Return the names of all formats."""
     return (*(one.name for one in FORMATS), *(other.name for other in OTHERS))
-
-
-def decode_large(data: bytes, found: Findings) -> Columns | None:
-    """Return the columns of a large table of another form, by the fast path.
-
-    Returns:
-        None for a document that needs all checks.
-    """
-    name, key = LARGE
-    if data.find(key, 0, HEAD_BYTES) < 0:
-        return None
-    decode = by_name(name).decode
-    return decode(data, found) if decode else None
 
 
 def is_placeholder(document: dict[str, Any]) -> bool:
@@ -209,6 +189,13 @@ FOREIGN = (
         _OF_JOB,
     ),
     Foreign(
+        "hccl-2.0-draft",
+        (("rank_list[].level_list[].rank_addrs",),),
+        "the early draft of HCCL's table 2.0",
+        "no release reads it",
+        "generate the table again, with a tool of the released version",
+    ),
+    Foreign(
         "local-comm-res",
         (("endpoint_list",), ("net_instance_id", "version")),
         "the communication resource of one process",
@@ -306,8 +293,7 @@ def _has(document: Any, mark: str) -> bool:
     listed = document
     if key:
         listed = document.get(key) if isinstance(document, dict) else None
-    first = listed[0] if isinstance(listed, list) and listed else None
-    return isinstance(first, dict) and inner in first
+    return isinstance(listed, list) and bool(listed) and _has(listed[0], inner)
 
 
 def _is_sccl_2024(document: Any) -> bool:

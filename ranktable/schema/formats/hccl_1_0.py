@@ -102,6 +102,7 @@ SERVER_KEYS = (
         kind=Kind.HOST,
         role=Role.HOST,
         is_required=True,
+        maximum=127,
     ),
     address(
         "host_ip",
@@ -183,7 +184,6 @@ RULES = (
     nodes.WRONG_COUNT,
     nodes.BAD_ADDRESS,
     nodes.DUPLICATE_HOST,
-    nodes.SPARE_ADDRESS,
     *hccl.RULES,
     *hccl_chips.RULES,
     *mindie.RULES,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Rule, Severity
@@ -27,9 +25,6 @@ COMPLETED = "completed"
 ADDRESS = "device_ip"
 OF_SUPER_PODS = "hccl-1.2"
 """The format with a list of super pods and their servers."""
-
-_BACKUP = "backup_device_ip"
-_MANUAL_LENGTH, _MAX_LENGTH = 64, 127
 
 
 def _not_completed(columns: Columns, _: Options) -> Iterator[Finding]:
@@ -70,57 +65,33 @@ def _duplicate_address(columns: Columns, place: tuple[int, int, str]) -> Finding
     )
 
 
-def _interleaved(columns: Columns, _: Options) -> Iterable[tuple[int, int, list[int]]]:
+def _interleaved(columns: Columns, _: Options) -> Iterator[list[int]]:
+    """Yield the first server or super pod with ranks of others between its own."""
     if not columns.once(is_permutation):
-        return ()  # missing and repeated ranks have rules of their own
-    servers: list[list[int]] = []
-    if not columns.are_ranks_in_file_order():
-        servers = [[node] for node, _, _ in columns.nodes()]
+        return  # missing and repeated ranks have rules of their own
     of_pods: dict[str, list[int]] = {}
     pods = pod_of_servers(columns)
     for node, host in enumerate(columns.hosts if pods else ()):
         of_pods.setdefault(pods.get(host or "", f"no pod {node}"), []).append(node)
-    return list(_mixed(columns, servers)) or _mixed(columns, of_pods.values())
-
-
-def _interleaving(columns: Columns, place: tuple[int, int, list[int]]) -> Finding:
-    first, second, nodes = place
-    return INTERLEAVED.finding(
-        columns.devices_span(first),
-        f"the ranks of nodes {folded(nodes)} are mixed",
-        hint="number the devices server by server, and pod by pod",
-        related=(columns.devices_span(second),),
-    )
-
-
-def _mixed(
-    columns: Columns, groups: Iterable[list[int]]
-) -> Iterator[tuple[int, int, list[int]]]:
-    """Yield groups of nodes whose ranks are mixed with those of another group.
-
-    Yields:
-        The first node of the first group and of the second one, and all nodes.
-    """
-    ends = []
+    groups = [*of_pods.values()]
+    if not columns.are_ranks_in_file_order():
+        groups = [[node] for node in range(columns.num_nodes)] + groups
     for nodes in groups:
-        ranks = [
-            rank
-            for node in nodes
-            for rank in columns.ranks[columns.starts[node] : columns.starts[node + 1]]
-            if rank is not None
-        ]
-        if ranks:
-            ends.append((min(ranks), max(ranks), nodes))
-    chain: list[list[int]] = []
-    last = -1
-    for low, high, nodes in [*sorted(ends), (sys.maxsize, sys.maxsize, [])]:
-        if low > last:
-            if len(chain) > 1:
-                first, second = sorted(group[0] for group in chain)[:2]
-                yield first, second, sorted(itertools.chain.from_iterable(chain))
-            chain = []
-        chain.append(nodes)
-        last = max(last, high)
+        ranks: list[Any] = []
+        for node in nodes:
+            ranks += columns.ranks[columns.starts[node] : columns.starts[node + 1]]
+        if ranks and max(ranks) - min(ranks) >= len(ranks):
+            yield nodes
+            return
+
+
+def _interleaving(columns: Columns, nodes: list[int]) -> Finding:
+    what = "node" if len(nodes) == 1 else "the super pod of nodes"
+    return INTERLEAVED.finding(
+        columns.devices_span(nodes[0]),
+        f"other servers have ranks between those of {what} {folded(nodes)}",
+        hint="number the devices server by server, and pod by pod",
+    )
 
 
 def pods_of(columns: Columns) -> Iterator[tuple[str, Path, list[tuple[str, Path]]]]:
@@ -277,32 +248,6 @@ def _weight_of_families(columns: Columns, _: tuple[int, int]) -> Severity:
     return Severity.WARNING if columns.num_nodes == 1 else Severity.ERROR
 
 
-def _long_names(columns: Columns, _: Options) -> Iterable[tuple[int, int]]:
-    """Yield each node with a long name, and how many bytes it has."""
-    longest = max(map(len, filter(None, columns.hosts)), default=0)
-    if 4 * longest <= _MANUAL_LENGTH:  # no character has more than 4 bytes in UTF-8
-        return
-    for node, host in enumerate(columns.hosts):
-        length = len(host.encode()) if host is not None else 0
-        if length > _MANUAL_LENGTH:
-            yield node, length
-
-
-def _long_name(columns: Columns, place: tuple[int, int]) -> Finding:
-    node, length = place
-    limit = f"the manual allows {_MANUAL_LENGTH}"
-    if length > _MAX_LENGTH:
-        limit = f"HCCL takes {_MAX_LENGTH} at most"
-    return LONG_NAME.finding(
-        SourceSpan((*columns.node_path(node), columns.format.host_key)),
-        f"the server_id of node {node} has {length} bytes; {limit}",
-    )
-
-
-def _weight_of_name(_: Columns, place: tuple[int, int]) -> Severity:
-    return Severity.ERROR if place[1] > _MAX_LENGTH else Severity.WARNING
-
-
 def _loopbacks(columns: Columns, _: Options) -> Iterable[int]:
     hosts = columns.hosts
     for node, host in enumerate(hosts):
@@ -317,21 +262,6 @@ def _loopback(columns: Columns, node: int) -> Finding:
         SourceSpan((*columns.node_path(node), columns.format.host_key)),
         f"node {node} is {quoted(columns.hosts[node])}, an address that every host has",
         hint=REACHABLE,
-    )
-
-
-def _backups(columns: Columns, _: Options) -> Iterable[int]:
-    """Yield each device whose backup is its own address."""
-    for index, backup in enumerate(columns.optional.get(_BACKUP, ())):
-        if backup and backup in (columns.addresses[index] or "").split(","):
-            yield index
-
-
-def _backup(columns: Columns, index: int) -> Finding:
-    return BACKUP_IS_SELF.finding(
-        SourceSpan((*columns.device_path(index), _BACKUP)),
-        f"backup_device_ip of {columns.name(index)} is its own address",
-        hint="write the address of the other die of the same NPU",
     )
 
 
@@ -462,22 +392,6 @@ MIXED_FAMILIES = Rule(
     tell=_mixed_family,
     severity_of=_weight_of_families,
 )
-LONG_NAME = Rule(
-    code="RT275",
-    name="long-server-id",
-    summary="a server_id is longer than the manual allows",
-    why=(
-        "The manual allows 64 characters, and HCCL refuses more than 127 bytes. A "
-        "length between the two is a warning."
-    ),
-    fix="Write a shorter name; it does not have to be an address.",
-    readers={"HCCL": "a line in the device log only, for 128 bytes and more"},
-    bad=hccl_table(hccl_server("n" * 128, (0, 0, "10.0.0.1"))),
-    good=hccl_table(hccl_server("n" * 64, (0, 0, "10.0.0.1"))),
-    find=_long_names,
-    tell=_long_name,
-    severity_of=_weight_of_name,
-)
 LOOPBACK = Rule(
     code="RT276",
     name="loopback-server",
@@ -496,30 +410,6 @@ LOOPBACK = Rule(
     find=_loopbacks,
     tell=_loopback,
 )
-BACKUP_IS_SELF = Rule(
-    code="RT277",
-    name="backup-is-self",
-    severity=Severity.WARNING,
-    summary="the backup address of a device is its own",
-    why=(
-        "backup_device_ip is the address of the other die of the NPU. HCCL uses it "
-        "when it runs operators again (HCCL_OP_RETRY_ENABLE with L2 and "
-        "HCCL_OP_EXPANSION_MODE=AI_CPU), and then refuses this value."
-    ),
-    fix="Write the device_ip of the other die.",
-    readers={"HCCL": "accepted; a line in the device log where it is looked at"},
-    bad=hccl_table(
-        hccl_server("n1", (0, '0","backup_device_ip":"10.0.0.1', "10.0.0.1")),
-        version="1.2",
-    ),
-    good=hccl_table(
-        hccl_server("n1", (0, '0","backup_device_ip":"10.0.0.2', "10.0.0.1")),
-        version="1.2",
-    ),
-    find=_backups,
-    tell=_backup,
-)
-
 RULES = (
     NOT_COMPLETED,
     DUPLICATE_ADDRESS,
@@ -528,7 +418,5 @@ RULES = (
     MISSING_POD_ADDRESS,
     UNEQUAL_ADDRESSES,
     MIXED_FAMILIES,
-    LONG_NAME,
     LOOPBACK,
-    BACKUP_IS_SELF,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ranktable.schema.finding import Rule, Severity
+from ranktable.schema.finding import Rule
 from ranktable.schema.rules.examples import level_2_0 as level
 from ranktable.schema.rules.examples import rank_2_0 as rank
 from ranktable.schema.rules.examples import table_2_0 as table
@@ -61,46 +61,4 @@ ADDRESS_COUNTS = Rule(
     ),
     good=table(rank(0), rank(1, levels=[level(("10.0.0.2", "0/0"))])),
 )
-SHARED_PORT = Rule(
-    code="RT266",
-    name="shared-port",
-    severity=Severity.WARNING,
-    summary="one port has two addresses in a layer",
-    why="The manual forbids it, and HCCL does not check it.",
-    fix="Keep only the address that the port has.",
-    readers={"HCCL": "accepted"},
-    bad=table(rank(0, levels=[level(("10.0.0.1", "0/0"), ("10.0.0.2", "0/0"))])),
-    good=table(rank(0, levels=[level(("10.0.0.1", "0/0"), ("10.0.0.2", "0/1"))])),
-)
-SPARE = Rule(
-    code="RT267",
-    name="spare",
-    summary="the spare chip contradicts the other ranks",
-    why=(
-        "local_id 64 is the spare, and a table has at most one. The chip that it "
-        "replaces, replaced_local_id, is no longer part of the job."
-    ),
-    fix="Keep one spare, and remove the replaced chip.",
-    readers={"HCCL": "EI0014"},
-    bad=table(rank(0), rank(1, local_id=64, replaced_local_id=0)),
-    good=table(rank(0), rank(1, local_id=64, replaced_local_id=1)),
-)
-DRAFT = Rule(
-    code="RT268",
-    name="draft-of-2.0",
-    summary="a table in the early draft of version 2.0",
-    why=(
-        "The draft has level, id, fabric_type and rank_addrs in place of net_layer, "
-        "net_instance_id, net_type and rank_addr_list. No released HCCL reads it."
-    ),
-    fix="Generate the table again, with a tool of the released version.",
-    readers={"HCCL": "EI0017 device_id or net_layer"},
-    bad=(
-        b'{"version":"2.0","rank_count":"1","rank_list":[{"rank_id":0,"local_id":0,\n'
-        b'  "level_list":[{"level":0,"id":"az0","fabric_type":"INNER",\n'
-        b'    "rank_addr_type":"","rank_addrs":[]}]}]}\n'
-    ),
-    good=table(rank(0)),
-)
-
-RULES = (ADDRESS_OF_TYPE, LAYERS, ADDRESS_COUNTS, SHARED_PORT, SPARE, DRAFT)
+RULES = (ADDRESS_OF_TYPE, LAYERS, ADDRESS_COUNTS)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
-import os
 import sys
-from datetime import timedelta
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 from torch import distributed as dist
-from torch.distributed import distributed_c10d
 
-from ranktable.simulate.simulated_run import RANK_PROCESS
+from ranktable.simulate import child_groups
 from ranktable.simulate.simulation_error import NeedsChip, reported
-from torch_tpu._run import FOLDER, RUN
+from torch_tpu._run import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,41 +115,11 @@ def _no_host_backend(*_: object) -> NoReturn:
     )
 
 
-_c10d: Any = distributed_c10d  # its function is imported there, not exported
-_rendezvous = _c10d.rendezvous
-
-
-def _rendezvous_or_refuse(
-    url: str, rank: int = -1, *args: Any, timeout: timedelta, **options: Any
-) -> Any:
-    """Return torch's rendezvous; refuse that of a process which a rank has started.
-
-    Raises:
-        SimulationError: It is another rank, or one of another job: such processes would
-            wait for the other ranks, which each start the same.
-    """
-    pid, _, port = os.environ.get(RANK_PROCESS, "").partition(":")
-    own = os.environ.get("RANK", "")
-    is_elsewhere = port not in f"{url} {os.environ.get('MASTER_PORT')}"
-    if pid not in ("", str(os.getpid())) and (
-        is_elsewhere or str(rank) not in (own, "-1")
-    ):
-        raise reported(
-            FOLDER,
-            f"rank {own} starts processes that make a process group of their own; give "
-            "--once to ranktable simulate, which then runs the script once",
-        )
-    if is_elsewhere:  # no agent serves that port
-        os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "False"
-    limit = min(timeout, timedelta(seconds=RUN.timeout_s))
-    return _rendezvous(url, rank, *args, timeout=limit, **options)
-
-
 def refuse() -> None:
     """Install all of these."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.append(_Finder())
     for namespace in ("my_ops", "tpu"):
         setattr(torch.ops, namespace, _Operators(namespace))
-    _c10d.rendezvous = _rendezvous_or_refuse
+    child_groups.install()
     dist.Backend.register_backend(_HOST_BACKEND, _no_host_backend, devices=["tpu"])

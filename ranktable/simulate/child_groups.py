@@ -1,0 +1,101 @@
+"""Groups of processes that a rank has started itself, as scripts with mp.spawn do.
+
+Every rank starts the same processes, so those of two ranks join one group under the
+same numbers, and wait for each other in vain. Such a script is to be started once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+from torch.distributed import distributed_c10d
+
+from ranktable.simulate.barrier import is_running
+from ranktable.simulate.simulated_run import RANK_PROCESS, current_run
+from ranktable.simulate.simulation_error import reported
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"
+_CONNECT_S = 1.0
+
+_c10d: Any = distributed_c10d  # its function is imported there, not exported
+_rendezvous_of_torch = _c10d.rendezvous
+
+
+def install() -> None:
+    """Look at each group that this process joins, and its forks."""
+    _c10d.rendezvous = _rendezvous
+
+
+def _rendezvous(
+    url: str, rank: int = -1, *args: Any, timeout: timedelta, **options: Any
+) -> Any:
+    """Return torch's rendezvous, within the time-out of the run.
+
+    Raises:
+        SimulationError: A process of another rank has joined it with this number.
+    """
+    folder, run = current_run(os.environ)
+    pid, _, port = os.environ.get(RANK_PROCESS, "").partition(":")
+    if pid:
+        place, rank_there = _place(url, rank)
+        if pid != str(os.getpid()):
+            _refuse_clash(folder, pid, place, rank_there)
+        if place != port and not _is_served(place):
+            os.environ[_AGENT_STORE] = "False"  # or the ranks would wait for an agent
+    limit = min(timeout, timedelta(seconds=run.timeout_s))
+    return _rendezvous_of_torch(url, rank, *args, timeout=limit, **options)
+
+
+def _place(url: str, rank: int) -> tuple[str, str]:
+    """Return the port of a rendezvous, or its path, and the rank of this process."""
+    parts = urlsplit(url)
+    given = parse_qs(parts.query).get("rank", [str(rank)])[0]
+    if parts.scheme == "env":
+        place = os.environ.get("MASTER_PORT", "")
+    else:
+        place = str(parts.port or parts.path)
+    return place, os.environ.get("RANK", "") if given == "-1" else given
+
+
+def _is_served(place: str) -> bool:
+    """Whether a store listens on a port; a file needs none."""
+    if not place.isdecimal():
+        return True
+    try:
+        socket.create_connection(("127.0.0.1", int(place)), _CONNECT_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def _refuse_clash(folder: Path, parent: str, place: str, rank: str) -> None:
+    """Note who joins a rendezvous with a number.
+
+    Raises:
+        SimulationError: A running process of another rank has joined it with the same.
+    """
+    name = hashlib.sha256(f"{place} {rank}".encode()).hexdigest()
+    claim, draft = folder / f"join-{name}", folder / f"join-{os.getpid()}"
+    draft.write_text(f"{os.getpid()} {parent}")
+    try:
+        os.link(draft, claim)  # created as a whole, or not at all
+    except FileExistsError:
+        pid, of_rank = claim.read_text().split()
+        if of_rank != parent and is_running(int(pid)):
+            raise reported(
+                folder,
+                "several ranks have started processes that make the same process "
+                "group; give --once to ranktable simulate, which then runs the script "
+                "once",
+            ) from None
+        draft.replace(claim)
+    else:
+        draft.unlink()
