@@ -373,6 +373,7 @@ def test_new_node_comes_from_a_table_a_part_or_a_probe(
     ("arguments", "text"),
     [
         (["n33", "n9"], "there is no node 'n33'; the nodes are n0, n1"),
+        (["n03", "n9"], "there is no node 'n03'; did you mean n3?"),
         (["n3", "n4"], "n4 is in the table already, as node 4"),
         (["n3", "small.json"], "s has 4 chips, and n3 carries 8 ranks"),
         (["n3", "t.json"], "t.json holds 8 nodes, of which the table lacks 0"),
@@ -724,3 +725,37 @@ def test_diff_finds_other_roles_of_nodes_that_are_as_they_were() -> None:
         ("b", 2, {"tp": 0, "pp": 1}),
         ("b", 3, {"tp": 1, "pp": 1}),
     ]
+
+
+def test_spec_of_the_whole_cluster_gives_the_nodes_that_a_table_lacks(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    (tmp_path / "c.yaml").write_text(
+        "nodes: n[1-4]\nchips: 2\naddresses: 10.0.{node}.{chip+1}\nspares: n4\n"
+    )
+    run("ranktable", "gen", "--spec", "c.yaml", "-o", "t.json")
+    run("ranktable", "spares", "t.json", "--remove", "n4", "-o", "without.json")
+
+    spared = run("ranktable", "spares", "t.json", "--add", "c.yaml", "-o", "x.json")
+    replaced = run(
+        "ranktable", "replace-node", "t.json", "n2", "c.yaml", "-o", "r.json"
+    )
+    grown = [
+        run("ranktable", "grow", name, "--add", "c.yaml", "--dp", "-1", "-i")
+        for name in ("t.json", "without.json")
+    ]
+    full = run("ranktable", "grow", "t.json", "--add", "c.yaml", "--dp", "-1", "-i")
+    (tmp_path / "d.yaml").write_text("nodes: n[1-6]\nchips: 2\nspares: n[5-6]\n")
+    run("ranktable", "gen", "--spec", "d.yaml", "-o", "d.json")
+    unclear = run("ranktable", "replace-node", "d.json", "n2", "d.yaml")
+
+    assert "the table lacks 2; give one" in unclear.err
+    assert unclear.err.endswith("or name one of the spares\n")
+    assert spared.err == (
+        "ranktable: c.yaml: all of its 4 nodes are in the table or among its spares\n"
+    )
+    assert [done.status for done in (spared, replaced, full)] == [2, 0, 2]
+    assert [done.status for done in grown] == [0, 0], grown[1].err
+    assert "nodes in: +n4" in replaced.err
+    assert load(tmp_path / "t.json").world_size == 8
+    assert load(tmp_path / "without.json").nodes == load(tmp_path / "t.json").nodes

@@ -26,7 +26,7 @@ _PANELS: Final = {
         "--version",
     ),
     _LAYOUT: (
-        *("--tp", "--cp", "--pp", "--dp", "--ep", "--etp", "--dp-replicate", "--dcp"),
+        *("--tp", "--cp", "--pp", "--dp", "--ep", "--etp", "--dp-replicate"),
         *("--order", "--ep-style", "--preset", "--keep"),
     ),
     _RARE: (

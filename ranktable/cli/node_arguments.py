@@ -18,6 +18,7 @@ from ranktable.cluster.generate import parse_numbers
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.layout.change.nodes import (
     find_nodes,
+    is_spare,
     node_names,
     spares_of,
     with_chips_of,
@@ -29,7 +30,7 @@ from ranktable.schema.report import Options
 from ranktable.schema.super_pods import PODS, pods_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from ranktable.schema.model import Node, RankTable
     from ranktable.schema.report import Report
@@ -157,6 +158,31 @@ def read_nodes(file: str) -> tuple[Node, ...]:
     return with_pods(table.nodes, pods)
 
 
+def lacking_nodes(
+    file: str, there: Collection[str | None], *, again: bool
+) -> tuple[Node, ...]:
+    """Return the nodes of a file, without those that a table has already.
+
+    A file of a whole cluster holds the nodes of the table too.
+
+    Args:
+        file: The file.
+        there: The hosts that are already there.
+        again: Whether it may hold no other nodes.
+
+    Raises:
+        CommandError: All of its nodes are there, or they are not sound.
+    """
+    nodes = read_nodes(file)
+    lacking = tuple([node for node in nodes if node.host not in there])
+    if not lacking and not again and len(nodes) > 1:
+        raise CommandError(
+            f"{file}: all of its {len(nodes)} nodes are in the table or among its "
+            "spares"
+        )
+    return lacking or (() if again else nodes)
+
+
 def with_pods(nodes: Sequence[Node], pods: Sequence[object]) -> tuple[Node, ...]:
     """Return nodes that name their super pods, if these are known."""
     return tuple(
@@ -179,9 +205,15 @@ def read_node(file: str, table: RankTable) -> Node:
     found = nodes if len(nodes) == 1 else new
     if len(found) != 1:
         lacks = f", of which the table lacks {len(new)}" if there else ""
+        are_spares = bool(new) and all(is_spare(table, str(node.host)) for node in new)
+        way = (
+            "name one of the spares"
+            if are_spares
+            else "add them first: ranktable spares --add"
+        )
         raise CommandError(
             f"{file} holds {len(nodes)} nodes{lacks}; give one, as ranktable split "
-            "writes them, or add them first: ranktable spares --add"
+            f"writes them, or {way}"
         )
     return found[0]
 

@@ -12,8 +12,8 @@ from ranktable.cli.node_arguments import (
     New,
     hosts_in,
     is_file,
+    lacking_nodes,
     node_like,
-    read_nodes,
     with_pods,
 )
 from ranktable.cli.options import CostOptions, LayoutOptions
@@ -141,7 +141,7 @@ def _nodes(
     found: list[Node] = []
     for text in added:
         if is_file(text):
-            found += read_nodes(text)
+            found += lacking_nodes(text, there, again=again)
             continue
         hosts = [host for host in hosts_in(text) if not (again and host in there)]
         found += [

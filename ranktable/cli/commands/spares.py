@@ -11,8 +11,8 @@ from ranktable.cli.node_arguments import (
     New,
     hosts_in,
     is_file,
+    lacking_nodes,
     node_like,
-    read_nodes,
 )
 from ranktable.cli.output import CommandError, OutputFormat, write
 from ranktable.cli.parameters import FileArgument, valued
@@ -79,10 +79,7 @@ def _changed(
     new: list[Node] = []
     for text in added:
         if is_file(text):
-            nodes = read_nodes(text)
-            lacking = [node for node in nodes if node.host not in there]
-            # A file of a whole cluster holds the nodes of the table too.
-            new += lacking or ([] if again else nodes)
+            new += lacking_nodes(text, there, again=again)
             continue
         last = table.nodes[-1]
         new += [

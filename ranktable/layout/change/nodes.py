@@ -177,18 +177,22 @@ def _unknown(table: RankTable, name: str, names: Sequence[str]) -> str:
             f"({folded(gaps)}) {'is' if len(gaps) == 1 else 'are'} missing already, so "
             "if it was taken out of the file, leave it out here"
         )
-    # n062 is not a misspelt n023: of hosts that count, only equal numbers are near.
+    # n062 is not a misspelt n023, but n23 is: only equal numbers are near.
     close = [
         near
-        for near in get_close_matches(name, names, n=2)
-        if re.findall(r"\d+", near) == re.findall(r"\d+", name)
-    ]
+        for near in get_close_matches(name, names, n=len(names))
+        if _numbers(near) == _numbers(name)
+    ][:2]
     if close:
         return f"there is no node {name!r}; did you mean {' or '.join(close)}?"
     shown = ", ".join(names[:_SHOWN])
     more = len(names) - _SHOWN
     listed = f"{shown} and {more} more" if more > 0 else shown
     return f"there is no node {name!r}; the nodes are {listed}"
+
+
+def _numbers(name: str) -> list[str]:
+    return [number.lstrip("0") for number in re.findall(r"\d+", name)]
 
 
 def named_table(table: RankTable) -> RankTable:
