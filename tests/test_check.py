@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import time
 from typing import TYPE_CHECKING
@@ -57,6 +58,13 @@ def test_rule_says_what_it_needs_and_compares(rule: HostRule) -> None:
     assert rule.needs
     assert rule.compares
     assert rule.source
+
+
+def test_explain_says_how_a_rule_is_checked(run: Run) -> None:
+    page = run("ranktable", "explain", "RT706").out
+
+    assert "needs: hccn_tool -ip; hccn.conf\n" in page
+    assert "compares: the address of each chip with device_ip\n" in page
 
 
 # A whole host of Ascend, as its tools print it
@@ -160,6 +168,116 @@ def test_what_cannot_be_looked_at_is_not_fine(tmp_path: Path) -> None:
     assert "RT706" in {each.code for each in checked.agrees}  # by hccn.conf
 
 
+def test_chips_are_judged_one_by_one(tmp_path: Path) -> None:
+    tree = npu_host(tmp_path)
+    (tmp_path / "commands" / "hccn_tool -i 6 -ip -g.txt").unlink()
+    checked = checked_at(tree, hccl_table(chip2="10.40.9.9", chip6="10.40.9.8"))
+
+    assert [each.code for each in checked.diagnostics] == ["RT706"]
+    why = {each.code: each.why for each in checked.not_checked}
+    assert why["RT706"] == "chip 6: hccn_tool is not there"
+
+
+def test_address_of_version_6_is_asked_for(tmp_path: Path) -> None:
+    tree = npu_host(tmp_path)
+    for chip in range(NUM_NPUS):
+        answer = f"ipv6_address:fd00:0:0:0:0:0:{chip}:21\nprefix_length:64\n"
+        tree.put(f"/commands/hccn_tool -i {chip} -ip -inet6 -g", answer)
+    table = re.sub(rb"10\.40\.(\d)\.(\d+)", rb"fd00::\1:\2", hccl_table())
+    stale = table.replace(b"fd00::2:21", b"fd00::2:99")
+
+    assert "RT706" not in found(checked_at(tree, table))
+    assert "fd00:0:0:0:0:0:2:21 by hccn_tool" in found(checked_at(tree, stale))["RT706"]
+
+
+@pytest.mark.parametrize(
+    ("mounted", "codes"), [("/job", set()), ("/job/hccl.json", {"RT716"})]
+)
+def test_table_that_is_mounted_by_itself_is_found(
+    tmp_path: Path, mounted: str, codes: set[str]
+) -> None:
+    tree = npu_host(tmp_path)
+    tree.put("/proc/self/mountinfo", f"8 7 0:4 / {mounted} ro - ext4 /dev/vda1 ro\n")
+    checked = checked_at(tree, hccl_table(), RANK_TABLE_FILE="/job/hccl.json")
+
+    assert set(found(checked)) == codes
+
+
+def test_mounts_that_were_not_recorded_are_not_fine(tmp_path: Path) -> None:
+    checked = checked_at(npu_host(tmp_path), hccl_table())
+
+    assert "RT716" in {each.code for each in checked.not_checked}
+
+
+def test_interfaces_that_are_all_left_out_are_found(tmp_path: Path) -> None:
+    tree = npu_host(tmp_path)
+    tree.put("/proc/net/dev", "Inter-|\n face |\n lo: 1\n eth0: 1\n")
+
+    assert set(found(checked_at(tree, NCCL_SOCKET_IFNAME="^lo"))) == set()
+    assert set(found(checked_at(tree, NCCL_SOCKET_IFNAME="^lo,eth"))) == {"RT713"}
+
+
+def test_master_and_open_files_are_judged_without_a_table(tmp_path: Path) -> None:
+    tree = npu_host(tmp_path)
+    tree.put("/commands/getent ahosts nn.failed", "getent failed with exit status 2\n")
+    tree.put("/proc/self/limits", "Max open files   1024   4096   files\n")
+    tree.put("/proc/net/fib_trie", "|-- 10.0.0.1\n   /32 host LOCAL\n")
+
+    assert set(found(checked_at(tree, MASTER_ADDR="nn"))) == {"RT714"}
+    job = {"RANK": "0", "WORLD_SIZE": "4096", "MASTER_ADDR": "10.0.0.1"}
+    assert set(found(checked_at(tree, None, **job))) == {"RT717"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/proc/net/tcp",
+        "/proc/net/fib_trie",
+        "/proc/net/if_inet6",
+        "/proc/net/dev",
+        "/proc/self/limits",
+        "/proc/self/mountinfo",
+        "/proc/sys/net/core/somaxconn",
+        "/proc/sys/net/ipv4/ip_local_port_range",
+        "/proc/sys/net/ipv4/ip_local_reserved_ports",
+        "/etc/hccn.conf",
+        "/environ",
+        "/commands/npu-smi info",
+        "/commands/npu-smi info -m",
+        "/commands/df -Pk _dev_shm",
+        "/commands/hccn_tool -i 0 -ip -g.txt",
+        "/commands/hccn_tool -i 0 -link -g.txt",
+    ],
+)
+@pytest.mark.parametrize(
+    "text",
+    ["", "\0\x01", "|--\n: :\n0: x:ZZ y 0A\n", "1-99999999999", "zz\n\n= \u00b2"],
+)
+def test_odd_contents_are_not_an_error(tmp_path: Path, path: str, text: str) -> None:
+    tree = npu_host(tmp_path)
+    tree.put("/proc/net/tcp", "  sl\n")
+    tree.put("/proc/net/fib_trie", "|-- 10.0.0.1\n   /32 host LOCAL\n")
+    tree.put("/proc/sys/net/ipv4/ip_local_port_range", "32768 60999\n")
+    tree.put(path, text)
+    env = {"MASTER_ADDR": "10.0.0.1", "GLOO_SOCKET_IFNAME": "eth0"}
+
+    assert checked_at(tree, hccl_table(), **env).has_looked
+
+
+def test_link_is_a_note_and_other_table_is_read_first(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "hccl.json").write_bytes(hccl_table())
+    (tmp_path / "link.json").symlink_to("hccl.json")
+    words = ("check", "--host", "0", "--select", "RT716", "--format", "concise")
+    link = run("ranktable", words[0], "link.json", *words[1:])
+    env = {"RANK_TABLE_FILE": "/none.json"}
+    other = run("ranktable", words[0], "hccl.json", *words[1:], env=env)
+
+    assert "note[RT716] link.json is a link: torch_npu takes no table" in link.out
+    assert link.status == 0
+    assert '"/none.json": the file does not exist' in other.out
+    assert other.status == 1
+
+
 def test_generation_of_the_chips_judges_the_version_of_the_table(
     tmp_path: Path,
 ) -> None:
@@ -206,6 +324,24 @@ def test_other_lists_are_read_as_their_owners_read_them() -> None:
         ({"HCCL_IF_BASE_PORT": "70000"}, {"RT712"}),
         ({"HCCL_NPU_SOCKET_PORT_RANGE": "auto"}, set()),
         ({"MASTER_ADDR": "127.0.0.1"}, {"RT714"}),
+        ({"ASCEND_RT_VISIBLE_DEVICES": ""}, {"RT705"}),
+        ({"ASCEND_RT_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7 "}, set()),
+        ({"ASCEND_RT_VISIBLE_DEVICES": "0,1,2,3,4,5,6,6"}, {"RT704", "RT705"}),
+        ({"ASCEND_VISIBLE_DEVICES": "void"}, {"RT705"}),
+        ({"ASCEND_VISIBLE_DEVICES": "all"}, set()),
+        (
+            {
+                "ASCEND_VISIBLE_DEVICES": "all",
+                "ASCEND_RT_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7",
+            },
+            set(),
+        ),
+        ({"CUDA_VISIBLE_DEVICES": "9"}, set()),  # not a list of NPUs
+        ({"MASTER_PORT": "abc"}, {"RT302"}),
+        ({"RANK": "0", "WORLD_SIZE": "8"}, {"RT304"}),
+        ({"RANK": "11", "WORLD_SIZE": "16"}, {"RT304"}),  # it is on n2
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, set()),  # one process a host
+        ({"HCCL_IF_BASE_PORT": "\u00b2"}, {"RT712"}),
     ],
 )
 def test_variables_are_judged(

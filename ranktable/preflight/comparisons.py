@@ -13,19 +13,19 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.cluster.discovery.machine import NotDetectedError
-from ranktable.preflight.facts import SHARED_MEMORY
+from ranktable.preflight.facts import SHARED_MEMORY, is_loopback
+from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted, folded, quoted
-from ranktable.schema.values import is_address
+from ranktable.schema.values import is_address, plain_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ranktable.preflight.facts import Declared, Facts
     from ranktable.schema.document import SourceSpan
 
 HCCL_BASE_PORT = 60000
 HCCL_PORTS, HCCL_PORTS_BEFORE_8_2 = 32, 16
-DEFAULT_MASTER_PORT = 29500
 SPARE_FILES = 200
 """Open files of rank 0 besides one for each rank."""
 LEAST_SHARED_MEMORY_BYTES = 1 << 30
@@ -35,6 +35,7 @@ GPU_LISTS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICE
 _INTERFACES = ("HCCL_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME",
                "TP_SOCKET_IFNAME")  # fmt: skip
 _PORT_RANGES = ("HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_NPU_SOCKET_PORT_RANGE")
+_PORT_SPAN = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
 class DoesNotApplyError(Exception):
@@ -49,12 +50,14 @@ class Disagreement(NamedTuple):
         device: Index of the device in this host's rows that it is about.
         key: ``device_id`` or ``address`` of that device.
         hint: What to do, where the rule does not say it.
+        severity: Its severity, where it is not that of the rule.
     """
 
     message: str
     device: int | None = None
     key: str = "device_id"
     hint: str | None = None
+    severity: Severity | None = None
 
     def span(self, declared: Declared | None) -> SourceSpan | None:
         """Return the place in the table, None if it is about no row."""
@@ -68,6 +71,11 @@ class Disagreement(NamedTuple):
         if self.key == "address":
             return columns.span(index, ("device_ip", "device_ip_emulator"))
         return columns.device_id_span(index)
+
+
+def uses_npus(facts: Facts, declared: Declared | None) -> bool:
+    """Whether a job on this host uses Ascend's chips, as its table or host says."""
+    return facts.is_ascend or (declared is not None and declared.is_ascend)
 
 
 def host(_facts: Facts, declared: Declared) -> Iterator[Disagreement]:
@@ -122,42 +130,68 @@ def health(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
             )
 
 
-def _need_one_of(facts: Facts, *names: str) -> None:
-    if not any(facts.env.get(name) for name in names):
+def _set(facts: Facts, *names: str) -> list[tuple[str, str]]:
+    """Return the variables of some names that are set, with their texts.
+
+    An empty list of devices shows none; others are unset if they are empty.
+    """
+    texts = [(name, facts.env.get(name)) for name in names]
+    found = [
+        (name, text)
+        for name, text in texts
+        if text or (text == "" and name.endswith("VISIBLE_DEVICES"))
+    ]
+    if not found:
         raise DoesNotApplyError
+    return found
 
 
-def visible_text(facts: Facts, _declared: Declared | None) -> Iterator[Disagreement]:
+def _lists(facts: Facts, declared: Declared | None) -> tuple[str, ...]:
+    """Return the names of the lists that the libraries of these chips read."""
+    if uses_npus(facts, declared):
+        return (ASCEND_LIST,)
+    return GPU_LISTS if facts.probe.vendor in (None, "nvidia") else ()
+
+
+def visible_text(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
     """Yield what a library does not read of a list of visible devices."""
-    _need_one_of(facts, ASCEND_LIST, *GPU_LISTS)
-    text = facts.env.get(ASCEND_LIST)
-    if text is not None:
-        ids, rest = read_ascend_list(text, _num_visible(facts))
-        if rest:
+    for name, text in _set(facts, *_lists(facts, declared)):
+        if name == ASCEND_LIST:
+            ids, rest = read_ascend_list(text, _num_visible(facts))
+        else:
+            ids, rest = read_gpu_list(text)
+        if rest.strip() and rest != "-1":
             yield Disagreement(
-                f"{ASCEND_LIST}={quoted(text)}: only {_ids(ids)} is read; "
-                f"{quoted(rest)} and what follows is ignored without a message"
+                f"{name}={quoted(text)}: {_only(ids)} is read; {quoted(rest)} and what "
+                "follows is ignored without a message"
             )
-        elif ids != sorted(ids):
-            yield Disagreement(f"{ASCEND_LIST}={quoted(text)} does not ascend")
-    for name in GPU_LISTS:
-        text = facts.env.get(name)
-        ids, rest = read_gpu_list(text or "")
-        if text and rest and rest != "-1":
-            yield Disagreement(
-                f"{name}={quoted(text)}: only {_ids(ids)} is read, up to {quoted(rest)}"
-            )
+        elif name == ASCEND_LIST and any(a >= b for a, b in pairwise(ids)):
+            yield Disagreement(f"{name}={quoted(text)} does not ascend")
+
+
+_SHOWN_IDS = 16
 
 
 def _ids(ids: list[int]) -> str:
-    return ",".join(map(str, ids)) or "nothing"
+    shown = ",".join(map(str, ids[:_SHOWN_IDS])) or "nothing"
+    return shown + (",..." if len(ids) > _SHOWN_IDS else "")
+
+
+def _only(ids: list[int]) -> str:
+    return f"only {_ids(ids)}" if ids else "nothing"
+
+
+def _mounted(facts: Facts) -> list[int] | None:
+    """Return the physical chips that the container runtime has mounted, if it says."""
+    text = facts.env.get(ASCEND_MOUNTED, "all")
+    return None if text == "all" else read_mounted(text)
 
 
 def _num_visible(facts: Facts) -> int | None:
     """Return the number of chips that logical ids may name, None if not known."""
-    mounted = facts.env.get(ASCEND_MOUNTED)
-    if mounted:
-        return len(read_mounted(mounted))
+    mounted = _mounted(facts)
+    if mounted is not None:
+        return len(mounted)
     try:
         return len(facts.chips) or None
     except NotDetectedError:
@@ -193,7 +227,7 @@ def read_gpu_list(text: str) -> tuple[list[int], str]:
     ids: list[int] = []
     for part in text.split(","):
         word = part.strip()
-        if not word.isdigit():
+        if not re.fullmatch("[0-9]{1,6}", word):
             is_uuid = word.startswith(("GPU-", "MIG-", "gpu-"))
             return ids, "" if is_uuid else word
         ids.append(int(word))
@@ -208,7 +242,7 @@ def read_mounted(text: str) -> list[int]:
     found: set[int] = set()
     for part in text.split(","):
         word = re.sub(r"^(?:Ascend\w*|npu)-(?=\d)", "", part.strip())
-        ends = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", word)
+        ends = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", word)
         if ends:
             found.update(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
     return sorted(found)
@@ -216,16 +250,17 @@ def read_mounted(text: str) -> list[int]:
 
 def visible_chips(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
     """Yield the difference between the visible chips and the rows of the table."""
-    _need_one_of(facts, ASCEND_LIST, ASCEND_MOUNTED, *GPU_LISTS)
-    for name, ids in _visible(facts):
+    lists = _lists(facts, declared)
+    mounted = _mounted(facts) if ASCEND_LIST in lists else None
+    names = (*lists, ASCEND_MOUNTED) if mounted is not None else lists
+    for name, text in _set(facts, *names):
+        ids = _visible(facts, name, text)
+        if ids is None or (name == ASCEND_MOUNTED and ASCEND_LIST in facts.env):
+            continue
         wanted = declared.device_ids
-        rank = facts.env.get("RANK") or facts.env.get("RANK_ID") or ""
-        if len(ids) == 1 and rank.isdigit():  # a list for each process
-            wanted = [
-                device.device_id
-                for device in declared.node.devices
-                if device.rank == int(rank)
-            ]
+        own = _rows_of_rank(facts, declared)
+        if len(ids) == 1 and own:  # a list for each process
+            wanted = own
         is_same = ids == wanted if "ASCEND" in name else set(ids) >= set(wanted)
         if is_same:
             continue
@@ -234,61 +269,77 @@ def visible_chips(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
             has = f"{counted(len(wanted), 'rank')} on {_ids(wanted)}"
         else:
             what, has = f"shows {_ids(ids)}", f"{_ids(wanted)} in the order of ranks"
-        yield Disagreement(
-            f"{name}={quoted(facts.env[name])} {what}, and the table has {has}", 0
-        )
+        yield Disagreement(f"{name}={quoted(text)} {what}, and the table has {has}", 0)
 
 
-def _visible(facts: Facts) -> Iterator[tuple[str, list[int]]]:
-    """Yield the physical chips that each list of visible devices shows."""
-    mounted = facts.env.get(ASCEND_MOUNTED)
-    text = facts.env.get(ASCEND_LIST)
-    if text is not None:
-        ids, _ = read_ascend_list(text, _num_visible(facts))
-        yield ASCEND_LIST, _physical(facts, ids)
-    elif mounted and mounted not in ("void", "all"):
-        yield ASCEND_MOUNTED, read_mounted(mounted)
-    for name in GPU_LISTS:
-        if facts.env.get(name) and not re.search(
-            "[A-Z]", facts.env[name], re.IGNORECASE
-        ):
-            yield name, read_gpu_list(facts.env[name])[0]
+def _rows_of_rank(facts: Facts, declared: Declared) -> list[int]:
+    """Return the chip of this process, if it has a rank of this host."""
+    rank = plain_number(facts.env.get("RANK") or facts.env.get("RANK_ID"))
+    return [each.device_id for each in declared.node.devices if each.rank == rank]
+
+
+def _visible(facts: Facts, name: str, text: str) -> list[int] | None:
+    """Return the physical chips that a list shows, None if it names them otherwise."""
+    if name == ASCEND_LIST:
+        return _physical(facts, read_ascend_list(text, _num_visible(facts))[0])
+    if name == ASCEND_MOUNTED:
+        return _mounted(facts)
+    return None if re.search("[A-Za-z]", text) else read_gpu_list(text)[0]
 
 
 def _physical(facts: Facts, ids: list[int]) -> list[int]:
     """Return the physical ids of logical ones; a container counts its own from 0."""
-    mounted = facts.env.get(ASCEND_MOUNTED)
-    if mounted and (there := read_mounted(mounted)):
-        return [there[each] for each in ids if each < len(there)]
+    mounted = _mounted(facts)
+    if mounted is not None:
+        return [mounted[each] for each in ids]
     try:
-        known = facts.logic_to_physical
+        known = {chip.logic_id: chip.device_id for chip in facts.mapped_chips}
     except NotDetectedError:
-        chips = sorted(facts.chips)
-        known = dict(enumerate(chips))
+        known = dict(enumerate(sorted(facts.chips)))
     return [known.get(each, each) for each in ids]
 
 
 def device_ip(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
     """Yield the chips whose own address is not that of the table."""
-    wanted = {device.device_id: device.address for device in declared.node.devices}
-    if not any(wanted.values()):
+    wanted = {
+        device.device_id: (place, device.address)
+        for place, device in enumerate(declared.node.devices)
+        if device.address
+    }
+    if not wanted:
         raise DoesNotApplyError
+    unread: dict[int, str] = {}
     try:
-        found, said = facts.addresses_of(wanted), "hccn_tool"
+        expected = {chip: address for chip, (_, address) in wanted.items()}
+        found, unread = facts.addresses_of(expected)
+        said = "hccn_tool"
     except NotDetectedError as error:
         try:
             found, said = facts.hccn_conf, "/etc/hccn.conf"
         except NotDetectedError as other:
             raise NotDetectedError(f"{error}; {other}") from None
-    for place, (chip, address) in enumerate(wanted.items()):
+    for chip, (place, address) in wanted.items():
         there = found.get(chip, "")
-        if address and not _is_same_address(address, there):
+        if chip not in unread and not _is_same_address(address, there):
             yield Disagreement(
-                f"chip {chip} has the address {there or 'of no network'} by {said}, "
-                f"and the table says {address}",
+                f"chip {chip} has {_told(there)} by {said}, and the table says "
+                f"{address}",
                 place,
                 "address",
             )
+    _refuse_unread(unread)
+
+
+def _told(address: str) -> str:
+    return f"the address {address}" if address else "no address"
+
+
+def _refuse_unread(unread: Mapping[int, str]) -> None:
+    """Raise NotDetectedError if there are chips that could not be looked at."""
+    if unread:
+        word = "chip" if len(unread) == 1 else "chips"
+        reason = next(iter(unread.values()))
+        raise NotDetectedError(f"{word} {folded(sorted(unread))}: {reason}")
 
 
 def _is_same_address(one: str, other: str) -> bool:
@@ -303,18 +354,21 @@ def hccn_files(facts: Facts, declared: Declared | None) -> Iterator[Disagreement
     """Yield the chips whose address differs between the driver and hccn.conf."""
     device_ids = facts.chips if declared is None else declared.device_ids
     written = facts.hccn_conf
-    for chip, address in facts.addresses_of(device_ids).items():
-        if not _is_same_address(written.get(chip, ""), address):
+    expected = {chip: written.get(chip, "") for chip in device_ids}
+    found, unread = facts.addresses_of(expected)
+    for chip, address in found.items():
+        if not _is_same_address(expected[chip], address):
             yield Disagreement(
-                f"chip {chip} has the address {address or 'none'} by hccn_tool, and "
-                f"/etc/hccn.conf says {written.get(chip) or 'none'}"
+                f"chip {chip} has {_told(address)} by hccn_tool, and /etc/hccn.conf "
+                f"says {expected[chip] or 'none'}"
             )
+    _refuse_unread(unread)
 
 
 def links(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
     """Yield the chips whose network link is not up."""
     device_ids = facts.chips if declared is None else declared.device_ids
-    states = facts.links_of(device_ids)
+    states, unread = facts.links_of(device_ids)
     down = [chip for chip, state in states.items() if state != "UP"]
     if down:
         word = "chip" if len(down) == 1 else "chips"
@@ -322,6 +376,7 @@ def links(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
         yield Disagreement(
             f"the link of {word} {folded(down)} is {states[down[0]]}", place
         )
+    _refuse_unread(unread)
 
 
 def busy(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
@@ -336,18 +391,19 @@ def busy(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
 
 def ports(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
     """Yield the ports of the job on which something listens already."""
-    wanted, port = hccl_ports(facts, declared), facts.env.get("MASTER_PORT", "")
-    if not wanted and not port:
+    wanted = hccl_ports(facts, declared)
+    port = plain_number(facts.env.get("MASTER_PORT"))
+    if not wanted and port is None:
         raise DoesNotApplyError
     listening = facts.listening
-    taken = [port for port in wanted if port in listening]
+    taken = [each for each in wanted if each in listening]
     if taken:
         yield Disagreement(
             f"something listens on {_ports(taken)}; HCCL needs "
             f"{wanted[0]} to {wanted[-1]} of every host",
             hint="end the other job, or set HCCL_IF_BASE_PORT on all hosts",
         )
-    if port.isdigit() and int(port) in listening and is_master(facts, declared):
+    if port in listening and is_master(facts, declared):
         yield Disagreement(
             f"something listens on MASTER_PORT={port} of this host, where rank 0 runs",
             hint="end the other job, or choose another MASTER_PORT on every host",
@@ -363,11 +419,9 @@ def hccl_ports(facts: Facts, declared: Declared | None) -> list[int]:
 
     Source: hiascend, HCCL_IF_BASE_PORT: 16 ports up to CANN 8.1, then 32.
     """
-    is_ascend = declared.is_ascend if declared is not None else facts.is_ascend
-    base = facts.env.get("HCCL_IF_BASE_PORT", "")
-    if not is_ascend:
+    if not uses_npus(facts, declared):
         return []
-    first = int(base) if base.isdigit() else HCCL_BASE_PORT
+    first = plain_number(facts.env.get("HCCL_IF_BASE_PORT")) or HCCL_BASE_PORT
     return list(range(first, first + _num_hccl_ports(facts)))
 
 
@@ -379,7 +433,7 @@ def _num_hccl_ports(facts: Facts) -> int:
         )
     except NotDetectedError:
         return HCCL_PORTS_BEFORE_8_2
-    numbers = [int(n) for n in re.findall(r"\d+", version)[:2]]
+    numbers = [int(n) for n in re.findall(r"[0-9]+", version)[:2]]
     return HCCL_PORTS if numbers >= [8, 2] else HCCL_PORTS_BEFORE_8_2
 
 
@@ -401,8 +455,8 @@ def port_range(facts: Facts, declared: Declared | None) -> Iterator[Disagreement
     wanted = hccl_ports(facts, declared)
     if not wanted:
         raise DoesNotApplyError
-    first, last = facts.kernel_number("/proc/sys/net/ipv4/ip_local_port_range")[:2]
-    reserved = facts.reserved_ports
+    first, last = facts.kernel_numbers("/proc/sys/net/ipv4/ip_local_port_range", 2)
+    reserved = facts.reserved(wanted)
     open_to_all = [p for p in wanted if first <= p <= last and p not in reserved]
     if open_to_all:
         yield Disagreement(
@@ -413,15 +467,14 @@ def port_range(facts: Facts, declared: Declared | None) -> Iterator[Disagreement
 
 def port_settings(facts: Facts, _declared: Declared | None) -> Iterator[Disagreement]:
     """Yield settings of ports that the library refuses or misreads."""
-    _need_one_of(facts, "HCCL_IF_BASE_PORT", *_PORT_RANGES)
-    base = facts.env.get("HCCL_IF_BASE_PORT")
-    if base is not None and not (base.isdigit() and 1024 <= int(base) <= 65520):
-        yield Disagreement(f"HCCL_IF_BASE_PORT is {quoted(base)}, not 1024 to 65520")
-    for name in _PORT_RANGES:
-        text = facts.env.get(name)
-        if text is None or text == "auto":
+    for name, text in _set(facts, "HCCL_IF_BASE_PORT", *_PORT_RANGES):
+        if name == "HCCL_IF_BASE_PORT":
+            if not 1024 <= (plain_number(text) or 0) <= 65520:
+                yield Disagreement(f"{name} is {quoted(text)}, not 1024 to 65520")
             continue
-        ends = [re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", p) for p in text.split(",")]
+        if text == "auto":
+            continue
+        ends = [_PORT_SPAN.fullmatch(part) for part in text.split(",")]
         if not all(ends):
             yield Disagreement(f"{name}={quoted(text)} is not like 60000,60050-60100")
             continue
@@ -437,44 +490,37 @@ def port_settings(facts: Facts, _declared: Declared | None) -> Iterator[Disagree
 
 def interfaces(facts: Facts, _declared: Declared | None) -> Iterator[Disagreement]:
     """Yield the interfaces of variables that this host does not have."""
-    _need_one_of(facts, "HCCL_IF_IP", *_INTERFACES)
-    for name in _INTERFACES:
-        text = facts.env.get(name)
-        if not text:
-            continue
-        there = facts.interfaces
-        is_plain = name.startswith(("GLOO", "TP"))
-        if is_plain and re.search(r"[\^=]", text):
-            yield Disagreement(f"{name}={quoted(text)}: gloo takes plain names only")
-            continue
-        mode = "" if is_plain else text[: len(text) - len(text.lstrip("^="))]
-        words = [word for word in text[len(mode) :].split(",") if word]
+    for name, text in _set(facts, "HCCL_IF_IP", *_INTERFACES):
+        if name == "HCCL_IF_IP":
+            if text not in facts.addresses:
+                yield Disagreement(f"{name}={text} is not an address of this host")
+        elif problem := _lost_interfaces(name, text, facts.interfaces):
+            yield Disagreement(f"{name}={quoted(text)}: {problem}")
+
+
+def _lost_interfaces(name: str, text: str, there: list[str]) -> str:
+    """Return what is wrong with the interfaces in a variable, empty if nothing is."""
+    if name.startswith(("GLOO", "TP")):  # they open every interface of the list
+        if re.search(r"[\^=]", text):
+            return "gloo takes plain names only"
+        lost = [word for word in text.split(",") if word and word not in there]
+    else:  # the others look for the first that fits
+        words = text.lstrip("^=").split(",")
+        mode = text[: len(text) - len(text.lstrip("^="))]
+        fits = str.__eq__ if "=" in mode else str.startswith
+        fitting = [each for each in there if any(fits(each, w) for w in words if w)]
         if "^" in mode:
-            continue  # what is left out need not exist
-        is_exact = is_plain or "=" in mode
-        found = [
-            word
-            for word in words
-            if any(
-                word == each if is_exact else each.startswith(word) for each in there
-            )
-        ]
-        # gloo opens every interface of its list, the others look for the first.
-        if not found or (is_plain and len(found) < len(words)):
-            lost = [word for word in words if word not in found]
-            yield Disagreement(
-                f"{name}={quoted(text)}: this host has no interface "
-                f"{' or '.join(lost)}; it has {', '.join(there[:8])}"
-            )
-    address = facts.env.get("HCCL_IF_IP")
-    if address and address not in facts.addresses:
-        yield Disagreement(f"HCCL_IF_IP={address} is not an address of this host")
+            return "it leaves no interface of this host" if fitting == there else ""
+        lost = [] if fitting else [word for word in words if word]
+    names = " or ".join(quoted(word) for word in lost)
+    has = ", ".join(there[:8])
+    return f"this host has no interface {names}; it has {has}" if lost else ""
 
 
 def master_address(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
     """Yield that the master's address is not known, or is a loopback address."""
     name, address = "MASTER_ADDR", facts.env.get("MASTER_ADDR")
-    if not address and declared is not None and declared.table.world_size:
+    if not address and declared is not None:
         name = "the host of rank 0"
         address = declared.table.hosts[declared.table.node_rank_of(0)]
     if not address:
@@ -483,7 +529,7 @@ def master_address(facts: Facts, declared: Declared | None) -> Iterator[Disagree
     is_many = declared is not None and declared.table.num_nodes > 1
     if not found:
         yield Disagreement(f"{name} {quoted(address)} does not resolve on this host")
-    elif is_many and all(_is_loopback(each) for each in found):
+    elif is_many and all(map(is_loopback, found)):
         is_own = declared is not None and declared.node_rank == 0
         says = "" if address in found else f" resolves to {found[0]}, which"
         where = "the other hosts" if is_own else "this host"
@@ -493,34 +539,18 @@ def master_address(facts: Facts, declared: Declared | None) -> Iterator[Disagree
         )
 
 
-def _is_loopback(address: str) -> bool:
-    return address.startswith("127.") or address == "::1"
-
-
 def own_name(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
     """Yield that the name of this host is a loopback address, which gloo would tell."""
     if declared.table.num_nodes < 2 or facts.env.get("GLOO_SOCKET_IFNAME"):
         raise DoesNotApplyError
     name = facts.machine.host()
     found = facts.resolve(name)
-    if found and all(_is_loopback(each) for each in found):
+    if found and all(map(is_loopback, found)):
         yield Disagreement(f"the name of this host, {name}, resolves to {found[0]}")
 
 
 def table_path(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
     """Yield what makes the file of the table stale or unreadable for the job."""
-    path = facts.path
-    if path is None or path == "-":
-        raise NotDetectedError("the table is not a file")
-    if facts.machine.is_this_one:
-        mounts = facts.machine.text("/proc/self/mountinfo").splitlines()
-        real = os.path.realpath(path)
-        points = {line.split()[4] for line in mounts if len(line.split()) > 4}
-        if {real, os.path.abspath(path)} & points:
-            yield Disagreement(
-                f"{path} is mounted as a single file, which is never refreshed",
-                hint="mount the folder of the ConfigMap, without subPath",
-            )
     variable = facts.env.get("RANK_TABLE_FILE")
     if variable and not os.path.isabs(variable):
         yield Disagreement(
@@ -528,46 +558,61 @@ def table_path(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
             "process starts",
             hint="give the whole path",
         )
-    if variable and facts.machine.is_this_one and not _is_same_file(variable, path):
-        yield from _other_table(variable, path, declared)
-
-
-def _is_same_file(one: str, other: str) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)
+    is_here = facts.machine.is_this_one
+    path = variable or (facts.path if is_here else None)
+    if path is None or path == "-":
+        raise NotDetectedError("it is not known from which file the processes read")
+    lines = facts.machine.text("/proc/self/mountinfo").splitlines()
+    points = {line.split()[4] for line in lines if len(line.split()) > 4}
+    real = os.path.realpath(path) if is_here else path
+    if {real, os.path.abspath(path)} & points:
+        yield Disagreement(
+            f"{path} is mounted as a single file, which is never refreshed",
+            hint="mount the folder of the ConfigMap, without subPath",
+        )
+    if is_here and declared.is_ascend and os.path.islink(path):
+        yield Disagreement(
+            f"{path} is a link: torch_npu takes no table that is a link, and "
+            "negotiates without a message",
+            hint="nothing, if only HCCL itself reads it; else copy it",
+            severity=Severity.NOTE,
+        )
+    if is_here and variable:
+        yield from _other_table(variable, facts.path, declared)
 
 
 def _other_table(
-    variable: str, path: str, declared: Declared
+    variable: str, path: str | None, declared: Declared
 ) -> Iterator[Disagreement]:
     from ranktable.schema.check import check
 
-    table = check(variable).table
-    if table is None:
-        yield Disagreement(f"RANK_TABLE_FILE={quoted(variable)} is not a sound table")
-    elif table.digest() != declared.table.digest():
+    report = check(variable)
+    if report.table is None:
+        reason = report.diagnostics[0].message
+        yield Disagreement(f"RANK_TABLE_FILE={quoted(variable)}: {reason}")
+    elif report.table.digest() != declared.table.digest():
         yield Disagreement(
             f"the processes would read RANK_TABLE_FILE={quoted(variable)}, which is "
             f"another table than {path}"
         )
 
 
-def open_files(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
+def open_files(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
     """Yield that rank 0 can open fewer files than it needs."""
-    if not is_master(facts, declared):
+    size = plain_number(facts.env.get("WORLD_SIZE"))
+    if declared is not None:
+        size = declared.table.world_size
+    if size is None or not is_master(facts, declared):
         raise DoesNotApplyError
-    wanted, soft = (
-        declared.table.world_size + SPARE_FILES,
-        facts.limit("Max open files"),
-    )
+    wanted, soft = size + SPARE_FILES, facts.limit("Max open files")
     if soft < wanted:
         yield Disagreement(
             f"a process may open {soft:g} files, and the store of rank 0 needs {wanted}"
         )
-    (backlog,) = facts.kernel_number("/proc/sys/net/core/somaxconn")[:1]
-    if backlog < declared.table.world_size:
+    (backlog,) = facts.kernel_numbers("/proc/sys/net/core/somaxconn", 1)
+    if backlog < size:
         yield Disagreement(
-            f"somaxconn is {backlog}, and {declared.table.world_size} ranks connect at "
-            "once",
+            f"somaxconn is {backlog}, and {size} ranks connect at once",
             hint="sysctl -w net.core.somaxconn=65535",
         )
 
@@ -588,19 +633,3 @@ def shared_memory(facts: Facts, _declared: Declared | None) -> Iterator[Disagree
     size = facts.shared_memory_bytes
     if size < LEAST_SHARED_MEMORY_BYTES:
         yield Disagreement(f"{SHARED_MEMORY} has {size >> 20} MiB, less than 1024")
-
-
-def firmware(facts: Facts, _declared: Declared | None) -> Iterator[Disagreement]:
-    """Yield that the firmware is not one that the driver takes."""
-    driver, found = "/usr/local/Ascend/driver/version.info", ""
-    accepted = facts.version(driver, key="compatible_version_fw")
-    found = facts.version("/usr/local/Ascend/firmware/version.info")
-    ends = accepted.strip("[]").split(",")
-    if len(ends) == 2 and not _parts(ends[0]) <= _parts(found) <= _parts(ends[1]):
-        yield Disagreement(
-            f"the firmware is {found}, and the driver takes {ends[0]} to {ends[1]}"
-        )
-
-
-def _parts(version: str) -> list[int]:
-    return [int(n) for n in re.findall(r"\d+", version)]

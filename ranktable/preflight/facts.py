@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.cluster.discovery import ascend
 from ranktable.cluster.discovery.machine import NotDetectedError
@@ -27,12 +27,10 @@ if TYPE_CHECKING:
     from ranktable.schema.model import Node, RankTable
     from ranktable.schema.report import Report
 
-Value = TypeVar("Value")
-
 ENVIRON = "/environ"
 """File of a recorded folder with the variables of the job, ``NAME=value`` a line."""
 
-HCCN_TOOL_FOLDERS = ("/usr/local/Ascend/driver/tools", "/usr/local/Ascend/driver/bin")
+TOOL_FOLDERS = ("/usr/local/Ascend/driver/tools", "/usr/local/Ascend/driver/bin")
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - it is only looked at
 _RESOLVE_S = 3.0
 """For one host name; a name server that is gone would take much longer."""
@@ -114,7 +112,6 @@ class Facts:
     machine: Machine
     env: Mapping[str, str]
     path: str | None = None
-    _known: dict[str, object] = field(default_factory=dict, repr=False)
 
     @cached_property
     def probe(self) -> NodeProbe:
@@ -138,75 +135,88 @@ class Facts:
         """Whether it has Ascend's chips."""
         return self.probe.vendor == "ascend"
 
-    def of_chips(
-        self, what: str, device_ids: Iterable[int], read: Callable[[str], Value]
-    ) -> dict[int, Value]:
-        """Return what ``hccn_tool -i N -WHAT -g`` says of chips; N is the physical id.
-
-        Args:
-            what: The option of the tool.
-            device_ids: The chips.
-            read: Reads the output for one chip.
+    def run(self, *command: str) -> str:
+        """Return what a tool prints.
 
         Raises:
-            NotDetectedError: The tool says nothing of one of them.
+            NotDetectedError: It prints nothing that can be used.
         """
-        found = {}
-        for device_id in device_ids:
-            output = self._run("hccn_tool", "-i", str(device_id), *what.split(), "-g")
-            found[device_id] = read(output)
-        return found
+        return self.machine.run(*command, folders=TOOL_FOLDERS)
 
-    def _run(self, *command: str) -> str:
-        return self._once(
-            " ".join(command),
-            lambda: self.machine.run(*command, folders=HCCN_TOOL_FOLDERS),
-        )
+    def of_chips(
+        self, options: Mapping[int, str], read: Callable[[str], str]
+    ) -> tuple[dict[int, str], dict[int, str]]:
+        """Return what ``hccn_tool -i N OPTION -g`` says of chips; N is the physical id.
 
-    def _once(self, name: str, read: Callable[[], Value]) -> Value:
-        """Return a fact, or raise why it is not known; both are kept."""
-        if name not in self._known:
+        Args:
+            options: The option for each chip.
+            read: Reads the output for one chip.
+
+        Returns:
+            What it says of chips, and why it says nothing of others.
+
+        Raises:
+            NotDetectedError: It says nothing of any chip.
+        """
+        found: dict[int, str] = {}
+        unread: dict[int, str] = {}
+
+        def ask(chip: int, option: str) -> None:
             try:
-                self._known[name] = read()
+                output = self.run("hccn_tool", "-i", str(chip), *option.split(), "-g")
+                found[chip] = read(output)
             except NotDetectedError as error:
-                self._known[name] = error
-        value = self._known[name]
-        if isinstance(value, NotDetectedError):
-            raise value
-        return value  # type: ignore[return-value]
+                unread[chip] = str(error)
 
-    def addresses_of(self, device_ids: Iterable[int]) -> dict[int, str]:
-        """Return the address of each chip by hccn_tool, empty if it has none."""
-        return self.of_chips("-ip", device_ids, _address)
+        for chip, option in options.items():
+            ask(chip, option)
+        if unread and not found:
+            raise NotDetectedError(next(iter(unread.values())))
+        return found, unread
 
-    def links_of(self, device_ids: Iterable[int]) -> dict[int, str]:
+    def addresses_of(
+        self, expected: Mapping[int, str]
+    ) -> tuple[dict[int, str], dict[int, str]]:
+        """Return the address of each chip by hccn_tool, empty if it has none.
+
+        Args:
+            expected: The address that each chip should have: of the same family.
+        """
+        options = {
+            chip: "-ip -inet6" if ":" in address else "-ip"
+            for chip, address in expected.items()
+        }
+        return self.of_chips(options, _address)
+
+    def links_of(
+        self, device_ids: Iterable[int]
+    ) -> tuple[dict[int, str], dict[int, str]]:
         """Return the state of the link of each chip in capitals: UP, DOWN."""
-        return self.of_chips("-link", device_ids, _link)
+        return self.of_chips(dict.fromkeys(device_ids, "-link"), _link)
 
     @property
     def hccn_conf(self) -> dict[int, str]:
         """The addresses in hccn.conf by chip."""
-        return self._once(
-            "hccn.conf", lambda: ascend.parse_hccn(self.machine.text(ascend.HCCN))
-        )
+        return ascend.parse_hccn(self.machine.text(ascend.HCCN))
 
     @property
-    def logic_to_physical(self) -> dict[int, int]:
-        """The physical id of every logic id, by ``npu-smi info -m``."""
-        mapped = ascend.parse_mapping(self._run("npu-smi", "info", "-m"))
-        return {chip.logic_id: chip.device_id for chip in mapped}
+    def mapped_chips(self) -> list[ascend.MappedChip]:
+        """The numbers of each chip, by ``npu-smi info -m``."""
+        return ascend.parse_mapping(self.run("npu-smi", "info", "-m"))
 
     @property
     def processes(self) -> list[Process]:
         """The processes that use chips."""
         vendor = self.probe.vendor
         if vendor == "ascend":
-            mapped = ascend.parse_mapping(self._run("npu-smi", "info", "-m"))
-            by_place = {(each.npu_id, each.chip_id): each.device_id for each in mapped}
-            return list(_npu_processes(self._run("npu-smi", "info"), by_place))
+            by_place = {
+                (each.npu_id, each.chip_id): each.device_id
+                for each in self.mapped_chips
+            }
+            return list(_npu_processes(self.run("npu-smi", "info"), by_place))
         if vendor == "nvidia":
             by_uuid = {chip.uuid: chip.device_id for chip in self.probe.chips}
-            output = self._run(
+            output = self.run(
                 "nvidia-smi",
                 "--query-compute-apps=pid,gpu_uuid,used_memory",
                 "--format=csv,noheader,nounits",
@@ -224,74 +234,57 @@ class Facts:
     @property
     def listening(self) -> set[int]:
         """The TCP ports on which something listens."""
-        return self._once("listening", self._read_listening)
+        text = self._net("tcp", "tcp6")
+        return {int(port, 16) for port in _LISTENING.findall(text)}
 
-    def _read_listening(self) -> set[int]:
-        ports = set()
-        for row in self._net("tcp", "tcp6"):
-            cells = row.split()
-            if len(cells) > 3 and cells[3] == "0A":  # TCP_LISTEN of the kernel
-                ports.add(int(cells[1].rpartition(":")[2], 16))
-        return ports
-
-    def _net(self, first: str, *more: str) -> list[str]:
-        """Return the lines of files of /proc/net; only the first has to be there."""
-        lines = self.machine.text(f"/proc/net/{first}").splitlines()
-        for name in more:
-            if self.machine.exists(f"/proc/net/{name}"):
-                lines += self.machine.text(f"/proc/net/{name}").splitlines()
-        return lines
+    def _net(self, first: str, other: str) -> str:
+        """Return the text of two files of /proc/net; only the first has to be there."""
+        text = self.machine.text(f"/proc/net/{first}")
+        if self.machine.exists(f"/proc/net/{other}"):
+            text += self.machine.text(f"/proc/net/{other}")
+        return text
 
     @property
     def interfaces(self) -> list[str]:
         """The names of the network interfaces."""
-        lines = self._once("dev", lambda: self._net("dev"))
-        return [line.partition(":")[0].strip() for line in lines if ":" in line]
+        return re.findall(r"(?m)^\s*(\S+?):", self.machine.text("/proc/net/dev"))
 
-    @property
+    @cached_property
     def addresses(self) -> set[str]:
         """The addresses of this host, without those of loopback."""
-        return self._once("addresses", self._read_addresses)
-
-    def _read_addresses(self) -> set[str]:
-        found, last = set(), ""
-        for line in self._net("fib_trie"):
-            words = line.split()
-            if words[:1] == ["|--"]:
-                last = words[1]
-            elif "/32 host LOCAL" in line:
-                found.add(last)
-        if self.machine.exists("/proc/net/if_inet6"):
-            for line in self._net("if_inet6"):
-                digits = line.split()[0]
-                found.add(_ipv6(digits))
-        return {each for each in found if not each.startswith("127.") and each != "::1"}
+        text = self._net("fib_trie", "if_inet6")
+        found = {*_LOCAL_IPV4.findall(text)}
+        found |= {_ipv6(digits) for digits in _LOCAL_IPV6.findall(text)}
+        return {each for each in found if not is_loopback(each)}
 
     def limit(self, name: str) -> float:
         """Return the soft limit of processes: ``Max open files``."""
-        for line in self.machine.text("/proc/self/limits").splitlines():
-            if line.startswith(name):
-                soft = line[len(name) :].split()[0]
-                return float("inf") if soft == "unlimited" else float(soft)
-        raise NotDetectedError(f"/proc/self/limits has no line {name}")
+        text = self.machine.text("/proc/self/limits")
+        found = re.search(rf"(?m)^{name}\s+(unlimited|[0-9]+)\b", text)
+        if found is None:
+            raise NotDetectedError(f"/proc/self/limits has no line {name}")
+        return float("inf") if found[1] == "unlimited" else float(found[1])
 
-    def kernel_number(self, path: str) -> list[int]:
-        """Return the numbers in a setting of the kernel below /proc/sys."""
-        return [int(n) for n in re.findall(r"[0-9]+", self.machine.text(path))]
+    def kernel_numbers(self, path: str, count: int) -> list[int]:
+        """Return the first numbers in a setting of the kernel below /proc/sys."""
+        numbers = [int(n) for n in re.findall(r"[0-9]+", self.machine.text(path))]
+        if len(numbers) < count:
+            raise NotDetectedError(f"{path} has no number")
+        return numbers[:count]
 
-    @property
-    def reserved_ports(self) -> set[int]:
-        """The ports that the kernel gives to no connection by itself."""
-        text = self.machine.text("/proc/sys/net/ipv4/ip_local_reserved_ports").strip()
-        ends = [part.partition("-") for part in text.split(",") if part]
-        return {n for a, _, b in ends for n in range(int(a), int(b or a) + 1)}
+    def reserved(self, ports: Iterable[int]) -> set[int]:
+        """Return those ports that the kernel gives to no connection by itself."""
+        text = self.machine.text("/proc/sys/net/ipv4/ip_local_reserved_ports")
+        ends = re.findall(r"([0-9]+)(?:-([0-9]+))?", text)
+        spans = [(int(first), int(last or first)) for first, last in ends]
+        return {port for port in ports if any(a <= port <= b for a, b in spans)}
 
     @property
     def shared_memory_bytes(self) -> int:
         """The size of /dev/shm."""
-        rows = self._run("df", "-Pk", SHARED_MEMORY).splitlines()
+        rows = self.run("df", "-Pk", SHARED_MEMORY).splitlines()
         cells = rows[-1].split() if len(rows) > 1 else []
-        if len(cells) < 6 or not cells[1].isdigit():
+        if len(cells) < 6 or not cells[1].isdecimal():
             raise NotDetectedError("df prints something else than a size of /dev/shm")
         return int(cells[1]) * 1024
 
@@ -299,9 +292,6 @@ class Facts:
         """Return the addresses of a host name; none if it does not resolve."""
         if is_address(host):
             return [host]
-        return self._once(f"resolve {host}", lambda: self._resolve(host))
-
-    def _resolve(self, host: str) -> list[str]:
         try:
             quick = replace(self.machine, timeout_s=_RESOLVE_S)
             output = quick.run("getent", "ahosts", host)
@@ -334,6 +324,18 @@ def _link(output: str) -> str:
     if found is None:
         raise NotDetectedError("hccn_tool -link prints no link status")
     return found[1].upper()
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address is one of the host that asks."""
+    return address.startswith("127.") or address == "::1"
+
+
+_LISTENING = re.compile(r"(?m)^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) \S+ 0A\b")
+"""A row of /proc/net/tcp in the state TCP_LISTEN."""
+
+_LOCAL_IPV4 = re.compile(r"\|-- ([0-9.]+)\n\s*/32 host LOCAL")
+_LOCAL_IPV6 = re.compile(r"(?m)^([0-9a-f]{32}) ")
 
 
 def _ipv6(digits: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.cluster.discovery.machine import Machine, NotDetectedError
@@ -18,11 +17,16 @@ from ranktable.preflight.facts import (
     names_of,
 )
 from ranktable.preflight.rules import HOST, OF_HOST
-from ranktable.runtime.environment import resolve_environment
-from ranktable.runtime.errors import LaunchEnvironmentError
+from ranktable.runtime.agreement import refuse_other_table
+from ranktable.runtime.environment import Environment, resolve_environment
+from ranktable.runtime.errors import (
+    ConflictingVariablesError,
+    InvalidVariableError,
+    LaunchEnvironmentError,
+)
 from ranktable.schema.check import check_bytes, make_options
 from ranktable.schema.document import Location
-from ranktable.schema.finding import Severity
+from ranktable.schema.finding import Diagnostic, Severity
 from ranktable.schema.report import located
 
 if TYPE_CHECKING:
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
 
     from ranktable.preflight.comparisons import Disagreement
     from ranktable.preflight.rules import HostRule
-    from ranktable.schema.finding import Diagnostic, Finding
+    from ranktable.schema.finding import Finding
     from ranktable.schema.report import Report
 
 
@@ -113,25 +117,37 @@ def check_here(
     """
     env = recorded_variables(machine, env)
     facts = Facts(machine=machine, env=env, path=path)
-    declared = None if report is None else _declared(facts, report, host)
+    contradiction: LaunchEnvironmentError | None = None
+    environment = Environment()
+    try:
+        environment = resolve_environment(env, has_address=True)
+    except LaunchEnvironmentError as error:
+        contradiction = error
+    declared = None
+    if report is not None:
+        declared = _declared(facts, report, environment, host)
+        contradiction = contradiction or _contradiction(environment, declared)
     found, agrees, not_checked = [], [], []
     for rule in OF_HOST:
         if not _applies(rule, facts, declared):
             continue
+        differences: list[Disagreement] = []
         try:
             assert rule.find is not None
-            differences = list(rule.find(facts, declared))
+            differences.extend(rule.find(facts, declared))
         except DoesNotApplyError:
             continue
         except NotDetectedError as error:
             not_checked.append(Looked(rule.code, rule.name, str(error)))
-            continue
+        else:
+            if not differences:
+                agrees.append(Looked(rule.code, rule.name))
         found += [_finding(rule, each, declared) for each in differences]
-        if not differences:
-            agrees.append(Looked(rule.code, rule.name))
     subject = host or machine.host()
     diagnostics = _located(found, report, subject)
     diagnostics += _by_generation(facts, report)
+    if isinstance(contradiction, (InvalidVariableError, ConflictingVariablesError)):
+        diagnostics.append(_of_environment(contradiction, subject))
     return Checked(
         subject=_subject(subject, declared, report),
         diagnostics=tuple(diagnostics),
@@ -140,23 +156,45 @@ def check_here(
     )
 
 
-def _declared(facts: Facts, report: Report, host: str | None) -> Declared:
+def _declared(
+    facts: Facts, report: Report, environment: Environment, host: str | None
+) -> Declared:
     table = report.sound_table()
-    env_host = None
-    node_rank = None
-    try:
-        environment = resolve_environment(facts.env, has_address=True)
-    except LaunchEnvironmentError:
-        environment = None
-    if environment is not None:
-        env_host = environment.host
-    names = names_of(facts, host, env_host)
+    names = names_of(facts, host, environment.host)
     node_rank = find_node(table, names, is_index=host is not None)
-    rank = None if environment is None else environment.rank
+    rank = environment.rank
     is_unnamed = not any(table.hosts) and host is None
     if node_rank is None and is_unnamed and rank is not None and rank < table.rank_end:
         node_rank = table.node_rank_of(rank)
     return Declared(report=report, table=table, node_rank=node_rank, named=names)
+
+
+def _contradiction(
+    environment: Environment, declared: Declared
+) -> LaunchEnvironmentError | None:
+    """Return what the variables of the job say of its ranks against the table.
+
+    Those of Slurm or MPI are about the step of this check, which may have one process
+    a host.
+    """
+    if environment.sources.get("world_size") not in ("WORLD_SIZE", "RANK_SIZE"):
+        return None
+    if declared.node_rank is not None:
+        environment = replace(environment, host=declared.node.host)
+    try:
+        refuse_other_table(environment, declared.table)
+    except LaunchEnvironmentError as error:
+        return error
+    return None
+
+
+def _of_environment(error: LaunchEnvironmentError, host: str) -> Diagnostic:
+    return Diagnostic(
+        code=error.code,
+        severity=Severity.ERROR,
+        location=Location(file=host),
+        message=error.message,
+    )
 
 
 def _applies(rule: HostRule, facts: Facts, declared: Declared | None) -> bool:
@@ -174,7 +212,8 @@ def _applies(rule: HostRule, facts: Facts, declared: Declared | None) -> bool:
 
 def _finding(rule: HostRule, each: Disagreement, declared: Declared | None) -> Finding:
     hint = each.hint or rule.fix
-    return rule.finding(each.span(declared), each.message, hint=hint)
+    span = each.span(declared)
+    return rule.finding(span, each.message, hint=hint, severity=each.severity)
 
 
 def _located(
@@ -241,26 +280,18 @@ def _subject(host: str, declared: Declared | None, report: Report | None) -> str
 
 def record(machine: Machine, env: Mapping[str, str]) -> None:
     """Read everything that a check may need of a host, so that it is recorded."""
-    facts = Facts(machine=machine, env=dict(env))
-    for rule in OF_HOST:
-        if not rule.is_about_table and _applies(rule, facts, None):
-            assert rule.find is not None
-            with suppress(DoesNotApplyError, NotDetectedError):
-                list(rule.find(facts, None))
-    names = dict.fromkeys(filter(None, (env.get("MASTER_ADDR"), machine.host())))
+    check_here(machine, env)
+    facts = Facts(machine=machine, env=env)
     reads: list[Callable[[], object]] = [
-        *(partial(facts.resolve, name) for name in names),
         lambda: facts.addresses,
         lambda: facts.limit("Max open files"),
-        lambda: facts.kernel_number("/proc/sys/net/core/somaxconn"),
+        lambda: facts.kernel_numbers("/proc/sys/net/core/somaxconn", 1),
+        lambda: facts.resolve(machine.host()),
+        lambda: machine.text("/proc/self/mountinfo"),
     ]
     if facts.is_ascend:
-        chips = [chip.device_id for chip in facts.probe.chips]
-        reads += [
-            lambda: facts.addresses_of(chips),
-            lambda: facts.hccn_conf,
-            lambda: facts.logic_to_physical,
-        ]
+        chips = dict.fromkeys(facts.chips, "")
+        reads += [lambda: facts.addresses_of(chips), lambda: facts.mapped_chips]
     for read in reads:
         with suppress(NotDetectedError):
             read()

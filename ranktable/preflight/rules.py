@@ -15,6 +15,21 @@ from ranktable.preflight import comparisons
 from ranktable.preflight.link_rules import OF_LINKS
 from ranktable.schema.finding import Rule, Severity
 
+_TABLE = (
+    b'{"version":"1.0","node_list":[\n'
+    b' {"host":"n1","device_list":[{"device_id":"0","rank":"0"},'
+    b'{"device_id":"1","rank":"1"}]},\n'
+    b' {"host":"n2","device_list":[{"device_id":"0","rank":"2"},'
+    b'{"device_id":"1","rank":"3"}]}]}\n'
+)
+_NPU_TABLE = (
+    b'{"status":"completed","version":"1.0","server_count":"2","server_list":[\n'
+    b' {"server_id":"n1","device":[{"device_id":"0","rank_id":"0",'
+    b'"device_ip":"192.168.1.1"}]},\n'
+    b' {"server_id":"n2","device":[{"device_id":"0","rank_id":"1",'
+    b'"device_ip":"192.168.1.2"}]}]}\n'
+)
+
 
 class HostRule(Rule):
     """A rule about one host.
@@ -35,31 +50,17 @@ class HostRule(Rule):
         source: str,
         is_about_table: bool = True,
         is_about_npus: bool = False,
+        beside: bytes | None = None,
         **more: Any,
     ) -> None:
         """Define a code; see the attributes."""
-        super().__init__(**more)
+        beside = beside or (_NPU_TABLE if is_about_npus else _TABLE)
+        super().__init__(command="check", beside=beside, **more)
         self.needs = needs
         self.compares = compares
         self.source = source
         self.is_about_table = is_about_table
         self.is_about_npus = is_about_npus
-
-
-_TABLE = (
-    b'{"version":"1.0","node_list":[\n'
-    b' {"host":"n1","device_list":[{"device_id":"0","rank":"0"},'
-    b'{"device_id":"1","rank":"1"}]},\n'
-    b' {"host":"n2","device_list":[{"device_id":"0","rank":"2"},'
-    b'{"device_id":"1","rank":"3"}]}]}\n'
-)
-_NPU_TABLE = (
-    b'{"status":"completed","version":"1.0","server_count":"2","server_list":[\n'
-    b' {"server_id":"n1","device":[{"device_id":"0","rank_id":"0",'
-    b'"device_ip":"192.168.1.1"}]},\n'
-    b' {"server_id":"n2","device":[{"device_id":"0","rank_id":"1",'
-    b'"device_ip":"192.168.1.2"}]}]}\n'
-)
 
 
 def _root(*files: tuple[str, str], chips: int = 2) -> bytes:
@@ -97,10 +98,8 @@ HOST = HostRule(
     needs=("host name", "addresses"),
     compares="the name and the addresses of this host with the hosts of the table",
     source="ranktable",
-    beside=_TABLE,
     bad=b"== etc/hostname\nn7\n== proc/net/fib_trie\n|-- 10.0.0.7\n/32 host LOCAL\n",
     good=_root(),
-    command="check",
     find=comparisons.host,
 )
 CHIPS = HostRule(
@@ -114,11 +113,14 @@ CHIPS = HostRule(
     compares="the chips that `probe` sees with device_id",
     source="NVIDIA/aicr#1858",
     seen_as=("invalid device ordinal",),
-    beside=_TABLE,
     bad=_root(chips=1),
     good=_root(),
-    command="check",
     find=comparisons.chips,
+)
+_TPU_SMI = "tpu-smi --noloop --json_format"
+_STATUS = (
+    '{"card_num":1,"chip_num":2,"card0":{"card_idx":0,"chip_num_of_card":2,'
+    '"chip0":{"status":"Active"},"chip1":{"status":"STATUS"}}}'
 )
 HEALTH = HostRule(
     code="RT703",
@@ -131,22 +133,8 @@ HEALTH = HostRule(
     compares="the status of each chip with that of a working one",
     source="sophgo/vllm-tpu",
     is_about_table=False,
-    beside=_TABLE,
-    bad=_root(
-        _tool(
-            "tpu-smi --noloop --json_format",
-            '{"card_num":1,"chip_num":2,"card0":{"card_idx":0,"chip_num_of_card":2,'
-            '"chip0":{"status":"Active"},"chip1":{"status":"Fault"}}}',
-        )
-    ),
-    good=_root(
-        _tool(
-            "tpu-smi --noloop --json_format",
-            '{"card_num":1,"chip_num":2,"card0":{"card_idx":0,"chip_num_of_card":2,'
-            '"chip0":{"status":"Active"},"chip1":{"status":"Active"}}}',
-        )
-    ),
-    command="check",
+    bad=_root(_tool(_TPU_SMI, _STATUS.replace("STATUS", "Fault"))),
+    good=_root(_tool(_TPU_SMI, _STATUS.replace("STATUS", "Active"))),
     find=comparisons.health,
 )
 VISIBLE_TEXT = HostRule(
@@ -163,7 +151,6 @@ VISIBLE_TEXT = HostRule(
     beside=_NPU_TABLE,
     bad=_npu(("environ", "ASCEND_RT_VISIBLE_DEVICES=0, 1,2")),
     good=_npu(("environ", "ASCEND_RT_VISIBLE_DEVICES=0")),
-    command="check",
     find=comparisons.visible_text,
 )
 VISIBLE = HostRule(
@@ -179,7 +166,6 @@ VISIBLE = HostRule(
     beside=_NPU_TABLE,
     bad=_npu(("environ", "ASCEND_VISIBLE_DEVICES=3")),
     good=_npu(("environ", "ASCEND_VISIBLE_DEVICES=0")),
-    command="check",
     find=comparisons.visible_chips,
 )
 DEVICE_IP = HostRule(
@@ -193,10 +179,8 @@ DEVICE_IP = HostRule(
     compares="the address of each chip with device_ip",
     source="vllm-project/vllm-ascend#16847; " + _ASCEND,
     is_about_npus=True,
-    beside=_NPU_TABLE,
     bad=_npu(_tool("hccn_tool -i 0 -ip -g", "ipaddr:192.168.1.9")),
     good=_npu(_tool("hccn_tool -i 0 -ip -g", "ipaddr:192.168.1.1")),
-    command="check",
     find=comparisons.device_ip,
 )
 HCCN_CONF = HostRule(
@@ -211,7 +195,6 @@ HCCN_CONF = HostRule(
     source=_ASCEND,
     is_about_table=False,
     is_about_npus=True,
-    beside=_NPU_TABLE,
     bad=_npu(
         ("etc/hccn.conf", "address_0=192.168.1.9"),
         _tool("hccn_tool -i 0 -ip -g", "ipaddr:192.168.1.1"),
@@ -220,7 +203,6 @@ HCCN_CONF = HostRule(
         ("etc/hccn.conf", "address_0=192.168.1.1"),
         _tool("hccn_tool -i 0 -ip -g", "ipaddr:192.168.1.1"),
     ),
-    command="check",
     find=comparisons.hccn_files,
 )
 LINK = HostRule(
@@ -234,10 +216,8 @@ LINK = HostRule(
     source=_ASCEND,
     is_about_table=False,
     is_about_npus=True,
-    beside=_NPU_TABLE,
     bad=_npu(_tool("hccn_tool -i 0 -link -g", "link status: DOWN")),
     good=_npu(_tool("hccn_tool -i 0 -link -g", "link status: UP")),
-    command="check",
     find=comparisons.links,
 )
 _MAPPED = (
@@ -268,7 +248,6 @@ BUSY = HostRule(
         _tool("npu-smi info -m", _MAPPED),
         _tool("npu-smi info", "| No running processes found in NPU 0 |"),
     ),
-    command="check",
     find=comparisons.busy,
 )
 PORTS = HostRule(
@@ -287,7 +266,6 @@ PORTS = HostRule(
     beside=_NPU_TABLE,
     bad=_npu(_listener(60003)),
     good=_npu(_listener(22)),
-    command="check",
     find=comparisons.ports,
 )
 PORT_RANGE = HostRule(
@@ -311,7 +289,6 @@ PORT_RANGE = HostRule(
         ("proc/sys/net/ipv4/ip_local_port_range", "32768 60999"),
         ("proc/sys/net/ipv4/ip_local_reserved_ports", "60000-60031"),
     ),
-    command="check",
     find=comparisons.port_range,
 )
 PORT_SETTING = HostRule(
@@ -327,7 +304,6 @@ PORT_SETTING = HostRule(
     beside=_NPU_TABLE,
     bad=_npu(("environ", "HCCL_HOST_SOCKET_PORT_RANGE=60000-60050,60040")),
     good=_npu(("environ", "HCCL_HOST_SOCKET_PORT_RANGE=60000,60050-60100")),
-    command="check",
     find=comparisons.port_settings,
 )
 _NET = "Inter-|   Receive\n face |bytes\n    lo: 1 2\n  eth0: 3 4"
@@ -343,10 +319,8 @@ INTERFACE = HostRule(
     source="aws-samples/aws-do-eks#51; NVIDIA/nccl#913; " + _TORCH,
     is_about_table=False,
     seen_as=("Unable to find address for:", "no socket interface found"),
-    beside=_TABLE,
     bad=_root(("environ", "GLOO_SOCKET_IFNAME=eth9"), ("proc/net/dev", _NET)),
     good=_root(("environ", "GLOO_SOCKET_IFNAME=eth0"), ("proc/net/dev", _NET)),
-    command="check",
     find=comparisons.interfaces,
 )
 MASTER = HostRule(
@@ -360,8 +334,8 @@ MASTER = HostRule(
     compares="what MASTER_ADDR, or the host of rank 0, resolves to with an address "
     "that other hosts reach",
     source="pytorch/pytorch#73682; mlc-ai/pith-train#91; " + _TORCH,
+    is_about_table=False,
     seen_as=("IPv6 network addresses of",),
-    beside=_TABLE,
     bad=_root(
         ("environ", "MASTER_ADDR=n1.invalid"),
         _tool("getent ahosts n1.invalid", "getent failed with exit status 2", FAILED),
@@ -370,7 +344,6 @@ MASTER = HostRule(
         ("environ", "MASTER_ADDR=n1.cluster"),
         _tool("getent ahosts n1.cluster", "10.0.0.1  STREAM n1.cluster"),
     ),
-    command="check",
     find=comparisons.master_address,
 )
 _ELSEWHERE = ("environ", "MASTER_ADDR=10.0.0.1")
@@ -385,12 +358,12 @@ OWN_NAME = HostRule(
     needs=("getent",),
     compares="what the name of this host resolves to with an address of its network",
     source="aws-samples/aws-do-eks#69; ray-project/ray#37461",
-    beside=_TABLE,
     bad=_root(_ELSEWHERE, _tool("getent ahosts n1", "127.0.1.1  STREAM n1")),
     good=_root(_ELSEWHERE, _tool("getent ahosts n1", "10.0.0.1  STREAM n1")),
-    command="check",
     find=comparisons.own_name,
 )
+_READ = ("environ", "RANK_TABLE_FILE=/job/table.json")
+_MOUNT = "812 790 0:44 / {} ro - ext4 /dev/vda1 ro"
 PATH = HostRule(
     code="RT716",
     name="table-path",
@@ -399,13 +372,11 @@ PATH = HostRule(
     "on the folder, and RANK_TABLE_FILE may name another file.",
     fix="Name the table by its whole path, in a folder that is mounted as a whole.",
     severity=Severity.WARNING,
-    needs=("/proc/self/mountinfo", "the variables"),
+    needs=("/proc/self/mountinfo", "the variables", "the file"),
     compares="the file that was checked with the one that processes will read",
     source="Kubernetes, Secrets and ConfigMaps, subPath",
-    beside=_TABLE,
-    bad=_root(("environ", "RANK_TABLE_FILE=table.json")),
-    good=_root(("environ", "RANK_TABLE_FILE=/job/table.json")),
-    command="check",
+    bad=_root(_READ, ("proc/self/mountinfo", _MOUNT.format("/job/table.json"))),
+    good=_root(_READ, ("proc/self/mountinfo", _MOUNT.format("/job"))),
     find=comparisons.table_path,
 )
 _LIMITS = "Limit  Soft Limit  Hard Limit  Units\nMax open files  {}  1048576  files"
@@ -421,11 +392,10 @@ OPEN_FILES = HostRule(
     compares="open files of a process on the host of rank 0 with ranks + 200, and the "
     "backlog with ranks",
     source="pytorch/pytorch#76913; " + _TORCH,
+    is_about_table=False,
     seen_as=("Too many open files",),
-    beside=_TABLE,
     bad=_root(("proc/self/limits", _LIMITS.format(64)), _BACKLOG),
     good=_root(("proc/self/limits", _LIMITS.format(65535)), _BACKLOG),
-    command="check",
     find=comparisons.open_files,
 )
 _LOCKED = "Max locked memory  {}  unlimited  bytes"
@@ -441,7 +411,6 @@ LOCKED_MEMORY = HostRule(
     source="NVIDIA/nccl-tests#206",
     is_about_table=False,
     seen_as=("ibv_reg_mr",),
-    beside=_TABLE,
     bad=_root(
         ("sys/class/infiniband/mlx5_0", ""),
         ("proc/self/limits", _LOCKED.format(65536)),
@@ -450,7 +419,6 @@ LOCKED_MEMORY = HostRule(
         ("sys/class/infiniband/mlx5_0", ""),
         ("proc/self/limits", _LOCKED.format("unlimited")),
     ),
-    command="check",
     find=comparisons.locked_memory,
 )
 _DF = (
@@ -469,41 +437,14 @@ SHARED_MEMORY = HostRule(
     source="NVIDIA/nccl#342",
     is_about_table=False,
     seen_as=("No space left on device", "creating shared memory segment"),
-    beside=_TABLE,
     bad=_root(_tool("df -Pk /dev/shm", _DF.format(65536, 65536))),
     good=_root(_tool("df -Pk /dev/shm", _DF.format(4194304, 4194304))),
-    command="check",
     find=comparisons.shared_memory,
 )
-_DRIVER = "Version=24.1.rc2\ncompatible_version_fw=[7.1.0,7.5.9]"
-FIRMWARE = HostRule(
-    code="RT720",
-    name="firmware-not-compatible",
-    summary="the firmware of the chips is not one that the driver takes",
-    why="The driver states which firmware it works with; others fail or are slow.",
-    fix="Install the firmware that belongs to the driver.",
-    needs=("driver/version.info", "firmware/version.info"),
-    compares="the version of the firmware with compatible_version_fw of the driver",
-    source="Ascend, version.info",
-    is_about_table=False,
-    is_about_npus=True,
-    beside=_NPU_TABLE,
-    bad=_npu(
-        ("usr/local/Ascend/driver/version.info", _DRIVER),
-        ("usr/local/Ascend/firmware/version.info", "Version=6.3.1"),
-    ),
-    good=_npu(
-        ("usr/local/Ascend/driver/version.info", _DRIVER),
-        ("usr/local/Ascend/firmware/version.info", "Version=7.3.0"),
-    ),
-    command="check",
-    find=comparisons.firmware,
-)
-
 OF_HOST: tuple[HostRule, ...] = (
     HOST, CHIPS, HEALTH, VISIBLE_TEXT, VISIBLE, DEVICE_IP, HCCN_CONF, LINK, BUSY, PORTS,
     PORT_RANGE, PORT_SETTING, INTERFACE, MASTER, OWN_NAME, PATH, OPEN_FILES,
-    LOCKED_MEMORY, SHARED_MEMORY, FIRMWARE,
+    LOCKED_MEMORY, SHARED_MEMORY,
 )  # fmt: skip
 """The rules about one host, in the order in which they are checked."""
 

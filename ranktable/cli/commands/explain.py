@@ -18,6 +18,7 @@ from ranktable.cli.output import (
     write_json,
 )
 from ranktable.cli.parameters import ColorOption, OutputFormatOption
+from ranktable.preflight.rules import HostRule
 from ranktable.report.catalogue import RULES
 from ranktable.report.terminal import Style, render_full, table_lines
 from ranktable.schema.check import check
@@ -140,6 +141,15 @@ def _data(rule: Rule) -> dict[str, object]:
         "beside": _text(rule.beside),
         "bad": _text(rule.bad),
         "good": _text(rule.good),
+        **(_checked_by(rule) if isinstance(rule, HostRule) else {}),
+    }
+
+
+def _checked_by(rule: HostRule) -> dict[str, str]:
+    return {
+        "needs": "; ".join(rule.needs),
+        "compares": rule.compares,
+        "source": rule.source,
     }
 
 
@@ -152,6 +162,10 @@ def _page(rule: Rule, look: Style) -> Iterator[str]:
     kind = look.mark(rule.severity.value, rule.severity.value)
     yield f"{title} ({kind})\n{rule.summary}\n\n{_wrapped(rule.why)}\n"
     yield f"\n{look.mark('What to do', 'bold')}\n{_wrapped(rule.fix)}\n"
+    if isinstance(rule, HostRule):
+        yield f"\n{look.mark('How it is checked', 'bold')}\n"
+        for word, text in _checked_by(rule).items():
+            yield _wrapped(f"{word}: {text}", indent="  ") + "\n"
     if rule.readers:
         yield f"\n{look.mark('What others do', 'bold')}\n"
         for reader, effect in rule.readers.items():

@@ -119,10 +119,12 @@ def _failed(name: str, status: int, output: bytes) -> str:
 def recorded_name(*words: str) -> str:
     """Return the name of the file with the recorded output of a command.
 
+    Blanks, slashes and underscores are one underscore, however many there are.
+
     >>> recorded_name("hccn_tool", "-i", "0", "-ip", "-g")
     'hccn_tool_-i_0_-ip_-g'
     """
-    return re.sub(r"[^\w.,=:-]+", "_", "_".join(words))
+    return re.sub(r"[^A-Za-z0-9.,=:-]+", "_", "_".join(words))
 
 
 ROOT = "/"
@@ -149,12 +151,16 @@ class Machine:
             from other people, and would run with the rights of this user.
         timeout_s: Time limit of every tool.
         env: Environment of the tools.
+        outputs: What tools printed, or why they printed nothing: each is run once.
     """
 
     root: str = ROOT
     runs_programs: bool = False
     timeout_s: float = TIMEOUT_S
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    outputs: dict[tuple[str, ...], str | NotDetectedError] = field(
+        default_factory=dict, repr=False
+    )
 
     @property
     def is_this_one(self) -> bool:
@@ -229,7 +235,22 @@ class Machine:
             NotDetectedError: It is not installed or cannot be run, fails, does not end
                 or prints too much.
         """
-        recorded = self._recorded(recorded_name(program, *arguments))
+        command = (program, *arguments)
+        if command not in self.outputs:
+            try:
+                self.outputs[command] = self._output(command, folders, libraries)
+            except NotDetectedError as error:
+                self.outputs[command] = error
+        output = self.outputs[command]
+        if isinstance(output, NotDetectedError):
+            raise output
+        return output
+
+    def _output(
+        self, command: tuple[str, ...], folders: Sequence[str], libraries: str | None
+    ) -> str:
+        program, *arguments = command
+        recorded = self._recorded(recorded_name(*command))
         if recorded is not None:
             return recorded
         found = self.find(program, folders)
@@ -250,10 +271,12 @@ class Machine:
         if self.is_this_one:
             return None
         for file in self.names(RECORDED):
-            if recorded_name(file.removesuffix(".txt")) == name:
-                return self.text(f"{RECORDED}/{file}")
-        if self.exists(f"{RECORDED}/{name}{FAILED}"):
-            raise NotDetectedError(self.text(f"{RECORDED}/{name}{FAILED}").strip())
+            known = file.removesuffix(".txt").removesuffix(FAILED)
+            if recorded_name(known) == name:
+                text = self.text(f"{RECORDED}/{file}")
+                if file.endswith(FAILED):
+                    raise NotDetectedError(text.strip())
+                return text
         return None
 
     def find(self, program: str, folders: Sequence[str] = ()) -> str | None:
