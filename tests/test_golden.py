@@ -53,7 +53,7 @@ def rendered(form: str, rule: Rule) -> str:
         return "".join(
             check_renderers.render_full(check_example(rule, rule.bad), Style())
         )
-    render = dict(RENDERERS)[form]
+    render = RENDERERS[form]
     return "".join(render(reports_of(rule, rule.bad, "bad"), Style()))
 
 
@@ -62,7 +62,7 @@ def file_of(form: str, rule: Rule) -> Path:
 
 
 CASES = [("full", rule.code) for rule in WITH_EXAMPLE] + [
-    (form, code) for form, _ in RENDERERS if form != "full" for code in OTHERS
+    (form, code) for form in RENDERERS if form != "full" for code in OTHERS
 ]
 """Of each code what people see; of the other renderers three reports that differ."""
 
@@ -82,7 +82,7 @@ def test_outputs_are_as_reviewed(
 
 @pytest.mark.parametrize("rule", OF_FILES, ids=lambda rule: rule.code)
 def test_every_renderer_shows_every_code(rule: Rule) -> None:
-    for form, _ in RENDERERS:
+    for form in RENDERERS:
         text = rendered(form, rule)
 
         assert rule.code in text

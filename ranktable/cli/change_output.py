@@ -67,7 +67,7 @@ class ChangeOutput:
             help="Form of the summary: json on standard output, text on standard "
             "error.",
         ),
-    ] = OutputFormat.TEXT
+    ] = "text"
 
     def refuse_clash(self) -> None:
         """Raise CommandError for options that exclude each other."""
@@ -76,7 +76,7 @@ class ChangeOutput:
         is_printed = not self.in_place and (
             self.output is None or is_standard_output(self.output)
         )
-        if is_printed and self.form is OutputFormat.JSON:
+        if is_printed and self.form == "json":
             raise CommandError(
                 "--format json needs --in-place or --output FILE: standard output is "
                 "the table's"
@@ -151,7 +151,7 @@ class ChangeOutput:
         tell_written(done, read.name, table_size(after))
 
     def _tell(self, name: str, found: Difference) -> None:
-        if self.form is OutputFormat.JSON:
+        if self.form == "json":
             new = name if self.in_place else self.output
             write(render_diff_json((name, new), found))
             return

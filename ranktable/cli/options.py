@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from enum import Enum
 from math import prod
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -16,7 +15,6 @@ from ranktable.cli.output import (
     DEFECTS_FOUND,
     Color,
     CommandError,
-    FindingsFormat,
     OutputFormat,
     show_findings,
 )
@@ -50,27 +48,6 @@ if TYPE_CHECKING:
 DEFAULT_PRESET: Final = "megatron"
 
 
-class Peer(str, Enum):
-    """Libraries whose order and expert style have a preset."""
-
-    MEGATRON = "megatron"
-    DEEPSPEED = "deepspeed"
-    TORCHTITAN = "torchtitan"
-    SCALETORCH = "scaletorch"
-    VLLM = "vllm"
-    JAX = "jax"
-
-
-class ExpertStyle(str, Enum):
-    """The library that defines ep."""
-
-    MEGATRON = "megatron"
-    TORCHTITAN = "torchtitan"
-    DEEPSPEED = "deepspeed"
-    SCALETORCH = "scaletorch"
-    VLLM = "vllm"
-
-
 def warn_of_refusal(layout: ParallelLayout) -> None:
     """Print a warning on standard error if Megatron refuses the order of a layout."""
     if layout.refusal is not None:
@@ -100,10 +77,20 @@ class LayoutOptions:
         ),
     ] = None
     ep_style: Annotated[
-        ExpertStyle | None, typer.Option(help="Library whose meaning of --ep is used.")
+        str | None,
+        valued(
+            "LIBRARY",
+            "Library whose meaning of --ep is used, as megatron or vllm.",
+            completes=completion.ep_styles,
+        ),
     ] = None
     preset: Annotated[
-        Peer | None, typer.Option(help="Order and expert style of a library.")
+        str | None,
+        valued(
+            "LIBRARY",
+            "Order and expert style of a library, as torchtitan or jax.",
+            completes=completion.presets,
+        ),
     ] = None
 
     @property
@@ -173,8 +160,8 @@ class LayoutOptions:
         if not with_dp:
             del sizes["dp"]
         sizes = {name: size for name, size in sizes.items() if size is not None}
-        default = find_preset(self.preset.value if self.preset else DEFAULT_PRESET)
-        style = default.ep_style if self.ep_style is None else self.ep_style.value
+        default = find_preset(DEFAULT_PRESET if self.preset is None else self.preset)
+        style = default.ep_style if self.ep_style is None else self.ep_style
         factors = ("tp", "cp", "pp", *(["ep"] if style == OWN_AXIS else []))
         # dp is the rest, unless another size is -1.
         rest = 1 if any(sizes.get(name) == INFERRED for name in factors) else INFERRED
@@ -188,9 +175,9 @@ class LayoutOptions:
     def _refuse_contradiction(self, known: ParallelLayout, *, with_dp: bool) -> None:
         given: dict[str, object] = {name: getattr(self, name) for name in SIZES}
         given["order"] = self.order
-        given["ep_style"] = None if self.ep_style is None else self.ep_style.value
+        given["ep_style"] = self.ep_style
         if self.preset is not None:
-            preset = find_preset(self.preset.value)
+            preset = find_preset(self.preset)
             given |= {"order": preset.order, "ep_style": preset.ep_style}
         for name, value in given.items():
             if value in (None, INFERRED) or (name == "dp" and not with_dp):
@@ -263,7 +250,7 @@ class CostOptions:
             nodes = [*spares_of(table), *more]
             names = [*node_names(table.nodes), *(str(node.host) for node in nodes)]
             names = list(dict.fromkeys(names))
-            racks = read_racks(self.racks, names, OutputFormat.TEXT, Color.AUTO)
+            racks = read_racks(self.racks, names, "text", Color.AUTO)
         return CostFacts(
             sizes=None if self.bytes_ is None else read_bytes(self.bytes_),
             racks=racks,
@@ -354,9 +341,7 @@ def read_racks(
     _, data = read_input(racks, MAX_SIZE_BYTES)
     report, hierarchy = read_rack_file(data, file=racks)
     if hierarchy is None:
-        show_findings(
-            [report], FindingsFormat.JSON if form is OutputFormat.JSON else None, color
-        )
+        show_findings([report], "json" if form == "json" else None, color)
         raise typer.Exit(DEFECTS_FOUND)
     if report.totals:
         show_findings([report], None, color, aside=True)

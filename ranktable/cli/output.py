@@ -18,7 +18,7 @@ import sys
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from ranktable._error import Error
 from ranktable.cluster.argument import ArgumentError
@@ -161,11 +161,8 @@ class Color(str, Enum):
     NEVER = "never"
 
 
-class OutputFormat(str, Enum):
-    """Forms of the facts that a command prints."""
-
-    TEXT = "text"
-    JSON = "json"
+OutputFormat = Literal["text", "json"]
+"""Forms of the facts that a command prints."""
 
 
 def style(color: Color = Color.AUTO, stream: TextIO | None = None) -> Style:
@@ -223,14 +220,8 @@ def _write(buffer: list[str]) -> None:
         raise OSError(error.errno, error.strerror, "<stdout>") from None
 
 
-class FindingsFormat(str, Enum):
-    """Forms of findings, each with a renderer in ``ranktable.report``."""
-
-    FULL = "full"
-    CONCISE = "concise"
-    JSON = "json"
-    SARIF = "sarif"
-    GITHUB = "github"
+FindingsFormat = Literal["full", "concise", "json", "sarif", "github"]
+"""Forms of findings, each with a renderer in ``ranktable.report``."""
 
 
 def show_findings(
@@ -251,13 +242,13 @@ def show_findings(
             result of the command.
     """
     stream = sys.stderr if aside else sys.stdout
-    if not reports and form in (None, FindingsFormat.FULL, FindingsFormat.CONCISE):
+    if not reports and form in (None, "full", "concise"):
         return
     if form is None:
-        form = FindingsFormat.FULL if stream.isatty() else FindingsFormat.CONCISE
+        form = "full" if stream.isatty() else "concise"
     from ranktable.report.findings_data import RENDERERS
 
-    pieces = dict(RENDERERS)[form.value](reports, style(color, stream))
+    pieces = RENDERERS[form](reports, style(color, stream))
     if aside:
         stream.writelines(pieces)
     else:

@@ -12,7 +12,6 @@ from ranktable.cli.output import (
     DEFECTS_FOUND,
     Color,
     CommandError,
-    FindingsFormat,
     show_findings,
 )
 from ranktable.cli.sources import check_file, named_file, read_input
@@ -166,7 +165,7 @@ def sound_spec(file: str) -> ClusterSpec:
     name, data = read_input(file, MAX_SIZE_BYTES)
     reading = read_spec(data, file=name)
     if reading.report.totals:
-        show_findings([reading.report], FindingsFormat.FULL, Color.AUTO, aside=True)
+        show_findings([reading.report], "full", Color.AUTO, aside=True)
     if reading.spec is None:
         raise CommandError(f"{name} is not a sound cluster spec", DEFECTS_FOUND)
     return reading.spec

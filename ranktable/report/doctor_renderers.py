@@ -155,3 +155,11 @@ def _cause_data(cause: Cause, diagnosis: Diagnosis) -> dict[str, object]:
             for e in cause.evidence
         ],
     }
+
+
+RENDERERS = {
+    "full": render_full,
+    "concise": render_concise,
+    "json": render_json,
+    "markdown": render_markdown,
+}

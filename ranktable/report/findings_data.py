@@ -9,7 +9,7 @@ workflow commands, "Setting an error message".
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ranktable import __version__
@@ -23,14 +23,6 @@ if TYPE_CHECKING:
     from ranktable.schema.document import Location
     from ranktable.schema.finding import Diagnostic, Rule
     from ranktable.schema.report import Report
-
-
-class Renderer(Protocol):
-    """Turns reports into text, piece by piece."""
-
-    def __call__(self, reports: Sequence[Report], style: Style, /) -> Iterator[str]:
-        """Yield the text; the pieces are written one after the other."""
-        ...
 
 
 def render_json(reports: Sequence[Report], _style: Style) -> Iterator[str]:
@@ -48,7 +40,8 @@ def render_json(reports: Sequence[Report], _style: Style) -> Iterator[str]:
         ],
         "totals": _totals(reports),
     }
-    yield _json(document, indent=2) + "\n"
+    # ASCII only, so that no terminal and no log gets a raw control character.
+    yield json.dumps(document, indent=2) + "\n"
 
 
 def as_data(diagnostic: Diagnostic) -> dict[str, object]:
@@ -90,11 +83,6 @@ def _totals(reports: Sequence[Report]) -> dict[str, object]:
         "shown": sum(len(report.diagnostics) for report in reports),
         "by_code": dict(sorted(by_code.items())),
     }
-
-
-def _json(data: object, indent: int | None = None) -> str:
-    # ASCII only, so that no terminal and no log gets a raw control character.
-    return json.dumps(data, indent=indent)
 
 
 _SCHEMA = (
@@ -233,10 +221,10 @@ def _property(text: str) -> str:
     return _escaped(text).replace(":", "%3A").replace(",", "%2C")
 
 
-RENDERERS: tuple[tuple[str, Renderer], ...] = (
-    ("full", render_full),
-    ("concise", render_concise),
-    ("json", render_json),
-    ("sarif", render_sarif),
-    ("github", render_github),
-)
+RENDERERS = {
+    "full": render_full,
+    "concise": render_concise,
+    "json": render_json,
+    "sarif": render_sarif,
+    "github": render_github,
+}

@@ -157,7 +157,7 @@ def convert(
     format: Annotated[
         FindingsFormat,
         typer.Option(help="Form of the findings, on standard error."),
-    ] = FindingsFormat.FULL,
+    ] = "full",
     arguments: TableArguments,
 ) -> None:
     """Convert between rank tables and the files of launchers and schedulers.
@@ -329,7 +329,7 @@ def _sound(reading: HostfileReading, form: FindingsFormat) -> Hostfile:
     if report.totals:
         show_findings([report], form, Color.AUTO, aside=True)
     if reading.hostfile is None:
-        if form not in (FindingsFormat.FULL, FindingsFormat.CONCISE):
+        if form not in ("full", "concise"):
             raise typer.Exit(DEFECTS_FOUND)  # programs need nothing after the findings
         raise CommandError(f"{report.file} cannot be converted", DEFECTS_FOUND)
     return reading.hostfile

@@ -13,7 +13,6 @@ from ranktable.cli.output import (
     DEFECTS_FOUND,
     Color,
     CommandError,
-    OutputFormat,
     style,
     write,
 )
@@ -39,7 +38,7 @@ def diff(
     second: Annotated[str, typer.Argument(metavar="B", help="The second rank table.")],
     layout_options: LayoutOptions,
     costs: CostOptions,
-    format: OutputFormatOption = OutputFormat.TEXT,
+    format: OutputFormatOption = "text",
     color: ColorOption = Color.AUTO,
 ) -> None:
     """Show the differences between two tables: nodes, ranks, roles and bytes.
@@ -65,7 +64,7 @@ def diff(
     facts = costs.facts(before.table, after.table.nodes) if has_facts else None
     found = difference(*tables, layouts, facts=facts)
     names = before.name, after.name
-    if format is OutputFormat.JSON:
+    if format == "json":
         write(render_diff_json(names, found))
     else:
         write(render_diff(names, found, style(color)))

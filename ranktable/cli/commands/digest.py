@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ranktable.cli.output import OutputFormat, write, write_json
+from ranktable.cli.output import write, write_json
 from ranktable.cli.parameters import FILE_HELP, OutputFormatOption
 from ranktable.cli.table_input import sound_table
 from ranktable.schema.text import printable
@@ -16,7 +16,7 @@ def digest(
     files: Annotated[
         list[str] | None, typer.Argument(metavar="FILE", help=FILE_HELP)
     ] = None,
-    format: OutputFormatOption = OutputFormat.TEXT,
+    format: OutputFormatOption = "text",
 ) -> None:
     """Print the SHA-256 of the content of a table, whatever its formatting.
 
@@ -27,7 +27,7 @@ def digest(
     """
     reads = [sound_table(file, needs_ranks=False) for file in files or (None,)]
     found = [{"file": read.name, "digest": read.table.digest()} for read in reads]
-    if format is OutputFormat.JSON:
+    if format == "json":
         write_json(found)
     else:
         write(f"{item['digest']}  {printable(item['file'])}\n" for item in found)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from enum import Enum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -19,26 +18,9 @@ from ranktable.cli.parameters import ColorOption, valued
 from ranktable.cli.progress import progress
 from ranktable.cli.table_input import sound_table
 from ranktable.doctor.diagnose import Diagnosis, diagnose
-from ranktable.report import doctor_renderers as renderers
+from ranktable.report.doctor_renderers import RENDERERS
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.text import counted
-
-
-class DiagnosisFormat(str, Enum):
-    """Form of a diagnosis."""
-
-    FULL = "full"
-    CONCISE = "concise"
-    JSON = "json"
-    MARKDOWN = "markdown"
-
-
-RENDERERS = {
-    DiagnosisFormat.FULL: renderers.render_full,
-    DiagnosisFormat.CONCISE: renderers.render_concise,
-    DiagnosisFormat.JSON: renderers.render_json,
-    DiagnosisFormat.MARKDOWN: renderers.render_markdown,
-}
 
 
 def doctor(
@@ -51,8 +33,9 @@ def doctor(
         valued("FILE", f"Table of the job; by default ${VARIABLE}, if it is set."),
     ] = None,
     format: Annotated[
-        DiagnosisFormat, typer.Option(help="Form of the diagnosis.")
-    ] = DiagnosisFormat.FULL,
+        Literal["full", "concise", "json", "markdown"],
+        typer.Option(help="Form of the diagnosis."),
+    ] = "full",
     select: Annotated[
         list[str] | None, valued("CODE", "Only these findings: RT612, RT6.")
     ] = None,

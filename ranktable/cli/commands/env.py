@@ -12,7 +12,6 @@ from ranktable.cli.output import (
     DEFECTS_FOUND,
     Color,
     CommandError,
-    OutputFormat,
     style,
     write,
     write_json,
@@ -42,7 +41,7 @@ def env(
             help="Show every variable that was read, and whether it was used.",
         ),
     ] = False,
-    format: OutputFormatOption = OutputFormat.TEXT,
+    format: OutputFormatOption = "text",
     color: ColorOption = Color.AUTO,
 ) -> None:
     """Show rank, size, node and master address, and which variable gave each.
@@ -65,7 +64,7 @@ def env(
         claims = _disputed(claims, error)
     except CommandError as error:  # about the table
         unsound = error
-    if format is OutputFormat.JSON:
+    if format == "json":
         write_json(_data(found, claims, problem, unsound))
     else:
         write(_text(found, claims if explain else [], problem, style(color)))

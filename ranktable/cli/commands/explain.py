@@ -12,7 +12,6 @@ from ranktable.cli import completion
 from ranktable.cli.output import (
     Color,
     CommandError,
-    OutputFormat,
     style,
     write,
     write_json,
@@ -46,7 +45,7 @@ def explain(
             autocompletion=completion.codes,
         ),
     ] = None,
-    format: OutputFormatOption = OutputFormat.TEXT,
+    format: OutputFormatOption = "text",
     color: ColorOption = Color.AUTO,
 ) -> None:
     """Explain a diagnostic: why it matters, what vendors' libraries do, how to fix it.
@@ -59,7 +58,7 @@ def explain(
     found = list(RULES) if code is None else _find(code, RULES)
     if not found and (code is None or code_in(code) is None):
         raise CommandError(_nothing_found(code or ""))
-    if format is OutputFormat.JSON:
+    if format == "json":
         write_json([_data(rule) for rule in found])
         return
     look = style(color)

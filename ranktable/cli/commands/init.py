@@ -58,7 +58,7 @@ def init(
     if template is None:
         if output is not None or force:
             raise CommandError("name the TEMPLATE to copy; ranktable init lists them")
-        _list(format or OutputFormat.TEXT)
+        _list(format or "text")
         return
     if format is not None:
         raise CommandError("--format is for the list, without TEMPLATE")
@@ -84,7 +84,7 @@ def _refuse_other_kinds(paths: list[str]) -> None:
 
 
 def _list(form: OutputFormat) -> None:
-    if form is OutputFormat.JSON:
+    if form == "json":
         write_json(
             [
                 {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ranktable.cli.app import with_options
 from ranktable.cli.options import LayoutOptions, warn_of_refusal
-from ranktable.cli.output import Color, CommandError, OutputFormat, style, write
+from ranktable.cli.output import Color, CommandError, style, write
 from ranktable.cli.parameters import (
     ColorOption,
     FileArgument,
@@ -31,7 +31,7 @@ def mesh(
         valued("LIST", "Groups to show: tp,dp-cp,embedding; by default all."),
     ] = None,
     rank: Annotated[int | None, valued("R", "Show only this rank.")] = None,
-    format: OutputFormatOption = OutputFormat.TEXT,
+    format: OutputFormatOption = "text",
     color: ColorOption = Color.AUTO,
 ) -> None:
     """Show the parallel groups of a job: their ranks, coordinates, nodes and chips.
@@ -52,7 +52,7 @@ def mesh(
         layout = layout_options.layout(table)
         warn_of_refusal(layout)
         found = communicators(table, layout, kinds)
-        if format is OutputFormat.JSON:
+        if format == "json":
             return render_mesh_json(read.name, found, rank)
         if rank is None:
             return render_mesh(read.name, found, style(color))

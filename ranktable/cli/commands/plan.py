@@ -20,7 +20,6 @@ from ranktable.cli.options import (
 from ranktable.cli.output import (
     Color,
     CommandError,
-    OutputFormat,
     is_standard_output,
     output_file,
     put_text,
@@ -198,7 +197,7 @@ def plan(
         valued("FILE", "Write the table with the better order.", "--output", "-o"),
     ] = None,
     force: ReplaceFileOption = False,
-    format: OutputFormatOption = OutputFormat.TEXT,
+    format: OutputFormatOption = "text",
     color: ColorOption = Color.AUTO,
 ) -> None:
     """Compare the traffic between nodes and racks with a lower bound.
@@ -234,7 +233,7 @@ def plan(
     rings = None if chips is None else _rings(chips, table, placed, made)
     pieces = (
         render_plan_json(read.name, made, rings)
-        if format is OutputFormat.JSON
+        if format == "json"
         else render_plan(read.name, made, style(color), rings)
     )
     if is_standard_output(output):

@@ -24,7 +24,7 @@ def probe(
     format: Annotated[
         OutputFormat,
         typer.Option(help="One line of JSON for merge, or text for people."),
-    ] = OutputFormat.JSON,
+    ] = "json",
     host: Annotated[
         str | None, valued("NAME", "Name of this node; by default its own.")
     ] = None,
@@ -49,7 +49,7 @@ def probe(
     found = probe_node(
         root, run_programs=run_programs, host=host, timeout_s=timeout, record=record
     )
-    if format is OutputFormat.JSON:
+    if format == "json":
         write([found.to_line()])
     else:
         write(_text(found, style(color)))

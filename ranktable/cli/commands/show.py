@@ -10,7 +10,7 @@ import msgspec
 
 from ranktable.cli import completion
 from ranktable.cli.options import RACKS_HELP, holders, links_of
-from ranktable.cli.output import Color, CommandError, OutputFormat, style, write
+from ranktable.cli.output import Color, CommandError, style, write
 from ranktable.cli.parameters import (
     ColorOption,
     FileArgument,
@@ -56,7 +56,7 @@ def show(
             completes=completion.links,
         ),
     ] = None,
-    format: OutputFormatOption = OutputFormat.TEXT,
+    format: OutputFormatOption = "text",
     color: ColorOption = Color.AUTO,
 ) -> None:
     """Show which chip each rank has.
@@ -77,7 +77,7 @@ def show(
     if racks is not None and not tree:
         raise CommandError("--racks is for --tree; give that too")
     if tree or links is not None:
-        if format is OutputFormat.JSON or (tree and chosen):
+        if format == "json" or (tree and chosen):
             raise CommandError(
                 "--tree goes with --racks and --links only, --links not with --format"
             )
@@ -86,7 +86,7 @@ def show(
             write(render_tree(_head(name, table, look), table, holding, look))
         write(_matrix(links, table, (chosen or [0])[0], look))
         return
-    if format is OutputFormat.JSON:
+    if format == "json":
         # json indents in Python code, which takes ten times as long.
         text = json.dumps(_data(name, table, chosen, rank))
         write([msgspec.json.format(text, indent=2) + "\n"])

@@ -64,7 +64,7 @@ def simulate(
     ] = False,
     format: Annotated[
         OutputFormat, typer.Option(help="Form of the output of the all_reduce.")
-    ] = OutputFormat.TEXT,
+    ] = "text",
     color: ColorOption = Color.AUTO,
 ) -> None:
     """Run a script on simulated chips: SOPHGO's TPUs, on the CPUs of this machine.
@@ -80,7 +80,7 @@ def simulate(
     """
     if not script:
         refuse_given("is for a SCRIPT", {"--module": module, "--once": once})
-    elif format is not OutputFormat.TEXT:
+    elif format != "text":
         raise CommandError("--format is for the all_reduce that runs without a SCRIPT")
     file, table = cluster.table()
     if once and len(table.nodes) > 1:
@@ -121,7 +121,7 @@ def _add_up(plan: Simulation, form: OutputFormat, look: Style) -> RunOutcome:
     """Run the built-in all_reduce, and show the result of each rank."""
     with noted_signals() as signals:
         outcome, found = add_up(plan, signals)
-    if form is OutputFormat.JSON:
+    if form == "json":
         data = all_reduce.data(plan.table, found, outcome.findings)
         write_json(data)
     else:

@@ -92,7 +92,7 @@ def _changed(
 
 def _show(name: str, table: RankTable, form: OutputFormat) -> None:
     nodes = spares_of(table)
-    if form is OutputFormat.TEXT:
+    if form == "text":
         write(_lines(name, nodes))
         return
     write(_json(name, nodes))
