@@ -19,7 +19,7 @@ from ranktable.cli.output import (
     tell_written,
     write,
 )
-from ranktable.cli.parameters import flag, valued
+from ranktable.cli.parameters import OutputOption, ReplaceTableOption, flag
 from ranktable.cli.sources import STANDARD_INPUT_NAME
 from ranktable.layout.change.comparison import difference
 from ranktable.layout.change.nodes import named_table, refuse_same_ids, unnamed_table
@@ -50,16 +50,11 @@ class ChangeOutput:
         form: Form of the summary.
     """
 
-    output: Annotated[
-        str | None,
-        valued("FILE", "Where to write; by default standard output.", "--output", "-o"),
-    ] = None
+    output: OutputOption = None
     in_place: Annotated[bool, flag("Replace FILE, atomically.", "--in-place", "-i")] = (
         False
     )
-    force: Annotated[
-        bool, flag("Replace a file that holds a different table.", "--force")
-    ] = False
+    force: ReplaceTableOption = False
     form: Annotated[
         OutputFormat,
         typer.Option(

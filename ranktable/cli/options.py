@@ -213,24 +213,33 @@ RACKS_HELP = (
     "Racks of the nodes: a list of hosts and racks, a cluster spec, topology.conf, or "
     "how many nodes each has: rack=4,pod=16."
 )
-LINKS_HELP = (
-    "Links of every host: sophgo-8, or a file with a matrix or pairs; by default those "
-    "that the table names."
-)
-BYTES_HELP = (
-    "Bytes that each kind of group sends in a step: tp=16GiB,dp=2.25GiB,pp=256MiB."
-)
+RacksOption = Annotated[str | None, valued("RACKS", RACKS_HELP)]
+LinksOption = Annotated[
+    str | None,
+    valued(
+        "LINKS",
+        "Links of every host: sophgo-8, or a file with a matrix or pairs; by default "
+        "those that the table names.",
+        completes=completion.links,
+    ),
+]
+BytesOption = Annotated[
+    str | None,
+    valued(
+        "LIST",
+        "Bytes that each kind of group sends in a step: tp=16GiB,dp=2.25GiB.",
+        "--bytes",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostOptions:
     """Options for racks, links between chips, and bytes."""
 
-    racks: Annotated[str | None, valued("RACKS", RACKS_HELP)] = None
-    links: Annotated[
-        str | None, valued("LINKS", LINKS_HELP, completes=completion.links)
-    ] = None
-    bytes_: Annotated[str | None, valued("LIST", BYTES_HELP, "--bytes")] = None
+    racks: RacksOption = None
+    links: LinksOption = None
+    bytes_: BytesOption = None
 
     def facts(self, table: RankTable, more: Sequence[Node] = ()) -> CostFacts:
         """Return the facts besides the table that decide about a change.

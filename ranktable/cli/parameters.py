@@ -84,9 +84,6 @@ ReplaceTableOption = Annotated[
 ReplaceFileOption = Annotated[
     bool, flag("Replace a file that holds something else.", "--force")
 ]
-ReplaceFilesOption = Annotated[
-    bool, flag("Replace files that hold something else.", "--force")
-]
 MaxSizeOption = Annotated[int, number("MIB", "Largest file to read.", min=1)]
 DropOption = Annotated[
     list[str] | None,

@@ -21,7 +21,7 @@ from ranktable.cli.output import (
     write,
     write_json,
 )
-from ranktable.cli.parameters import ReplaceFilesOption, valued
+from ranktable.cli.parameters import ReplaceFileOption, valued
 from ranktable.cli.schemas import schema_text
 
 
@@ -44,7 +44,7 @@ def init(
             "-o",
         ),
     ] = None,
-    force: ReplaceFilesOption = False,
+    force: ReplaceFileOption = False,
     format: Annotated[
         OutputFormat | None, typer.Option(help="Form of the list.")
     ] = None,

@@ -7,11 +7,12 @@ import sys
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated
 
-from ranktable.cli import completion
 from ranktable.cli.app import with_options
 from ranktable.cli.options import (
-    RACKS_HELP,
+    BytesOption,
     LayoutOptions,
+    LinksOption,
+    RacksOption,
     holders,
     links_of,
     read_bytes,
@@ -92,15 +93,7 @@ class TrafficOptions:
         ),
     ] = None
     interleave: Annotated[int, _number("Virtual stages of each rank.")] = 1
-    bytes_: Annotated[
-        str | None,
-        valued(
-            "LIST",
-            "Bytes that each kind of group sends in a step, instead of --model: "
-            "tp=16GiB,dp=2.25GiB.",
-            "--bytes",
-        ),
-    ] = None
+    bytes_: BytesOption = None
 
     def shape(self) -> Model | None:
         """Return the model that the options describe, None if there is none.
@@ -179,15 +172,8 @@ def plan(
     *,
     file: FileArgument = None,
     layout_options: LayoutOptions,
-    racks: Annotated[str | None, valued("RACKS", RACKS_HELP)] = None,
-    links: Annotated[
-        str | None,
-        valued(
-            "LINKS",
-            "Links of every host: sophgo-8, or a file with a matrix or pairs.",
-            completes=completion.links,
-        ),
-    ] = None,
+    racks: RacksOption = None,
+    links: LinksOption = None,
     traffic: TrafficOptions,
     groups: Annotated[
         str | None, valued("LIST", "More groups to show: dp-cp,embedding.")
