@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ranktable import loads
 from ranktable.cli.commands.explain import BESIDE
-from ranktable.cli.site_schemas import judge_by_schema
+from ranktable.cli.file_kinds import judge_by_schema
 from ranktable.cluster.discovery.machine import Machine
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.hostfiles.launcher_formats import format_of, read_hostfile

@@ -142,14 +142,17 @@ def test_the_schema_says_its_draft(draft: str, judge: Callable[..., Outcome]) ->
     assert (done.status, done.out.count("RT119")) == (1, 2)
 
 
-def test_a_cluster_spec_is_judged_as_one(judge: Callable[..., Outcome]) -> None:
+@pytest.mark.parametrize("name", ["cluster.yaml", "cluster.txt"])
+def test_a_cluster_spec_is_judged_as_one(
+    name: str, judge: Callable[..., Outcome]
+) -> None:
     asked = {"properties": {"nodes": {"pattern": "^n[0-9]$"}}}
-    done = judge(asked, text=SPEC, name="cluster.yaml")
+    done = judge(asked, text=SPEC, name=name)
     wrong = judge(asked, text="nodes: n2\n", name="wrong.yml")
 
     assert (done.status, done.out) == (
         1,
-        f'cluster.yaml:1:8: {SAYS} "n[1-2]" does not match "^n[0-9]$"\nfound 1 error\n',
+        f'{name}:1:8: {SAYS} "n[1-2]" does not match "^n[0-9]$"\nfound 1 error\n',
     )
     assert (wrong.status, "RT119" in wrong.out, "RT1" in wrong.out) == (1, False, True)
 

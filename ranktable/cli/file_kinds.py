@@ -30,17 +30,21 @@ from ranktable.schema.check import (
     report_unreadable,
 )
 from ranktable.schema.declare import Format
+from ranktable.schema.document import Document
 from ranktable.schema.files import UnreadableError
-from ranktable.schema.finding import RankTableError
+from ranktable.schema.finding import Finding, RankTableError
+from ranktable.schema.json_parser import parse
 from ranktable.schema.report import Report, make_report
 from ranktable.schema.rules.shape import NOT_A_RANK_TABLE
 from ranktable.schema.topology_file import find_topology
+from ranktable.schema.yaml_parser import parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ranktable.cli.sources import Source
     from ranktable.schema.report import Options
+    from ranktable.schema.site_schema import SiteSchema
 
 SPEC: Final = "cluster-spec"
 YAML_NAMES: Final = (".yaml", ".yml")
@@ -67,6 +71,23 @@ def judge_as(kind: str, file: str, options: Options) -> Report:
     if isinstance(format_, Format):
         return check_bytes(data, options._replace(format=format_), file=name)
     return read_hostfile(data, format_, file=name, limit=options.limit).report
+
+
+def judge_by_schema(report: Report, schema: SiteSchema) -> Report:
+    """Return the report of a table or a spec with the findings of a site's schema.
+
+    Raises:
+        SiteSchemaError: The schema cannot be used.
+    """
+    document = None
+    if report.format == SPEC:
+        documents, _ = parse_yaml(report.text or "")
+        document = documents[0] if documents else None
+    elif report.text is not None:
+        parsed = parse(report.text)
+        if not isinstance(parsed, Finding):
+            document = Document(text=report.text, data=parsed[0])
+    return schema.added_to(report, document)
 
 
 def judge_by_kind(source: Source, options: Options) -> list[Report]:

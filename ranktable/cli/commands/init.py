@@ -11,6 +11,7 @@ import typer
 
 import ranktable
 from ranktable.cli import completion
+from ranktable.cli.commands.schema import schema_text
 from ranktable.cli.output import (
     CommandError,
     OutputFile,
@@ -22,7 +23,6 @@ from ranktable.cli.output import (
     write_json,
 )
 from ranktable.cli.parameters import ReplaceFileOption, valued
-from ranktable.cli.schemas import schema_text
 
 
 def init(

@@ -321,7 +321,7 @@ def _judge_file(file: str, options: Options, kind: str | None) -> list[Report]:
 
 def _by_schema(report: Report, schema: SiteSchema) -> Report:
     """Return a report with the findings of a site's schema added."""
-    from ranktable.cli.site_schemas import judge_by_schema
+    from ranktable.cli.file_kinds import judge_by_schema
 
     return judge_by_schema(report, schema)
 
