@@ -10,7 +10,7 @@ import pytest
 import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.report.terminal import Style, table_lines
-from tests.commands import BIN, clean_environment, on_terminal, run_python
+from tests.commands import clean_environment, on_terminal, run_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -196,24 +196,3 @@ def test_links_of_other_chips_are_refused(tmp_path: Path, run: Run) -> None:
 
     assert (done.status, done.out) == (2, "")
     assert done.err.endswith("sophgo-8 has 8 chips, but the node has a chip 15\n")
-
-
-def test_bytes_have_bars_on_a_terminal_only(cluster: Path, run: Run) -> None:
-    (cluster / "u.json").write_bytes((cluster / "t.json").read_bytes())
-    ranktable.dump(make_table([range(8)] * 2, hosts=["n2", "n1"]), cluster / "u.json")
-    for arguments, bar in (
-        (
-            ["plan", "t.json", "--tp", "4", "--bytes", "dp=1GiB"],
-            "node  dp  ████████████ 4.00 GiB",
-        ),
-        (
-            ["diff", "t.json", "u.json", "--tp", "4", "--bytes", "dp=1GiB"],
-            "before ████████████",
-        ),
-    ):
-        program = f"{BIN}/ranktable"
-        env = {"COLUMNS": "60", "NO_COLOR": "1"}
-        drawn = on_terminal([program, *arguments], cluster, env=env).out
-
-        assert bar in drawn
-        assert "█" not in run("ranktable", *arguments).out

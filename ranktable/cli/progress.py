@@ -13,7 +13,6 @@ from ranktable.schema.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import BinaryIO
 
 PAUSE_S = 0.1
 """Seconds between two updates."""
@@ -55,22 +54,3 @@ def progress() -> Iterator[Progress]:
         yield line
     finally:
         line.clear()
-
-
-class CountingStream:
-    """A stream that shows how many lines were read."""
-
-    def __init__(self, stream: BinaryIO, line: Progress, name: str) -> None:
-        """Store the stream and the progress line."""
-        self._stream = stream
-        self._line = line
-        self._name = name
-        self._count = 0
-
-    def read(self, size: int) -> bytes:
-        """Return at most so many bytes; nothing at the end."""
-        read = getattr(self._stream, "read1", self._stream.read)
-        data: bytes = read(size)
-        self._count += data.count(b"\n")
-        self._line.show(f"{self._name}: {self._count} lines so far")
-        return data

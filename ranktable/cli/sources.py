@@ -23,7 +23,6 @@ from ranktable.schema.files import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ranktable.schema.files import ByteStream
     from ranktable.schema.report import Options, Report
 
 STANDARD_INPUT: Final = "-"
@@ -62,18 +61,12 @@ class Source(NamedTuple):
     data: bytes
 
 
-def read_source(
-    file: str,
-    max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES,
-    *,
-    stream: ByteStream | None = None,
-) -> Source:
+def read_source(file: str, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES) -> Source:
     """Return what a file holds, or standard input for ``-``.
 
     Args:
         file: The argument.
         max_size_bytes: Most bytes to read.
-        stream: What to read as standard input.
 
     Raises:
         UnreadableError: It cannot be read.
@@ -81,8 +74,7 @@ def read_source(
     if file != STANDARD_INPUT:
         _refuse_unreadable_folder(file)
         return Source(file, read_file(file, max_size_bytes))
-    stream = sys.stdin.buffer if stream is None else stream
-    return Source(STANDARD_INPUT_NAME, read_stream(stream, max_size_bytes))
+    return Source(STANDARD_INPUT_NAME, read_stream(sys.stdin.buffer, max_size_bytes))
 
 
 def _refuse_unreadable_folder(name: str) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.layout.traffic import GIB, is_reached
 from ranktable.report.json_document import json_document
-from ranktable.report.terminal import bar
 from ranktable.schema.text import counted, fold_numbers, plural_of, printable
 
 if TYPE_CHECKING:
@@ -63,12 +62,12 @@ def render_changes(found: Difference, look: Style) -> Iterator[str]:
         roles = found.role_moves
         yield f"roles: {len(roles) or 'none'} moved\n"
         yield from _limited(roles, _role)
-    yield from _crossings(found, look)
+    yield from _crossings(found)
     if found.others:
         yield f"also differs: {'; '.join(map(printable, found.others))}\n"
 
 
-def _crossings(found: Difference, look: Style) -> Iterator[str]:
+def _crossings(found: Difference) -> Iterator[str]:
     """Yield the bytes that cross before and after, compared with the lower bound."""
     kind = "typical bytes" if found.is_typical else "bytes"
     of_left = " of the ranks that are left" if found.had_gaps else ""
@@ -85,10 +84,6 @@ def _crossings(found: Difference, look: Style) -> Iterator[str]:
             f"{kind} between {plural_of(one.name)}, GiB a step: "
             f"{before:.2f}{of_left} -> {after:.2f}{how}\n"
         )
-        if look.is_drawn:
-            most = max(before, after)
-            for name, size in (("before", before), ("after", after)):
-                yield f"  {name:<6} {look.mark(bar(size, most), 'place')}\n"
 
 
 def _size(table: RankTable) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ranktable.layout.parallel import describe_sizes
 from ranktable.layout.traffic import GIB, is_reached
 from ranktable.report.json_document import json_document
-from ranktable.report.terminal import bar, table_lines
+from ranktable.report.terminal import table_lines
 from ranktable.schema.text import counted, plural_of, printable
 
 if TYPE_CHECKING:
@@ -98,24 +98,6 @@ def _table(
     if has_bytes:
         grid += _foot(plan, found, len(grid[0]))
     yield from table_lines(grid, look, right=range(1, len(grid[0])))
-    if has_bytes and look.is_drawn:
-        yield from _bars(found, costs.boundaries, look)
-
-
-def _bars(found: Look, boundaries: Sequence[Boundary], look: Style) -> Iterator[str]:
-    """Yield a bar for what each kind of group sends over each boundary."""
-    sent = [
-        (printable(boundary.name), row.axes, crossing.least)
-        for at, boundary in enumerate(boundaries)
-        for row in found.rows
-        if (crossing := row.at[at].crossing) is not None and crossing.least
-    ]
-    most = max((size for _, _, size in sent), default=0)
-    names = max((len(name) for name, _, _ in sent), default=0)
-    axes = max((len(axis) for _, axis, _ in sent), default=0)
-    for name, axis, size in sent:
-        drawn = look.mark(bar(size, most), "place")
-        yield f" {name:<{names}}  {axis:<{axes}}  {drawn} {gib(size)} GiB\n"
 
 
 def _head(boundaries: Sequence[Boundary], *, has_bytes: bool, has_rings: bool) -> Cells:

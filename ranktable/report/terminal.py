@@ -177,20 +177,6 @@ def _indented(branch: Branch, indent: str) -> Iterator[str]:
         yield from _indented(leaf, f"{indent}  ")
 
 
-_BAR_WIDTH = 12
-_EIGHTHS = " ▏▎▍▌▋▊▉"
-
-
-def bar(value: float, most: float) -> str:
-    """Return a bar as long as a value beside the largest one.
-
-    >>> bar(6, 12), bar(12, 12), bar(0, 12)
-    ('██████', '████████████', '')
-    """
-    eighths = round(8 * _BAR_WIDTH * value / most) if most else 0
-    return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).strip()
-
-
 def _printed(drawing: RenderableType, look: Style) -> str:
     """Return what rich draws as text, without blank lines."""
     from rich.console import Console

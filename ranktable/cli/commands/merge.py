@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,7 +29,7 @@ from ranktable.cli.parameters import (
     number,
     valued,
 )
-from ranktable.cli.progress import CountingStream, Progress, progress
+from ranktable.cli.progress import Progress, progress
 from ranktable.cli.sources import (
     MIB,
     STANDARD_INPUT,
@@ -128,15 +127,22 @@ def merge(
         files = files_of(files).found
     request = _request(order, hosts, ring, max_errors, renumber=renumber)
     with progress() as line:
-        found = MergeInput(files, max_size * MIB, line)
-        merged = found.merged(request, are_probes=from_probes)
+        data, unread = _read(files, max_size * MIB, line)
+    merged = Merged(reports=tuple(unread))
+    if not unread:
+        merged = _merged(
+            *(files, data, request),
+            are_probes=from_probes,
+            max_size_bytes=max_size * MIB,
+        )
     is_refused = merged.table is None or (strict and _has_warnings(merged.reports))
     aside = is_standard_output(output) or (not is_refused and format is None)
     show_findings(merged.reports, format, color, aside=aside)
     if is_refused or merged.table is None or merged.data is None:
         unreadable = any(report.is_unreadable for report in merged.reports)
         raise typer.Exit(COULD_NOT_JUDGE if unreadable else DEFECTS_FOUND)
-    put_table(output, merged.table, merged.data, force=force, read=found.contents)
+    read = dict(zip(files, data, strict=True))
+    put_table(output, merged.table, merged.data, force=force, read=read)
 
 
 def _has_warnings(reports: Sequence[Report]) -> bool:
@@ -181,82 +187,62 @@ def _request(
     )
 
 
-class MergeInput:
-    """The input files of a command, each read once."""
-
-    def __init__(
-        self, names: Sequence[str], max_size_bytes: int, line: Progress
-    ) -> None:
-        """Read every file; a file that cannot be read becomes a report."""
-        self.names = names
-        self.max_size_bytes = max_size_bytes
-        self.line = line
-        self.unread: list[Report] = []
-        self.data = [self._read(place, name) for place, name in enumerate(names)]
-
-    @property
-    def contents(self) -> dict[str, bytes]:
-        """The content of every file, by its path."""
-        return dict(zip(self.names, self.data, strict=True))
-
-    def _read(self, place: int, name: str) -> bytes:
+def _read(
+    names: Sequence[str], max_size_bytes: int, line: Progress
+) -> tuple[list[bytes], list[Report]]:
+    """Return the content of all files, and a report of each that cannot be read."""
+    data: list[bytes] = []
+    unread: list[Report] = []
+    for place, name in enumerate(names, 1):
+        line.show(f"reading file {place} of {len(names)}")
         try:
-            self.line.show(f"reading file {place + 1} of {len(self.names)}")
-            stream = CountingStream(sys.stdin.buffer, self.line, name)
-            return read_source(name, self.max_size_bytes, stream=stream).data
+            data.append(read_source(name, max_size_bytes).data)
         except UnreadableError as error:
-            self.unread.append(report_unreadable(error, file=shown_name(name)))
-            return b""
+            unread.append(report_unreadable(error, file=shown_name(name)))
+    return data, unread
 
-    def merged(self, request: MergeOptions, *, are_probes: bool) -> Merged:
-        """Return the merged table.
 
-        Raises:
-            CommandError: Some files are rank tables and some are lines of probes.
-            ArgumentError: The request cannot be fulfilled.
-        """
-        if self.unread:
-            return Merged(reports=tuple(self.unread))
-        kinds = [are_probes or is_probe_text(data) for data in self.data]
-        if all(kinds):
-            return self._probes(request)
-        if any(kinds):
-            table, probe = (
-                shown_name(self.names[kinds.index(kind)]) for kind in (False, True)
-            )
-            raise CommandError(
-                f"{probe} holds lines of ranktable probe and {table} does not; merge "
-                "the probes first, then the tables"
-            )
-        return self._tables(request)
+def _merged(
+    names: Sequence[str],
+    data: Sequence[bytes],
+    request: MergeOptions,
+    *,
+    are_probes: bool,
+    max_size_bytes: int,
+) -> Merged:
+    """Return the merged table.
 
-    def _probes(self, request: MergeOptions) -> Merged:
+    Raises:
+        CommandError: Some files are rank tables and some are lines of probes.
+        ArgumentError: The request cannot be fulfilled.
+    """
+    shown = [shown_name(name) for name in names]
+    paths = [
+        None if name == STANDARD_INPUT else os.path.realpath(name) for name in names
+    ]
+    kinds = [are_probes or is_probe_text(each) for each in data]
+    if all(kinds):
         if request.order is Order.BY_RANK:
             raise CommandError("--order by-rank: probes have no ranks; use by-host")
-        return merge_probes(
-            [shown_name(name) for name in self.names],
-            self.data,
-            [_path(name) for name in self.names],
-            request,
+        return merge_probes(shown, data, paths, request)
+    if any(kinds):
+        table, probe = (shown[kinds.index(kind)] for kind in (False, True))
+        raise CommandError(
+            f"{probe} holds lines of ranktable probe and {table} does not; merge "
+            "the probes first, then the tables"
         )
-
-    def _tables(self, request: MergeOptions) -> Merged:
-        if request.topology is not None:
-            raise CommandError(
-                "--ring orders the chips of probes; those of a table have an order"
-            )
-        options = Options(limit=request.limit, max_size_bytes=self.max_size_bytes)
-        counting = options._replace(limit=0)
-        reports = []
-        for place, (name, data) in enumerate(zip(self.names, self.data, strict=True)):
-            self.line.show(f"checking file {place + 1} of {len(self.names)}")
-            # Notes about parts are not shown, and counting them takes half of the time.
-            report = check_bytes(data, counting, file=shown_name(name))
-            if not is_part(report):
-                report = check_bytes(data, options, file=shown_name(name))
-            reports.append(report)
-        return merge_tables(reports, [_path(name) for name in self.names], request)
+    if request.topology is not None:
+        raise CommandError(
+            "--ring orders the chips of probes; those of a table have an order"
+        )
+    options = Options(limit=request.limit, max_size_bytes=max_size_bytes)
+    reports = [
+        _part(each, name, options) for each, name in zip(data, shown, strict=True)
+    ]
+    return merge_tables(reports, paths, request)
 
 
-def _path(name: str) -> str | None:
-    return None if name == STANDARD_INPUT else os.path.realpath(name)
+def _part(data: bytes, name: str, options: Options) -> Report:
+    # Notes about parts are not shown, and counting them takes half of the time.
+    report = check_bytes(data, options._replace(limit=0), file=name)
+    return report if is_part(report) else check_bytes(data, options, file=name)

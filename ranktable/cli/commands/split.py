@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from ranktable.cli.output import CommandError, is_standard_output
 from ranktable.cli.parameters import FileArgument, flag, valued
-from ranktable.cli.progress import Progress, progress
 from ranktable.cli.sources import STANDARD_INPUT_NAME
 from ranktable.cli.table_input import sound_table
 from ranktable.cluster.splitting import begins_at_zero, split_by_node
@@ -18,8 +17,6 @@ from ranktable.schema.text import counted, printable
 from ranktable.schema.writing import create_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ranktable.schema.model import RankTable
 
 
@@ -50,12 +47,10 @@ def split(
     name, table = read.name, read.table
     folder = _default_folder(name) if output is None else output
     _refuse_folder(folder)
-    with progress() as line:
-        files = split_by_node(table, renumber=renumber)
-        try:
-            create_folder(folder, _shown(files, len(table.nodes), line))
-        except NotExpressibleError as error:
-            raise CommandError(f"{name}: {error}") from None
+    try:
+        create_folder(folder, split_by_node(table, renumber=renumber))
+    except NotExpressibleError as error:
+        raise CommandError(f"{name}: {error}") from None
     wrote = counted(len(table.nodes), "file")
     sys.stderr.write(f"wrote {wrote} to {printable(folder)}\n")
     others = sum(not begins_at_zero(node) for node in table.nodes)
@@ -90,11 +85,3 @@ def _refuse_folder(folder: str) -> None:
         raise CommandError(f"{folder} is not a folder")
     if path.is_dir() and any(path.iterdir()):
         raise CommandError(f"the folder {folder} is not empty; --output names another")
-
-
-def _shown(
-    files: Iterator[tuple[str, bytes]], total: int, line: Progress
-) -> Iterator[tuple[str, bytes]]:
-    for number, item in enumerate(files, 1):
-        line.show(f"writing file {number} of {total}")
-        yield item
