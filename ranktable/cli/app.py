@@ -23,79 +23,45 @@ if TYPE_CHECKING:
 PANELS: Final = {
     "Make": {
         "gen": "Generate a rank table.",
-        "init": (
-            "List the templates, or copy one: cluster specs, jobs, checks, editor "
-            "settings."
-        ),
+        "init": "List the templates, or copy one.",
         "probe": "Print the chips of this node, and what could not be detected.",
     },
     "Check": {
-        "validate": "Check rank tables and show every defect with its line and column.",
+        "validate": "Check rank tables; show every defect with its line and column.",
         "check": (
             "Compare what a table declares with this host, or with all processes of a "
             "job."
         ),
-        "doctor": "Find the rank, host and chip by which a job failed, from its logs.",
-        "explain": (
-            "Explain a diagnostic: why it matters, what vendors' libraries do, how to "
-            "fix it."
-        ),
+        "doctor": "Find from logs which rank, host and chip made a job fail.",
+        "explain": "Explain a diagnostic: why it matters, and how to fix it.",
         "show": "Show which chip each rank has.",
-        "report": (
-            "Draw a table as one page: racks, chips, groups, changes and findings."
-        ),
-        "mesh": (
-            "Show the parallel groups of a job: their ranks, coordinates, nodes and "
-            "chips."
-        ),
-        "plan": "Compare the traffic between nodes and racks with a lower bound.",
-        "diff": (
-            "Show the differences between two tables: nodes, ranks, roles and bytes."
-        ),
-        "digest": (
-            "Print the SHA-256 of the content of a table, whatever its formatting."
-        ),
+        "report": "Draw a table as one page: racks, chips, changes and findings.",
+        "mesh": "Show the parallel groups of a job: ranks, nodes and chips.",
+        "plan": "Compare traffic between nodes and racks with a lower bound.",
+        "diff": "Show the differences between two tables.",
+        "digest": "Print the SHA-256 of the content of a table.",
         "schema": "Print the JSON Schema (draft 2020-12) of a format.",
     },
     "Use in a job": {
-        "env": (
-            "Show rank, size, node and master address, and which variable gave each."
-        ),
-        "wait": (
-            "Wait until a rank table exists, is sound, and is the same in two readings."
-        ),
+        "env": "Show rank, size and master address, and what gave each.",
+        "wait": "Wait until a rank table exists, is sound and stays the same.",
         "run": (
             "Start the processes of this node with torchrun, as the rank table says."
         ),
-        "simulate": (
-            "Run a script on simulated chips: SOPHGO's TPUs, on the CPUs of this "
-            "machine."
-        ),
+        "simulate": "Run a script on simulated chips, on the CPUs of this machine.",
     },
     "Convert and combine": {
-        "convert": (
-            "Convert between rank tables and the files of launchers and schedulers."
-        ),
-        "merge": (
-            "Merge the rank tables of several nodes, or the output of ranktable probe "
-            "on them."
-        ),
-        "split": (
-            "Split a rank table into one file per node, named after its host or its "
-            "number."
-        ),
-        "subset": (
-            "Write the table of some ranks, renumbered from 0, for a communicator."
-        ),
+        "convert": "Convert between rank tables and files of launchers.",
+        "merge": "Merge rank tables of several nodes, or the output of probe.",
+        "split": "Split a rank table into one file per node.",
+        "subset": "Write the table of some ranks, renumbered from 0.",
     },
     "Change": {
         "replace-node": "Replace one node by another; no other rank moves.",
         "shrink": "Remove nodes from a table, and keep the layout of the model.",
-        "grow": "Add nodes to a table, and extend the layout of the model to them.",
-        "spares": "Show, add or remove the spare nodes of a table, which have no rank.",
-        "renumber": (
-            "Number the ranks of a table without gaps, after nodes or chips were lost."
-        ),
+        "grow": "Add nodes to a table, and extend the layout of the model.",
+        "spares": "Show, add or remove the spare nodes of a table.",
+        "renumber": "Number ranks without gaps, after nodes or chips were lost.",
     },
 }
 """The commands in the groups of ``--help``; each has a function and a module.

@@ -244,7 +244,7 @@ def convert(
     ] = "full",
     arguments: TableArguments,
 ) -> None:
-    """Convert between rank tables and the files of launchers and schedulers.
+    """Convert between rank tables and files of launchers.
 
     Standard error lists what the new file cannot hold. Exit status: 0 written, 1
     defects found in FILE, 2 the format cannot express it, or an option is missing.

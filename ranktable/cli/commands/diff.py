@@ -41,7 +41,7 @@ def diff(
     format: OutputFormatOption = "text",
     color: ColorOption = Color.AUTO,
 ) -> None:
-    """Show the differences between two tables: nodes, ranks, roles and bytes.
+    """Show the differences between two tables.
 
     A rank has moved when its chip has another rank now. A role has changed when a chip
     has other coordinates along tp, cp, pp or the experts: it must load other weights.

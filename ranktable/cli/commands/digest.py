@@ -18,7 +18,9 @@ def digest(
     ] = None,
     format: OutputFormatOption = "text",
 ) -> None:
-    """Print the SHA-256 of the content of a table, whatever its formatting.
+    """Print the SHA-256 of the content of a table.
+
+    It is the same for every formatting of this content.
 
     White space, the order of keys, numbers written as strings, and rank or world_rank
     make no difference.

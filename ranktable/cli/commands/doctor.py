@@ -41,7 +41,7 @@ def doctor(
     ] = None,
     color: ColorOption = Color.AUTO,
 ) -> None:
-    """Find the rank, host and chip by which a job failed, from its logs.
+    """Find from logs which rank, host and chip made a job fail.
 
     Exit status: 0 no failure found, 1 a cause found, 2 the logs could not be judged.
 

@@ -44,7 +44,7 @@ def env(
     format: OutputFormatOption = "text",
     color: ColorOption = Color.AUTO,
 ) -> None:
-    """Show rank, size, node and master address, and which variable gave each.
+    """Show rank, size and master address, and what gave each.
 
     Exit status: 0 resolved, 1 the variables contradict each other or the table, or
     the table is not sound, 2 it cannot be read.

@@ -48,10 +48,10 @@ def explain(
     format: OutputFormatOption = "text",
     color: ColorOption = Color.AUTO,
 ) -> None:
-    """Explain a diagnostic: why it matters, what vendors' libraries do, how to fix it.
+    """Explain a diagnostic: why it matters, and how to fix it.
 
-    Without CODE, list every code. An error code or message of a vendor's library finds
-    our codes.
+    It says what vendors' libraries do with the defect. Without CODE, list every code.
+    An error code or message of a vendor's library finds our codes.
 
     Example: ranktable explain RT202
     """

@@ -61,7 +61,7 @@ def grow(
     again: Again = False,
     result: ChangeOutput,
 ) -> None:
-    """Add nodes to a table, and extend the layout of the model to them.
+    """Add nodes to a table, and extend the layout of the model.
 
     The sizes of --keep stay; dp becomes as large as the nodes allow. If dp is the last
     axis of --order, no rank moves; otherwise the table is chosen as in shrink. A spare

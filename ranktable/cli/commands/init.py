@@ -11,7 +11,6 @@ import typer
 
 import ranktable
 from ranktable.cli import completion
-from ranktable.cli.commands.schema import schema_text
 from ranktable.cli.output import (
     CommandError,
     OutputFile,
@@ -23,6 +22,7 @@ from ranktable.cli.output import (
     write_json,
 )
 from ranktable.cli.parameters import ReplaceFileOption, valued
+from ranktable.cli.schemas import schema_text
 
 
 def init(
@@ -49,7 +49,9 @@ def init(
         OutputFormat | None, typer.Option(help="Form of the list.")
     ] = None,
 ) -> None:
-    """List the templates, or copy one: cluster specs, jobs, checks, editor settings.
+    """List the templates, or copy one.
+
+    There are cluster specs, jobs, checks and settings of editors.
 
     Nothing is overwritten without --force.
 

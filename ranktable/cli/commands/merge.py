@@ -112,7 +112,7 @@ def merge(
     max_size: MaxSizeOption = 256,
     color: ColorOption = Color.AUTO,
 ) -> None:
-    """Merge the rank tables of several nodes, or the output of ranktable probe on them.
+    """Merge rank tables of several nodes, or the output of probe.
 
     In a job of Slurm: srun ranktable probe | ranktable merge -
 

@@ -34,7 +34,7 @@ def mesh(
     format: OutputFormatOption = "text",
     color: ColorOption = Color.AUTO,
 ) -> None:
-    """Show the parallel groups of a job: their ranks, coordinates, nodes and chips.
+    """Show the parallel groups of a job: ranks, nodes and chips.
 
     With more than 16 ranks, similar nodes and similar groups share a line. In such a
     line, i is the number of the node or group; where the line gives a range, i counts

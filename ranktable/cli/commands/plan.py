@@ -186,7 +186,7 @@ def plan(
     format: OutputFormatOption = "text",
     color: ColorOption = Color.AUTO,
 ) -> None:
-    """Compare the traffic between nodes and racks with a lower bound.
+    """Compare traffic between nodes and racks with a lower bound.
 
     The lower bound holds for every placement of the ranks. If the bytes are known, a
     better order of the nodes is looked for, in which every node keeps consecutive

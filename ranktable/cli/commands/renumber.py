@@ -34,7 +34,7 @@ def renumber(
     again: Again = False,
     result: ChangeOutput,
 ) -> None:
-    """Number the ranks of a table without gaps, after nodes or chips were lost.
+    """Number ranks without gaps, after nodes or chips were lost.
 
     The order of the ranks stays. The gaps may be in the table, or come from --drop and
     --drop-ranks. Sizes such as --tp are checked: if they do not fit the remaining

@@ -69,7 +69,7 @@ def report(
     costs: CostOptions,
     force: ReplaceFileOption = False,
 ) -> None:
-    """Draw a table as one page: racks, chips, groups, changes and findings.
+    """Draw a table as one page: racks, chips, changes and findings.
 
     The page is one HTML file that needs no network. Findings come from doctor, check or
     validate with --format json.

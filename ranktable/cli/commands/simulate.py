@@ -154,11 +154,11 @@ def simulate(
     ] = "text",
     color: ColorOption = Color.AUTO,
 ) -> None:
-    """Run a script on simulated chips: SOPHGO's TPUs, on the CPUs of this machine.
+    """Run a script on simulated chips, on the CPUs of this machine.
 
-    Each rank runs the script with the variables that torchrun sets, and imports
-    torch_tpu as on the real machine. Without a script, all chips do one all_reduce of
-    ones and a table shows the results.
+    The chips are SOPHGO's TPUs. Each rank runs the script with the variables that
+    torchrun sets, and imports torch_tpu as on the real machine. Without a
+    script, all chips do one all_reduce of ones and a table shows the results.
 
     Exit status: 0 the script and all checks passed, 1 the script failed, an error was
     found or the table is not sound, 2 it could not be started.

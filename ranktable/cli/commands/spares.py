@@ -43,11 +43,11 @@ def spares(
     again: Again = False,
     result: ChangeOutput,
 ) -> None:
-    """Show, add or remove the spare nodes of a table, which have no rank.
+    """Show, add or remove the spare nodes of a table.
 
-    They are in the key spare_list, which no library reads. To add a host that no file
-    describes, give --new: it gets the same chips as the last node. replace-node,
-    shrink, grow and renumber use the spares.
+    A spare has no rank. Spares are in the key spare_list, which no library reads;
+    replace-node, shrink, grow and renumber use them. To add a host that no file
+    describes, give --new: it gets the same chips as the last node.
 
     Example: ranktable spares sccl_rank_table.json --add n7 --new -o with_spare.json
     """

@@ -35,11 +35,12 @@ def split(
         ),
     ] = None,
 ) -> None:
-    """Split a rank table into one file per node, named after its host or its number.
+    """Split a rank table into one file per node.
 
-    The ranks stay as they are, so that merge makes the same table from the files. A
-    file whose ranks do not begin at 0 is not a sound table by itself; a note says so.
-    Either all files are written or none.
+    A file is named after its host or the number of its node. The ranks stay as they
+    are, so that merge makes the same table from the files. A file whose ranks do not
+    begin at 0 is not a sound table by itself; a note says so. Either all files are
+    written or none.
 
     Example: ranktable split sccl_rank_table.json -o nodes
     """

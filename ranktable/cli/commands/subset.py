@@ -27,9 +27,10 @@ def subset(
     output: OutputOption = None,
     force: ReplaceFileOption = False,
 ) -> None:
-    """Write the table of some ranks, renumbered from 0, for a communicator.
+    """Write the table of some ranks, renumbered from 0.
 
-    Super pods without servers are left out.
+    This is the table of a communicator of these ranks. Super pods without servers are
+    left out.
 
     Example: ranktable subset sccl_rank_table.json --ranks 0-3
     """

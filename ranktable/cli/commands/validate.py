@@ -245,7 +245,7 @@ def validate(
     limits: LimitOptions,
     color: ColorOption = Color.AUTO,
 ) -> None:
-    """Check rank tables and show every defect with its line and column.
+    """Check rank tables; show every defect with its line and column.
 
     Cluster specs, host files, manifests and topology files are checked too; the kind of
     a file is detected from its content. A folder stands for the tables and specs in it.

@@ -48,12 +48,14 @@ def wait(
     max_size: MaxSizeOption = 256,
     color: ColorOption = Color.AUTO,
 ) -> None:
-    """Wait until a rank table exists, is sound, and is the same in two readings.
+    """Wait until a rank table exists, is sound and stays the same.
 
     The file may not exist yet, may be incomplete, or may be a link that is replaced, as
     in a ConfigMap. Standard error says what is missing. A misspelt status ends the wait
-    at once. Exit status: 0 the table is there and sound, 2 the time is up (the defects
-    of the table are printed then) or wrong usage.
+    at once. The wait is over when two readings of a sound table are the same.
+
+    Exit status: 0 the table is there and sound, 2 the time is up (the defects of the
+    table are printed then) or wrong usage.
 
     Example: ranktable wait sccl_rank_table.json --timeout 60
     """
