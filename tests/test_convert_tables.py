@@ -327,3 +327,25 @@ def test_every_refusal_in_python_is_one_of_our_errors() -> None:
         convert_table(table, "hccl-1.0")
     with pytest.raises(ArgumentError, match="cannot be written from a table"):
         convert_table(table, "hccl-2.0")
+
+
+def test_spares_are_written_in_the_form_of_the_new_format(
+    run: Run, tmp_path: Path
+) -> None:
+    addresses = "[['10.0.0.1','10.0.0.2'],['10.0.1.1','10.0.1.2']]"
+    hosts = ("--hosts", "10.1.0.1,10.1.0.2", "--device-ip", addresses)
+    run("ranktable", "gen", "--device-id", "[[0,1],[0,1]]", *hosts, "-o", "s.json")
+    spare = b'{"probe":1,"host":"10.1.0.9","vendor":"sophgo","chips":[%s]}' % b",".join(
+        b'{"device_id":%d,"address":"10.0.9.%d"}' % (chip, chip) for chip in (1, 2)
+    )
+    (tmp_path / "p.jsonl").write_bytes(spare)
+    run("ranktable", "spares", "s.json", "--add", "p.jsonl", "-i")
+    before = json.loads((tmp_path / "s.json").read_text())
+
+    there = run("ranktable", "convert", "s.json", "--to", "hccl-1.0", "-o", "h.json")
+    back = run("ranktable", "convert", "h.json", "--to", "sccl-1.0")
+    used = run("ranktable", "replace-node", "h.json", "10.1.0.2", "-o", "-")
+
+    assert there.err == "wrote h.json: 2 nodes, 4 ranks\n"
+    assert table_of(back)["spare_list"] == before["spare_list"]
+    assert table_of(used)["server_list"][1]["server_id"] == "10.1.0.9"

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.check import IN_MEMORY, WRAPPED, check_bytes, loads
-from ranktable.schema.declare import SUPER_POD_KEY, NotExpressibleError
+from ranktable.schema.declare import SPARES_KEY, SUPER_POD_KEY, NotExpressibleError
 from ranktable.schema.formats import by_name
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.report import Options
@@ -249,7 +249,7 @@ def _expressed(table: RankTable, target: Format) -> RankTable:
         kept = _table_keys(target) - {"version"}
         nodes = [_bare(node) for node in table.nodes]
         extra = {key: value for key, value in table.extra.items() if key in kept}
-        return RankTable(nodes=nodes, extra=extra)
+        return RankTable(nodes=nodes, extra=_with_spares_of(extra, source, target))
     lost = {*_table_keys(source) - _table_keys(target), *_POD_KEYS}
     extra = {
         key: value
@@ -262,8 +262,29 @@ def _expressed(table: RankTable, target: Format) -> RankTable:
     if target.name == HCCL_1_0:
         drop.add(SUPER_DEVICE)
     nodes = [_kept(node, drop) for node in table.nodes]
+    extra = _with_spares_of(extra, source, target)
     version = target.versions[0]
     return RankTable(nodes=nodes, extra=extra, version=version, format=target.name)
+
+
+def _with_spares_of(
+    extra: dict[str, object], source: Format, target: Format
+) -> dict[str, object]:
+    """Return keys of a table whose spares have the form of the nodes of a format."""
+    spares = extra.get(SPARES_KEY)
+    if not isinstance(spares, list):
+        return extra
+    keys = {
+        source.host_key: target.host_key,
+        source.devices_key: target.devices_key,
+    }
+    renamed = [
+        {keys.get(key, key): value for key, value in spare.items()}
+        if isinstance(spare, dict)
+        else spare
+        for spare in spares
+    ]
+    return {**extra, SPARES_KEY: renamed}
 
 
 def _bare(node: Node) -> Node:
