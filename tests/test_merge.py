@@ -568,3 +568,24 @@ def test_a_folder_stands_for_its_tables(
 
     assert done.status == 0, done.out
     assert digests[0] == digests[2]
+
+
+def test_damaged_files_of_a_folder_are_not_left_out(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    nodes = "[[0],[0],[0],[0]]"
+    run("ranktable", "gen", "--device-id", nodes, "--hosts", "n[1-4]", "-o", "t.json")
+    run("ranktable", "split", "t.json", "-o", "parts")
+    (tmp_path / "parts" / "n3.json").write_bytes(b"")
+    (tmp_path / "parts" / "n4.json").write_bytes(b"\x00\xff")
+    (tmp_path / "parts" / "notes.txt").write_text("mine")
+
+    done = run("ranktable", "merge", "parts", "-o", "again.json")
+
+    assert done.status == 1
+    assert done.err == "note: neither tables nor probes: parts/notes.txt\n"
+    assert [line.split()[:2] for line in done.out.splitlines()[:-1]] == [
+        ["parts/n3.json:", "error[RT102]"],
+        ["parts/n4.json:1:2:", "error[RT005]"],
+    ]
+    assert not (tmp_path / "again.json").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,12 +52,16 @@ from ranktable.schema.check import check_bytes, report_unreadable
 from ranktable.schema.files import UnreadableError
 from ranktable.schema.finding import Severity
 from ranktable.schema.report import Options
+from ranktable.schema.text import printable
 from ranktable.schema.topology_file import find_topology
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ranktable.schema.report import Report
+
+_SHOWN = 4
+"""Files that a note names; the others are counted."""
 
 
 def merge(
@@ -124,7 +129,7 @@ def merge(
     """
     _refuse_combinations(files, order, hosts)
     if any(map(os.path.isdir, files)):
-        files = files_of(files).found
+        files = _files_in(files)
     request = _request(order, hosts, ring, max_errors, renumber=renumber)
     with progress() as line:
         data, unread = _read(files, max_size * MIB, line)
@@ -166,6 +171,21 @@ def _refuse_combinations(
         raise CommandError("standard input can be read once")
     if order is not None and hosts is not None:
         raise CommandError("--order and --hosts do not go together")
+
+
+def _files_in(names: Sequence[str]) -> list[str]:
+    """Return the files for arguments, and name those of folders that are left out.
+
+    A file of JSON is never left out: it may be that of a node, and damaged.
+    """
+    found, skipped = files_of(names)
+    damaged = [name for name in skipped if name.endswith((".json", ".jsonl"))]
+    others = [name for name in skipped if name not in damaged]
+    if others:
+        shown = ", ".join(map(printable, others[:_SHOWN]))
+        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+        sys.stderr.write(f"note: neither tables nor probes: {shown}{more}\n")
+    return [*found, *damaged]
 
 
 def _request(
