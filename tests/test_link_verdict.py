@@ -93,7 +93,8 @@ def test_bus_bandwidth_is_that_of_nccl_tests(num_ranks: int, expected: float) ->
         ([100.0, 98.0, 85.0, 99.0], []),
         ([100.0, 98.0, 70.0, 99.0], [2]),
         ([40.0, 100.0, 40.0, 100.0], [0, 2]),  # both pairs of a node, among four
-        ([50.0, 100.0, 70.0, 140.0], []),  # the others are as far from each other
+        ([60.0, 100.0, 70.0, 140.0], []),  # the others are as far from each other
+        ([459.0, 200.0, 150.0, 2.0], [3]),  # slow by far, however uneven the others are
         ([100.0] * 1000 + [60.0], [1000]),
     ],
 )
@@ -178,8 +179,8 @@ def test_node_that_is_slow_inside_is_named_and_its_pairs_are_not() -> None:
 
     (message,) = found["RT782"]
     assert message == (
-        "node 2 (n2): 0.2 GB/s; the median is 1 GB/s (slow is below 80% of that of the "
-        "others, beyond 3 median distances)"
+        "node 2 (n2): 0.2 GB/s; the median is 1 GB/s (slow is below 80% of the "
+        "others, by more than 3 median distances)"
     )
     assert "RT783" not in found
 

@@ -29,9 +29,9 @@ SLOW_NODE = Rule(
     name="slow-node",
     summary="the links of a node are much slower than those of the others",
     why="Every collective of the job waits for the slowest node. A node is slow below "
-    "80 % of the median of the others (a third on CPUs), and if it is further from "
-    "this median than three times the median distance of the others; or if that is so "
-    "for both of its pairs.",
+    "80 % of the median of the others (a third on CPUs), and if its time is above "
+    "their median by more than three times their median distance from it; or if that "
+    "is so for both of its pairs.",
     fix="Compare the links of this node with those of another one: nvidia-smi topo -m, "
     "hccn_tool -link -g, ibstat; measure it alone with nccl-tests or hccl_test.",
     severity=Severity.WARNING,

@@ -99,7 +99,9 @@ def bus_bandwidth(size_bytes: int, num_ranks: int, time_s: float) -> float:
 
 
 def slow_places(values: Sequence[float], limit: float) -> list[int]:
-    """Return the places of values that are far below the others.
+    """Return the places of bandwidths that are far below the others.
+
+    Distances are those of times, which are not bounded above as bandwidths are below.
 
     >>> slow_places([100, 98, 40, 99], 0.8), slow_places([100, 98, 85, 99], 0.8)
     ([2], [])
@@ -110,9 +112,9 @@ def slow_places(values: Sequence[float], limit: float) -> list[int]:
         others = [*values[:place], *values[place + 1 :]] if is_few else values
         if not others:
             return []
-        usual = median(others)
-        distance = median(abs(other - usual) for other in others)
-        if value < limit * usual and usual - value > MAX_DISTANCES * distance:
+        usual = median(1 / other for other in others)
+        distance = median(abs(1 / other - usual) for other in others)
+        if value * usual < limit and 1 / value - usual > MAX_DISTANCES * distance:
             found.append(place)
     return found
 
@@ -277,7 +279,7 @@ def _slow(measured: Sequence[Measured], limit: float) -> Iterator[Found]:
             yield Found(
                 rule.code,
                 f"{'; '.join(some[:MAX_NAMED])}{more}; the median is {usual} (slow is "
-                f"below {limit:.0%} of that of the others, beyond 3 median distances)",
+                f"below {limit:.0%} of the others, by more than 3 median distances)",
             )
 
 

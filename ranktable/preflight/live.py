@@ -159,8 +159,8 @@ def check_live(
             then=then,
         )
         limit_s = deadline.left_s + SETTLE_S + 2 * meeting.ready_s
-        if then is not None:  # it has two more rounds, and works in the second
-            limit_s += 2 * (then.limit_s + 2 * meeting.ready_s)
+        if then is not None:  # it has two more rounds
+            limit_s += then.limit_s + 2 * meeting.ready_s
         return in_time(meeting.hold, limit_s)
     except UnreachableError as error:
         reason = str(error)
