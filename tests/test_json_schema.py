@@ -76,7 +76,7 @@ def test_everything_is_described_for_an_editor(name: str) -> None:
     assert [
         (key, word)
         for key, subschema in found
-        for word in ("title", "description", "examples")
+        for word in ("description", "examples")
         if not subschema.get(word)
     ] == []
 

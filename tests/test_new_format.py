@@ -26,29 +26,27 @@ from ranktable.schema.rules import nodes, ranks
 MOST = 999_999
 CARD = Record(
     name="device",
-    title="Card",
     description="A card.",
     keys=(
         integer(
-            "card_id", MOST, "Card", "Its number.",
+            "card_id", MOST, "Its number.",
             role=Role.DEVICE_ID, is_required=True, is_written=True,
         ),
         integer(
-            "process", MOST, "Process", "Its rank.",
+            "process", MOST, "Its rank.",
             role=Role.RANK, is_required=True, is_written=True,
         ),
     ),
 )
 BOX = Record(
     name="box",
-    title="Box",
     description="A box.",
     keys=(
         text(
-            "name", "Name", "Of the box.", "a",
+            "name", "Of the box.", "a",
             kind=Kind.HOST, role=Role.HOST, is_required=True,
         ),
-        filled_list("cards", CARD, "Cards", "Its cards."),
+        filled_list("cards", CARD, "Its cards."),
     ),
 )
 FORMAT = node_list_format(
@@ -57,12 +55,11 @@ FORMAT = node_list_format(
     description="Of this test.",
     record=Record(
         name="table",
-        title="Boxes",
         description="All boxes.",
         keys=(
             version("3"),
-            integer("num_boxes", MOST, "Boxes", "Their number.", role=Role.COUNT),
-            filled_list("boxes", BOX, "Boxes", "All of them."),
+            integer("num_boxes", MOST, "Their number.", role=Role.COUNT),
+            filled_list("boxes", BOX, "All of them."),
         ),
     ),
     nodes_key="boxes",

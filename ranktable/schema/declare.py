@@ -78,7 +78,6 @@ class Role(Enum):
 class _KeyFields(NamedTuple):
     key: str
     kind: Kind
-    title: str = ""
     description: str = ""
     role: Role = Role.OTHER
     is_required: bool = False
@@ -96,7 +95,6 @@ class Key(_KeyFields):
     Attributes:
         key: The key.
         kind: The type of its value.
-        title: A name for people.
         description: What it means and who reads it.
         role: Its meaning for the model.
         is_required: Whether it must be present.
@@ -179,7 +177,6 @@ class Record:
 
     Attributes:
         name: Its name in the JSON Schema.
-        title: A name for people.
         description: A sentence about it.
         keys: Its keys.
         one_of: Keys of which at least one must be present.
@@ -190,7 +187,6 @@ class Record:
         self,
         *,
         name: str,
-        title: str,
         description: str,
         keys: tuple[Key, ...],
         one_of: tuple[str, ...] = (),
@@ -198,7 +194,6 @@ class Record:
     ) -> None:
         """Declare an object; see the attributes."""
         self.name = name
-        self.title = title
         self.description = description
         self.keys = keys
         self.one_of = one_of
@@ -235,7 +230,7 @@ class Record:
         return tuple(key for key in self.keys if key.key not in keys)
 
 
-NO_RECORD = Record(name="", title="", description="", keys=())
+NO_RECORD = Record(name="", description="", keys=())
 """The node of a format whose nodes are not objects of their own."""
 
 
@@ -396,67 +391,56 @@ def node_list_format(
     )
 
 
-def text(key: str, title: str, description: str, *examples: object, **more: Any) -> Key:
+def text(key: str, description: str, *examples: object, **more: Any) -> Key:
     """Return a key of a text, or of another kind except list and object."""
     kind = more.pop("kind", Kind.TEXT)
     return Key(
         key=key,
         kind=kind,
-        title=title,
         description=description,
         examples=examples,
         **more,
     )
 
 
-def number(
-    key: str, title: str, description: str, *examples: object, **more: Any
-) -> Key:
+def number(key: str, description: str, *examples: object, **more: Any) -> Key:
     """Return a key of a number, as a string or as an integer."""
     more = {"kind": Kind.NUMBER, **more}
-    return text(key, title, description, *(examples or ("0",)), **more)
+    return text(key, description, *(examples or ("0",)), **more)
 
 
-def numeral(
-    key: str, title: str, description: str, *examples: object, **more: Any
-) -> Key:
+def numeral(key: str, description: str, *examples: object, **more: Any) -> Key:
     """Return a key of a string of decimal digits."""
-    return number(key, title, description, *examples, kind=Kind.NUMERAL, **more)
+    return number(key, description, *examples, kind=Kind.NUMERAL, **more)
 
 
-def integer(key: str, high: int, title: str, description: str, **more: Any) -> Key:
+def integer(key: str, high: int, description: str, **more: Any) -> Key:
     """Return a key of an integer, by default from 0, to ``high``."""
     more = {"minimum": 0, "maximum": high, "kind": Kind.INTEGER, **more}
     example = max(more["minimum"] or 0, 1)
-    return text(key, title, description, example, **more)
+    return text(key, description, example, **more)
 
 
-def address(
-    key: str, title: str, description: str, *examples: object, **more: Any
-) -> Key:
+def address(key: str, description: str, *examples: object, **more: Any) -> Key:
     """Return a key of an IP address, or of another kind of addresses."""
     more = {"kind": Kind.ADDRESS, **more}
-    return text(key, title, description, *(examples or ("10.20.0.5",)), **more)
+    return text(key, description, *(examples or ("10.20.0.5",)), **more)
 
 
 def version(*values: str, description: str = "Version of the format.") -> Key:
     """Return the key of the version of a file, which must be present."""
     more = {"role": Role.VERSION, "is_required": True, "values": values}
-    return text("version", "Version", description, **more)
+    return text("version", description, **more)
 
 
-def list_of(
-    key: str, each: Record | Key, title: str, description: str, **more: Any
-) -> Key:
+def list_of(key: str, each: Record | Key, description: str, **more: Any) -> Key:
     """Return a key of a list."""
     entry = each.example if isinstance(each, Record) else each.examples[0]
     more = {"each": each, "kind": Kind.LIST, **more}
-    return text(key, title, description, [entry], **more)
+    return text(key, description, [entry], **more)
 
 
-def filled_list(
-    key: str, each: Record | Key, title: str, description: str, **more: Any
-) -> Key:
+def filled_list(key: str, each: Record | Key, description: str, **more: Any) -> Key:
     """Return a key of a list with at least one entry, which must be present."""
     more = {"is_required": True, "minimum": 1, **more}
-    return list_of(key, each, title, description, **more)
+    return list_of(key, each, description, **more)

@@ -166,7 +166,6 @@ def _object(record: Record, definitions: Schema, prefix: str = "") -> Schema:
 
 def _value(key: Key, definitions: Schema, prefix: str) -> Schema:
     schema: Schema = {
-        "title": key.title,
         "description": key.description,
         "examples": list(key.examples or key.values),
     }
@@ -201,7 +200,6 @@ def _reference(record: Record, definitions: Schema, prefix: str) -> Schema:
     if name not in definitions:
         definitions[name] = {}  # comes before the records that it refers to
         definitions[name] = {
-            "title": record.title,
             "description": record.description,
             "examples": [record.example],
             **_object(record, definitions, prefix),

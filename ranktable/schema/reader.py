@@ -249,7 +249,7 @@ class Reader:
 
     def _explain_list(self, path: Path, value: list[object], key: Key) -> None:
         if not value and key.minimum:
-            hint = f"list the {key.title.lower()}"
+            hint = "add an entry, or remove what holds the list"
             self.report(shape.EMPTY_LIST, path, f"{path[-1]} is empty", hint=hint)
         elif not key.is_within(len(value)):
             entries = counted(len(value), "entry", "entries")

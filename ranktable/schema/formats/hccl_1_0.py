@@ -34,29 +34,23 @@ from ranktable.schema.rules import (
 )
 
 
-def _unread(key: str, title: str, example: str) -> Key:
-    """Return a key that HCCL does not read."""
-    description = "Written by operators; HCCL does not read it."
-    return text(key, title, description, example, kind=Kind.ANY)
+def _unread(key: str, what: str, example: str) -> Key:
+    """Return a key that operators write and HCCL does not read."""
+    return text(key, f"{what}; HCCL does not read it.", example, kind=Kind.ANY)
 
 
-_OPTIONAL = "Optional in tables of HCCL."
-
-
-def _port(key: str, title: str, example: str) -> Key:
+def _port(key: str, what: str, example: str) -> Key:
     """Return a key of a port."""
-    return numeral(key, title, _OPTIONAL, example, minimum=1, maximum=65_535)
+    return numeral(key, what, example, minimum=1, maximum=65_535)
 
 
 DEVICE = Record(
     name="device",
-    title="Device",
     description="One chip and the process that runs on it.",
     example={"device_id": "0", "device_ip": "10.20.0.5", "rank_id": "0"},
     keys=(
         numeral(
             "device_id",
-            "Chip",
             "Physical index of the chip on its server: N of /dev/davinciN.",
             "0",
             "7",
@@ -65,7 +59,6 @@ DEVICE = Record(
         ),
         numeral(
             "rank_id",
-            "Global rank",
             "Global rank of the process on this chip, 0 to world_size - 1.",
             "0",
             "7",
@@ -75,27 +68,25 @@ DEVICE = Record(
         ),
         address(
             "device_ip",
-            "Address of the device",
             "IP address of the device's network card; some have several, with commas "
             "between them.",
             kind=Kind.ADDRESSES,
             role=Role.ADDRESS,
         ),
-        _port("device_port", "Port of the device", "16666"),
-        _port("device_vnic_port", "Port of the virtual card", "16666"),
-        _port("host_port", "Port of the host", "60000"),
-        address("backup_device_ip", "Other die", _OPTIONAL, kind=Kind.ADDRESSES),
-        _port("backup_device_port", "Port of the other die", "16667"),
-        text("super_device_id", "Chip in its super pod", _OPTIONAL, "33554432"),
-        text("net_position", "Where the card is", _OPTIONAL, "device"),
-        text("net_protocol", "Protocol", _OPTIONAL, "rdma"),
+        _port("device_port", "Port of the device.", "16666"),
+        _port("device_vnic_port", "Port of the virtual card.", "16666"),
+        _port("host_port", "Port of the host.", "60000"),
+        address("backup_device_ip", "Addresses of the other die.", kind=Kind.ADDRESSES),
+        _port("backup_device_port", "Port of the other die.", "16667"),
+        text("super_device_id", "Chip in its super pod.", "33554432"),
+        text("net_position", "Where the card is.", "device"),
+        text("net_protocol", "Protocol of the card.", "rdma"),
     ),
 )
 _SECOND = {"device_id": "1", "device_ip": "10.20.1.5", "rank_id": "1"}
 SERVER_KEYS = (
     text(
         "server_id",
-        "Server",
         "Name or address of the server, once in the table.",
         "10.20.0.5",
         "node-a",
@@ -104,11 +95,7 @@ SERVER_KEYS = (
         is_required=True,
         maximum=127,
     ),
-    address(
-        "host_ip",
-        "Address of the host",
-        "IP address of the host. With it, device_ip may be absent.",
-    ),
+    address("host_ip", "IP address of the host. With it, device_ip may be absent."),
     _unread("host_nic_ip", "Address of the host's network card", "reserve"),
     _unread("pod_ip", "Address of the pod", "reserve"),
     _unread("container_ip", "Address of the container", "10.30.0.5"),
@@ -118,14 +105,12 @@ SERVER_KEYS = (
 TABLE_KEYS = (
     text(
         "status",
-        "Status",
         "HCCL waits for 'completed', half an hour by default.",
         "completed",
         is_required=True,
     ),
     numeral(
         "server_count",
-        "Number of servers",
         "Number of entries of server_list.",
         "1",
         "2",
@@ -133,7 +118,6 @@ TABLE_KEYS = (
     ),
     text(
         "cluster_list",
-        "Clusters",
         "The clusters of a job across several, of MindSpore; HCCL does not read it.",
         [{"cluster_id": "0"}],
         kind=Kind.LIST,
@@ -147,12 +131,11 @@ TABLE_KEYS = (
 def table(versions: tuple[str, ...], device: Record, *more: Key) -> Record:
     """Return the record of a table with these versions, devices and other keys."""
     devices = filled_list(
-        "device", device, "Devices", "The devices that the job uses, in any order."
+        "device", device, "The devices that the job uses, in any order."
     )
     first = {"server_id": "node-a", "device": [device.example, _SECOND]}
     node = Record(
         name="server",
-        title="Server",
         description="One host and its devices.",
         example=first,
         keys=(*SERVER_KEYS, devices),
@@ -165,14 +148,13 @@ def table(versions: tuple[str, ...], device: Record, *more: Key) -> Record:
     }
     return Record(
         name="table",
-        title="Rank table",
         description="The servers of a job.",
         example=example,
         keys=(
             version(*versions),
             *TABLE_KEYS,
             *more,
-            filled_list("server_list", node, "Servers", "The hosts of the job."),
+            filled_list("server_list", node, "The hosts of the job."),
         ),
     )
 

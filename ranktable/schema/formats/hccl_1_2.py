@@ -16,20 +16,17 @@ VERSIONS = ("1.2", "1.3", "1.4")
 _NAME = {"kind": Kind.HOST, "is_required": True}
 _SERVER = Record(
     name="pod_server",
-    title="Server of a super pod",
     description="The name of a server.",
-    keys=(text("server_id", "Server", "As in server_list.", "node-a", **_NAME),),
+    keys=(text("server_id", "As in server_list.", "node-a", **_NAME),),
 )
 _POD = Record(
     name="super_pod",
-    title="Super pod",
     description="A super pod and its servers.",
     keys=(
-        text("super_pod_id", "Super pod", "Its name, once in the table.", "0", **_NAME),
+        text("super_pod_id", "Its name, once in the table.", "0", **_NAME),
         list_of(
             "server_list",
             _SERVER,
-            "Servers of the super pod",
             "The server_id of each server of the super pod.",
             is_required=True,
         ),
@@ -37,7 +34,6 @@ _POD = Record(
 )
 DEVICE = Record(
     name=hccl.DEVICE.name,
-    title=hccl.DEVICE.title,
     description=hccl.DEVICE.description,
     keys=hccl.DEVICE.keys,
     example={**hccl.DEVICE.example, "super_device_id": "33554432"},
@@ -48,12 +44,10 @@ TABLE = hccl.table(
     list_of(
         "super_pod_list",
         _POD,
-        "Super pods",
         "The super pods, each with super_pod_id and the server_id of its servers.",
     ),
     text(
         "data_version",
-        "Version of the data",
         "Counts the changes; of Huawei Cloud's Volcano.",
         1,
         kind=Kind.INTEGER,

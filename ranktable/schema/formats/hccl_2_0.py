@@ -44,39 +44,30 @@ MAX_RANKS = 65_536
 
 
 _ADDRESS_EXAMPLE = {"addr_type": "IPV4", "addr": "10.20.0.5", "ports": ["0/4"]}
-_PORT = text("port", "Port", "Die and port, or d2h.", "0/4", minimum=1, maximum=32)
-_BACKUP = text("addr", "Address", "IPv4 or IPv6.", "10.20.0.6", minimum=1, maximum=256)
+_PORT = text("port", "Die and port, or d2h.", "0/4", minimum=1, maximum=32)
+_BACKUP = text("addr", "IPv4 or IPv6.", "10.20.0.6", minimum=1, maximum=256)
 ADDRESS = Record(
     name="address",
-    title="Address",
     description="An address and the ports that carry it.",
     example=_ADDRESS_EXAMPLE,
     keys=(
         text(
             "addr_type",
-            "Kind of address",
             "In capitals.",
             is_required=True,
             values=("EID", "IPV4", "IPV6"),
         ),
         text(
             "addr",
-            "Address",
             "An EID of 32 hexadecimal digits, or an IP address.",
             "10.20.0.5",
             is_required=True,
             minimum=1,
             maximum=256,
         ),
-        filled_list("ports", _PORT, "Ports", "Each as die/port.", maximum=16),
-        text("plane_id", "Plane", "Plane of the network.", "0", maximum=1024),
-        list_of(
-            "backup_addr",
-            _BACKUP,
-            "Other addresses",
-            "IP addresses that stand in.",
-            maximum=16,
-        ),
+        filled_list("ports", _PORT, "Each as die/port.", maximum=16),
+        text("plane_id", "Plane of the network.", "0", maximum=1024),
+        list_of("backup_addr", _BACKUP, "IP addresses that stand in.", maximum=16),
     ),
 )
 _LEVEL_EXAMPLE = {
@@ -89,39 +80,34 @@ _LEVEL_EXAMPLE = {
 NET_TYPES = ("TOPO_FILE_DESC", "CLOS", "1DMESH", "2DMESH", "A3_SERVER", "A2_AX_SERVER")
 LEVEL = Record(
     name="level",
-    title="Layer",
     description="The addresses of a rank in one layer of the network.",
     example=_LEVEL_EXAMPLE,
     keys=(
         integer(
             "net_layer",
             7,
-            "Layer",
             "0 is inside the server, 1 between servers.",
             is_required=True,
         ),
         text(
             "net_instance_id",
-            "Network",
             "Ranks with the same layer and name are connected there.",
             "az0-rack0-server0",
             is_required=True,
             minimum=1,
             maximum=1024,
         ),
-        text("net_type", "Kind of network", "How it is wired.", values=NET_TYPES),
-        text("net_attr", "Attribute", "Reserved.", ""),
+        text("net_type", "How it is wired.", values=NET_TYPES),
+        text("net_attr", "Reserved.", ""),
         Key(
             key="pcie_fallback",
             kind=Kind.BOOLEAN,
-            title="Fallback",
             description="Whether PCIe stands in.",
             examples=(True,),
         ),
         list_of(
             "rank_addr_list",
             ADDRESS,
-            "Addresses",
             "Addresses in this layer; operators write none where they know none.",
             is_required=True,
             maximum=24,
@@ -130,12 +116,11 @@ LEVEL = Record(
 )
 CONTROL_PLANE = Record(
     name="control_plane",
-    title="Control plane",
     description="Where the rank listens.",
     example={"addr_type": "IPV4", "addr": "10.20.0.5", "listen_port": 8000},
     keys=(
         *ADDRESS.keys[:2],
-        integer("listen_port", 65_535, "Port", "Port of the control plane.", minimum=1),
+        integer("listen_port", 65_535, "Port of the control plane.", minimum=1),
     ),
 )
 _RANK_EXAMPLE = {
@@ -146,7 +131,6 @@ _RANK_EXAMPLE = {
 }
 RANK = Record(
     name="rank",
-    title="Rank",
     description="One process, its chip and its addresses.",
     example=_RANK_EXAMPLE,
     keys=(
@@ -155,37 +139,27 @@ RANK = Record(
             kind=Kind.INTEGER,
             role=Role.RANK,
             is_required=True,
-            title="Global rank",
             description="0 to rank_count - 1.",
             examples=(0,),
         ),
-        integer(
-            "local_id",
-            SPARE_ID,
-            "Place in the topology",
-            "64 is the spare chip.",
-            is_required=True,
-        ),
+        integer("local_id", SPARE_ID, "64 is the spare chip.", is_required=True),
         integer(
             "replaced_local_id",
             SPARE_ID - 1,
-            "Replaced chip",
             "The chip whose place the spare takes.",
         ),
         integer(
             "device_id",
             SPARE_ID,
-            "Chip",
             "Physical index of the chip.",
             is_required=True,
             role=Role.DEVICE_ID,
         ),
-        integer("device_port", 65_535, "Port of the device", "16666.", minimum=1),
-        integer("host_port", 65_535, "Port of the host", "16666.", minimum=1),
+        integer("device_port", 65_535, "Such as 16666.", minimum=1),
+        integer("host_port", 65_535, "Such as 16666.", minimum=1),
         list_of(
             "level_list",
             LEVEL,
-            "Layers",
             "Layers of the network, from the inside outwards.",
             is_required=True,
             maximum=8,
@@ -194,20 +168,16 @@ RANK = Record(
             key="control_plane",
             kind=Kind.OBJECT,
             each=CONTROL_PLANE,
-            title="Control plane",
             description="Where the rank listens.",
             examples=(CONTROL_PLANE.example,),
         ),
     ),
 )
-RANK_LIST = filled_list(
-    KEY, RANK, "Ranks", "The ranks, in any order.", maximum=MAX_RANKS
-)
+RANK_LIST = filled_list(KEY, RANK, "The ranks, in any order.", maximum=MAX_RANKS)
 VERSION = version("2.0")
 COUNT = integer(
     "rank_count",
     MAX_RANKS,
-    "Number of ranks",
     "Number of entries of rank_list.",
     is_required=True,
     role=Role.COUNT,
@@ -216,14 +186,11 @@ COUNT = integer(
 _JOB = {"rank_count": 1, KEY: [_RANK_EXAMPLE]}
 TABLE = Record(
     name="table",
-    title="Rank table",
     description="The ranks of a job.",
     keys=(
-        text("status", "Status", "HCCL 2.0 does not read it.", "completed"),
+        text("status", "HCCL 2.0 does not read it.", "completed"),
         VERSION,
-        text(
-            "detour", "Detour", "Whether routes may detour.", values=("true", "false")
-        ),
+        text("detour", "Whether routes may detour.", values=("true", "false")),
         COUNT,
         RANK_LIST,
     ),

@@ -33,20 +33,17 @@ MAX_NAME = 127
 
 _DEVICE = Record(
     name="device",
-    title="Device",
     description="One chip.",
     example={"device_id": "0", "device_ip": "10.20.0.5"},
     keys=(
         numeral(
             "device_id",
-            "Chip",
             "Physical index of the chip, 0 to 7.",
             role=Role.DEVICE_ID,
             is_required=True,
         ),
         address(
             "device_ip",
-            "Address of the device",
             "IP address of its network card; one instance alone needs none.",
             role=Role.ADDRESS,
             kind=Kind.ADDRESSES,
@@ -55,7 +52,6 @@ _DEVICE = Record(
 )
 _SERVER = text(
     "server_id",
-    "Server",
     "Name or address of the server.",
     "node-a",
     kind=Kind.HOST,
@@ -65,12 +61,10 @@ _SERVER = text(
 )
 _POD = Record(
     name="instance",
-    title="Instance",
     description="One pod and its chips.",
     keys=(
         text(
             "pod_name",
-            "Pod",
             "Its name, by which a process finds its own entry.",
             "job-0",
             is_required=True,
@@ -78,44 +72,34 @@ _POD = Record(
             maximum=MAX_NAME,
         ),
         _SERVER,
-        filled_list(DEVICES, _DEVICE, "Devices", "Its chips."),
+        filled_list(DEVICES, _DEVICE, "Its chips."),
     ),
 )
 _COUNTS = tuple(
-    numeral(
-        key,
-        key.replace("_", " ").capitalize(),
-        "A count.",
-        "1",
-        minimum=0,
-        is_required=True,
-    )
+    numeral(key, "A count.", "1", minimum=0, is_required=True)
     for key in ("group_count", "device_count", "instance_count")
 )
 _GROUP = Record(
     name="group",
-    title="Group",
     description="A group of instances; there is one, as a rule.",
     keys=(
-        text("group_name", "Group", "Its name.", "hccl_world_group", is_required=True),
+        text("group_name", "Its name.", "hccl_world_group", is_required=True),
         *_COUNTS[1:],
-        filled_list(INSTANCES, _POD, "Instances", "Its instances."),
+        filled_list(INSTANCES, _POD, "Its instances."),
     ),
 )
 CLOUD = Record(
     name="table",
-    title="Cloud table",
     description="The pods of a job.",
     keys=(
         text(
             "status",
-            "Status",
             "HCCL waits for 'completed', half an hour by default.",
             "completed",
             is_required=True,
         ),
         _COUNTS[0],
-        filled_list(GROUPS, _GROUP, "Groups", "The groups."),
+        filled_list(GROUPS, _GROUP, "The groups."),
     ),
 )
 

@@ -6,23 +6,15 @@ from ranktable.schema.declare import NO_RECORD, Format, Record, Role, text
 
 _PLACEHOLDER = Record(
     name="placeholder",
-    title="Placeholder",
     description="What stands there until an operator writes the table.",
     keys=(
         text(
             "status",
-            "Status",
             "initializing, until the table is there.",
             is_required=True,
             values=("initializing",),
         ),
-        text(
-            "version",
-            "Version",
-            "Version of the table to come.",
-            "1.0",
-            role=Role.VERSION,
-        ),
+        text("version", "Version of the table to come.", "1.0", role=Role.VERSION),
     ),
 )
 

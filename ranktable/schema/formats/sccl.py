@@ -28,14 +28,12 @@ from ranktable.schema.rules import nodes, placement, ranks
 _OURS = "Our own addition; readers of the vendor ignore it."
 LAYOUT = text(
     LAYOUT_KEY,
-    "Layout",
     "Sizes and order of the parallel groups, for the commands of ranktable that need "
     f"them. {_OURS}",
     "tp=4 pp=2 dp=1 order=tp-cp-ep-dp-pp",
 )
 TOPOLOGY = text(
     TOPOLOGY_KEY,
-    "Topology",
     f"How the chips of every host are linked: a name such as sophgo-8. {_OURS}",
     "sophgo-8",
 )
@@ -45,7 +43,6 @@ def spares(host_key: str, devices_key: str) -> Key:
     """Return the key of spare nodes, which have the form of nodes without ranks."""
     return text(
         SPARES_KEY,
-        "Spares",
         f"Nodes that carry no rank, spelt as nodes are but without ranks. {_OURS}",
         [{host_key: "node-z", devices_key: [{"device_id": "0"}]}],
         kind=Kind.LIST,
@@ -54,7 +51,6 @@ def spares(host_key: str, devices_key: str) -> Key:
 
 DEVICE = Record(
     name="device",
-    title="Device",
     description="One chip and the process that runs on it. At least one of the keys "
     "rank, world_rank and rank_id gives the rank; where several do, they agree.",
     example={"device_id": "4", "rank": "0", "world_rank": "0"},
@@ -62,7 +58,6 @@ DEVICE = Record(
     keys=(
         number(
             "device_id",
-            "Chip",
             "Index of the chip on its host, from 0, as tpu-smi shows it. It counts "
             "chips, not cards; each chip of a host serves one rank.",
             "0",
@@ -72,7 +67,6 @@ DEVICE = Record(
         ),
         number(
             "local_rank",
-            "Local rank",
             "Place of the device within its node, from 0. The generator writes it and "
             "no library reads it.",
             "0",
@@ -82,7 +76,6 @@ DEVICE = Record(
         ),
         number(
             "rank",
-            "Global rank",
             "Global rank of the process on this chip, 0 to world_size - 1, each once "
             "in the table. SCCL's C++ library reads this key.",
             "0",
@@ -92,7 +85,6 @@ DEVICE = Record(
         ),
         number(
             "world_rank",
-            "Global rank, as torch_tpu reads it",
             "The same number as rank. torch_tpu.tpu.read_rank_table() since August "
             "2024 reads this key and fails without it.",
             "0",
@@ -102,7 +94,6 @@ DEVICE = Record(
         ),
         number(
             "rank_id",
-            "Global rank, as spelt in 2024",
             "The same number as rank. The first generator wrote this key; no released "
             "library reads it.",
             "0",
@@ -111,13 +102,11 @@ DEVICE = Record(
         ),
         address(
             "device_ip",
-            "Address of the device",
             "IP address of the host's network card. No library reads it.",
             role=Role.ADDRESS,
         ),
         address(
             "device_ip_emulator",
-            "Address of the emulated device",
             "IP address of the network card of the host that emulates the device. SCCL "
             "reads it for emulation only.",
             "127.0.0.1",
@@ -128,13 +117,11 @@ DEVICE = Record(
 _SECOND = {"device_id": "5", "rank": "1", "world_rank": "1"}
 NODE = Record(
     name="node",
-    title="Node",
     description="One host and its devices.",
     example={"device_list": [DEVICE.example, _SECOND]},
     keys=(
         text(
             "host",
-            "Host",
             "Name or address of the host. An addition of ranktable, which the vendor's "
             "libraries ignore.",
             "node-a",
@@ -145,7 +132,6 @@ NODE = Record(
         filled_list(
             "device_list",
             DEVICE,
-            "Devices",
             "The devices of the host that the job uses, in the order of their local "
             "ranks. SCCL sends around a ring, so neighbours in this order need a "
             "direct link.",
@@ -154,7 +140,6 @@ NODE = Record(
 )
 TABLE = Record(
     name="table",
-    title="SCCL rank table 1.0",
     description="The nodes of a job.",
     keys=(
         version("1.0", description="Version of the format; there is only one."),
@@ -164,7 +149,6 @@ TABLE = Record(
         filled_list(
             "node_list",
             NODE,
-            "Nodes",
             "The hosts of the job. SCCL drives one host only.",
         ),
     ),
