@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import re
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ranktable.schema.check import check_bytes
 from ranktable.schema.document import SourceSpan, find_spans
-from ranktable.schema.json_parser import COMMENT, find_too_deep
+from ranktable.schema.json_parser import COMMENT
 from ranktable.schema.rules.syntax import NOT_JSON
 
 if TYPE_CHECKING:
     from ranktable.schema.finding import Diagnostic
     from ranktable.schema.report import Options, Report
 
-MAX_COMMAS = 2
-"""Most commas in a row that are repaired; more are not a simple mistake."""
-
-# A string, or commas and the bracket after them. The pattern also matches a string
-# without an end, so that no text is read twice.
+# A string, which is kept, or what is removed. A string without an end is one too, so
+# that no text is read twice.
 _COMMENTS = re.compile(rf'("(?:[^"\\]|\\.)*"?)|[ \t]*(?:{COMMENT.pattern})', re.DOTALL)
 _COMMA = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
-_COMMAS = re.compile(r'"(?:[^"\\]|\\.)*"?|,[ \t\r\n,]*([\]}]?)', re.DOTALL)
+_COMMAS = re.compile(r'("(?:[^"\\]|\\.)*"?)|,(?=[ \t\r\n]*[\]}])', re.DOTALL)
 
 
 def repaired_text(report: Report, options: Options) -> str | None:
@@ -62,7 +57,7 @@ def fixed_text(report: Report) -> str | None:
     if repairs[0].code == NOT_JSON.code and repairs[0].span and repairs[0].span.offsets:
         first = repairs[0].span.offsets[0]
         if text[first] == ",":
-            return _without_trailing_commas(text, first)
+            return text[:first] + _COMMAS.sub(r"\1", text[first:])
         return text[:first].rstrip(" \t") + _COMMENTS.sub(r"\1", text[first:])
     spans = find_spans(text, [_edited_span(repair) for repair in repairs])
     replacements = sorted(
@@ -99,47 +94,3 @@ def _replacement(
     if edit.kind == "remove member":  # with the comma and the blanks after it
         end = _COMMA.match(text, end).end()  # type: ignore[union-attr]
     return start, end, ""
-
-
-def _without_trailing_commas(text: str, first: int) -> str:
-    """Return the text without the commas after last items.
-
-    A parser stops at the first of them, and parsing again for each comma would be slow.
-    Text after the next error of another kind is not changed.
-
-    Args:
-        text: A text that is sound up to the first of them.
-        first: Offset of this comma.
-    """
-    commas = [first, *(at for at in _trailing_commas(text) if at > first)]
-    end = _sound_characters(_without(text, commas))
-    kept = [at for number, at in enumerate(commas) if at - number <= end]
-    return _without(text, kept or [first])
-
-
-def _trailing_commas(text: str) -> list[int]:
-    return [
-        at
-        for run in _COMMAS.finditer(text)
-        if run[1] and run[0].count(",") <= MAX_COMMAS
-        for at in range(run.start(), run.end())
-        if text[at] == ","
-    ]
-
-
-def _without(text: str, offsets: list[int]) -> str:
-    edges = [-1, *offsets, len(text)]
-    return "".join(text[a + 1 : b] for a, b in pairwise(edges))
-
-
-def _sound_characters(text: str) -> int:
-    """Return how many characters of a text a parser reads before it stops."""
-    try:
-        json.loads(text, parse_int=str)
-    except json.JSONDecodeError as error:
-        return error.pos
-    except RecursionError:
-        found = find_too_deep(text)
-        span = found.span if found is not None else None
-        return span.offsets[0] if span is not None and span.offsets else 0
-    return len(text)
