@@ -168,9 +168,7 @@ class RankTable:
     @property
     def extra(self) -> Mapping[str, object]:
         """Keys that the format does not define, as they were read."""
-        if self._columns is not None and not self._columns.format.keeps_document:
-            return self._columns.extra()
-        return self._parts.extra
+        return self._columns.extra() if self._columns else self._parts.extra
 
     @property
     def layout(self) -> Layout | None:
@@ -373,8 +371,7 @@ _NO_EXTRA: dict[str, object] = {}
 
 def build_parts(columns: Columns) -> Parts:
     """Return the parts of a table, from a document that is sound."""
-    is_tree = columns.format.keeps_document
-    return _tree_parts(columns) if is_tree else _Builder(columns).parts()
+    return _Builder(columns).parts()
 
 
 class _ReadSpelling(NamedTuple):
@@ -404,33 +401,38 @@ class _Builder:
         )
 
     def parts(self) -> Parts:
-        columns = self.columns
+        columns, format_ = self.columns, self.format
         document = columns.document.data
         assert isinstance(document, dict)
         nodes = [self.node(node) for node in range(columns.num_nodes)]
-        if not columns.format.keeps_file_order:
+        if not format_.keeps_file_order:
             nodes.sort(key=lambda node: node.devices[0].rank)
         return Parts(
             tuple(nodes),
-            str(document["version"]),
-            self.format.name,
+            str(document.get("version", "")),
+            format_.name,
             columns.extra(),
             self.layout(document),
+            document if format_.keeps_document else None,
         )
 
     def node(self, node: int) -> Node:
-        format_ = self.format
-        members: dict[str, Any] = self.columns.document.get(  # type: ignore[assignment]
-            *self.columns.node_path(node)
-        )
-        built = self.devices(self.columns.starts[node], members[format_.devices_key])
+        columns, format_ = self.columns, self.format
+        start, end = columns.starts[node : node + 2]
+        members: Any = columns.document.get(*columns.node_path(node))
+        found: Any = members.get(format_.devices_key)
+        if columns.device_paths is not None:
+            paths = columns.device_paths[start:end]
+            found = [columns.document.get(*path) for path in paths]
+        built = self.devices(start, found)
         if not format_.keeps_file_order:
             built.sort(key=lambda device: device.rank)
+        own = members if format_.node_fields else {}  # the node may be a rank's entry
         return Node(
             devices=tuple(built),
-            host=self.columns.hosts[node],
-            extra=_without(members, {format_.devices_key, format_.host_key}),
-            layout=self.layout(members),
+            host=columns.hosts[node],
+            extra=_without(own, {format_.devices_key, format_.host_key}),
+            layout=self.layout(own),
         )
 
     def devices(self, start: int, found: list[dict[str, object]]) -> list[Device]:
@@ -481,59 +483,3 @@ def _without(
 ) -> dict[str, object]:
     found = {key: value for key, value in members.items() if key not in known}
     return found or _NO_EXTRA
-
-
-def _tree_parts(columns: Columns) -> Parts:
-    """Return the parts of a table whose document is another tree of objects."""
-    document, format_ = columns.document.data, columns.format
-    known = {
-        *format_.device_keys_of(Role.DEVICE_ID, Role.RANK, Role.HOST),
-        *format_.address_keys,
-    }
-    nodes = []
-    for node, start, end in columns.nodes():
-        devices = [_tree_device(columns, index, known) for index in range(start, end)]
-        nodes.append(
-            Node(
-                devices=tuple(sorted(devices, key=lambda device: device.rank)),
-                host=columns.hosts[node],
-                extra=_node_extra(columns, node),
-            )
-        )
-    if format_.has_global_ranks:
-        nodes.sort(key=lambda node: node.devices[0].rank if node.devices else -1)
-    top = document if isinstance(document, dict) else {}
-    read = {"version", format_.count_key, format_.nodes_key}
-    extra = {key: value for key, value in top.items() if key not in read}
-    version = str(top.get("version", ""))
-    return Parts(tuple(nodes), version, format_.name, extra, None, document)
-
-
-def _tree_device(columns: Columns, index: int, known: set[str]) -> Device:
-    rank, device_id = columns.ranks[index], columns.device_ids[index]
-    assert rank is not None
-    assert device_id is not None
-    members = columns.document.get(*columns.device_path(index))
-    items = members.items() if isinstance(members, dict) else ()
-    if device_id < 0:  # a rank on a host may have the key, or not
-        known = known - set(columns.format.device_keys_of(Role.DEVICE_ID))
-    return Device(
-        rank=rank,
-        device_id=device_id,
-        address=columns.addresses[index],
-        extra={key: value for key, value in items if key not in known},
-    )
-
-
-def _node_extra(columns: Columns, node: int) -> dict[str, object]:
-    """Return the other keys of a node, without its host and its devices."""
-    members = columns.document.get(*columns.node_path(node))
-    fields = [field.key for field in columns.format.node_fields]
-    if not isinstance(members, dict) or not fields:
-        return {}
-    host = columns.format.host_key
-    return {
-        key: value
-        for key, value in members.items()
-        if key not in (host, columns.format.devices_key)
-    }
