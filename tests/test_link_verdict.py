@@ -95,7 +95,7 @@ def test_bus_bandwidth_is_that_of_nccl_tests(num_ranks: int, expected: float) ->
         ([40.0, 100.0, 40.0, 100.0], [0, 2]),  # both pairs of a node, among four
         ([60.0, 100.0, 70.0, 140.0], []),  # the others are as far from each other
         ([459.0, 200.0, 150.0, 2.0], [3]),  # slow by far, however uneven the others are
-        ([100.0] * 1000 + [60.0], [1000]),
+        ([100.0] * 20_000 + [60.0], [20_000]),
     ],
 )
 def test_slow_is_far_below_the_others(values: list[float], slow: list[int]) -> None:

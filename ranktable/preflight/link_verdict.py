@@ -106,17 +106,22 @@ def slow_places(values: Sequence[float], limit: float) -> list[int]:
     >>> slow_places([100, 98, 40, 99], 0.8), slow_places([100, 98, 85, 99], 0.8)
     ([2], [])
     """
-    found = []
-    for place, value in enumerate(values):
-        is_few = len(values) <= _FEW
-        others = [*values[:place], *values[place + 1 :]] if is_few else values
-        if not others:
-            return []
-        usual = median(1 / other for other in others)
-        distance = median(abs(1 / other - usual) for other in others)
-        if value * usual < limit and 1 / value - usual > MAX_DISTANCES * distance:
+    times = [1 / value for value in values]
+    if len(times) < 2:
+        return []
+    found, (usual, distance) = [], _spread(times)
+    for place, time_ in enumerate(times):
+        if len(times) <= _FEW:
+            usual, distance = _spread([*times[:place], *times[place + 1 :]])
+        if usual < limit * time_ and time_ - usual > MAX_DISTANCES * distance:
             found.append(place)
     return found
+
+
+def _spread(times: Sequence[float]) -> tuple[float, float]:
+    """Return the median, and the median distance from it."""
+    usual = median(times)
+    return usual, median(abs(each - usual) for each in times)
 
 
 def nodes_of(records: Sequence[ProcessRecord]) -> tuple[LinkNode, ...]:
@@ -155,10 +160,11 @@ def steps_of(nodes: Sequence[LinkNode]) -> list[Step]:
 
 def ended(absent: Sequence[int], nodes: Sequence[LinkNode]) -> str:
     """Return the ranks that did not answer, by node as far as it is known."""
+    gone = set(absent)
     named = [
         f"{folded(lost)} of {node}"
         for node in nodes
-        if (lost := sorted(set(node.ranks) & set(absent)))
+        if (lost := [rank for rank in node.ranks if rank in gone])
     ]
     shown = "; ".join(named[:MAX_NAMED]) or folded(absent)
     left = len(named) - MAX_NAMED
