@@ -91,6 +91,22 @@ def test_a_header_names_the_columns() -> None:
     ]
 
 
+def test_columns_of_kubectl_are_read_without_nodes_that_lack_a_label() -> None:
+    rows = "".join(
+        f"{host}   r{at // 2}   p{at // 4}\n" for at, host in enumerate(HOSTS)
+    )
+    text = f"NAME   RACK   POD\n{rows}login  <none>  p9\n"
+
+    assert held(text) == [
+        ("rack", (0, 0, 1, 1, 2, 2, 3, 3)),
+        ("pod", (0, 0, 0, 0, 1, 1, 1, 1)),
+    ]
+    report, hierarchy = read_rack_file(text.encode(), file="t")
+    assert report.ok
+    assert hierarchy is not None
+    assert "login" not in hierarchy.levels[0].groups
+
+
 def test_a_list_of_levels_counts_nodes() -> None:
     levels = counted_levels("rack=2,pod=4,hall=64", HOSTS)
     found = boundaries_of(levels, HOSTS, file="t")

@@ -2,9 +2,9 @@
 
 A list has one host a line and the groups that it is in: ``n1 rack1 pod1``. Two columns
 are a host and its rack; scripts that sort host lists by rack use this form. If the
-first line begins with ``host``, it names the columns, and there may be more of them,
-the smallest groups first. ``kubectl get nodes -o custom-columns=...`` prints such a
-list.
+first line begins with ``host`` or ``name``, it names the columns, and there may be more
+of them, the smallest groups first. ``kubectl get nodes -o custom-columns=...`` prints
+such a list.
 
 A topology.conf has ``SwitchName=s1 Nodes=n[1-8]`` and ``SwitchName=s0 Switches=s1``.
 The output of ``scontrol show topology`` is read too: it adds Level= and, for a switch
@@ -60,7 +60,12 @@ RACKS_DISAGREE = Rule(
 )
 RULES = (BAD_RACKS_LINE, RACKS_DISAGREE)
 
-_HEADER = "host"
+_HEADERS = ("host", "name")
+"""How a line with the names of the columns begins; kubectl's are often in capitals."""
+
+_NO_LABEL = "<none>"
+"""What kubectl prints for a node that does not have a label."""
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}")
 _COLUMNS = "write a host and its rack, n1 rack1, or name the columns: host rack pod"
 _SWITCHES = "write, for example, SwitchName=s1 Nodes=n[1-8]"
@@ -119,7 +124,7 @@ def _read_columns(source: SourceText) -> Hierarchy | None:
     """Return the levels of a list in columns, None after reporting an error."""
     rows = list(_lines(source, may_go_on=False))
     names = ["rack"]
-    if rows and rows[0][0].text == _HEADER:
+    if rows and rows[0][0].text.lower() in _HEADERS:
         names = _column_names(source, rows.pop(0))
     hosts: dict[str, list[Token]] = {}
     for words in rows:
@@ -128,6 +133,8 @@ def _read_columns(source: SourceText) -> Hierarchy | None:
             message = f"{message} {len(names) + 1}"
             source.report(BAD_RACKS_LINE, words[-1], message, hint=_COLUMNS)
             continue
+        if any(word.text == _NO_LABEL for word in words):
+            continue  # the racks of this node are not known
         for host in _expanded(source, words[0], len(hosts)):
             if host in hosts:
                 message = f"the host {quoted(host)} is listed twice"
@@ -150,17 +157,18 @@ def _column_names(source: SourceText, words: list[Token]) -> list[str]:
     """Return the names of the columns after the first."""
     seen: dict[str, Token] = {}
     for word in words[1:]:
-        if not _NAME.fullmatch(word.text) or word.text in ("node", _HEADER):
+        name = word.text.lower()
+        if not _NAME.fullmatch(name) or name in ("node", *_HEADERS):
             message = f"{quoted(word.text)} cannot be the name of a group of nodes"
             source.report(BAD_RACKS_LINE, word, message)
-        elif word.text in seen:
+        elif name in seen:
             message = f"the column {quoted(word.text)} occurs twice"
-            source.report(BAD_RACKS_LINE, word, message, first_use=seen[word.text])
-        seen.setdefault(word.text, word)
+            source.report(BAD_RACKS_LINE, word, message, first_use=seen[name])
+        seen.setdefault(name, word)
     if not 0 < len(words) - 1 <= MAX_LEVELS:
         message = f"a list has 1 to {MAX_LEVELS} columns of groups"
         source.report(BAD_RACKS_LINE, words[0], message, hint=_COLUMNS)
-    return [word.text for word in words[1:]]
+    return [word.text.lower() for word in words[1:]]
 
 
 def _refuse_unnested(
