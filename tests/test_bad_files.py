@@ -438,11 +438,13 @@ def test_table_is_judged_by_the_links_that_it_names(
     devices = [{"device_id": one, "rank": str(rank)} for rank, one in enumerate(chips)]
     table = {"version": "1.0", "topology": "sophgo-8"}
     data = json.dumps({**table, "node_list": [{"device_list": devices}]}).encode()
+    named = {**table, "topology": "sophgo8", "node_list": [{"device_list": devices}]}
 
     found = {each.code: each.severity for each in check(data).diagnostics}
     (tmp_path / "t.json").write_bytes(data)
     assert found[code] == ("error" if code == "RT208" else "warning")
     assert is_rank_table_valid(tmp_path / "t.json") == (code != "RT208")
+    assert "RT512" in check(json.dumps(named).encode()).totals
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ smallest ones, with the whole report, are the golden pairs of the rules.
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,28 @@ def swap(t: Table, one: int, other: int) -> None:
 def without_addresses(t: Table, node: int) -> None:
     for device in server(t, node)["device"]:
         del device["device_ip"]
+
+
+def second_instance(t: Table, **values: object) -> None:
+    """Give a cloud table another server, with some values of its own."""
+    group = t["group_list"][0]
+    other = copy.deepcopy(instance(t))
+    for device in other["devices"]:
+        device["device_ip"] = device["device_ip"].replace("10.40", "10.41")
+    other |= {"pod_name": "bert-worker-1", "server_id": "10.30.7.12"}
+    group["instance_list"].append(other | values)
+    group |= {"device_count": "16", "instance_count": "2"}
+
+
+def second_group(t: Table) -> None:
+    """Give a cloud table another group, of a server of its own, with the same name."""
+    second_instance(t)
+    first = t["group_list"][0]
+    other = {**first, "instance_list": [first["instance_list"].pop()]}
+    for group in (first, other):
+        group |= {"device_count": "8", "instance_count": "1"}
+    t["group_list"] = [first, other]
+    t["group_count"] = "2"
 
 
 def chips(t: Table, *ids: int) -> None:
@@ -143,6 +166,8 @@ ROWS: dict[str, Row] = {
     "2.0 local_id 65": (VERSION_2, lambda t: rank(t, 3).update(local_id=65), ANY, "RT260", ERROR, NO_CODE),
     "cloud device_count": (CLOUD, lambda t: t["group_list"][0].update(device_count="7"), ANY, "RT292", ERROR, LOG),
     "cloud group_name": (CLOUD, lambda t: t["group_list"][0].pop("group_name"), ANY, "RT112", ERROR, LOG),
+    "cloud group_name twice": (CLOUD, second_group, ANY, "RT294", ERROR, LOG),
+    "cloud sorted as text": (CLOUD, lambda t: second_instance(t, server_id="10.30.7.100"), ANY, "RT296", NOTE, TAKEN),
     "MindIE one server": (mindie(1), lambda _: None, MINDIE, "RT290", ERROR, "refuses the table"),
     "MindIE 61 servers": (mindie(61), lambda _: None, MINDIE, "RT290", ERROR, "refuses the table"),
     "MindIE unequal": (mindie(2), lambda t: (devices(t)[1].update(rank_id="2"), server(t, 0)["device"].append({"device_id": "1", "device_ip": "10.7.7.7", "rank_id": "1"})), MINDIE, "RT289", ERROR, "refuses the table"),

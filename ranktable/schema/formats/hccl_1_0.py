@@ -166,6 +166,7 @@ RULES = (
     nodes.WRONG_COUNT,
     nodes.BAD_ADDRESS,
     nodes.DUPLICATE_HOST,
+    nodes.SPARE_ADDRESS,
     *hccl.RULES,
     *hccl_chips.RULES,
     *mindie.RULES,

@@ -30,10 +30,10 @@ from ranktable.schema.reader import objects
 from ranktable.schema.rules import hccl_2_0 as rules
 from ranktable.schema.rules import hccl_chips, nodes, ranks, shape
 from ranktable.schema.text import quoted
-from ranktable.schema.values import is_ipv4, is_ipv6, plain_number
+from ranktable.schema.values import is_address, is_ipv4, is_ipv6, plain_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ranktable.schema.document import Path
     from ranktable.schema.model import Device, RankTable
@@ -213,10 +213,7 @@ def fill(reader: Reader, data: Any) -> None:
         control = members.get("control_plane")
         if isinstance(control, dict):
             _judge_address(reader, (KEY, index, "control_plane"), control)
-        if members.get("local_id") == SPARE_ID and "replaced_local_id" not in members:
-            message = f"{place_name((KEY, index))} is a spare and has no "
-            path: Path = (KEY, index)
-            reader.report(shape.MISSING_KEY, path, message + "replaced_local_id")
+    _judge_spares(reader, listed, nodes.values())
     order = [index for indices in nodes.values() for index in indices]
     columns.starts = [*accumulate(map(len, nodes.values()), initial=0)]
     columns.hosts = [None] * len(nodes)
@@ -263,12 +260,69 @@ def _judge_levels(
                 f"{place_name(first)} of the same network has {wanted}"
             )
             reader.report(rules.ADDRESS_COUNTS, path, message, related=(first,))
+        ports: dict[str, Path] = {}
         for number, address in objects(found):
             _judge_address(reader, (*path, number), address)
+            _judge_ports(reader, (*path, number, "ports"), address, ports)
+
+
+def _judge_ports(
+    reader: Reader,
+    path: Path,
+    address: dict[str, Any],
+    ports: dict[str, Path],
+) -> None:
+    """Report the ports of an address that another address of the layer has too."""
+    found = address.get("ports")
+    for place, port in enumerate(found if isinstance(found, list) else ()):
+        first = ports.setdefault(str(port), (*path, place))
+        if first[:-1] != path:
+            message = f"port {quoted(port)} already has another address"
+            reader.report(rules.SHARED_PORT, (*path, place), message, related=(first,))
+
+
+def _judge_spares(
+    reader: Reader, listed: list[Any], nodes: Iterable[list[int]]
+) -> None:
+    """Report spare chips that contradict the other ranks.
+
+    Args:
+        reader: What reads the document.
+        listed: The ranks.
+        nodes: The places of the ranks of each network of layer 0.
+    """
+    first: Path | None = None
+    for places in nodes:
+        ranks = [(at, listed[at]) for at in places if isinstance(listed[at], dict)]
+        held = {str(one.get("local_id")) for _, one in ranks}
+        for at, spare in ranks:
+            if spare.get("local_id") != SPARE_ID:
+                continue
+            path: Path = (KEY, at, "replaced_local_id")
+            replaced = spare.get("replaced_local_id")
+            if "replaced_local_id" not in spare:
+                message = f"{place_name(path[:2])} is a spare and has no {path[2]}"
+                reader.report(shape.MISSING_KEY, path[:2], message)
+            elif str(replaced) in held:
+                message = (
+                    f"the spare replaces local_id {replaced}, which is still in the "
+                    "table"
+                )
+                reader.report(rules.SPARE, path, message)
+            path = (KEY, at, "local_id")
+            if first is not None:
+                message = "local_id 64 is a second spare"
+                reader.report(rules.SPARE, path, message, related=(first,))
+            first = first or path
 
 
 def _judge_address(reader: Reader, path: Path, members: dict[str, Any]) -> None:
-    """Report an address that does not match its type."""
+    """Report an address that does not match its type, and backups that are none."""
+    backups = members.get("backup_addr")
+    for at, backup in enumerate(backups if isinstance(backups, list) else ()):
+        if isinstance(backup, str) and backup and not is_address(backup):
+            message = f"backup_addr {quoted(backup)} is not an IP address"
+            reader.report(rules.ADDRESS_OF_TYPE, (*path, "backup_addr", at), message)
     type_, addr = members.get("addr_type"), members.get("addr")
     is_sound = _IS_OF_TYPE.get(str(type_))
     if is_sound is None or not isinstance(addr, str) or not addr or is_sound(addr):

@@ -133,16 +133,37 @@ def fill(reader: Reader, data: Any) -> None:
         for path, device in found:
             reader.add_device(path, device, rank=rank)
             rank += 1
-    _judge_counts(reader, data)
+    _note_text_order(reader, servers)
+    _judge_groups(reader, data)
     _judge_pods(reader, _instances(data))
 
 
-def _judge_counts(reader: Reader, data: dict[str, Any]) -> None:
-    """Report counts that differ from the number of entries."""
+def _note_text_order(reader: Reader, servers: dict[str, list[Instance]]) -> None:
+    """Note that HCCL counts the servers in another order than the file has."""
+    in_file, in_text = list(servers), sorted(servers)
+    if in_file == in_text:
+        return
+    at = next(i for i, server in enumerate(in_text) if server != in_file[i])
+    path = (*servers[in_text[at]][0][0], "server_id")
+    message = (
+        f"HCCL counts the ranks of {quoted(in_text[at])} before those of "
+        f"{quoted(in_file[at])}: it sorts server_id as text"
+    )
+    reader.report(rules.TEXT_ORDER, path, message)
+
+
+def _judge_groups(reader: Reader, data: dict[str, Any]) -> None:
+    """Report counts that differ from the number of entries, and names used twice."""
     groups = objects(data.get(GROUPS))
     _judge_count(reader, ("group_count",), data, len(groups), "groups")
+    names: dict[str, Path] = {}
     for index, group in groups:
         path: Path = (GROUPS, index)
+        name, name_path = group.get("group_name"), (*path, "group_name")
+        first = names.setdefault(str(name), name_path)
+        if isinstance(name, str) and first != name_path:
+            message = f"the group_name {quoted(name)} is listed twice"
+            reader.report(rules.DUPLICATE_GROUP, name_path, message, related=(first,))
         instances = [one for _, one in objects(group.get(INSTANCES))]
         if not instances:
             continue
@@ -196,6 +217,7 @@ FORMAT = Format(
         hccl.MISSING_ADDRESS,
         hccl.UNEQUAL_ADDRESSES,
         hccl.MIXED_FAMILIES,
+        hccl.LONG_NAME,
         hccl.LOOPBACK,
         *hccl_chips.RULES,
     ),

@@ -167,6 +167,7 @@ FORMAT = node_list_format(
         *nodes.CHIP_RULES,
         nodes.BAD_ADDRESS,
         nodes.DUPLICATE_HOST,
+        nodes.SPARE_ADDRESS,
         *placement.RULES,
     ),
     reader_keys=("rank", "world_rank"),

@@ -26,6 +26,9 @@ ADDRESS = "device_ip"
 OF_SUPER_PODS = "hccl-1.2"
 """The format with a list of super pods and their servers."""
 
+_BACKUP = "backup_device_ip"
+_MANUAL_LENGTH = 64
+
 
 def _not_completed(columns: Columns, _: Options) -> Iterator[Finding]:
     status = columns.top.get("status")
@@ -248,6 +251,26 @@ def _weight_of_families(columns: Columns, _: tuple[int, int]) -> Severity:
     return Severity.WARNING if columns.num_nodes == 1 else Severity.ERROR
 
 
+def _long_names(columns: Columns, _: Options) -> Iterable[tuple[int, int]]:
+    """Yield each node with a long name, and how many bytes it has."""
+    longest = max(map(len, filter(None, columns.hosts)), default=0)
+    if 4 * longest <= _MANUAL_LENGTH:  # no character has more than 4 bytes in UTF-8
+        return
+    for node, host in enumerate(columns.hosts):
+        length = len(host.encode()) if host is not None else 0
+        if length > _MANUAL_LENGTH:
+            yield node, length
+
+
+def _long_name(columns: Columns, place: tuple[int, int]) -> Finding:
+    node, length = place
+    return LONG_NAME.finding(
+        SourceSpan((*columns.node_path(node), columns.format.host_key)),
+        f"the server_id of node {node} has {length} bytes; the manual "
+        f"allows {_MANUAL_LENGTH}",
+    )
+
+
 def _loopbacks(columns: Columns, _: Options) -> Iterable[int]:
     hosts = columns.hosts
     for node, host in enumerate(hosts):
@@ -262,6 +285,21 @@ def _loopback(columns: Columns, node: int) -> Finding:
         SourceSpan((*columns.node_path(node), columns.format.host_key)),
         f"node {node} is {quoted(columns.hosts[node])}, an address that every host has",
         hint=REACHABLE,
+    )
+
+
+def _backups(columns: Columns, _: Options) -> Iterable[int]:
+    """Yield each device whose backup is its own address."""
+    for index, backup in enumerate(columns.optional.get(_BACKUP, ())):
+        if backup and backup in (columns.addresses[index] or "").split(","):
+            yield index
+
+
+def _backup(columns: Columns, index: int) -> Finding:
+    return BACKUP_IS_SELF.finding(
+        SourceSpan((*columns.device_path(index), _BACKUP)),
+        f"backup_device_ip of {columns.name(index)} is its own address",
+        hint="write the address of the other die of the same NPU",
     )
 
 
@@ -392,6 +430,19 @@ MIXED_FAMILIES = Rule(
     tell=_mixed_family,
     severity_of=_weight_of_families,
 )
+LONG_NAME = Rule(
+    code="RT275",
+    name="long-server-id",
+    severity=Severity.WARNING,
+    summary="a server_id is longer than the manual allows",
+    why="The manual allows 64 characters. HCCL takes 127, and refuses more (RT260).",
+    fix="Write a shorter name; it does not have to be an address.",
+    readers={"HCCL": "accepted up to 127 characters"},
+    bad=hccl_table(hccl_server("n" * 65, (0, 0, "10.0.0.1"))),
+    good=hccl_table(hccl_server("n" * 64, (0, 0, "10.0.0.1"))),
+    find=_long_names,
+    tell=_long_name,
+)
 LOOPBACK = Rule(
     code="RT276",
     name="loopback-server",
@@ -410,6 +461,30 @@ LOOPBACK = Rule(
     find=_loopbacks,
     tell=_loopback,
 )
+BACKUP_IS_SELF = Rule(
+    code="RT277",
+    name="backup-is-self",
+    severity=Severity.WARNING,
+    summary="the backup address of a device is its own",
+    why=(
+        "backup_device_ip is the address of the other die of the NPU. HCCL uses it "
+        "when it runs operators again (HCCL_OP_RETRY_ENABLE with L2 and "
+        "HCCL_OP_EXPANSION_MODE=AI_CPU), and then refuses this value."
+    ),
+    fix="Write the device_ip of the other die.",
+    readers={"HCCL": "accepted; a line in the device log where it is looked at"},
+    bad=hccl_table(
+        hccl_server("n1", (0, '0","backup_device_ip":"10.0.0.1', "10.0.0.1")),
+        version="1.2",
+    ),
+    good=hccl_table(
+        hccl_server("n1", (0, '0","backup_device_ip":"10.0.0.2', "10.0.0.1")),
+        version="1.2",
+    ),
+    find=_backups,
+    tell=_backup,
+)
+
 RULES = (
     NOT_COMPLETED,
     DUPLICATE_ADDRESS,
@@ -418,5 +493,7 @@ RULES = (
     MISSING_POD_ADDRESS,
     UNEQUAL_ADDRESSES,
     MIXED_FAMILIES,
+    LONG_NAME,
     LOOPBACK,
+    BACKUP_IS_SELF,
 )

@@ -1,8 +1,8 @@
-"""RT263 to RT268: what HCCL 2.0 requires of the layers and addresses of a rank."""
+"""RT263 to RT267: what HCCL 2.0 requires of the layers and addresses of a rank."""
 
 from __future__ import annotations
 
-from ranktable.schema.finding import Rule
+from ranktable.schema.finding import Rule, Severity
 from ranktable.schema.rules.examples import level_2_0 as level
 from ranktable.schema.rules.examples import rank_2_0 as rank
 from ranktable.schema.rules.examples import table_2_0 as table
@@ -61,4 +61,28 @@ ADDRESS_COUNTS = Rule(
     ),
     good=table(rank(0), rank(1, levels=[level(("10.0.0.2", "0/0"))])),
 )
-RULES = (ADDRESS_OF_TYPE, LAYERS, ADDRESS_COUNTS)
+SHARED_PORT = Rule(
+    code="RT266",
+    name="shared-port",
+    severity=Severity.WARNING,
+    summary="one port has two addresses in a layer",
+    why="The manual forbids it, and HCCL does not check it.",
+    fix="Keep only the address that the port has.",
+    readers={"HCCL": "accepted"},
+    bad=table(rank(0, levels=[level(("10.0.0.1", "0/0"), ("10.0.0.2", "0/0"))])),
+    good=table(rank(0, levels=[level(("10.0.0.1", "0/0"), ("10.0.0.2", "0/1"))])),
+)
+SPARE = Rule(
+    code="RT267",
+    name="spare",
+    summary="the spare chip contradicts the other ranks",
+    why=(
+        "local_id 64 is the spare, and a table has at most one. The chip that it "
+        "replaces, replaced_local_id, is no longer part of the job."
+    ),
+    fix="Keep one spare, and remove the replaced chip.",
+    readers={"HCCL": "EI0014"},
+    bad=table(rank(0), rank(1, local_id=64, replaced_local_id=0)),
+    good=table(rank(0), rank(1, local_id=64, replaced_local_id=1)),
+)
+RULES = (ADDRESS_OF_TYPE, LAYERS, ADDRESS_COUNTS, SHARED_PORT, SPARE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ranktable.schema.finding import Rule
+from ranktable.schema.finding import Rule, Severity
 
 _LOG = "a line in the device log only (HCCL_E_PARA)"
 
@@ -35,6 +35,15 @@ def _cloud(*pods: tuple[str, str], group_count: int = 1) -> bytes:
     )
 
 
+def _two_groups(second: str) -> bytes:
+    data = json.loads(_cloud(("p1", "n1"), group_count=2))
+    group = json.loads(_cloud(("p2", "n2")))["group_list"][0]
+    group["group_name"] = second
+    group["instance_list"][0]["devices"][0]["device_ip"] = "10.0.0.2"
+    data["group_list"].append(group)
+    return _text(data)
+
+
 def _text(data: object) -> bytes:
     return (json.dumps(data, indent=1) + "\n").encode()
 
@@ -52,6 +61,16 @@ GROUP_COUNTS = Rule(
     bad=_cloud(("p1", "n1"), group_count=2),
     good=_cloud(("p1", "n1")),
 )
+DUPLICATE_GROUP = Rule(
+    code="RT294",
+    name="duplicate-group",
+    summary="two groups have the same name",
+    why="HCCL finds a group by its name.",
+    fix="Give each group its own name.",
+    readers={"HCCL": _LOG},
+    bad=_two_groups("g"),
+    good=_two_groups("h"),
+)
 DUPLICATE_POD_NAME = Rule(
     code="RT295",
     name="duplicate-pod-name",
@@ -63,4 +82,20 @@ DUPLICATE_POD_NAME = Rule(
     bad=_cloud(("p1", "n1"), ("p1", "n2")),
     good=_cloud(("p1", "n1"), ("p2", "n2")),
 )
-RULES = (GROUP_COUNTS, DUPLICATE_POD_NAME)
+TEXT_ORDER = Rule(
+    code="RT296",
+    name="text-order",
+    severity=Severity.NOTE,
+    summary="HCCL numbers the servers of a cloud table in another order than the file",
+    why=(
+        "A cloud table does not have ranks. HCCL sorts server_id as text, so 10.0.0.10 "
+        "comes before 10.0.0.9, and then counts the chips server by server."
+    ),
+    fix="Sort the instances by server_id as text. Then the file has the order of the "
+    "ranks.",
+    readers={"HCCL": "accepted"},
+    bad=_cloud(("p1", "10.0.0.9"), ("p2", "10.0.0.10")),
+    good=_cloud(("p2", "10.0.0.10"), ("p1", "10.0.0.9")),
+)
+
+RULES = (GROUP_COUNTS, DUPLICATE_GROUP, DUPLICATE_POD_NAME, TEXT_ORDER)

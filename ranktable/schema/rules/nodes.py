@@ -7,7 +7,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.columns import repeated
-from ranktable.schema.declare import TOPOLOGY_KEY, Kind
+from ranktable.schema.declare import SPARES_KEY, TOPOLOGY_KEY, Kind
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Rule
 from ranktable.schema.rules.examples import (
@@ -140,6 +140,15 @@ def _hosts(second: str) -> bytes:
         '{"version":"1.0","node_list":[\n'
         '  {"host":"n1","device_list":[{"device_id":"0","rank":"0"}]},\n'
         f'  {{"host":"{second}","device_list":[{{"device_id":"0","rank":"1"}}]}}]}}\n'
+    ).encode()
+
+
+def _with_spare(address: str) -> bytes:
+    chip = '{"device_id":"0","local_rank":"0","rank":"0","world_rank":"0",'
+    return (
+        f'{{"version":"1.0","node_list":[{{"host":"n1","device_list":[\n  {chip}'
+        '"device_ip":"10.0.0.1"}]}],\n "spare_list":[{"host":"n2","device_list":[\n'
+        f'  {{"device_id":"0","device_ip":"{address}"}}]}}]}}\n'
     ).encode()
 
 
@@ -440,5 +449,61 @@ DUPLICATE_HOST = Rule(
 )
 
 
+def _spare_clashes(columns: Columns, _: Options) -> Iterator[_SpareClash]:
+    """Yield each address of a spare that another host of the table has too."""
+    spares = columns.top.get(SPARES_KEY)
+    if not isinstance(spares, list) or not spares:
+        return
+    owners: dict[str, str | None] = {}
+    for node, start, end in columns.nodes():
+        for address in columns.addresses[start:end]:
+            owners.setdefault(address or "", columns.hosts[node])
+    for place, spare in enumerate(spares):
+        host, chips = (
+            spare.get(key) if isinstance(spare, dict) else None
+            for key in (columns.format.host_key, columns.format.devices_key)
+        )
+        for at, chip in enumerate(chips if isinstance(chips, list) else ()):
+            address = chip.get("device_ip") if isinstance(chip, dict) else None
+            if not isinstance(address, str) or not address:
+                continue
+            other = owners.setdefault(address, str(host))
+            if other != host and not address.startswith("127."):
+                yield _SpareClash(place, at, address, other)
+
+
+class _SpareClash(NamedTuple):
+    """The index of a spare and of its chip, the address, and who has it too."""
+
+    spare: int
+    chip: int
+    address: str
+    other: str | None
+
+
+def _spare_clash(columns: Columns, clash: _SpareClash) -> Finding:
+    steps = (SPARES_KEY, clash.spare, columns.format.devices_key, clash.chip)
+    other = "a node" if clash.other is None else quoted(clash.other)
+    return SPARE_ADDRESS.finding(
+        SourceSpan((*steps, "device_ip")),
+        f"{quoted(clash.address)} of this spare is an address of {other}, too",
+    )
+
+
+SPARE_ADDRESS = Rule(
+    code="RT216",
+    name="spare-address",
+    summary="a spare has an address of another host",
+    why=(
+        "An address belongs to one host. When the spare takes the place of a node, two "
+        "nodes of the table have one address."
+    ),
+    fix="Write the spare's own addresses, or remove the spare.",
+    bad=_with_spare("10.0.0.1"),
+    good=_with_spare("10.0.0.2"),
+    find=_spare_clashes,
+    tell=_spare_clash,
+)
+
 CHIP_RULES = (DUPLICATE_CHIP, NO_SUCH_CHIP)
-RULES = (*CHIP_RULES, WRONG_COUNT, BAD_ADDRESS, DUPLICATE_HOST)
+RULES = (*CHIP_RULES, WRONG_COUNT, BAD_ADDRESS, DUPLICATE_HOST, SPARE_ADDRESS)

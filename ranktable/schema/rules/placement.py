@@ -25,7 +25,7 @@ from ranktable.schema.rules.examples import (
 from ranktable.schema.rules.nodes import sets_of_chips, topology_of
 from ranktable.schema.rules.ranks import is_permutation
 from ranktable.schema.text import counted, named_ranks, quoted
-from ranktable.schema.topology import SOPHGO_8, Budget, compare_orders
+from ranktable.schema.topology import BUILT_IN, SOPHGO_8, Budget, compare_orders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -239,6 +239,24 @@ def _out_of_order(columns: Columns, place: tuple[int, list[int]]) -> Finding:
     )
 
 
+def _nodes_out_of_order(columns: Columns, _: Options) -> Iterable[int]:
+    highest = -1
+    for node, ranks in _disordered(columns):
+        if ranks[0] < highest and _are_consecutive(ranks):
+            yield node
+        highest = max(highest, *ranks)
+
+
+def _node_out_of_order(columns: Columns, node: int) -> Finding:
+    first = columns.starts[node]
+    return NODES_OUT_OF_ORDER.finding(
+        columns.rank_span(first),
+        f"node {node} holds rank {columns.ranks[first]}, below the ranks of an earlier "
+        "node",
+        hint="list the nodes in the order of their ranks",
+    )
+
+
 def _several_nodes(columns: Columns, _: Options) -> Iterable[int]:
     return (1,) if columns.num_nodes > 1 else ()
 
@@ -389,6 +407,23 @@ def _contradiction(columns: Columns, place: tuple[str, str]) -> Finding:
     )
 
 
+def _unknown_topologies(columns: Columns, _: Options) -> Iterable[str]:
+    """Yield the links that a table names, if nobody knows them."""
+    named = columns.top.get(TOPOLOGY_KEY)
+    if isinstance(named, str) and named not in [one.name for one in BUILT_IN]:
+        yield named
+
+
+def _unknown_topology(_: Columns, named: str) -> Finding:
+    known = ", ".join(one.name for one in BUILT_IN)
+    return UNKNOWN_TOPOLOGY.finding(
+        SourceSpan((TOPOLOGY_KEY,)),
+        f"{TOPOLOGY_KEY} is {quoted(named)}, which is not known, so the rings are not "
+        "checked",
+        hint=f"write {known}, or leave the key out and check with --topology FILE",
+    )
+
+
 NOT_A_RING = Rule(
     code="RT501",
     name="not-a-ring",
@@ -455,6 +490,22 @@ RANKS_OUT_OF_ORDER = Rule(
     good=one_node(device(1, 0), device(0, 1)),
     find=_ranks_out_of_order,
     tell=_out_of_order,
+)
+NODES_OUT_OF_ORDER = Rule(
+    code="RT504",
+    name="nodes-out-of-order",
+    severity=Severity.WARNING,
+    summary="a later node holds lower ranks",
+    why=(
+        "Every reader gives each rank the right chip. But launchers number the nodes "
+        "in the order of their host list, which is usually the order of the file."
+    ),
+    fix="List the nodes in the order of their ranks.",
+    readers={"torch_tpu": "no difference", "SCCL": "no difference"},
+    bad=nodes((device(0, 1),), (device(0, 0),)),
+    good=nodes((device(0, 0),), (device(0, 1),)),
+    find=_nodes_out_of_order,
+    tell=_node_out_of_order,
 )
 TOO_MANY_NODES = Rule(
     code="RT505",
@@ -563,13 +614,31 @@ CONTRADICTION = Rule(
     tell=_contradiction,
 )
 
-REMEMBERED = (BAD_LAYOUT, OTHER_SIZE, CONTRADICTION)
+UNKNOWN_TOPOLOGY = Rule(
+    code="RT512",
+    name="unknown-topology",
+    severity=Severity.WARNING,
+    summary="the table names links of the chips that nobody knows",
+    why=(
+        "A table that names its links is checked by them, as with --topology. With a "
+        "name that is not known, perhaps misspelt, nothing is checked."
+    ),
+    fix="Correct the name, or leave the key out and check with --topology.",
+    readers=_READERS,
+    bad=one_node(device(0, 0), head='"version":"1.0","topology":"sophgo8",'),
+    good=one_node(device(0, 0), head='"version":"1.0","topology":"sophgo-8",'),
+    find=_unknown_topologies,
+    tell=_unknown_topology,
+)
+
+REMEMBERED = (BAD_LAYOUT, OTHER_SIZE, CONTRADICTION, UNKNOWN_TOPOLOGY)
 """Rules about what commands write into a table, whatever its format."""
 
 RULES = (
     NOT_A_RING,
     RING_NOT_KNOWN,
     RANKS_OUT_OF_ORDER,
+    NODES_OUT_OF_ORDER,
     TOO_MANY_NODES,
     OPEN_GROUP,
     *REMEMBERED,
