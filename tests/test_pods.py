@@ -137,9 +137,62 @@ def test_last_pods_of_a_group_are_missing() -> None:
     )
 
     assert codes(one) == [
-        "RT754 no pod of team/train has the index 1: train-1 is not there",
-        "RT754 no pod of team/train has the index 2: train-2 is not there",
+        "RT754 no pod of team/train has the index 0.1: train-0-1 is not there",
+        "RT754 no pod of team/train has the index 0.2: train-0-2 is not there",
     ]
+
+
+@BY_CONTROLLER
+@pytest.mark.parametrize("how", ["Failed", "Succeeded", "deleted"])
+def test_last_pod_that_ended_is_missing(controller: Controller, how: str) -> None:
+    last = controller(2)
+    last["status"]["phase"] = "Running" if how == "deleted" else how
+    if how == "deleted":
+        last["metadata"]["deletionTimestamp"] = "2026-11-23T11:00:00Z"
+
+    (said,) = codes(controller(0), controller(1), last)
+
+    assert said.startswith("RT754")
+    assert f"pod {last['metadata']['name']} " in said
+
+
+def test_pods_that_did_not_restart_with_the_others_are_missing() -> None:
+    old = jobset(2)
+    old["metadata"]["labels"]["jobset.sigs.k8s.io/restart-attempt"] = "0"
+
+    (said,) = codes(jobset(0), jobset(1), old)
+
+    assert said.endswith(f"pod {old['metadata']['name']} is of an earlier attempt")
+
+
+def test_number_of_nodes_of_torchrun_counts_the_pods_of_all_roles() -> None:
+    pods = [kubeflow(at) for at in range(3)]
+    for pod in pods:
+        env = [{"name": "PET_NNODES", "value": "3"}]
+        pod["spec"]["containers"][1]["env"] = env
+
+    assert codes(*pods) == []
+    (said,) = codes(*pods[:2])
+    assert said.startswith("RT754")
+
+
+@pytest.mark.parametrize("index", ["-1", "02", "one"])
+def test_mark_that_is_not_an_index_is_refused(index: str) -> None:
+    pods = [running(f"solo-{at}", at) for at in (0, 1)]
+    for at, pod in enumerate(pods):
+        pod["metadata"]["annotations"]["hccl/rankIndex"] = str(at) if at else index
+
+    assert codes(*pods)[0].startswith(f'RT752 pod solo-0 has the index "{index}"')
+
+
+def test_index_of_a_billion_is_bounded() -> None:
+    pods = [running("solo-0", 0), running("solo-9", 1)]
+    for index, pod in zip(("0", "999999999"), pods, strict=True):
+        pod["metadata"]["annotations"]["hccl/rankIndex"] = index
+    found = codes(*pods)
+
+    assert len(found) == 20
+    assert {one.split()[0] for one in found} == {"RT754"}
 
 
 def test_pods_of_one_node_are_named_by_their_uid(run: Run, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ranktable.cluster import pod_rules as rules
@@ -47,8 +47,6 @@ _WAITING = {
     "Pending": "it has no chips or no address yet",
     "Unknown": "its node does not answer",
 }
-_SIZES = (LWS + "size", "env:LWS_GROUP_SIZE", "env:PET_NNODES")
-"""Marks with the number of pods."""
 
 
 class Place(NamedTuple):
@@ -56,6 +54,11 @@ class Place(NamedTuple):
 
     role: tuple[Any, ...]
     numbers: tuple[int, ...]
+
+    @property
+    def group(self) -> tuple[Any, ...]:
+        """What it has in common with the pods that are numbered with it."""
+        return (self.role, self.numbers[:-1])
 
     def __str__(self) -> str:
         """Return the index for messages."""
@@ -104,20 +107,29 @@ def _places(pods: Sequence[Pod], found: Findings) -> dict[int, Place]:
     way = _numbering(pods)
     places = {}
     for pod in pods:
-        marks = [pod.mark(key) for key in way.marks]
-        numbers = [plain_number(mark) for mark in marks]
-        role = (pod.mark(way.role) if way.role else None) or ""
-        if numbers[0] is not None:
-            places[id(pod)] = Place(_role(role), tuple(n or 0 for n in numbers))
-        elif len(pods) == 1 and marks[0] is None:
-            places[id(pod)] = Place(_role(role), (0,))
+        mark = pod.mark(way.marks[0])
+        place = _place(pod, way)
+        if place is None and len(pods) == 1 and mark is None:
+            place = Place(_role(way.role and pod.mark(way.role)), (0,))
+        if place is not None:
+            places[id(pod)] = place
         else:
-            found.add(_without_index(pod, way.marks[0], marks[0], pods))
+            found.add(_without_index(pod, way.marks[0], mark, pods))
     return places
 
 
-def _role(name: str) -> tuple[Any, ...]:
+def _place(pod: Pod, way: Numbering) -> Place | None:
+    """Return the place that the marks of a pod give it, None if they give none."""
+    numbers = [plain_number(pod.mark(key)) for key in way.marks]
+    if numbers[0] is None or any(n is not None and n < 0 for n in numbers):
+        return None
+    role = _role(way.role and pod.mark(way.role))
+    return Place(role, tuple(n or 0 for n in numbers))
+
+
+def _role(name: str | None) -> tuple[Any, ...]:
     """Return the place of a kind of pods: masters come first, as in Volcano."""
+    name = name or ""
     is_first = any(word in name.lower() for word in _FIRST_ROLES)
     words = [int(w) if w.isdecimal() else w for w in _NUMBERS.split(name)]
     return (0 if is_first else 1, *words)
@@ -155,72 +167,83 @@ def _twice(pods: Sequence[Pod], places: Mapping[int, Place]) -> Iterator[Finding
         )
 
 
+_SHOWN_GAPS = 20
+
+
 def _missing(
     pods: Sequence[Pod], places: Mapping[int, Place], listed: PodList
 ) -> Iterator[Finding]:
-    """Yield a finding for each index below the highest, or the size, without a pod."""
-    groups: dict[tuple[Any, ...], dict[int, Pod]] = defaultdict(dict)
-    for pod in pods:
-        place = places[id(pod)]
-        groups[(place.role, *place.numbers[:-1])][place.numbers[-1]] = pod
+    """Yield a finding for each index without a pod that runs.
+
+    It is below another index or the size of the job, or an ended pod has it.
+    """
     way = _numbering(pods)
-    for group in groups.values():
-        size = next(filter(None, (_size(pod) for pod in group.values())), 0)
-        start = min(group) if way.marks[0] == POD_INDEX else 0
-        end = max(max(group) + 1, min(size, len(pods) + size))
-        gaps = [index for index in range(start, end) if index not in group]
-        peer = next(iter(group.values()))
-        yield from _gaps(gaps, peer, way, listed)
-    firsts = sorted({place.numbers[0] for place in places.values()})
-    if len(way.marks) > 1 and way.role is None:
+    kinds = {pod.kind for pod in pods}
+    gone = {_place(pod, way): pod for pod in listed.ended if pod.kind in kinds}
+    others = {_place(pod, way) for pod in listed.live if pod.job == pods[0].job}
+    groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for place in sorted({*places.values(), *filter(None, gone)}):
+        groups[place.group].append(place.numbers[-1])
+    live = {*places.values(), *filter(None, others)}
+    num_places = sum(map(len, groups.values()))
+    for group, indexes in groups.items():
+        role, outer = group
+        peers = [pod for pod in pods if places[id(pod)].group == group] or list(pods)
+        size = _size(peers[0], LWS + "size") or _size(peers[0], "env:LWS_GROUP_SIZE")
+        if size is None and group == list(groups)[-1]:
+            nodes = _size(peers[0], "env:PET_NNODES")
+            size = nodes and nodes - num_places + len(indexes)
+        start = min(indexes) if way.marks[0] == POD_INDEX else 0
+        gaps = (
+            place
+            for index in range(start, max(indexes[-1] + 1, size or 0))
+            if (place := Place(role, (*outer, index))) not in live
+        )
+        yield from _gaps(gaps, peers, places, gone)
+    firsts = sorted({group[1][0] for group in groups if group[1]})
+    if way.role is None:
         for one, other in pairwise(firsts):
             if other - one > 1:
-                gap = fold_numbers(range(one + 1, other))
+                gap = fold_numbers(range(one + 1, min(other, one + 1 + _SHOWN_GAPS)))
                 message = f"no pod has {way.marks[0]} {gap}"
                 yield rules.MISSING.finding(pods[0].span(), message)
 
 
-def _size(pod: Pod) -> int | None:
-    sizes = (plain_number(pod.mark(key)) for key in _SIZES)
-    return next((size for size in sizes if size), None)
-
-
-_SHOWN_GAPS = 20
-
-
 def _gaps(
-    gaps: Sequence[int], peer: Pod, way: Numbering, listed: PodList
+    gaps: Iterator[Place],
+    peers: Sequence[Pod],
+    places: Mapping[int, Place],
+    gone: Mapping[Place | None, Pod],
 ) -> Iterator[Finding]:
-    before = {
-        (pod.job, plain_number(pod.mark(way.marks[-1]))): pod for pod in listed.ended
-    }
-    others = {
-        plain_number(pod.mark(way.marks[-1]))
-        for pod in listed.live
-        if pod.job == peer.job and not pod.uses_chips
-    }
-    gaps = [index for index in gaps if index not in others]
-    for index in gaps[:_SHOWN_GAPS]:
-        message = f"no pod of {printable(peer.job)} has the index {index}"
-        old = before.get((peer.job, index))
+    peer = peers[0]
+    for place in islice(gaps, _SHOWN_GAPS):
+        message = f"no pod of {printable(peer.job)} has the index {place}"
+        old = gone.get(place)
         if old is not None:
             message += f": {old} {old.end or 'is of an earlier attempt'}"
-        elif (name := _name_of(peer, index, way)) is not None:
-            message += f": {name} is not there"
+        elif (name := _name_of(place, peers, places)) is not None:
+            message += f": {printable(name)} is not there"
         yield rules.MISSING.finding(peer.span(), message)
-    if len(gaps) > _SHOWN_GAPS:
-        rest = fold_numbers(gaps[_SHOWN_GAPS:])
-        message = f"no pod of {printable(peer.job)} has the indexes {rest}"
+    if next(gaps, None) is not None:
+        message = f"no pod of {printable(peer.job)} has some higher indexes either"
         yield rules.MISSING.finding(peer.span(), message)
 
 
-def _name_of(peer: Pod, index: int, way: Numbering) -> str | None:
-    """Return the name of a pod like another one that ends with its index."""
-    found = NUMBER_AT_END.fullmatch(peer.name)
-    own = plain_number(peer.mark(way.marks[-1]))
-    if found is None or own is None or int(found[2]) != own:
-        return None
-    return f"{printable(found[1])}-{index}"
+def _size(pod: Pod, key: str) -> int | None:
+    return plain_number(pod.mark(key))
+
+
+def _name_of(
+    place: Place, peers: Sequence[Pod], places: Mapping[int, Place]
+) -> str | None:
+    """Return the name of the pod with a place, if the names of others tell it."""
+    if (name := peers[0].mark(LWS + "name")) and len(place.numbers) == 2:
+        group, worker = place.numbers
+        return f"{name}-{group}" + (f"-{worker}" if worker else "")
+    found = NUMBER_AT_END.fullmatch(peers[0].name)
+    stem = found[1] if found else ""
+    names = {f"{stem}-{places[id(pod)].numbers[-1]}" for pod in peers}
+    return f"{stem}-{place.numbers[-1]}" if names == {p.name for p in peers} else None
 
 
 def _not_ready(pod: Pod) -> Iterator[Finding]:
