@@ -402,6 +402,8 @@ def test_exit_status_tells_usage_from_what_could_not_be_finished(
     assert run("ranktable", "check", "missing.json").status == 2
     assert run("ranktable", "check", "bad.json").status == 1
     assert run("ranktable", "check", "--root", "nowhere").status == 2
+    assert run("ranktable", "check", "--host", "").status == 2
+    assert run("ranktable", "check", "-", "--pods", "-", given=b"{}").status == 2
 
 
 def test_rows_are_found_by_name_address_and_index(tmp_path: Path, run: Run) -> None:

@@ -343,6 +343,23 @@ def test_completion_is_offered(run: Callable[..., Outcome]) -> None:
     assert done.out.split() == ["validate"]
 
 
+@pytest.mark.parametrize(
+    ("option", "offered"), [("--from", ["kubernetes-pods"]), ("--to", [])]
+)
+def test_format_that_is_read_only_is_not_offered_for_writing(
+    run: Callable[..., Outcome], option: str, offered: list[str]
+) -> None:
+    words = f"ranktable convert {option} kubernetes-p"
+    env = {
+        "_RANKTABLE_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": "3",
+    }
+    done = run("ranktable", env=env)
+
+    assert done.out.split() == offered
+
+
 def test_chip_map_that_contradicts_the_table_is_named(
     run: Callable[..., Outcome], tmp_path: Path
 ) -> None:

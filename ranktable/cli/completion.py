@@ -41,25 +41,23 @@ def formats(incomplete: str) -> list[str]:
     """Return the formats that ``convert`` reads."""
     from ranktable.schema.formats import names
 
-    return _with_launchers(names(), incomplete, only_read=True)
+    return _with_launchers(names(), incomplete, "read")
 
 
 def written_formats(incomplete: str) -> list[str]:
     """Return the formats that ``convert`` can write from a table of another format."""
     from ranktable.cluster.conversion import WRITTEN
 
-    return _with_launchers(WRITTEN, incomplete)
+    return _with_launchers(WRITTEN, incomplete, "write")
 
 
-def _with_launchers(
-    tables: Iterable[str], incomplete: str, *, only_read: bool = False
-) -> list[str]:
+def _with_launchers(tables: Iterable[str], incomplete: str, way: str) -> list[str]:
     from ranktable.cluster.hostfiles.launcher_formats import (
         DEFAULT_TABLE,
         LAUNCHER_FORMATS,
     )
 
-    launchers = (one.name for one in LAUNCHER_FORMATS if one.read or not only_read)
+    launchers = (one.name for one in LAUNCHER_FORMATS if getattr(one, way))
     return _beginning((DEFAULT_TABLE, *tables, *launchers), incomplete)
 
 

@@ -13,7 +13,6 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ranktable.cluster import pod_rules as rules
-from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.hostfiles.hostfile import Host, Hostfile, LauncherFormat
 from ranktable.cluster.pods import (
     LWS,
@@ -35,7 +34,6 @@ from ranktable.schema.values import is_address, is_device_address, plain_number
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ranktable.cluster.hostfiles.hostfile import WriterOptions
     from ranktable.cluster.pods import Numbering, Pod, PodChip, PodList
     from ranktable.cluster.source_text import SourceText
 
@@ -466,14 +464,10 @@ def is_pod_list(text: str) -> bool:
     return text.lstrip()[:1] in ("{", "[") and _POD.search(text) is not None
 
 
-def _refuse_writing(hostfile: Hostfile, options: WriterOptions) -> str:
-    raise ArgumentError(f"{NAME} is read only, not written")
-
-
 KUBERNETES_PODS = LauncherFormat(
     name=NAME,
     title="a list of pods",
-    write=_refuse_writing,
+    write=None,
     read=_read,
     matches=is_pod_list,
     holds_chips=True,

@@ -134,6 +134,8 @@ def check(
     only = (tuple(select or ()), tuple(ignore or ()))
     of_job = "--live" if live else "--links" if links else ""
     other = of_job or ("--pods" if pods is not None else "")
+    if host is not None and not host.strip():
+        raise CommandError("--host: the name is empty")
     if other and (host is not None or root != ROOT):
         raise CommandError(f"--host and --root are about one host, not about {other}")
     if size is not None and not links:
@@ -174,6 +176,8 @@ def _against_pods(table: str | None, pods: str) -> Checked:
     Raises:
         CommandError: One of them cannot be read.
     """
+    if table == pods == "-":
+        raise CommandError("standard input is the table or the pods, not both")
     read = read_input(pods, MAX_SIZE_BYTES)
     report = _report(named_file(table))
     try:

@@ -76,7 +76,7 @@ class LauncherFormat:
         name: Its name on the command line.
         title: A name for people, with an article.
         write: Returns the text for some hosts; raises ``ArgumentError`` with the reason
-            if the format cannot express them.
+            if the format cannot express them. None for a format that is read only.
         read: Returns the hosts in a text, None after reporting errors; None for a
             format that is written only.
         matches: Whether a text looks like this format.
@@ -87,7 +87,7 @@ class LauncherFormat:
 
     name: str
     title: str
-    write: Callable[[Hostfile, WriterOptions], str]
+    write: Callable[[Hostfile, WriterOptions], str] | None
     read: Callable[[SourceText], Hostfile | None] | None = None
     matches: Callable[[str], object] = bool
     options: tuple[str, ...] = ()

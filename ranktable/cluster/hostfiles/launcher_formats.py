@@ -119,6 +119,8 @@ def convert(
     target = any_format_of(to) if isinstance(to, str) else to
     if isinstance(target, Format):
         return dumps(table_from_hostfile(hostfile), format=target.name).decode()
+    if target.write is None:
+        raise ArgumentError(f"{target.name} is read only, not written")
     return target.write(hostfile, options or WriterOptions())
 
 
