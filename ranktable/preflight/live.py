@@ -16,6 +16,7 @@ from concurrent.futures import wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -32,6 +33,7 @@ from ranktable.preflight.records import (
     named,
     own_record,
     rows,
+    usual_size,
 )
 from ranktable.runtime.environment import Environment, no_rank, resolve_environment
 from ranktable.runtime.errors import BootstrapError, ConflictingVariablesError
@@ -44,6 +46,7 @@ from ranktable.runtime.rendezvous import (
     open_store,
     serves_store,
 )
+from ranktable.runtime.store_alone import load_store
 from ranktable.runtime.store_round import StoreRound, usable_store
 from ranktable.schema.document import Location
 from ranktable.schema.finding import Diagnostic, Severity
@@ -69,6 +72,9 @@ SETTLE_S = 1.5
 READY_S, READY_EACH_S = 5.0, 0.001
 """Time for all to confirm that they still run: some seconds, and more for each rank."""
 
+MAX_LATE = 4
+"""So many processes that come after the verdict say so; the others only end."""
+
 _PATIENCE_S = 1.0  # then it is looked what answers at the address of rank 0
 _ANSWER_S = 1.0
 _LATE_S = 3.0  # the store stays for late processes after a rank was missing
@@ -89,12 +95,14 @@ class LiveChecked:
         is_speaker: Whether this process tells it; the others only end with its status.
         is_finished: Whether there is a verdict.
         records: What all processes said, if they were asked for.
+        leave: To be called when the verdict has been told.
     """
 
     checked: Checked
     is_speaker: bool
     is_finished: bool = True
     records: tuple[ProcessRecord, ...] = ()
+    leave: Callable[[], None] = lambda: None
 
 
 class Then(Protocol):
@@ -133,7 +141,9 @@ def check_live(
         LaunchEnvironmentError: This process has no rank, or no address of rank 0.
     """
     # Torch writes what it tries at the address; what matters is said here.
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
+    if then is None:  # else it may need all of torch
+        load_store()
     environment, problem = _environment(env, table)
     record = own_record(
         environment,
@@ -158,10 +168,10 @@ def check_live(
             wants_records=wants_records,
             then=then,
         )
-        limit_s = deadline.left_s + SETTLE_S + 2 * meeting.ready_s
+        limit_s = deadline.left_s + SETTLE_S + 3 * meeting.ready_s
         if then is not None:  # it has two more rounds
             limit_s += then.limit_s + 2 * meeting.ready_s
-        return in_time(meeting.hold, limit_s)
+        result = in_time(meeting.hold, limit_s)
     except UnreachableError as error:
         reason = str(error)
     except LateError:
@@ -170,9 +180,18 @@ def check_live(
         )
     except RuntimeError as error:  # torch's errors of the network are RuntimeErrors
         reason = f"the store of rank 0 was lost ({str(error).splitlines()[0][:100]})"
+    else:
+        leave = partial(_leave, result.leave, _LATE_S + 2 * meeting.ready_s)
+        return replace(result, leave=leave)
     found = [Found(rules.UNREACHABLE.code, f"{name}: {reason}")]
     checked = Checked(subject=name, diagnostics=diagnostics_of(found))
     return LiveChecked(checked=checked, is_speaker=True, is_finished=False)
+
+
+def _leave(leave: Callable[[], None], time_s: float) -> None:
+    """Leave the others, who may have ended meanwhile; the verdict stands."""
+    with suppress(LateError, RuntimeError):
+        in_time(leave, time_s)
 
 
 def _torch_version() -> str:
@@ -342,24 +361,57 @@ class Meeting:
         self.ticket = self.store.add("ticket", 1) - 1
         self.store.set(f"record/{self.ticket}", json_text.encode(self.record).decode())
         self._offer_rows()
-        verdict = self._round("records", self.ticket, self, SETTLE_S)
-        data = json.loads(self._post(verdict, str(self.ticket), self.deadline))
-        result = self._result(data)
+        held = self._round("records", self.ticket, self, self._least_size(), SETTLE_S)
+        data = json.loads(self._post(held, str(self.ticket), self.deadline))
         if self.ticket >= data["to"] or self.ticket in data["gaps"]:
-            message = f"{self.record.process} came after the verdict on the others"
-            late = [Found(rules.OTHER_SIZE.code, message)]
-            checked = replace(result.checked, diagnostics=diagnostics_of(late))
-            return replace(result, checked=checked, is_speaker=True)
+            return self._late(data)
+        result = self._result(data)
         if self.then is not None:
             result = self.then(self, result)
-        self._leave(data)
-        return result
+        is_speaker = result.is_speaker
+        return replace(
+            result,
+            is_speaker=is_speaker or self._is_heir(),
+            leave=lambda: self._leave(data, is_speaker=is_speaker),
+        )
+
+    def _least_size(self) -> int:
+        """Return how many are waited for, before one of them judges.
+
+        If two sizes are known, one of them is wrong, and all ranks of the larger one
+        may never come.
+        """
+        own = self.record.world_size
+        first = int(self.store.compare_set("size", "", str(own)))
+        if own < first:
+            self.store.set("smaller", str(own))
+        elif self.store.check(["smaller"]):
+            return int(self.store.get("smaller"))
+        return min(own, first)
+
+    def _late(self, data: dict[str, Any]) -> LiveChecked:
+        """Return the verdict on this process, which came after that on the others."""
+        was_missing = data["count"] < self.record.world_size
+        code = (rules.MISSING if was_missing else rules.OTHER_SIZE).code
+        who = f"rank {self.record.rank}, {self.record.process}"
+        found = [Found(code, f"{who}, came after the verdict on the others")]
+        checked = Checked(subject=data["subject"], diagnostics=diagnostics_of(found))
+        is_speaker = self.store.add("late", 1) <= MAX_LATE
+        return LiveChecked(checked=checked, is_speaker=is_speaker)
+
+    def _is_heir(self) -> bool:
+        """Wait until the verdict is told, or return whether this process tells it."""
+        try:
+            self.store.wait(["told"], timedelta(seconds=self.ready_s))
+        except RuntimeError:  # the speaker has ended, or the store is lost
+            return bool(self.store.add("heirs", 1) == 1)
+        return False
 
     def _result(self, data: dict[str, Any]) -> LiveChecked:
         found = [Found(*each) for each in data["findings"]]
         is_whole = not {each.code for each in found} & NOT_ALL
-        speaker = data["speaker"] == self.ticket
-        if is_whole and data["count"] > 1:
+        speaker = data["judge"] == self.ticket
+        if is_whole:
             later, first = self._confirm(data)
             found += later
             speaker = first == self.record.rank
@@ -380,19 +432,21 @@ class Meeting:
             not_checked=tuple(skipped),
         )
         is_wanted = self.wants_records and speaker
-        records = self._records(range(data["to"])) if is_wanted else ()
+        tickets = [each for each in range(data["to"]) if each not in data["gaps"]]
+        records = self._records(tickets) if is_wanted else ()
         return LiveChecked(checked=checked, is_speaker=speaker, records=tuple(records))
 
     def _round(
-        self, name: str, member: int, wording: Any, settle_s: float
+        self, name: str, member: int, wording: Any, count: int, settle_s: float = 0.0
     ) -> StoreRound:
         return StoreRound(
             store=self.part(name),
             rank=member,
-            ranks=range(self.record.world_size),
+            ranks=range(count),
             wording=wording,
             is_alone=True,
             settle_s=settle_s,
+            look_s=self.ready_s,
         )
 
     def _post(self, held: StoreRound, text: str, deadline: Deadline) -> str:
@@ -405,7 +459,7 @@ class Meeting:
 
     def ask(self, name: str, wording: Any, said: str, deadline: Deadline) -> Any:
         """Return the verdict on what the ranks of a whole job say, as data."""
-        held = self._round(name, self.record.rank, wording, 0.0)
+        held = self._round(name, self.record.rank, wording, self.record.world_size)
         return json.loads(self._post(held, said, deadline))
 
     def _offer_rows(self) -> None:
@@ -437,9 +491,8 @@ class Meeting:
 
     def _verdict(self, tickets: Sequence[int], records: Sequence[ProcessRecord]) -> str:
         found = judge(records, self.table, self._rows_of)
-        by_rank = min(range(len(records)), key=lambda place: records[place].rank)
         hosts = {each.host for each in records}
-        size = counted(self.record.world_size, "rank")
+        size = counted(usual_size(records), "rank")
         came = counted(len(records), "process", "processes")
         end = tickets[-1] + 1
         return json.dumps(
@@ -447,7 +500,7 @@ class Meeting:
                 "findings": [[each.code, each.message] for each in found],
                 "not_checked": list(_not_checked(records)),
                 "subject": f"{came} of {size}, {counted(len(hosts), 'host')}",
-                "speaker": tickets[by_rank],
+                "judge": self.ticket,
                 "count": len(records),
                 "to": end,
                 "gaps": sorted(set(range(end)) - set(tickets))[:1000],
@@ -462,15 +515,16 @@ class Meeting:
         told = self.ask("ready", last, text, Deadline.after(self.ready_s))
         return [Found(*each) for each in told["findings"]], told["speaker"]
 
-    def _leave(self, data: dict[str, Any]) -> None:
-        """Tell that this process has read everything; the store waits for all."""
+    def _leave(self, data: dict[str, Any], *, is_speaker: bool) -> None:
+        """Let the others end; the store waits for all, as long as they may take."""
+        if is_speaker:
+            self.store.set("told", "1")
         if self.store.add("done", 1) == data["count"]:
             self.store.set("end", "1")
         if self.serves:
             if data["count"] < self.record.world_size:
                 time.sleep(_LATE_S)
-            with suppress(RuntimeError):  # it is late
-                self.store.wait(["end"], timedelta(seconds=_LATE_S))
+            self.store.wait(["end"], timedelta(seconds=self.ready_s))
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def own_record(
     return ProcessRecord(
         rank=rank,
         world_size=world_size,
-        host=platform.node(),
+        host=environment.host or platform.node(),
         pid=os.getpid(),
         local_rank=environment.local_rank,
         local_world_size=environment.local_world_size,
@@ -192,7 +192,7 @@ def judge(
         table: The table of the process that judges, for names of missing ranks.
         rows_of: Returns the rows of the table with a digest, None if unknown.
     """
-    size = Counter(each.world_size for each in records).most_common(1)[0][0]
+    size = usual_size(records)
     found = [
         *_problems(records),
         *_sizes(records, size),
@@ -205,6 +205,11 @@ def judge(
         *unlike(rules.OTHER_SETTING, [(r, r.settings) for r in records]),
     ]
     return [Found(rule.code, message) for rule, message in found]
+
+
+def usual_size(records: Sequence[ProcessRecord]) -> int:
+    """Return the size of the job that most processes expect."""
+    return Counter(each.world_size for each in records).most_common(1)[0][0]
 
 
 def _problems(records: Sequence[ProcessRecord]) -> Iterator[tuple[Rule, str]]:
@@ -233,11 +238,11 @@ def _missing(
     absent = sorted(set(range(size)) - {each.rank for each in records})
     if not absent:
         return
-    yield (
-        rules.MISSING,
-        f"{counted(len(absent), 'rank')} of {size} did not come: "
-        + (named(absent, table)),
-    )
+    # With several sizes the verdict does not wait for all ranks of the larger one.
+    is_early = len({each.world_size for each in records}) > 1
+    what = "had not come yet" if is_early else "did not come"
+    who = named(absent, table)
+    yield rules.MISSING, f"{counted(len(absent), 'rank')} of {size} {what}: {who}"
 
 
 def named(ranks: Sequence[int], table: RankTable | None) -> str:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from torch._C._distributed_c10d import Store
 
-_LOOK_S = 0.5
-"""Time for one member to find the missing ranks and publish them."""
+_LOOK_S = 0.5  # for one member to find the missing ranks and publish them
 
 _FIRST_PAUSE_S = 0.002
 _GROWTH = 4.0  # with 10, ranks that were 30 ms late were waited for 200 ms
@@ -78,8 +77,9 @@ class StoreRound:
         is_erased: Whether the keys are removed after all have read the verdict.
         is_alone: Whether no other thread uses this connection to the store: then the
             store itself can wait, and there is no pause between two looks.
-        settle_s: Time that the last member waits before it judges, for processes that
-            it does not expect. They are judged, too.
+        settle_s: If it is not 0, processes that nobody expects are judged, too: the
+            verdict waits until none has come for this time.
+        look_s: Time for one member to find the missing ranks and publish them.
     """
 
     store: Store
@@ -90,6 +90,7 @@ class StoreRound:
     is_erased: bool = False
     is_alone: bool = False
     settle_s: float = 0.0
+    look_s: float = _LOOK_S
     _verdict: Verdict | None = None
     _first_rank: int = -1
     _first_said: str | None = None
@@ -127,13 +128,26 @@ class StoreRound:
             return self._verdict
         # One list, not one key for each rank: so missing ranks need only one request.
         store.append("came", f"{self.rank}{_OTHER * is_other},")  # type: ignore[attr-defined]
-        surplus = store.add("count", 1) - len(self.ranks)
-        if surplus == 0 or (surplus > 0 and self.settle_s):
-            time.sleep(self.settle_s)
+        count = store.add("count", 1)
+        if self._is_last(count):
+            self._settle(count)
             self.publish(self._judge() or AGREED)
             if self._verdict == AGREED and self.is_erased:
                 self._delete(*self._posted())
         return self._verdict
+
+    def _is_last(self, count: int) -> bool:
+        """Whether this member judges; members may expect different numbers of them."""
+        if not self.settle_s:
+            return count == len(self.ranks)
+        return count >= len(self.ranks) and self.store.add("judges", 1) == 1
+
+    def _settle(self, count: int) -> None:
+        while self.settle_s:
+            time.sleep(self.settle_s)
+            before, count = count, self.store.add("count", 0)
+            if count == before:
+                return
 
     def hear(self, time_s: float, *, left_s: float | None = None) -> Verdict:
         """Return the verdict; wait for it, and a moment longer to name missing ranks.
@@ -221,7 +235,7 @@ class StoreRound:
                 message = self.wording.missing(absent, time_s)
                 verdict = Verdict("missing", message, tuple(absent))
             self.publish(verdict)
-        elif not self._await(_LOOK_S):
+        elif not self._await(self.look_s):
             return Verdict("missing", self.wording.missing((), time_s))
         assert self._verdict is not None
         return self._verdict

@@ -234,9 +234,10 @@ def _live(
     status = 0 if checked.is_agreed else DEFECTS_FOUND
     if not result.is_finished or not checked.has_looked:
         status = COULD_NOT_FINISH
-    # A thread that still waits in torch would abort the interpreter at its end.
     sys.stdout.flush()
     sys.stderr.flush()
+    result.leave()
+    # A thread that still waits in torch would abort the interpreter at its end.
     os._exit(status)
 
 
