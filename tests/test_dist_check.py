@@ -140,6 +140,21 @@ def test_a_rank_that_leaves_says_so_at_once(
     assert time.monotonic() - begin < 40
 
 
+ENDING = (
+    CHECKED
+    + """
+job = ours.init_dist(backend="gloo", check=True, timeout=60)
+ours.all_reduce(torch.ones(1))
+time.sleep(job.rank)
+"""
+)
+
+
+def test_a_rank_that_ends_after_the_store_says_nothing() -> None:
+    for ended in run_code(ENDING, 2):
+        assert (ended.status, ended.err) == (0, "")
+
+
 LEAVING_A_GROUP = (
     CHECKED
     + """

@@ -10,10 +10,11 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import socket
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from torch._C._distributed_c10d import PrefixStore
 from torch.distributed.distributed_c10d import _get_default_store
@@ -199,6 +200,22 @@ class Rounds:
             f"the others call {self._call}"
         )
 
+    @property
+    def can_publish(self) -> bool:
+        """Whether the store has lists, and the process that serves it still runs.
+
+        Torch would print its stack of C++ calls about a store that has ended.
+        """
+        store: Any = self._store
+        while isinstance(store, PrefixStore):
+            store = store.underlying_store
+        if hasattr(store, "port"):
+            try:
+                socket.create_connection((store.host, store.port), _READ_S).close()
+            except OSError:
+                return False
+        return has_list_store(self._store)
+
     def publish_end(self, why: str) -> StoreRound:
         """Let the others know in their next call that this rank has left."""
         message = f"rank {self._rank} has left the job{why}"
@@ -210,7 +227,7 @@ class Rounds:
 def _say_that_this_rank_leaves() -> None:
     error = getattr(sys, "last_value", None)
     why = "" if error is None else f": {type(error).__name__}: {error}"
-    listed = [rounds for rounds in _live if has_list_store(rounds._store)]
+    listed = [rounds for rounds in _live if rounds.can_publish]
     with contextlib.suppress(RuntimeError):  # the store has ended too
         published = [rounds.publish_end(why) for rounds in listed]
         end = time.monotonic() + _READ_S
