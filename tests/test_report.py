@@ -112,6 +112,20 @@ def test_findings_of_doctor_and_validate_are_on_their_chips(
     assert "RT505" in {one["code"] for one in found}
 
 
+def test_finding_that_validate_has_written_is_listed_once(
+    folder: Path, run: Run
+) -> None:
+    text = (folder / "old.json").read_text()
+    (folder / "old.json").write_text(text.replace('"rank":"5"', '"rank":"4"'))
+    said = run("ranktable", "validate", "old.json", "--format", "json").out
+    (folder / "validate.json").write_text(said)
+    alone = run("ranktable", "report", "old.json")
+    done = run("ranktable", "report", "old.json", "--findings", "validate.json")
+
+    assert data_of(alone.out)["findings"]
+    assert done.out == alone.out
+
+
 @pytest.mark.parametrize(
     "text", ["[]", "{", "{}", '{"causes": [{}]}', '{"files": [1]}']
 )

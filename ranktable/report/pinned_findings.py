@@ -11,10 +11,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ranktable.report.findings_data import as_data
 from ranktable.schema.finding import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable
 
     from ranktable.report.picture import Cluster
     from ranktable.schema.columns import Columns
@@ -118,18 +119,9 @@ def _joined(path: Iterable[object]) -> str:
 
 def of_diagnostics(
     diagnostics: Iterable[Diagnostic], pins: Pins
-) -> Iterator[PinnedFinding]:
-    """Yield the findings of the table itself."""
-    for one in diagnostics:
-        places = [one.location.pointer, *(place.pointer for place in one.related)]
-        yield PinnedFinding(
-            code=one.code,
-            severity=one.severity.value,
-            message=one.message,
-            hint=one.hint or "",
-            place=str(one.location),
-            cells=pins.of_pointers(places),
-        )
+) -> list[PinnedFinding]:
+    """Return the findings of the table itself."""
+    return [_finding(as_data(one), pins) for one in diagnostics]
 
 
 def read_findings(data: bytes, pins: Pins) -> list[PinnedFinding]:
@@ -145,12 +137,12 @@ def read_findings(data: bytes, pins: Pins) -> list[PinnedFinding]:
     if isinstance(document, dict):
         try:
             if isinstance(document.get("causes"), list):
-                return [*map(_cause(pins), document["causes"])]
+                return [_cause(one, pins) for one in document["causes"]]
             if isinstance(document.get("findings"), list):
-                return [_diagnostic(one, pins) for one in document["findings"]]
+                return [_finding(one, pins) for one in document["findings"]]
             if isinstance(document.get("files"), list):
                 found = [each["diagnostics"] for each in document["files"]]
-                return [_diagnostic(one, pins) for each in found for one in each]
+                return [_finding(one, pins) for each in found for one in each]
         except (KeyError, TypeError, AttributeError) as error:
             raise FindingsError(f"a finding in it is malformed: {error!r}") from None
     raise FindingsError(
@@ -159,48 +151,42 @@ def read_findings(data: bytes, pins: Pins) -> list[PinnedFinding]:
     )
 
 
-def _cause(pins: Pins) -> Any:
-    def finding(cause: dict[str, Any]) -> PinnedFinding:
-        ranks = cause.get("ranks") or ()
-        lines = [
-            f"{line['file']}:{line['line']}  {line['text']}"
-            for line in (cause.get("evidence") or ())[:_MAX_EVIDENCE]
-        ]
-        return PinnedFinding(
-            code=str(cause["code"]),
-            severity=_severity(cause),
-            message=_joined_texts((cause["message"], cause.get("waiting"))),
-            hint=str(cause.get("hint") or ""),
-            place=str(cause.get("host") or ""),
-            evidence=tuple(lines),
-            cells=pins.of_ranks(ranks) or pins.of_host(cause.get("host")),
-        )
-
-    return finding
+def _cause(cause: dict[str, Any], pins: Pins) -> PinnedFinding:
+    lines = [
+        f"{line['file']}:{line['line']}  {line['text']}"
+        for line in (cause.get("evidence") or ())[:_MAX_EVIDENCE]
+    ]
+    texts = (cause["message"], cause.get("waiting"))
+    host = cause.get("host")
+    return PinnedFinding(
+        code=str(cause["code"]),
+        severity=_severity(cause),
+        message="; ".join(str(text) for text in texts if text),
+        hint=str(cause.get("hint") or ""),
+        place=str(host or ""),
+        evidence=tuple(lines),
+        cells=pins.of_ranks(cause.get("ranks") or ()) or pins.of_host(host),
+    )
 
 
-def _severity(members: dict[str, Any]) -> str:
-    said = members.get("severity")
-    return said if said in _SEVERITIES else Severity.ERROR.value
-
-
-def _joined_texts(texts: Sequence[object]) -> str:
-    return "; ".join(str(text) for text in texts if text)
-
-
-def _diagnostic(one: dict[str, Any], pins: Pins) -> PinnedFinding:
+def _finding(one: dict[str, Any], pins: Pins) -> PinnedFinding:
     where = one.get("location") or {}
     places = [where, *(one.get("related") or ())]
     message = str(one["message"])
     cells = pins.of_pointers([place.get("pointer") for place in places])
     if not cells:  # a finding about a machine names its ranks
         cells = pins.of_ranks(map(int, _RANK.findall(message)))
-    line = f":{where['line']}" if where.get("line") else ""
+    steps = (where.get(name) for name in ("file", "line", "column"))
     return PinnedFinding(
         code=str(one["code"]),
         severity=_severity(one),
         message=message,
         hint=str(one.get("hint") or ""),
-        place=f"{where.get('file') or ''}{line}",
+        place=":".join(str(step) for step in steps if step),
         cells=cells,
     )
+
+
+def _severity(members: dict[str, Any]) -> str:
+    said = members.get("severity")
+    return said if said in _SEVERITIES else Severity.ERROR.value

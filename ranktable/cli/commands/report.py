@@ -40,7 +40,6 @@ from ranktable.schema.report import Options
 
 if TYPE_CHECKING:
     from ranktable.layout.parallel import ParallelLayout
-    from ranktable.report.pinned_findings import PinnedFinding
     from ranktable.schema.model import RankTable
     from ranktable.schema.report import Report
 
@@ -163,7 +162,7 @@ def _with_findings(facts: ReportFacts, judged: Report, files: list[str]) -> Repo
         return facts
     cluster, _ = make_cluster(facts)
     pins = Pins(cluster, judged.columns)
-    found: list[PinnedFinding] = [*of_diagnostics(judged.diagnostics, pins)]
+    found = of_diagnostics(judged.diagnostics, pins)
     for file in files:
         name, data = read_input(file, MAX_FINDINGS_BYTES)
         try:
