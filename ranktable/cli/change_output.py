@@ -15,7 +15,6 @@ from ranktable.cli.output import (
     is_standard_output,
     put_table,
     style,
-    table_size,
     tell_written,
     write,
 )
@@ -26,6 +25,7 @@ from ranktable.layout.change.nodes import named_table, refuse_same_ids, unnamed_
 from ranktable.layout.change.operations import factor_names
 from ranktable.layout.parallel import remembering
 from ranktable.report.diff_renderers import render_changes, render_diff_json
+from ranktable.report.terminal import table_size
 from ranktable.schema.text import counted
 from ranktable.schema.writing import dumps_judged, replace_file
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 
 from ranktable._error import Error
 from ranktable.cluster.argument import ArgumentError
-from ranktable.schema.text import counted, printable
+from ranktable.schema.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -362,6 +362,7 @@ def put_table(
     Raises:
         CommandError: The file has another table and must not be replaced.
     """
+    from ranktable.report.terminal import table_size
     from ranktable.schema.check import check
 
     def other_content(there: bytes) -> str | None:
@@ -378,12 +379,6 @@ def put_table(
         read=read,
         other_content=other_content,
     )
-
-
-def table_size(table: RankTable) -> str:
-    """Return the size of a table in words."""
-    nodes = counted(len(table.nodes), "node")
-    return f"{nodes}, {counted(table.world_size, 'rank')}"
 
 
 def tell_written(done: str, name: str, size: str) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.layout.traffic import GIB, is_reached
 from ranktable.report.json_document import json_document
+from ranktable.report.terminal import table_size
 from ranktable.schema.text import counted, fold_numbers, plural_of, printable
 
 if TYPE_CHECKING:
@@ -35,9 +36,10 @@ def render_diff(
     """Yield the differences, or one line if there are none."""
     first, second = (look.mark(printable(name), "bold") for name in names)
     if found.is_same:
-        yield f"{first} and {second} say the same: {_size(found.after)}\n"
+        yield f"{first} and {second} say the same: {table_size(found.after)}\n"
         return
-    yield f"{first}: {_size(found.before)}\n{second}: {_size(found.after)}\n\n"
+    yield f"{first}: {table_size(found.before)}\n"
+    yield f"{second}: {table_size(found.after)}\n\n"
     yield from render_changes(found, look)
 
 
@@ -84,11 +86,6 @@ def _crossings(found: Difference) -> Iterator[str]:
             f"{kind} between {plural_of(one.name)}, GiB a step: "
             f"{before:.2f}{of_left} -> {after:.2f}{how}\n"
         )
-
-
-def _size(table: RankTable) -> str:
-    nodes = counted(len(table.nodes), "node")
-    return f"{nodes}, {counted(table.world_size, 'rank')}"
 
 
 def _nodes(what: str, names: Sequence[str], sign: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from ranktable.layout.grid import divisors
 from ranktable.layout.parallel import describe_sizes
 from ranktable.report.folding import host_label, spell_numbers
 from ranktable.report.json_document import json_document
-from ranktable.report.terminal import table_lines, tree_lines
+from ranktable.report.terminal import table_lines, table_size, tree_lines
 from ranktable.schema.text import counted, fold_numbers, printable
 
 if TYPE_CHECKING:
@@ -72,10 +72,9 @@ def render_rank(found: Communicators, rank: int, look: Style) -> Iterator[str]:
 
 def _title(name: str, found: Communicators, look: Style) -> str:
     table, layout = found.table, found.layout
-    nodes, ranks = len(table.nodes), table.world_size
     return (
-        f"{look.mark(printable(name), 'bold')}: {counted(nodes, 'node')}, "
-        f"{counted(ranks, 'rank')} = {describe_sizes(layout)}, order {layout.order}\n"
+        f"{look.mark(printable(name), 'bold')}: {table_size(table)} = "
+        f"{describe_sizes(layout)}, order {layout.order}\n"
     )
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from ranktable.schema.document import Location
     from ranktable.schema.finding import Diagnostic
+    from ranktable.schema.model import RankTable
     from ranktable.schema.report import Report
 
 _CODES = {
@@ -130,6 +131,12 @@ def _drawn(
         style = "bold red" if number in wrong else None
         table.add_row(*map(Text, row), style=style)  # a bracket in a text marks nothing
     return _printed(table, look)
+
+
+def table_size(table: RankTable) -> str:
+    """Return the size of a table in words."""
+    nodes = counted(len(table.nodes), "node")
+    return f"{nodes}, {counted(table.world_size, 'rank')}"
 
 
 class Branch(NamedTuple):

@@ -20,7 +20,6 @@ from ranktable.cli.output import (
     about,
     put_text,
     show_findings,
-    table_size,
 )
 from ranktable.cli.parameters import OutputOption, ReplaceFileOption, number, valued
 from ranktable.cli.sources import MIB, named_file, read_input
@@ -57,6 +56,7 @@ from ranktable.cluster.hostfiles.launcher_formats import (
     read_hostfile,
 )
 from ranktable.cluster.hostfiles.launcher_formats import convert as cluster_convert
+from ranktable.report.terminal import table_size
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import check_bytes
 from ranktable.schema.declare import Format

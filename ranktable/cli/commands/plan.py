@@ -25,7 +25,6 @@ from ranktable.cli.output import (
     output_file,
     put_text,
     style,
-    table_size,
     write,
 )
 from ranktable.cli.parameters import (
@@ -42,6 +41,7 @@ from ranktable.layout.planning import make_plan, reorder_nodes
 from ranktable.layout.rings import RingRows, ring_rows
 from ranktable.layout.traffic import Model, given_flows, model_flows
 from ranktable.report.plan_renderers import render_plan, render_plan_json
+from ranktable.report.terminal import table_size
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from ranktable.report.cluster_views import (
     render_tree,
 )
 from ranktable.report.folding import fold_nodes
-from ranktable.report.terminal import MAX_DRAWN_ROWS, tree_lines
+from ranktable.report.terminal import MAX_DRAWN_ROWS, table_size, tree_lines
 from ranktable.schema.text import counted, printable
 
 if TYPE_CHECKING:
@@ -180,9 +180,7 @@ def _text(
 
 def _head(name: str, table: RankTable, look: Style) -> str:
     title = look.mark(printable(name), "bold")
-    nodes = counted(len(table.nodes), "node")
-    ranks = counted(table.world_size, "rank")
-    return f"{title}: {table.format}, {nodes}, {ranks}"
+    return f"{title}: {table.format}, {table_size(table)}"
 
 
 def _overview(name: str, table: RankTable, look: Style) -> Iterator[str]:

@@ -19,9 +19,10 @@ from ranktable.cli.parameters import (
 from ranktable.cli.progress import Progress, progress
 from ranktable.cli.sources import MIB, STANDARD_INPUT, named_file
 from ranktable.cluster.waiting import Clock, wait_for_table
+from ranktable.report.terminal import table_size
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.files import is_open_already, read_file
-from ranktable.schema.text import counted, printable
+from ranktable.schema.text import printable
 
 if TYPE_CHECKING:
     from ranktable.cluster.waiting import Reason, WaitResult
@@ -115,6 +116,5 @@ class _Sayer:
 def _say_sound(outcome: WaitResult) -> None:
     table = outcome.report.table
     assert table is not None
-    nodes = counted(len(table.nodes), "node")
-    ranks = counted(table.world_size, "rank")
-    sys.stderr.write(f"{printable(outcome.report.file)}: sound, {nodes}, {ranks}\n")
+    name = printable(outcome.report.file)
+    sys.stderr.write(f"{name}: sound, {table_size(table)}\n")
