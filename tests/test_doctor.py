@@ -707,3 +707,19 @@ def test_numbers_that_no_job_has_are_not_taken_for_ranks_or_sizes(
     diagnosis = judged(tmp_path, {"job.log": log})
 
     assert diagnosis.ranks.size == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [("RT6", 1), ("RT612,RT613", 1), ("RT612", 0), ("RT6130", 2), ("memory", 2)],
+)
+def test_selected_codes_are_a_list(
+    given: str, status: int, run: Run, tmp_path: Path
+) -> None:
+    text = (
+        "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n"
+    )
+    (tmp_path / "job.log").write_text(text)
+    done = run("ranktable", "doctor", "job.log", "--select", given)
+
+    assert (done.status, "no memory left" in done.out) == (status, status == 1)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.output import DEFAULT_FILE, Color, FindingsFormat, OutputFormat
+from ranktable.cli import completion
+from ranktable.cli.output import (
+    DEFAULT_FILE,
+    Color,
+    CommandError,
+    FindingsFormat,
+    OutputFormat,
+)
 from ranktable.runtime.table import VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 DEFAULT_MAX_ERRORS = 20
 FILE_HELP = "Rank table, or - for standard input; by default $RANK_TABLE_FILE."
@@ -49,6 +57,25 @@ def number(
     return typer.Option(min=min, max=max, metavar=metavar, help=help)
 
 
+def codes_in(lists: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the codes, or beginnings of codes, in lists such as ``RT2,RT503``.
+
+    Raises:
+        CommandError: A text is neither a code nor the beginning of one.
+    """
+    codes = tuple(" ".join(lists or ()).replace(",", " ").split())
+    for code in codes:
+        if not _CODE.fullmatch(code):
+            raise CommandError(f"{code!r} is not a code, such as RT202 or RT2")
+        from ranktable.report.catalogue import RULES
+
+        if not any(rule.code.startswith(code) for rule in RULES):
+            raise CommandError(f"there is no code that begins with {code}")
+    return codes
+
+
+_CODE = re.compile(r"RT[0-9]{1,3}")
+
 TableArgument = Annotated[
     str, typer.Argument(metavar="FILE", help="Rank table, or - for standard input.")
 ]
@@ -63,6 +90,14 @@ FindingsFormatOption = Annotated[
     typer.Option(
         help="Form of the findings.",
         show_default="full on a terminal, concise in a pipe",
+    ),
+]
+SelectOption = Annotated[
+    list[str] | None,
+    valued(
+        "CODES",
+        "Report only these codes: RT2,RT503.",
+        completes=completion.listed_codes,
     ),
 ]
 NewTableOption = Annotated[

@@ -14,7 +14,7 @@ from ranktable.cli.output import (
     style,
     write,
 )
-from ranktable.cli.parameters import ColorOption, valued
+from ranktable.cli.parameters import ColorOption, SelectOption, codes_in, valued
 from ranktable.cli.progress import progress
 from ranktable.cli.table_input import sound_table
 from ranktable.doctor.diagnose import Diagnosis, diagnose
@@ -36,9 +36,7 @@ def doctor(
         Literal["full", "concise", "json", "markdown"],
         typer.Option(help="Form of the diagnosis."),
     ] = "full",
-    select: Annotated[
-        list[str] | None, valued("CODE", "Only these findings: RT612, RT6.")
-    ] = None,
+    select: SelectOption = None,
     color: ColorOption = Color.AUTO,
 ) -> None:
     """Find from logs which rank, host and chip made a job fail.
@@ -47,6 +45,7 @@ def doctor(
 
     Example: ranktable doctor job.log --rank-table sccl_rank_table.json
     """
+    codes = codes_in(select)
     file = rank_table or os.environ.get(VARIABLE)
     table = sound_table(file).table if file else None
     with progress() as line:
@@ -55,8 +54,8 @@ def doctor(
         )
     if not diagnosis.is_judged:
         raise CommandError(_not_judged(diagnosis))
-    if select:
-        diagnosis = diagnosis.only(tuple(select))
+    if codes:
+        diagnosis = diagnosis.only(codes)
     write(RENDERERS[format](diagnosis, style(color)))
     if diagnosis.causes:
         raise typer.Exit(DEFECTS_FOUND)

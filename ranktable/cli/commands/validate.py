@@ -28,6 +28,8 @@ from ranktable.cli.parameters import (
     DEFAULT_MAX_ERRORS,
     ColorOption,
     MaxSizeOption,
+    SelectOption,
+    codes_in,
     flag,
     number,
     valued,
@@ -167,16 +169,9 @@ class ReportOptions:
         bool, flag("Show the safe repairs and change nothing.", "--diff")
     ] = False
     strict: Annotated[bool, flag("Treat warnings as defects.", "--strict")] = False
-    select: Annotated[
-        str | None,
-        valued(
-            "CODES",
-            "Report only these codes: RT2,RT503.",
-            completes=completion.listed_codes,
-        ),
-    ] = None
+    select: SelectOption = None
     ignore: Annotated[
-        str | None,
+        list[str] | None,
         valued(
             "CODES",
             "Do not report these codes: RT117,RT5.",
@@ -205,8 +200,8 @@ class ReportOptions:
         """
         return structs.replace(
             settings,
-            select=_codes(self.select) or settings.select,
-            ignore=(*settings.ignore, *_codes(self.ignore)),
+            select=codes_in(self.select) or settings.select,
+            ignore=(*settings.ignore, *codes_in(self.ignore)),
         )
 
 
@@ -335,17 +330,6 @@ def _tell_skipped(skipped: Sequence[str], *, verbose: bool) -> None:
         sys.stderr.write(
             f"{counted(len(skipped), 'other file')} {verb} not judged (-v names them)\n"
         )
-
-
-def _codes(option: str | None) -> tuple[str, ...]:
-    """Return the codes in an option.
-
-    Raises:
-        CommandError: One of them is neither a code nor the beginning of one.
-    """
-    codes = tuple((option or "").replace(",", " ").split())
-    check_codes(codes)
-    return codes
 
 
 def _with_environment(report: Report) -> Report:
@@ -490,7 +474,9 @@ def _settings(table: object, folder: Path) -> Settings:
         ValueError: There is another option, or a value has another type.
     """
     found = msgspec.convert(table, Settings)
-    check_codes((*found.select, *found.ignore))
+    found = structs.replace(
+        found, select=codes_in(found.select), ignore=codes_in(found.ignore)
+    )
     chips_per_host(None if found.chip is None else str(found.chip))
     if found.topology is None or any(found.topology == one.name for one in BUILT_IN):
         return found
@@ -500,24 +486,6 @@ def _settings(table: object, folder: Path) -> Settings:
             f"topology is {found.topology!r}, and there is no file {beside}"
         )
     return structs.replace(found, topology=str(beside))
-
-
-def check_codes(codes: Sequence[str]) -> None:
-    """Raise CommandError unless each text is a code or the beginning of one.
-
-    Raises:
-        CommandError: One of them is not.
-    """
-    for code in codes:
-        if not (code.startswith("RT") and code[2:].isdigit() and len(code) <= _CODE):
-            raise CommandError(f"{code!r} is not a code, such as RT202 or RT2")
-        from ranktable.report.catalogue import RULES
-
-        if not any(rule.code.startswith(code) for rule in RULES):
-            raise CommandError(f"there is no code that begins with {code}")
-
-
-_CODE = len("RT202")
 
 
 def selected(report: Report, settings: Settings) -> Report:
