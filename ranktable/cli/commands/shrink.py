@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput, tell_sizes
 from ranktable.cli.node_arguments import (
-    NODES_HELP,
     New,
     hosts_in,
     is_file,
@@ -57,8 +56,8 @@ def shrink(
         list[str] | None,
         valued(
             "NODES",
-            "The nodes that are there: all others are lost, and spares or new nodes "
-            f"take their place; hosts such as n[08-09], each {NODES_HELP}",
+            "The nodes that are there, as --add of grow names them: all others are "
+            "lost, and spares or new nodes take their place.",
         ),
     ] = None,
     new: New = False,
