@@ -381,6 +381,16 @@ def test_recording_is_judged_as_the_machine_was(run: Run, tmp_path: Path) -> Non
     assert run("ranktable", "probe", "--record", "copy").status == 2
 
 
+def test_recording_has_what_only_a_table_asks_for(run: Run, tmp_path: Path) -> None:
+    run("ranktable", "probe", "--record", "copy")
+    (tmp_path / "hccl.json").write_bytes(hccl_table())
+    words = ("check", "hccl.json", "--root", "copy", "--host", "0", "--format", "json")
+    done = json.loads(run("ranktable", *words).out)
+
+    skipped = {each["code"] for each in done["not_checked"]}
+    assert not skipped & {"RT710", "RT711", "RT715", "RT717", "RT719"}
+
+
 @pytest.mark.parametrize("form", ["full", "concise", "markdown", "sarif", "github"])
 def test_every_form_names_the_code(run: Run, tmp_path: Path, form: str) -> None:
     (tmp_path / "hccl.json").write_bytes(hccl_table(chip2="10.40.9.9"))

@@ -202,7 +202,7 @@ class Pod:
         """Whether it has the addresses and the ports of its host."""
         return self._get("spec", "hostNetwork") is True
 
-    @property
+    @cached_property
     def job(self) -> str:
         """Namespace and name of its job; its own name without number if it has none."""
         owners = [str(one.get("name")) for one in self._owners if one.get("name")]
@@ -211,7 +211,7 @@ class Pod:
         names = [*filter(None, map(self.mark, _JOBS)), *owners, own]
         return f"{self.text('metadata', 'namespace') or 'default'}/{names[0]}"
 
-    @property
+    @cached_property
     def kind(self) -> tuple[str, ...]:
         """Its job and its kind in that job: the pods of a kind have one template."""
         roles = (way.role and self.mark(way.role) for way in NUMBERINGS)

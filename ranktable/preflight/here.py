@@ -288,6 +288,10 @@ def record(machine: Machine, env: Mapping[str, str]) -> None:
         lambda: facts.kernel_numbers("/proc/sys/net/core/somaxconn", 1),
         lambda: facts.resolve(machine.host()),
         lambda: machine.text("/proc/self/mountinfo"),
+        lambda: facts.listening,
+        lambda: facts.kernel_numbers("/proc/sys/net/ipv4/ip_local_port_range", 2),
+        lambda: facts.reserved(()),
+        lambda: facts.interfaces,
     ]
     if facts.is_ascend:
         chips = dict.fromkeys(facts.chips, "")

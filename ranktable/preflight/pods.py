@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ranktable.cluster.pod_job import NAME, judge_pods
 from ranktable.cluster.pod_rules import (
@@ -46,7 +46,12 @@ _TABLE = (
     b' {"server_id":"10.0.0.1","device":[{"device_id":"0","rank_id":"1",'
     b'"device_ip":"10.1.1.0"}]}]}\n'
 )
-_GOOD = pod_list(pod(0, 0), pod(1, 0))
+_AGAINST_PODS: dict[str, Any] = {
+    "command": "check",
+    "options": {"pods": "pods.json"},
+    "beside": _TABLE,
+    "good": pod_list(pod(0, 0), pod(1, 0)),
+}
 
 STALE = Rule(
     code="RT761",
@@ -57,11 +62,8 @@ STALE = Rule(
     "chips of this row until they time out.",
     fix="Write the table again: `ranktable convert pods.json --from kubernetes-pods`.",
     readers={"HCCL": "waits for the ranks of the row until HCCL_CONNECT_TIMEOUT"},
-    command="check",
-    options={"pods": "pods.json"},
-    beside=_TABLE,
     bad=pod_list(pod(0, 0), pod(1, 0, node=9)),
-    good=_GOOD,
+    **_AGAINST_PODS,
 )
 NOT_IN_TABLE = Rule(
     code="RT762",
@@ -70,11 +72,8 @@ NOT_IN_TABLE = Rule(
     why="Its processes have no rank in this table: they fail, or wait for a rank that "
     "another process has.",
     fix="Write the table again from the pods, or delete the pod.",
-    command="check",
-    options={"pods": "pods.json"},
-    beside=_TABLE,
     bad=pod_list(pod(0, 0), pod(1, 0), pod(2, 0)),
-    good=_GOOD,
+    **_AGAINST_PODS,
 )
 OTHER_CHIPS = Rule(
     code="RT763",
@@ -84,11 +83,8 @@ OTHER_CHIPS = Rule(
     "uses.",
     fix="Write the table again from the pods.",
     readers={"HCCL": "EI0004 or EI0014: the device is not in the table"},
-    command="check",
-    options={"pods": "pods.json"},
-    beside=_TABLE,
     bad=pod_list(pod(0, 0), pod(1, 4, addresses=["10.1.1.0"])),
-    good=_GOOD,
+    **_AGAINST_PODS,
 )
 OTHER_ADDRESS = Rule(
     code="RT764",
@@ -97,11 +93,8 @@ OTHER_ADDRESS = Rule(
     why="The ranks connect to device_ip; container_ip is what MindIE finds its own "
     "server by. A pod that starts again has another address.",
     fix="Write the table again from the pods.",
-    command="check",
-    options={"pods": "pods.json"},
-    beside=_TABLE,
     bad=pod_list(pod(0, 0), pod(1, 0, addresses=["10.1.1.7"])),
-    good=_GOOD,
+    **_AGAINST_PODS,
 )
 OTHER_ORDER = Rule(
     code="RT765",
@@ -110,14 +103,11 @@ OTHER_ORDER = Rule(
     why="Launchers and operators number ranks by the index of the pod. In a list that "
     "is sorted by name, train-10 comes before train-2.",
     fix="Write the table again from the pods, in the order of their indexes.",
-    command="check",
-    options={"pods": "pods.json"},
-    beside=_TABLE,
     bad=pod_list(
         pod(0, 0, marks={"hccl/rankIndex": "1"}),
         pod(1, 0, marks={"hccl/rankIndex": "0"}),
     ),
-    good=_GOOD,
+    **_AGAINST_PODS,
 )
 RULES = (STALE, NOT_IN_TABLE, OTHER_CHIPS, OTHER_ADDRESS, OTHER_ORDER)
 ALL = (*OF_PODS, *RULES)
