@@ -153,7 +153,7 @@ HCCL_BROKEN: dict[str, tuple[Any, ...]] = {
         "RT283",
         "/server_list/1/device/0/super_device_id",
     ),
-    "v12_two_pods_no_device_ip.json": ("RT278", "/server_list/0/device"),
+    "v12_two_pods_no_device_ip.json": ("RT271", "/server_list/0/device"),
     "v20_addr_type_case.json": (
         "RT261",
         "/rank_list/0/level_list/0/rank_addr_list/0/addr_type",

@@ -151,9 +151,9 @@ def test_server_of_its_own_needs_no_addresses() -> None:
 def test_super_pods_without_addresses_are_refused_by_the_release_of_2025() -> None:
     document = changed(pods(2, 2), lambda t: [d.pop("device_ip") for d in devices(t)])
 
-    assert {(c, w) for c, w, _ in found_in(document)} == {("RT278", WARNING)}
+    assert {(c, w) for c, w, _ in found_in(document)} == {("RT271", WARNING)}
     assert {(c, w) for c, w, _ in found_in(document, reader="hccl-2025")} == {
-        ("RT278", ERROR)
+        ("RT271", ERROR)
     }
     assert judged(document, reader="hccl").ok
 

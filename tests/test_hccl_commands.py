@@ -192,7 +192,7 @@ def test_table_of_fewer_ranks_forgets_the_layout_and_the_spares_of_the_job(
     part = ranktable.load(tmp_path / written)
     assert done.status == 0, done.err
     assert dict(part.extra) == {"topology": "sophgo-8"}
-    assert "RT509" not in ranktable.check(tmp_path / written).totals
+    assert "RT508" not in ranktable.check(tmp_path / written).totals
 
 
 def test_merge_puts_the_layout_and_the_spares_together_again(

@@ -142,7 +142,7 @@ ROWS: dict[str, Row] = {
     "address missing": (TABLE, lambda t: devices(t)[3].pop("device_ip"), ANY, "RT271", ERROR, "EI0014"),
     "address empty": (TABLE, lambda t: devices(t)[3].update(device_ip=""), ANY, "RT271", ERROR, "EI0014"),
     "address missing on A2": (TABLE, lambda t: (server(t, 1).update(host_ip="10.9.0.1"), without_addresses(t, 1)), A2, "RT271", ERROR, "EI0014"),  # type: ignore[func-returns-value]
-    "addresses missing in pods of 2025": (PODS, lambda t: without_addresses(t, 1), {"reader": "hccl-2025"}, "RT278", ERROR, "EI0004"),
+    "addresses missing in pods of 2025": (PODS, lambda t: without_addresses(t, 1), {"reader": "hccl-2025"}, "RT271", ERROR, "EI0004"),
     "no device": (TABLE, lambda t: server(t, 1).update(device=[]), ANY, "RT116", ERROR, LOG),
     "port 0": (TABLE, lambda t: devices(t)[1].update(device_port="0"), ANY, "RT260", ERROR, LOG),
     "A2 chip 16": (table(1), lambda t: chips(t, 16), A2, "RT208", ERROR, LOG),

@@ -267,7 +267,7 @@ def _parse_first(text: str, ended: Finding) -> tuple[object, Findings] | None:
     if isinstance(parsed, Finding):
         return None
     format_ = detect(parsed[0])
-    is_ignored = not isinstance(format_, Finding) and format_.keeps_last_key
+    is_ignored = not isinstance(format_, Finding) and format_.is_hccl_1
     return parsed if is_ignored else None
 
 
@@ -293,7 +293,7 @@ def _is_partial(columns: Columns, found: Findings) -> bool:
     Two tables were pasted together, as a rule. HCCL silently takes the last one.
     """
     path = (columns.format.nodes_key,)
-    return not columns.format.keeps_last_key and any(
+    return not columns.format.is_hccl_1 and any(
         one.rule is DUPLICATE_KEY and one.span is not None and one.span.path == path
         for one in found
     )
@@ -328,19 +328,15 @@ def _judge_for(reader: TableReader, columns: Columns, found: Findings) -> None:
 
 
 def _weighed(found: Findings, columns: Columns | None, options: Options) -> Findings:
-    """Return findings with the severity that they have for a format and a reader.
-
-    A finding that its rule has already made lighter is not made heavier again.
-    """
+    """Return findings with the severity that they have for a format and a reader."""
     if columns is None:
         return found
-    keeps_last_key, reader = columns.format.keeps_last_key, options.reader
+    is_hccl_1, reader = columns.format.is_hccl_1, options.reader
 
     def weigh(rule: Rule, severity: Severity) -> Severity:
-        if rule is DUPLICATE_KEY and keeps_last_key:
+        if rule is DUPLICATE_KEY and is_hccl_1:
             return Severity.WARNING
-        is_usual = severity is rule.severity
-        is_refused = reader is not None and is_usual and rule.code in reader.refuses
+        is_refused = reader is not None and rule.code in reader.refuses
         return Severity.ERROR if is_refused else severity
 
     return found.weighed(weigh)

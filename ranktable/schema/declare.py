@@ -251,13 +251,11 @@ class _FormatFields(NamedTuple):
     make: Callable[[Any], dict[str, object]] | None = None
     reader_keys: tuple[str, ...] = ()
     keeps_file_order: bool = False
-    has_blank_addresses: bool = False
+    is_hccl_1: bool = False
     most_chips: int | None = None
     has_global_ranks: bool = True
     counts_ranks: bool = False
     has_other_keys: bool = False
-    reads_leading_digits: bool = False
-    keeps_last_key: bool = False
 
 
 class Format(_FormatFields):
@@ -281,15 +279,14 @@ class Format(_FormatFields):
         reader_keys: Keys of the rank, each needed by one reader; a device should have
             all of them.
         keeps_file_order: Whether the index of a device in its node is its local rank.
-        has_blank_addresses: Whether an empty string means "no address".
+        is_hccl_1: Whether HCCL's reader of 1.x reads it: an empty text means "no
+            address", "3x" is 3, the last of repeated keys is used, without a message,
+            and text after the table is ignored.
         most_chips: Chips of the largest node that can use it; None if not known.
         has_global_ranks: Whether the ranks are those of one job, 0 to world_size - 1.
         counts_ranks: Whether the count at the top counts ranks, not nodes.
         has_other_keys: Whether operators add keys of their own, so that an unknown key
             is reported only if it may be a missing key, misspelt.
-        reads_leading_digits: Whether the vendor reads "3x" as 3.
-        keeps_last_key: Whether the vendor silently uses the last of repeated keys, and
-            ignores text after the table.
     """
 
     __hash__ = object.__hash__  # examples cannot be hashed; each format is one object

@@ -391,7 +391,7 @@ def _plain(key: Key, texts: list[str], format_: Format) -> list[Any] | None:
         return plain_numbers(texts)
     if (key.values or key.kind is Kind.HOST) and not all(map(key.fits, texts)):
         return None
-    if key.role is Role.ADDRESS and format_.has_blank_addresses and not all(texts):
+    if key.role is Role.ADDRESS and format_.is_hccl_1 and not all(texts):
         return [text or None for text in texts]
     return texts
 

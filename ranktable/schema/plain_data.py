@@ -171,7 +171,7 @@ def _spelling(
         if key in numbers:
             place = _NUMBER_ROLES.index(numbers[key].role)
         keys.append((key, place, type_ is not int))
-    return tuple(keys), bool(layout) and format_.has_blank_addresses
+    return tuple(keys), bool(layout) and format_.is_hccl_1
 
 
 def _new_layout(format_: Format, address_key: str) -> Layout:

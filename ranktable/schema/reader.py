@@ -293,7 +293,7 @@ class Reader:
         return number
 
     def _leading_digits(self, value: object) -> int | None:
-        is_read = self.format.reads_leading_digits and isinstance(value, str)
+        is_read = self.format.is_hccl_1 and isinstance(value, str)
         return leading_digits(str(value)) if is_read else None
 
     def fill(self, data: Members) -> None:
@@ -374,7 +374,7 @@ class Reader:
         columns.is_emulated |= key != first and any(key in one for one in devices)
         for index, device in enumerate(devices):
             value = device.get(key)
-            if type(value) is str and (value or not self.format.has_blank_addresses):
+            if type(value) is str and (value or not self.format.is_hccl_1):
                 before = columns.addresses[index]
                 if before is not None:
                     columns.more_addresses.append((index, first, before))

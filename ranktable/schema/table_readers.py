@@ -37,7 +37,7 @@ class TableReader(NamedTuple):
 
 READERS = (
     TableReader("hccl", "HCCL", _HCCL),
-    TableReader("hccl-2025", "HCCL of 2025", _HCCL, ("RT278",)),
+    TableReader("hccl-2025", "HCCL of 2025", _HCCL, ("RT271",)),
     TableReader(
         "torch_npu",
         "torch_npu",
@@ -49,7 +49,7 @@ READERS = (
         "mindie",
         "MindIE",
         _SERVER_LISTS,
-        ("RT270", "RT278", "RT288", "RT289", "RT290"),
+        ("RT270", "RT271", "RT288", "RT289", "RT290"),
     ),
     TableReader(
         "xllm",

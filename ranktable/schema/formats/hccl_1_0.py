@@ -177,10 +177,8 @@ server_list_format = partial(
     nodes_key="server_list",
     devices_key="device",
     most_chips=32,  # of 310P; A2 and A3 have 16, and 910 has 8
-    has_blank_addresses=True,
+    is_hccl_1=True,
     has_other_keys=True,
-    reads_leading_digits=True,
-    keeps_last_key=True,
 )
 FORMAT = server_list_format(
     name="hccl-1.0",

@@ -221,8 +221,6 @@ FORMAT = Format(
         hccl.LOOPBACK,
         *hccl_chips.RULES,
     ),
-    has_blank_addresses=True,
+    is_hccl_1=True,
     has_other_keys=True,
-    keeps_last_key=True,
-    reads_leading_digits=True,
 )

@@ -1,12 +1,12 @@
-"""RT213 to RT215 and RT271 to RT277: what Ascend's HCCL 1.x requires of a table."""
+"""RT213 to RT215 and RT271 to RT276: what Ascend's HCCL 1.x requires of a table."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Rule, Severity
-from ranktable.schema.rules.examples import hccl_server, hccl_table, pods_table
+from ranktable.schema.rules.examples import hccl_server, hccl_table
 from ranktable.schema.rules.nodes import REACHABLE, addresses_of
 from ranktable.schema.rules.ranks import is_permutation
 from ranktable.schema.super_pods import PODS
@@ -131,29 +131,22 @@ def num_pods(columns: Columns) -> int:
     return len(pods) if isinstance(pods, list) else 0
 
 
-Lacking = int | list[int]
-"""A device without an address, or nodes none of whose devices has one."""
+class _Unreachable(NamedTuple):
+    """A device without an address, or nodes none of whose devices has one."""
+
+    device: int | None
+    nodes: list[int]
+    is_of_a3: bool
 
 
-def _missing_addresses(columns: Columns, options: Options) -> Iterable[Lacking]:
-    return () if _is_of_a3(columns, options) else _unreachable(columns, options)
-
-
-def _missing_addresses_of_pods(columns: Columns, options: Options) -> Iterable[Lacking]:
-    return _unreachable(columns, options) if _is_of_a3(columns, options) else ()
-
-
-def _is_of_a3(columns: Columns, options: Options) -> bool:
-    return columns.format.name == OF_SUPER_PODS or options.npu == "A3"
-
-
-def _unreachable(columns: Columns, options: Options) -> Iterable[Lacking]:
+def _missing_addresses(columns: Columns, options: Options) -> Iterable[_Unreachable]:
     """Yield the devices that other servers cannot reach, whole servers together."""
     if columns.num_nodes == 1 or not columns.once(addresses_of).num_without:
         return
     pods = num_pods(columns) if columns.format.name == OF_SUPER_PODS else 0
     if pods == 1:
         return  # inside a super pod the chips have other links
+    is_of_a3 = columns.format.name == OF_SUPER_PODS or options.npu == "A3"
     hosts = columns.optional.get("host_ip", [])
     without: list[int] = []
     for node, start, end in columns.nodes():
@@ -169,32 +162,29 @@ def _unreachable(columns: Columns, options: Options) -> Iterable[Lacking]:
         if len(lacking) == end - start:
             without.append(node)
         elif lacking:
-            yield lacking[0]
+            yield _Unreachable(lacking[0], [node], is_of_a3)
     if without:
-        yield without
+        yield _Unreachable(None, without, is_of_a3)
 
 
-def _missing_address(columns: Columns, lacking: Lacking) -> Finding:
-    return _of_missing(MISSING_ADDRESS, columns, lacking)
-
-
-def _missing_address_of_pod(columns: Columns, lacking: Lacking) -> Finding:
-    return _of_missing(MISSING_POD_ADDRESS, columns, lacking)
-
-
-def _of_missing(rule: Rule, columns: Columns, lacking: Lacking) -> Finding:
-    if isinstance(lacking, int):
-        span = SourceSpan(columns.device_path(lacking))
-        who = f"{columns.name(lacking)} has"
+def _missing_address(columns: Columns, place: _Unreachable) -> Finding:
+    device, nodes, _ = place
+    if device is not None:
+        span = SourceSpan(columns.device_path(device))
+        who = f"{columns.name(device)} has"
     else:
-        span = columns.devices_span(lacking[0])
-        unit = "node" if len(lacking) == 1 else "the nodes"
-        who = f"the devices of {unit} {folded(lacking)} have"
-    return rule.finding(
+        span = columns.devices_span(nodes[0])
+        unit = "node" if len(nodes) == 1 else "the nodes"
+        who = f"the devices of {unit} {folded(nodes)} have"
+    return MISSING_ADDRESS.finding(
         span,
         f"{who} no device_ip, and there are {columns.num_nodes} servers",
         hint="hccn_tool -i N -ip -g prints the address of device N",
     )
+
+
+def _weight_of_missing(_: Columns, place: _Unreachable) -> Severity:
+    return Severity.WARNING if place.is_of_a3 else Severity.ERROR
 
 
 def _unequal_addresses(columns: Columns, _: Options) -> Iterable[tuple[int, int, int]]:
@@ -362,7 +352,9 @@ MISSING_ADDRESS = Rule(
     why=(
         "HCCL reaches the devices of other servers by device_ip. It is not needed in a "
         "job of one server or of one super pod. A server with host_ip does not need it "
-        "either, except on A2."
+        "either, except on A2. For several super pods or servers of A3 this is a "
+        "warning: HCCL of 2025 refuses the table; since 2026 it accepts it, and fails "
+        "later if it must reach the devices by their network cards."
     ),
     fix="Write the address of each device, as /etc/hccn.conf has it.",
     readers={
@@ -376,27 +368,7 @@ MISSING_ADDRESS = Rule(
     ),
     find=_missing_addresses,
     tell=_missing_address,
-)
-MISSING_POD_ADDRESS = Rule(
-    code="RT278",
-    name="missing-pod-address",
-    severity=Severity.WARNING,
-    summary="devices of several super pods, or of servers of A3, have no device_ip",
-    why=(
-        "The manual requires device_ip if there are several super pods. HCCL of 2025 "
-        "refuses the table. Since 2026 it accepts it on A3, and fails later if it must "
-        "reach the devices by their network cards."
-    ),
-    fix="Write the address of each device, as /etc/hccn.conf has it.",
-    readers={
-        "HCCL": "accepted since 2026",
-        "HCCL 2025": "EI0004 device_ip",
-        "MindIE": "device_ip is not an address",
-    },
-    bad=pods_table((None, None)),
-    good=pods_table(("10.0.0.1", "10.0.0.2")),
-    find=_missing_addresses_of_pods,
-    tell=_missing_address_of_pod,
+    severity_of=_weight_of_missing,
 )
 UNEQUAL_ADDRESSES = Rule(
     code="RT272",
@@ -490,7 +462,6 @@ RULES = (
     DUPLICATE_ADDRESS,
     INTERLEAVED,
     MISSING_ADDRESS,
-    MISSING_POD_ADDRESS,
     UNEQUAL_ADDRESSES,
     MIXED_FAMILIES,
     LONG_NAME,

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 READER = "mindie"
 CONTAINER = "container_ip"
 MIN_SERVERS, MAX_SERVERS = 2, 60
-MAX_DEVICES = 32
-_LIMITS = {"chip": 63, "rank": 511}
+MAX_RANK = 511
 
 
 def _is_for_mindie(columns: Columns, options: Options) -> bool:
@@ -52,41 +51,33 @@ def _unequal_server(columns: Columns, node: int) -> Finding:
     return unequal_node(MINDIE_UNEQUAL, columns, node, needs)
 
 
-def _out_of_range(columns: Columns, options: Options) -> Iterable[tuple[str, int]]:
-    """Yield what is out of range, and the index of its node or its device."""
+def _out_of_range(columns: Columns, options: Options) -> Iterable[int | None]:
+    """Yield devices whose rank is out of range; None if the number of servers is.
+
+    MindIE's limits of 32 devices and of chip 63 are beyond those of HCCL (RT208).
+    """
     if not _is_for_mindie(columns, options):
         return
     if not MIN_SERVERS <= columns.num_nodes <= MAX_SERVERS:
-        yield "servers", 0
-    for node, size in enumerate(columns.sizes):
-        if size > MAX_DEVICES:
-            yield "devices", node
-    for what, values in (("chip", columns.device_ids), ("rank", columns.ranks)):
-        for index, value in enumerate(values):
-            if value is not None and value > _LIMITS[what]:
-                yield what, index
+        yield None
+    for index, rank in enumerate(columns.ranks):
+        if rank is not None and rank > MAX_RANK:
+            yield index
 
 
-def _range(columns: Columns, place: tuple[str, int]) -> Finding:
-    what, index = place
-    hint = None
-    if what == "servers":
-        span, count = SourceSpan((columns.format.nodes_key,)), columns.num_nodes
-        message = (
-            f"there {'is' if count == 1 else 'are'} {counted(count, 'server')}; MindIE "
-            f"reads tables of {MIN_SERVERS} to {MAX_SERVERS}"
-        )
-        hint = "start MindIE without a table on one server" if count == 1 else None
-    elif what == "devices":
-        span, size = columns.devices_span(index), columns.sizes[index]
-        message = f"node {index} has {size} devices; MindIE takes {MAX_DEVICES}"
-    else:
-        value = columns.ranks[index]
-        span = columns.rank_span(index)
-        if what == "chip":
-            span, value = columns.device_id_span(index), columns.device_ids[index]
-        message = f"MindIE takes numbers up to {_LIMITS[what]} here, not {value}"
-    return MINDIE_RANGE.finding(span, message, hint=hint)
+def _range(columns: Columns, index: int | None) -> Finding:
+    if index is not None:
+        rank = columns.ranks[index]
+        message = f"MindIE takes ranks up to {MAX_RANK}, not {rank}"
+        return MINDIE_RANGE.finding(columns.rank_span(index), message)
+    count = columns.num_nodes
+    verb = "is" if count == 1 else "are"
+    return MINDIE_RANGE.finding(
+        SourceSpan((columns.format.nodes_key,)),
+        f"there {verb} {counted(count, 'server')}; MindIE reads tables of "
+        f"{MIN_SERVERS} to {MAX_SERVERS}",
+        hint="start MindIE without a table on one server" if count == 1 else None,
+    )
 
 
 def _servers(*sizes: int) -> bytes:

@@ -298,7 +298,7 @@ def _bad_other_addresses(
         return
     for index, address in enumerate(column):
         # HCCL refuses an empty host_ip; the address of a device may be empty.
-        is_needed = bool(address) or of_node or not columns.format.has_blank_addresses
+        is_needed = bool(address) or of_node or not columns.format.is_hccl_1
         if not isinstance(address, str) or not is_needed:
             continue
         if not all(map(is_address, address.split(",") if is_joined else [address])):

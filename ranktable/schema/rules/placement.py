@@ -24,7 +24,7 @@ from ranktable.schema.rules.examples import (
 )
 from ranktable.schema.rules.nodes import sets_of_chips, topology_of
 from ranktable.schema.rules.ranks import is_permutation
-from ranktable.schema.text import counted, named_ranks, quoted
+from ranktable.schema.text import named_ranks, quoted
 from ranktable.schema.topology import BUILT_IN, SOPHGO_8, Budget, compare_orders
 
 if TYPE_CHECKING:
@@ -352,40 +352,23 @@ def _leaving(columns: Columns, node: int, first: int, size: int, tp: int) -> Fin
 
 
 def _bad_layouts(columns: Columns, _: Options) -> Iterable[str]:
-    """Yield the layout that the table stores, if it is not one."""
+    """Yield what is wrong with the layout that the table stores."""
     text = columns.top.get(LAYOUT_KEY)
-    if isinstance(text, str) and layout_of(columns) is None:
-        yield text
-
-
-def _bad_layout(_: Columns, text: str) -> Finding:
-    reason = ""
     try:
-        parse_layout(text)
+        size = world_size_of(parse_layout(text)) if isinstance(text, str) else None
     except LayoutTextError as error:
-        reason = str(error)
+        yield f"is {quoted(text)}, which is not a layout: {error}"
+        return
+    # A part of a table, or one with gaps, is not judged.
+    if size not in (None, columns.num_devices) and columns.once(is_permutation):
+        yield f"is for {size} ranks, but the table has {columns.num_devices}"
+
+
+def _bad_layout(_: Columns, reason: str) -> Finding:
     return BAD_LAYOUT.finding(
         SourceSpan((LAYOUT_KEY,)),
-        f"{LAYOUT_KEY} is {quoted(text)}, which is not a layout: {reason}",
+        f"{LAYOUT_KEY} {reason}",
         hint=f"write sizes and an order, {_EXAMPLE}, or leave the key out",
-    )
-
-
-def _other_sizes(columns: Columns, _: Options) -> Iterable[int]:
-    """Yield the number of ranks of the layout, if the table has another number."""
-    layout = layout_of(columns)
-    size = columns.num_devices if layout is None else world_size_of(layout)
-    # A part of a table, or one with gaps, is not judged.
-    if size != columns.num_devices and columns.once(is_permutation):
-        yield size
-
-
-def _other_size(columns: Columns, size: int) -> Finding:
-    return OTHER_SIZE.finding(
-        SourceSpan((LAYOUT_KEY,)),
-        f"{LAYOUT_KEY} is for {counted(size, 'rank')}, but the table has "
-        f"{columns.num_devices}",
-        hint="write the sizes of the job, or leave the key out",
     )
 
 
@@ -567,11 +550,11 @@ BAD_LAYOUT = Rule(
     code="RT508",
     name="bad-layout",
     severity=Severity.WARNING,
-    summary="the layout that the table remembers is not valid",
+    summary="the layout that the table remembers is not valid, or of another size",
     why=(
         "mesh, plan, diff and the commands that change a table read the sizes and the "
-        "order of the parallel groups from the key layout, and refuse another "
-        "spelling."
+        "order of the parallel groups from the key layout. They refuse another "
+        "spelling, and sizes that do not multiply to the number of ranks."
     ),
     fix=f"Write sizes and an order, {_EXAMPLE}, or leave the key out.",
     readers=_READERS,
@@ -579,22 +562,6 @@ BAD_LAYOUT = Rule(
     good=_pair("tp=2"),
     find=_bad_layouts,
     tell=_bad_layout,
-)
-OTHER_SIZE = Rule(
-    code="RT509",
-    name="layout-of-another-size",
-    severity=Severity.WARNING,
-    summary="the layout that the table remembers has another number of ranks",
-    why=(
-        "The sizes of a layout multiply to the number of ranks. If only the table was "
-        "changed by hand, the groups would be those of another job."
-    ),
-    fix="Write the sizes of the job, or leave the key out.",
-    readers=_READERS,
-    bad=_pair("tp=2 dp=2"),
-    good=_pair("tp=2"),
-    find=_other_sizes,
-    tell=_other_size,
 )
 CONTRADICTION = Rule(
     code="RT511",
@@ -631,7 +598,7 @@ UNKNOWN_TOPOLOGY = Rule(
     tell=_unknown_topology,
 )
 
-REMEMBERED = (BAD_LAYOUT, OTHER_SIZE, CONTRADICTION, UNKNOWN_TOPOLOGY)
+REMEMBERED = (BAD_LAYOUT, CONTRADICTION, UNKNOWN_TOPOLOGY)
 """Rules about what commands write into a table, whatever its format."""
 
 RULES = (
