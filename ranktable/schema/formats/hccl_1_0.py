@@ -93,7 +93,7 @@ SERVER_KEYS = (
         kind=Kind.HOST,
         role=Role.HOST,
         is_required=True,
-        maximum=127,
+        maximum=hccl.MAX_NAME,
     ),
     address("host_ip", "IP address of the host. With it, device_ip may be absent."),
     _unread("host_nic_ip", "Address of the host's network card", "reserve"),

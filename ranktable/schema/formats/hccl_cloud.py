@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ranktable.schema.document import Path
 
 GROUPS, INSTANCES, DEVICES = "group_list", "instance_list", "devices"
-MAX_NAME = 127
 
 _DEVICE = Record(
     name="device",
@@ -57,7 +56,7 @@ _SERVER = text(
     kind=Kind.HOST,
     role=Role.HOST,
     is_required=True,
-    maximum=MAX_NAME,
+    maximum=hccl.MAX_NAME,
 )
 _POD = Record(
     name="instance",
@@ -69,7 +68,7 @@ _POD = Record(
             "job-0",
             is_required=True,
             minimum=1,
-            maximum=MAX_NAME,
+            maximum=hccl.MAX_NAME,
         ),
         _SERVER,
         filled_list(DEVICES, _DEVICE, "Its chips."),

@@ -27,7 +27,8 @@ OF_SUPER_PODS = "hccl-1.2"
 """The format with a list of super pods and their servers."""
 
 _BACKUP = "backup_device_ip"
-_MANUAL_LENGTH = 64
+MAX_NAME, _MANUAL_LENGTH = 127, 64
+"""Most characters of a name that HCCL takes, and that its manual allows."""
 
 
 def _not_completed(columns: Columns, _: Options) -> Iterator[Finding]:
@@ -241,23 +242,19 @@ def _weight_of_families(columns: Columns, _: tuple[int, int]) -> Severity:
     return Severity.WARNING if columns.num_nodes == 1 else Severity.ERROR
 
 
-def _long_names(columns: Columns, _: Options) -> Iterable[tuple[int, int]]:
-    """Yield each node with a long name, and how many bytes it has."""
-    longest = max(map(len, filter(None, columns.hosts)), default=0)
-    if 4 * longest <= _MANUAL_LENGTH:  # no character has more than 4 bytes in UTF-8
-        return
+def _long_names(columns: Columns, _: Options) -> Iterable[int]:
+    """Yield the nodes with a name that HCCL takes and the manual does not allow."""
     for node, host in enumerate(columns.hosts):
-        length = len(host.encode()) if host is not None else 0
-        if length > _MANUAL_LENGTH:
-            yield node, length
+        if _MANUAL_LENGTH < len(host or "") <= MAX_NAME:
+            yield node
 
 
-def _long_name(columns: Columns, place: tuple[int, int]) -> Finding:
-    node, length = place
+def _long_name(columns: Columns, node: int) -> Finding:
+    length = len(columns.hosts[node] or "")
     return LONG_NAME.finding(
         SourceSpan((*columns.node_path(node), columns.format.host_key)),
-        f"the server_id of node {node} has {length} bytes; the manual "
-        f"allows {_MANUAL_LENGTH}",
+        f"the server_id of node {node} has {length} characters; the manual allows "
+        f"{_MANUAL_LENGTH}",
     )
 
 
