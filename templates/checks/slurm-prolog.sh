@@ -16,7 +16,7 @@
 set -u
 
 RANKTABLE=${RANKTABLE:-/opt/ranktable/bin/ranktable}
-CODES=${CODES:-RT702 RT703 RT707 RT708 RT709 RT720}
+CODES=${CODES:-RT702 RT703 RT707 RT708 RT709}
 
 options=()
 for code in $CODES; do
