@@ -14,7 +14,7 @@ from ranktable import RankTableError, check
 from ranktable.schema.rules.placement import suggest
 from ranktable.schema.schema_validation import schema_text
 from ranktable.schema.topology import SOPHGO_8, linked
-from ranktable.schema.topology_file import SCHEMA_FILE, find_topology
+from ranktable.schema.topology_file import find_topology
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,7 +129,7 @@ def test_what_is_wrong_with_a_file_of_links_has_a_place(
 
 @pytest.mark.parametrize("name", ["matrix.json", "links.json"])
 def test_the_schema_of_a_topology_takes_what_is_read(name: str) -> None:
-    schema = json.loads(schema_text(SCHEMA_FILE))
+    schema = json.loads(schema_text("topology.schema.json"))
     validator = Draft202012Validator(schema)
     validator.check_schema(schema)
 

@@ -8,13 +8,12 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from jsonschema import ValidationError
     from jsonschema.protocols import Validator
 
     Schema = dict[str, Any]
-    IsSound = Callable[[object, Schema], bool]
 
 
 def schema_text(name: str) -> bytes:
@@ -23,7 +22,7 @@ def schema_text(name: str) -> bytes:
 
 
 @cache
-def validator_of(name: str, is_sound: IsSound | None = None) -> Validator:
+def validator_of(name: str) -> Validator:
     """Return a validator for a JSON Schema of this package.
 
     A number such as 1.0 is not an integer here, and neither is true. The items of a
@@ -32,8 +31,6 @@ def validator_of(name: str, is_sound: IsSound | None = None) -> Validator:
 
     Args:
         name: Name of the file.
-        is_sound: A fast test of whether an item of a list is sound; others are judged
-            by the schema.
     """
     # Imported only if a spec or a wrong probe line is read.
     from jsonschema import Draft202012Validator, validators
@@ -48,12 +45,7 @@ def validator_of(name: str, is_sound: IsSound | None = None) -> Validator:
     ) -> Iterator[ValidationError]:
         if not isinstance(value, list) or len(value) > schema.get("maxItems", 1 << 30):
             return
-        odd = [
-            (index, one)
-            for index, one in enumerate(value)
-            if is_sound is None or not is_sound(one, item)
-        ]
-        yield from _each(validator, item, odd)
+        yield from _each(validator, item, enumerate(value))
 
     def members(
         validator: Validator, member: object, value: object, schema: Schema
@@ -111,11 +103,7 @@ def _with_definitions(part: Any, definitions: Schema) -> Any:
     return {key: _with_definitions(value, definitions) for key, value in part.items()}
 
 
-def errors_of(
-    name: str,
-    document: Any,
-    is_sound: IsSound | None = None,
-) -> Iterator[ValidationError]:
+def errors_of(name: str, document: Any) -> Iterator[ValidationError]:
     """Yield the errors of a document by a JSON Schema, each at the narrowest place.
 
     Of several alternatives the one with the type of the value is used; if none has this
@@ -124,9 +112,8 @@ def errors_of(
     Args:
         name: Name of the schema.
         document: The plain data.
-        is_sound: As in ``validator_of``.
     """
-    for error in validator_of(name, is_sound).iter_errors(document):
+    for error in validator_of(name).iter_errors(document):
         yield from _narrowed(error)
 
 

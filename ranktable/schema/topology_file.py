@@ -15,7 +15,6 @@ from ranktable.schema.files import UnreadableError, read_file, read_stream
 from ranktable.schema.finding import Finding, RankTableError
 from ranktable.schema.json_parser import decode, parse, unreadable
 from ranktable.schema.rules.shape import BAD_TOPOLOGY
-from ranktable.schema.schema_validation import errors_of
 from ranktable.schema.text import quoted
 from ranktable.schema.topology import BUILT_IN, Topology, linked
 
@@ -29,8 +28,6 @@ MAX_CHIPS = 1024
 
 MAX_SIZE_BYTES = 16 * 1024 * 1024
 """A matrix of 1,024 chips is 4 MiB."""
-
-SCHEMA_FILE = "topology.schema.json"
 
 _NO_LINK = -1
 _PAIR = 2
@@ -170,26 +167,24 @@ def _numbers(text: str) -> list[list[int | str]]:
 
 def _judge_shape(source: _Source) -> None:
     """Refuse a file that does not satisfy the JSON Schema of topologies."""
-    for error in errors_of(SCHEMA_FILE, source.data, _is_sound_row):
-        path = tuple(error.absolute_path)
-        at = path[len(source.key) :]
-        if not at:
-            if error.validator == "maxItems":
-                source.fail(f"there are more than {MAX_CHIPS} chips")
-            if path:
-                source.fail(f'"{path[0]}" is not a list of rows', path)
-            source.fail(_NONE)
-        what = f"row {at[0]} is not a list of integers"
-        if len(at) > 1:
-            what += f": {quoted(error.instance)} is not one"
-        source.fail(what, path)
-
-
-def _is_sound_row(row: object, schema: dict[str, Any]) -> bool:
-    """Whether a row is a list of integers; this is faster than the schema."""
-    if schema.get("title") != "Row" or not isinstance(row, list):
-        return False
-    return set(map(type, row)) <= {int}
+    lists: list[tuple[Path, Any]] = [((), source.data)]
+    if isinstance(source.data, dict):
+        keys = [key for key in ("links", "matrix") if key in source.data]
+        lists = [((key,), source.data[key]) for key in keys]
+    if not lists:
+        source.fail(_NONE)
+    for path, rows in lists:
+        if not isinstance(rows, list) or not rows:
+            message = f'"{path[0]}" is not a list of rows' if path else _NONE
+            source.fail(message, path or None)
+        for number, row in enumerate(rows):
+            what = f"row {number} is not a list of integers"
+            if not isinstance(row, list):
+                source.fail(what, (*path, number))
+            if set(map(type, row)) - {int}:
+                at = next(i for i, each in enumerate(row) if type(each) is not int)
+                where = (*path, number, at)
+                source.fail(f"{what}: {quoted(row[at])} is not one", where)
 
 
 def _is_list(rows: list[list[int]]) -> bool:
