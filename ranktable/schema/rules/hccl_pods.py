@@ -11,7 +11,6 @@ from ranktable.schema.rules.examples import pods_table
 from ranktable.schema.rules.hccl import pod_of_servers, pods_of
 from ranktable.schema.super_pods import PODS
 from ranktable.schema.text import quoted
-from ranktable.schema.values import leading_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -108,8 +107,7 @@ def _missing_super_ids(columns: Columns, _: Options) -> Iterable[int | None]:
             # A value of the wrong type is reported already.
             is_wrong = is_needed and not columns.is_given(index, SUPER_ID)
         else:
-            is_number = leading_digits(str(text)[-9:]) is not None
-            is_wrong = not (is_number and _is_uint32(str(text)))
+            is_wrong = not _is_uint32(str(text))
         if is_wrong:
             yield index
 
