@@ -438,6 +438,20 @@ def test_job_without_a_table_makes_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.deadline
+def test_job_of_ray_without_a_table_makes_one(tmp_path: Path) -> None:
+    # What Ray Train sets; the chips are those of the variable that Ray sets, too.
+    path, port = tmp_path / "observed.json", free_port()
+    of_ray = {"RAY_JOB_ID": "01000000", "NODE_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+    chips = {"CUDA_VISIBLE_DEVICES": "2,5"}
+    processes = [
+        begin(rank, 2, port, "-o", str(path), **of_ray, **chips) for rank in range(2)
+    ]
+
+    assert statuses(finish(processes)) == {0}
+    assert ranktable.load(path).chip_map == [2, 5]
+
+
+@pytest.mark.deadline
 def test_no_table_is_made_of_a_job_that_is_not_whole(tmp_path: Path) -> None:
     path = tmp_path / "observed.json"
     options = ["-o", str(path), "--timeout", "1"]

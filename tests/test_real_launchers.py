@@ -580,3 +580,111 @@ def test_doctor_names_the_task_that_was_killed(
     (cause,) = diagnose([str(tmp_path / "job.log")]).causes
 
     assert (cause.rule.code, cause.ranks, cause.host) == ("RT611", (1,), "127.0.0.2")
+
+
+# check --live
+
+LIVE = ("ranktable", "check", "--live", "--format", "json")
+
+
+def checked(launch: Sequence[str], folder: Path, **env: str) -> tuple[bool, set[str]]:
+    """Return whether a launcher's job is sound, and the codes of what was found."""
+    status = status_of(start(launch, folder, **env))
+    verdict = json.loads((folder / "it.out").read_text())
+    assert verdict["ok"] == (status == 0)
+    assert "internal error" not in (folder / "it.err").read_text()
+    return verdict["ok"], {each["code"] for each in verdict["findings"]}
+
+
+def read_observed(folder: Path) -> list[str]:
+    """Return what four commands say of the table that a job wrote."""
+    commands = ("show", "validate", "plan --tp 2", "mesh --tp 2")
+    said = []
+    for number, words in enumerate(commands):
+        command, *options = words.split()
+        process = start(["ranktable", command, "o.json", *options], folder, f"{number}")
+        said.append(finish(process, folder, f"{number}"))
+    return said
+
+
+@needs_slurm
+@pytest.mark.torch
+def test_srun_checks_its_tasks_and_makes_their_table(
+    slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    launch = ["srun", "-N2", "-n4", *LIVE, "-o", "o.json"]
+
+    assert checked(launch, tmp_path, **slurm) == (True, set())
+    table = ranktable.load(tmp_path / "o.json")
+    assert table.hosts == ("127.0.0.1", "127.0.0.2")
+    assert table.chip_map == [0, 1, 0, 1]
+    shown, _, planned, meshed = read_observed(tmp_path)
+    assert "2 nodes, 4 ranks" in shown
+    assert ["dp", "2", "2", "0/2", "2", "yes"] in map(str.split, planned.splitlines())
+    assert "tp/1: ranks 2,3, chips 0,1" in meshed
+
+    # The job fails later, and the table says what its logs lack.
+    script = 'test $SLURM_PROCID = 3 && kill -9 $$; echo "[rank0]: step 1"; sleep 60'
+    launch = ["srun", "-N2", "-n4", "--kill-on-bad-exit=1", "sh", "-c", script]
+    status_of(start(launch, tmp_path, "job", **slurm))
+    logs = ["job.out", "job.err", "--rank-table", "o.json", "--format", "json"]
+    doctor = start(["ranktable", "doctor", *logs], tmp_path, "doctor")
+    assert status_of(doctor) == 1
+    (cause,) = json.loads((tmp_path / "doctor.out").read_text())["causes"]
+    assert (cause["ranks"], cause["host"], cause["chips"]) == ([3], "127.0.0.2", [1])
+
+
+@needs_slurm
+@pytest.mark.torch
+def test_srun_names_the_node_with_another_table(
+    slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    hosts = ["127.0.0.1", "127.0.0.2"]
+    for host, chip in zip(hosts, (1, 2), strict=True):
+        dump(make_table([[0, 1], [0, chip]], hosts=hosts), tmp_path / f"{host}.json")
+    command = f'exec {" ".join(LIVE)} "$SLURMD_NODENAME.json"'
+    launch = ["srun", "-N2", "-n4", "sh", "-c", command]
+
+    assert checked(launch, tmp_path, **slurm) == (False, {"RT733"})
+    assert "2, 3 (127.0.0.2); first difference" in (tmp_path / "it.out").read_text()
+
+
+@needs_mpirun
+@pytest.mark.torch
+def test_mpirun_checks_its_processes(tmp_path: Path) -> None:
+    job = mpirun("-n", "2", *meeting_at(free_port()))
+
+    assert checked([*job, *LIVE, "-o", "o.json"], tmp_path) == (True, set())
+    assert ranktable.load(tmp_path / "o.json").chip_map == [0, 1]
+
+
+@needs_mpirun
+@pytest.mark.torch
+def test_mpirun_names_a_rank_that_came_twice(tmp_path: Path) -> None:
+    port = free_port()
+    second = ("env", "OMPI_COMM_WORLD_RANK=0", *LIVE)
+    part = meeting_at(port)
+    launch = mpirun("-n", "1", *part, *LIVE, ":", "-n", "1", *part, *second)
+    status = status_of(start(launch, tmp_path))
+
+    assert status == 1
+    verdict = json.loads((tmp_path / "it.out").read_text())
+    assert {"RT731"} <= {each["code"] for each in verdict["findings"]}
+
+
+@pytest.mark.torch
+def test_torchrun_checks_its_workers_and_makes_their_table(tmp_path: Path) -> None:
+    launch = torchrun("--standalone", nproc=4)
+
+    assert checked([*launch, *LIVE, "-o", "o.json"], tmp_path) == (True, set())
+    assert ranktable.load(tmp_path / "o.json").chip_map == [0, 1, 2, 3]
+    assert "1 node, 4 ranks" in read_observed(tmp_path)[0]
+
+
+@pytest.mark.torch
+def test_torchrun_names_the_worker_with_another_variable(tmp_path: Path) -> None:
+    command = f"NCCL_ALGO=$((RANK / 2)) exec {' '.join(LIVE)}"
+    launch = [*torchrun("--standalone", nproc=3), "sh", "-c", command]
+
+    assert checked(launch, tmp_path) == (False, {"RT736"})
+    assert "0 on 2 ranks and 1 on rank 2" in (tmp_path / "it.out").read_text()
