@@ -238,3 +238,27 @@ def test_without_a_command_the_help_is_shown(commands: Commands) -> None:
 
     assert (done.status, done.err) == (2, "")
     assert "Usage: ranktable" in done.out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "digest - -",
+        "diff - -",
+        "merge - -",
+        "validate - -",
+        "report - --against -",
+        "report - --findings -",
+        "plan - --racks - --tp 8",
+        "grow - --add - --tp 8",
+        "spares - --add -",
+        "replace-node - a -",
+        "shrink - --nodes - --tp 8",
+    ],
+)
+def test_standard_input_is_read_once(command: str, folder: Path, run: Run) -> None:
+    given = (folder / "t.json").read_bytes()
+    done = run("ranktable", *command.split(), given=given)
+
+    assert (done.status, done.out) == (2, "")
+    assert done.err == "ranktable: standard input can be read once\n"

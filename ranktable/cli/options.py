@@ -347,8 +347,8 @@ def read_racks(
         return _racks_of_spec(racks)
     from ranktable.layout.rack_files import MAX_SIZE_BYTES, read_rack_file
 
-    _, data = read_input(racks, MAX_SIZE_BYTES)
-    report, hierarchy = read_rack_file(data, file=racks)
+    name, data = read_input(racks, MAX_SIZE_BYTES)
+    report, hierarchy = read_rack_file(data, file=name)
     if hierarchy is None:
         show_findings([report], "json" if form == "json" else None, color)
         raise typer.Exit(DEFECTS_FOUND)

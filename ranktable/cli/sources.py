@@ -54,6 +54,10 @@ _CONFIG_MAP = re.compile(rb"""\bkind["']?\s*:\s*["']?ConfigMap\b""")
 _PROBE = b'{"probe"'
 
 
+_ALREADY_READ: Final[set[str]] = set()
+"""Has ``-`` once standard input was read: a second reading would find it empty."""
+
+
 class Source(NamedTuple):
     """What was read, and the name for it in messages."""
 
@@ -70,10 +74,14 @@ def read_source(file: str, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES) -> Sour
 
     Raises:
         UnreadableError: It cannot be read.
+        CommandError: Standard input was read before.
     """
     if file != STANDARD_INPUT:
         _refuse_unreadable_folder(file)
         return Source(file, read_file(file, max_size_bytes))
+    if STANDARD_INPUT in _ALREADY_READ:
+        raise CommandError("standard input can be read once")
+    _ALREADY_READ.add(STANDARD_INPUT)
     return Source(STANDARD_INPUT_NAME, read_stream(sys.stdin.buffer, max_size_bytes))
 
 

@@ -17,7 +17,6 @@ from ranktable.cli.output import (
     write,
 )
 from ranktable.cli.parameters import ColorOption, OutputFormatOption
-from ranktable.cli.sources import STANDARD_INPUT
 from ranktable.cli.table_input import sound_table
 from ranktable.layout.change.comparison import difference
 from ranktable.layout.layout_errors import LayoutError
@@ -52,8 +51,6 @@ def diff(
 
     Example: ranktable diff sccl_rank_table.json sccl_rank_table.json --tp 4
     """
-    if first == second == STANDARD_INPUT:
-        raise CommandError("standard input can be read once")
     before, after = (_judgeable(file) for file in (first, second))
     has_facts = costs.bytes_ is not None or costs.racks is not None
     tables = before.table, after.table

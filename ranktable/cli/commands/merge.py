@@ -127,7 +127,8 @@ def merge(
     Example: ranktable split sccl_rank_table.json -o parts &&
     ranktable merge parts/*.json -o merged.json
     """
-    _refuse_combinations(files, order, hosts)
+    if order is not None and hosts is not None:
+        raise CommandError("--order and --hosts do not go together")
     if any(map(os.path.isdir, files)):
         files = _files_in(files)
     request = _request(order, hosts, ring, max_errors, renumber=renumber)
@@ -162,15 +163,6 @@ def _has_warnings(reports: Sequence[Report]) -> bool:
         for report in reports
         for diagnostic in report.diagnostics
     )
-
-
-def _refuse_combinations(
-    files: list[str], order: Order | None, hosts: str | None
-) -> None:
-    if files.count(STANDARD_INPUT) > 1:
-        raise CommandError("standard input can be read once")
-    if order is not None and hosts is not None:
-        raise CommandError("--order and --hosts do not go together")
 
 
 def _files_in(names: Sequence[str]) -> list[str]:
