@@ -18,7 +18,7 @@ from ranktable.preflight.comparisons import (
     read_mounted,
 )
 from ranktable.preflight.here import check_here
-from ranktable.preflight.rules import OF_HOST
+from ranktable.preflight.rules import CHIPS, OF_HOST
 from ranktable.schema.check import check
 from tests.conftest import HERE
 from tests.node_tree import Tree
@@ -304,6 +304,36 @@ def test_generation_of_the_chips_judges_the_version_of_the_table(
 )
 def test_list_is_read_as_cann_reads_it(text: str, ids: list[int], rest: str) -> None:
     assert read_ascend_list(text, 8) == (ids, rest)
+
+
+@pytest.mark.parametrize(
+    ("text", "codes", "is_skipped"),
+    [
+        ("GPU-a,GPU-b", set(), False),
+        ("GPU-a", {"RT705"}, False),
+        ("GPU-a,MIG-b", set(), True),
+        ("0,1", set(), False),
+        ("9,0,1", {"RT704", "RT705"}, False),
+        ("-1", {"RT705"}, False),
+        ("", {"RT705"}, False),
+    ],
+)
+def test_list_of_gpus_is_compared(
+    tmp_path: Path, text: str, codes: set[str], *, is_skipped: bool
+) -> None:
+    rows = "".join(
+        f"{at}, GPU-{name}1, 00000000:0{at}:00.0, [N/A], H100\n"
+        for at, name in enumerate("ab")
+    )
+    tree = Tree(tmp_path, "n1")
+    query = "--query-gpu=index,uuid,pci.bus_id,serial,name --format=csv,noheader"
+    tree.put("/dev/nvidia0")
+    tree.put(f"/commands/nvidia-smi {query}", rows)
+    tree.put("/environ", f"CUDA_VISIBLE_DEVICES={text}\n")
+    checked = checked_at(tree, CHIPS.beside)
+
+    assert set(found(checked)) == codes
+    assert ("RT705" in {each.code for each in checked.not_checked}) == is_skipped
 
 
 def test_other_lists_are_read_as_their_owners_read_them() -> None:

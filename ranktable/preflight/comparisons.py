@@ -159,7 +159,7 @@ def visible_text(facts: Facts, declared: Declared | None) -> Iterator[Disagreeme
         if name == ASCEND_LIST:
             ids, rest = read_ascend_list(text, _num_visible(facts))
         else:
-            ids, rest = read_gpu_list(text)
+            ids, rest = read_gpu_list(text, len(facts.chips) or None)
         if rest.strip() and rest != "-1":
             yield Disagreement(
                 f"{name}={quoted(text)}: {_only(ids)} is read; {quoted(rest)} and what "
@@ -219,10 +219,10 @@ def read_ascend_list(text: str, num_chips: int | None) -> tuple[list[int], str]:
     return ids, text[at:]
 
 
-def read_gpu_list(text: str) -> tuple[list[int], str]:
+def read_gpu_list(text: str, num_chips: int | None = None) -> tuple[list[int], str]:
     """Return the indexes in a list of visible GPUs, and where reading stops.
 
-    A list of UUIDs is not read here.
+    It stops at an index that does not exist. A list of UUIDs is not read here.
     """
     ids: list[int] = []
     for part in text.split(","):
@@ -230,6 +230,8 @@ def read_gpu_list(text: str) -> tuple[list[int], str]:
         if not re.fullmatch("[0-9]{1,6}", word):
             is_uuid = word.startswith(("GPU-", "MIG-", "gpu-"))
             return ids, "" if is_uuid else word
+        if num_chips is not None and int(word) >= num_chips:
+            return ids, word
         ids.append(int(word))
     return ids, ""
 
@@ -284,7 +286,14 @@ def _visible(facts: Facts, name: str, text: str) -> list[int] | None:
         return _physical(facts, read_ascend_list(text, _num_visible(facts))[0])
     if name == ASCEND_MOUNTED:
         return _mounted(facts)
-    return None if re.search("[A-Za-z]", text) else read_gpu_list(text)[0]
+    words = [word.strip() for word in text.split(",")]
+    if not words[0].startswith(("GPU-", "MIG-")):
+        return read_gpu_list(text, len(facts.chips) or None)[0]
+    by_uuid = {chip.uuid: chip.device_id for chip in facts.probe.chips if chip.uuid}
+    found = [by_uuid[uuid] for w in words for uuid in by_uuid if uuid.startswith(w)]
+    if len(found) != len(words):
+        raise NotDetectedError(f"{name} has UUIDs of chips that are not known")
+    return found
 
 
 def _physical(facts: Facts, ids: list[int]) -> list[int]:
