@@ -159,7 +159,7 @@ def visible_text(facts: Facts, declared: Declared | None) -> Iterator[Disagreeme
         if name == ASCEND_LIST:
             ids, rest = read_ascend_list(text, _num_visible(facts))
         else:
-            ids, rest = read_gpu_list(text, len(facts.chips) or None)
+            ids, rest = read_gpu_list(text, _num_visible(facts))
         if rest.strip() and rest != "-1":
             yield Disagreement(
                 f"{name}={quoted(text)}: {_only(ids)} is read; {quoted(rest)} and what "
@@ -257,7 +257,7 @@ def visible_chips(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
     names = (*lists, ASCEND_MOUNTED) if mounted is not None else lists
     for name, text in _set(facts, *names):
         ids = _visible(facts, name, text)
-        if ids is None or (name == ASCEND_MOUNTED and ASCEND_LIST in facts.env):
+        if name == ASCEND_MOUNTED and ASCEND_LIST in facts.env:
             continue
         wanted = declared.device_ids
         own = _rows_of_rank(facts, declared)
@@ -280,15 +280,15 @@ def _rows_of_rank(facts: Facts, declared: Declared) -> list[int]:
     return [each.device_id for each in declared.node.devices if each.rank == rank]
 
 
-def _visible(facts: Facts, name: str, text: str) -> list[int] | None:
-    """Return the physical chips that a list shows, None if it names them otherwise."""
+def _visible(facts: Facts, name: str, text: str) -> list[int]:
+    """Return the physical chips that a list shows."""
     if name == ASCEND_LIST:
         return _physical(facts, read_ascend_list(text, _num_visible(facts))[0])
     if name == ASCEND_MOUNTED:
-        return _mounted(facts)
+        return read_mounted(text)
     words = [word.strip() for word in text.split(",")]
     if not words[0].startswith(("GPU-", "MIG-")):
-        return read_gpu_list(text, len(facts.chips) or None)[0]
+        return read_gpu_list(text, _num_visible(facts))[0]
     by_uuid = {chip.uuid: chip.device_id for chip in facts.probe.chips if chip.uuid}
     found = [by_uuid[uuid] for w in words for uuid in by_uuid if uuid.startswith(w)]
     if len(found) != len(words):
