@@ -759,3 +759,38 @@ def test_spec_of_the_whole_cluster_gives_the_nodes_that_a_table_lacks(
     assert "nodes in: +n4" in replaced.err
     assert load(tmp_path / "t.json").world_size == 8
     assert load(tmp_path / "without.json").nodes == load(tmp_path / "t.json").nodes
+
+
+@pytest.mark.parametrize(
+    ("spares", "text"),
+    [
+        ([("n2", 0, "10.0.9.1")], "spare_list[0] has chip 0 of n2, which is in the"),
+        (
+            [("s", 0, "10.0.9.1"), ("s", 0, "10.0.9.2")],
+            "spare_list[1] has chip 0 of s, which is in the table already",
+        ),
+        ([("s", 0, "10.0.2.1")], "s has the address 10.0.2.1, which is one of n2"),
+    ],
+)
+def test_spares_that_clash_with_the_table_change_nothing(
+    run: Callable[..., Outcome],
+    tmp_path: Path,
+    spares: list[tuple[str, int, str]],
+    text: str,
+) -> None:
+    addresses = "['10.0.1.1','10.0.2.1','10.0.3.1']"
+    given = ("--hosts", "n[1-3]", "--device-ip", addresses, "--dp", "-1")
+    run("ranktable", "gen", "--device-id", "[[0],[0],[0]]", *given, "-o", "t.json")
+    document = json.loads((tmp_path / "t.json").read_text())
+    document["spare_list"] = [
+        {"host": host, "device_list": [{"device_id": str(chip), "device_ip": address}]}
+        for host, chip, address in spares
+    ]
+    (tmp_path / "t.json").write_text(json.dumps(document))
+
+    shrunk = run("ranktable", "shrink", "t.json", "--drop", "n1", "-o", "-")
+    grown = run("ranktable", "grow", "t.json", "--spares", "-o", "-")
+
+    assert [(done.status, done.out) for done in (shrunk, grown)] == [(2, "")] * 2
+    assert text in shrunk.err
+    assert text in grown.err

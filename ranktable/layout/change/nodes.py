@@ -376,12 +376,28 @@ def spares_of(table: RankTable) -> list[Node]:
     """Return the spares of a table; the rank of a chip is its index in its spare.
 
     Raises:
-        ChangeError: They do not have the form of nodes.
+        ChangeError: They do not have the form of nodes, or a chip is there twice.
     """
     listed = table.extra.get(SPARES_KEY, [])
     if not isinstance(listed, list):
         raise ChangeError(f"{SPARES_KEY} is not a list of nodes")
-    return [_node(table, place, entry) for place, entry in enumerate(listed)]
+    spares = [_node(table, place, entry) for place, entry in enumerate(listed)]
+    hosts = {spare.host for spare in spares} - {None}
+    there = {
+        (node.host, device.device_id)
+        for node in table.nodes
+        if node.host in hosts
+        for device in node.devices
+    }
+    for place, spare in enumerate(spares):
+        for device in spare.devices if spare.host else ():
+            if (spare.host, device.device_id) in there:
+                raise ChangeError(
+                    f"{SPARES_KEY}[{place}] has chip {device.device_id} of "
+                    f"{spare.host}, which is in the table already"
+                )
+            there.add((spare.host, device.device_id))
+    return spares
 
 
 def with_spares(table: RankTable, spares: Iterable[Node]) -> RankTable:
@@ -433,15 +449,21 @@ def add_spares(table: RankTable, nodes: Iterable[Node]) -> RankTable:
     return with_spares(table, found)
 
 
-def refuse_same_addresses(nodes: Iterable[Node], new: Node) -> None:
+def refuse_same_addresses(nodes: Iterable[Node], *new: Node) -> None:
     """Raise ChangeError if a chip of a new node has an address of another node."""
-    own = {device.address for device in new.devices if _is_of_host(device)}
-    for node in nodes if own else ():
-        same = own & {device.address for device in node.devices}
-        if same and node.host != new.host:
+    addressed = [
+        (node.host, device.address)
+        for node in new
+        for device in node.devices
+        if _is_of_host(device)
+    ]
+    if not addressed:
+        return
+    holders = {device.address: node.host for node in nodes for device in node.devices}
+    for host, address in addressed:
+        if holders.get(address, host) != host:
             raise ChangeError(
-                f"{new.host} has the address {min(map(str, same))}, which is one of "
-                f"{node.host}"
+                f"{host} has the address {address}, which is one of {holders[address]}"
             )
 
 

@@ -270,7 +270,6 @@ def grow(
     for node in nodes:
         if node.host not in hosts:
             refuse_present(table, node.host)
-            refuse_same_addresses(table.nodes, node)
     more = sum(len(node.devices) for node in nodes)
     now = table.world_size
     after = fit_layout(layout, now + more, kept, world_size=world_size, above=now)
@@ -316,6 +315,8 @@ def _resized(
         kept: The axes that form a role.
         facts: Traffic, racks and links of the chips.
     """
+    pairs = zip(table.nodes, left, strict=True)
+    refuse_same_addresses((node for node, own in pairs if own), *more)
     held, wanted = (roles(layout, kept) for layout in layouts)
     every = [*table.nodes, *more]
     home = {node.host: at for at, node in reversed([*enumerate(table.nodes)])}
