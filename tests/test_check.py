@@ -458,6 +458,17 @@ def test_rows_are_found_by_name_address_and_index(tmp_path: Path, run: Run) -> N
     assert run("ranktable", *words, "--ignore", "RT701").status in (0, 3)
 
 
+def test_codes_are_selected_as_in_a_list(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "hccl.json").write_bytes(hccl_table())
+    root = npu_host(tmp_path / "root").root
+    words = ("check", "hccl.json", "--root", str(root), "--host", "7")
+    Tree(root, "10.9.9.9")
+
+    assert "RT701" in run("ranktable", *words, "--select", "RT706,RT701").out
+    assert "RT701" not in run("ranktable", *words, "--ignore", "RT706,RT701").out
+    assert run("ranktable", *words, "--select", "foo").status == 2
+
+
 def test_check_of_a_host_takes_less_than_a_second_of_cpu_time() -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     run_process([BIN / "ranktable", "check"])

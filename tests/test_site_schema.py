@@ -235,6 +235,17 @@ def test_a_schema_that_is_not_there_is_refused(
     )
 
 
+def test_what_no_schema_can_judge_is_said(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    (tmp_path / "site.json").write_text('{"required": ["owner"]}')
+    (tmp_path / "hostfile").write_text("n1 slots=8\n")
+    done = run("ranktable", "validate", "--schema", "site.json", "hostfile")
+
+    said = "hostfile: not judged by the site's schema: it is not JSON\n"
+    assert (done.status, done.err) == (0, said)
+
+
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +37,7 @@ from ranktable.schema.finding import Finding, RankTableError
 from ranktable.schema.json_parser import parse
 from ranktable.schema.report import Report, make_report
 from ranktable.schema.rules.shape import NOT_A_RANK_TABLE
+from ranktable.schema.text import printable
 from ranktable.schema.topology_file import find_topology
 from ranktable.schema.yaml_parser import parse_yaml
 
@@ -87,6 +89,9 @@ def judge_by_schema(report: Report, schema: SiteSchema) -> Report:
         parsed = parse(report.text)
         if not isinstance(parsed, Finding):
             document = Document(text=report.text, data=parsed[0])
+    if document is None and report.ok:
+        name = printable(report.file)
+        sys.stderr.write(f"{name}: not judged by the site's schema: it is not JSON\n")
     return schema.added_to(report, document)
 
 

@@ -23,6 +23,8 @@ from ranktable.cli.parameters import (
     ReplaceTableOption,
     RootOption,
     RunProgramsOption,
+    SelectOption,
+    codes_in,
     flag,
     valued,
 )
@@ -72,11 +74,9 @@ def check(
     format: Annotated[
         CheckFormat, typer.Option(help="Form of the findings.")
     ] = CheckFormat.FULL,
-    select: Annotated[
-        list[str] | None, valued("CODE", "Only these findings: RT706, RT7.")
-    ] = None,
+    select: SelectOption = None,
     ignore: Annotated[
-        list[str] | None, valued("CODE", "All but these findings.")
+        list[str] | None, valued("CODES", "Report all but these codes.")
     ] = None,
     pods: Annotated[
         str | None,
@@ -131,7 +131,7 @@ def check(
 
     Example: ranktable check --root recorded --format concise; echo "exit status $?"
     """
-    only = (tuple(select or ()), tuple(ignore or ()))
+    only = (codes_in(select), codes_in(ignore))
     of_job = "--live" if live else "--links" if links else ""
     other = of_job or ("--pods" if pods is not None else "")
     if host is not None and not host.strip():
