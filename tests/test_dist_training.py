@@ -108,7 +108,11 @@ class _Plain:
         plain.gather_object(results, lists)
         if not is_first:
             return None
-        return [each for each in chain(*zip_longest(*lists)) if each is not None][:size]
+        return [
+            each
+            for each in chain.from_iterable(zip_longest(*lists))
+            if each is not None
+        ][:size]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(plain, name)

@@ -72,7 +72,8 @@ def collect_results(
     if members.group_rank:
         return None
     rounds = zip_longest(*lists, fillvalue=_NOTHING)
-    return [each for each in chain(*rounds) if each is not _NOTHING][:size]
+    joined = chain.from_iterable(rounds)  # one round after the other, which none keeps
+    return [each for each in joined if each is not _NOTHING][:size]
 
 
 def _refuse_fewer(counts: list[int], size: int | None) -> None:
