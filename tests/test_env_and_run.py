@@ -553,6 +553,71 @@ def test_run_says_which_node_it_waits_for(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.torch
+def test_node_that_does_not_reach_node_0_says_why(tmp_path: Path) -> None:
+    dump(make_table([[0], [0]]), tmp_path / "t.json")
+    (tmp_path / "s.py").write_text("")
+    silent = socket.create_server(("127.0.0.1", 0))  # another program
+    its_port = silent.getsockname()[1]
+    port = free_port()
+    cases = {
+        ("127.0.0.1", port): (
+            f"127.0.0.1, port {port}, does not answer: connection refused"
+        ),
+        ("nosuch.invalid", port): (
+            "nosuch.invalid has no address on this node; --master-addr names another "
+            "host"
+        ),
+        ("127.0.0.1", its_port): (
+            f"what answers at 127.0.0.1, port {its_port}, is not torchrun; if another "
+            "program uses the port, give another --master-port on every node"
+        ),
+    }
+    started = []
+    for addr, its in cases:
+        to = ["--node", "1", "--master-addr", addr, "--master-port", str(its)]
+        command: list[str | Path] = [BIN / "ranktable", "run", "--table", "t.json"]
+        env = torch_environment()
+        process = start_process(
+            [*command, *to, "s.py"], cwd=tmp_path, env=env, pipes=["stderr"]
+        )
+        started.append(process)
+    try:
+        said = []
+        for process in started:
+            assert process.stderr is not None
+            # torch writes warnings between them
+            said += [next(line for line in process.stderr if "waiting" in line)]
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+        silent.close()
+
+    assert said == [f"ranktable: waiting for node 0: {why}\n" for why in cases.values()]
+
+
+@pytest.mark.torch
+def test_port_of_another_program_is_named_without_a_traceback(tmp_path: Path) -> None:
+    dump(make_table([[0], [0]]), tmp_path / "t.json")
+    (tmp_path / "s.py").write_text("")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        to = ["--node", "0", "--master-addr", "127.0.0.1", "--master-port", str(port)]
+        done = run_process(
+            [BIN / "ranktable", "run", "--table", "t.json", *to, "s.py"],
+            cwd=tmp_path,
+            env=torch_environment(),
+        )
+
+    assert done.status == 1
+    assert "Traceback" not in done.err
+    last = done.err.splitlines()[-1]
+    assert last.startswith("ranktable: torchrun: ")
+    assert f"port: {port}" in last
+    assert "in use" in last
+
+
 def on_this_node(folder: Path, script: str) -> list[str]:
     """Write a table of two chips and a script; return the arguments of run."""
     dump(make_table([[0, 1]]), folder / "t.json")

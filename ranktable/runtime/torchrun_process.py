@@ -14,7 +14,7 @@ import socket
 import sys
 import time
 from datetime import timedelta
-from threading import Thread
+from threading import Thread, Timer
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ranktable.runtime.agents import agents_of
@@ -31,6 +31,10 @@ _GRACE_S = 1.0
 _QUIET_S = 10.0
 _CONNECT_S = 5.0
 _MOST_NAMED = 8
+_OTHER_PROGRAM = (
+    "waiting for node 0: what answers at {addr}, port {port}, is not torchrun; if "
+    "another program uses the port, give another --master-port on every node"
+)
 
 
 def main() -> None:
@@ -58,6 +62,9 @@ def main() -> None:
         sys.exit(_SIGNALLED + ended.sigval)
     except errors.ChildFailedError as failed:
         sys.stderr.write(f"{failed}\n")  # which rank, and how it has ended
+        sys.exit(1)
+    except RuntimeError as failed:  # no store: a port in use, a node that never came
+        _say(f"torchrun: {str(failed).partition(chr(10))[0]}")
         sys.exit(1)
 
 
@@ -98,28 +105,49 @@ def _watch(arguments: Sequence[str]) -> None:
         for option in ("--node-rank", "--master-addr", "--master-port")
     )
     start, has_said = time.monotonic(), False
-    while not _answers(addr, int(port)):
+    while (reason := _no_answer(addr, int(port))) is not None:
         if time.monotonic() - start > _QUIET_S and not has_said:
             has_said = True
-            _say(f"waiting for node 0 at {addr}, port {port}")
+            _say(f"waiting for node 0: {reason}")
         time.sleep(_GRACE_S / 2)
-    from torch.distributed import TCPStore  # type: ignore[attr-defined]
-
-    store = TCPStore(
-        addr, int(port), None, False, timedelta(seconds=60), wait_for_workers=False
-    )
+    late = Timer(_QUIET_S, _say, [_OTHER_PROGRAM.format(addr=addr, port=port)])
+    late.daemon = True
+    late.start()
+    try:
+        store = _store(addr, int(port))
+    except RuntimeError:
+        return  # torchrun tries for longer
+    late.cancel()
     store.set(_key(node_rank), "")
     if node_rank == "0":
         time.sleep(max(start + _QUIET_S - time.monotonic(), 0))
         _name_missing(store)
 
 
-def _answers(addr: str, port: int) -> bool:
+def _no_answer(addr: str, port: int) -> str | None:
+    """Return why no program answers at a port, None if one does."""
     try:
         socket.create_connection((addr, port), _CONNECT_S).close()
-    except OSError:
-        return False
-    return True
+    except (socket.gaierror, UnicodeError):  # no such name, or none that can be
+        return f"{addr} has no address on this node; --master-addr names another host"
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        return f"{addr}, port {port}, does not answer: {reason}"
+    return None
+
+
+def _store(addr: str, port: int) -> Any:
+    """Return torch's store at a port; this may take for ever with another program.
+
+    Raises:
+        RuntimeError: Another program answers there.
+    """
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+    timeout = timedelta(seconds=60)
+    store = TCPStore(addr, port, None, False, timeout, wait_for_workers=False)
+    store.check([_key(0)])  # an older torch asks nothing before
+    return store
 
 
 def _key(node_rank: object) -> str:
