@@ -8,7 +8,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from ranktable import loads
-from ranktable.cli.commands.explain import BESIDE
+from ranktable.cli.commands.explain import BESIDE, example_ending
+from ranktable.cli.commands.explain import judge_example as validated
 from ranktable.cli.file_kinds import judge_by_schema
 from ranktable.cluster.discovery.machine import Machine
 from ranktable.cluster.host_lists import expand_hosts
@@ -43,10 +44,7 @@ _SPEC = "spec"
 def example_files(rule: Rule, data: bytes, stem: str) -> dict[str, bytes]:
     """Return the files for a command by name."""
     before = {} if rule.beside is None else {BESIDE: rule.beside}
-    ending = "jsonl" if data.startswith(b'{"probe"') else "json"
-    if _DESCRIPTION in rule.options:
-        ending = "txt"
-    ending = rule.options.get(_SPEC, ending)
+    ending = example_ending(rule)
     return {**before, f"{stem}.{ending}": data}
 
 
@@ -70,18 +68,7 @@ def judge_example(rule: Rule, data: bytes, stem: str) -> list[Report]:
 
     if _SCHEMA in rule.options:
         return [_judge_by_schema(rule, data, list(files)[-1])]
-    topology, tp = rule.options.get("topology"), rule.options.get("tp")
-    return [
-        check(
-            text,
-            file=name,
-            chip=rule.options.get("chip"),
-            reader=rule.options.get("for"),
-            topology=topology,
-            tp=None if tp is None else int(tp),
-        )
-        for name, text in files.items()
-    ]
+    return [validated(rule, text, name) for name, text in files.items()]
 
 
 def diagnose_example(rule: Rule, data: bytes | None) -> Diagnosis:

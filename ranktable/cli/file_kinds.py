@@ -126,7 +126,8 @@ def _links(source: Source, options: Options) -> Report | None:
     """Judge the links between the chips of a host."""
     if not _LINKS.match(source.data):
         return None
-    report = Report(file=source.name, format="topology", text="")
+    text = source.data.decode("utf-8", "replace")
+    report = Report(file=source.name, format="topology", text=text)
     try:
         find_topology(source.name, source.data)
     except RankTableError as error:

@@ -17,16 +17,19 @@ from ranktable.cli.output import (
     write_json,
 )
 from ranktable.cli.parameters import ColorOption, OutputFormatOption
+from ranktable.cli.sources import Source
 from ranktable.preflight.rules import HostRule
 from ranktable.report.catalogue import RULES
 from ranktable.report.terminal import Style, render_full, table_lines
 from ranktable.schema.check import check
+from ranktable.schema.report import Options
 from ranktable.schema.vendor_codes import VENDOR_CODES, causes, code_in, has_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.schema.finding import Rule
+    from ranktable.schema.report import Report
 
 _WIDTH = 79
 BESIDE = "beside.json"
@@ -192,16 +195,21 @@ def _examples(rule: Rule, look: Style) -> Iterator[str]:
     yield textwrap.indent(rule.good.decode("utf-8", "replace"), "  ")
 
 
-def _example_name(rule: Rule) -> str:
-    """Return the name of a file for the bad example of a rule."""
-    if "from" in rule.options:
-        return "bad.txt"
+def example_ending(rule: Rule) -> str:
+    """Return the ending of a file for an example of a rule."""
+    bad = rule.bad or b""
+    # topology.conf, and pairs of linked chips
+    if "from" in rule.options or bad.startswith((b"SwitchName=", b"0 ")):
+        return "txt"
     if "spec" in rule.options:  # it holds the ending
-        return f"bad.{rule.options['spec']}"
-    if rule.command == "check":
-        return "bad.json" if "pods" in rule.options else "bad"
-    is_probe = (rule.bad or b"").startswith(b'{"probe"')
-    return "bad.jsonl" if is_probe else "bad.json"
+        return rule.options["spec"]
+    return "jsonl" if bad.startswith(b'{"probe"') else "json"
+
+
+def _example_name(rule: Rule) -> str:
+    """Return the name of a file, or a folder, for the bad example of a rule."""
+    is_folder = rule.command == "check" and "pods" not in rule.options
+    return "bad" if is_folder else f"bad.{example_ending(rule)}"
 
 
 def _command(rule: Rule, name: str) -> str:
@@ -219,17 +227,26 @@ def _command(rule: Rule, name: str) -> str:
     return f"ranktable {rule.command}{options} {first}{name}"
 
 
-def _finding(rule: Rule, bad: bytes, name: str, look: Style) -> str:
-    """Return what ``validate`` says of the bad example of a rule."""
+def judge_example(rule: Rule, data: bytes, file: str) -> Report:
+    """Return what ``validate`` finds in an example of a rule."""
+    if not rule.options:
+        from ranktable.cli.file_kinds import judge_by_kind  # 40 ms
+
+        return judge_by_kind(Source(file, data), Options(limit=None))[0]
     tp = rule.options.get("tp")
-    report = check(
-        bad,
-        file=name,
+    return check(
+        data,
+        file=file,
         chip=rule.options.get("chip"),
         reader=rule.options.get("for"),
         topology=rule.options.get("topology"),
         tp=None if tp is None else int(tp),
     )
+
+
+def _finding(rule: Rule, bad: bytes, name: str, look: Style) -> str:
+    """Return what ``validate`` says of the bad example of a rule."""
+    report = judge_example(rule, bad, name)
     only = report.only(lambda code: code == rule.code)
     shown = "".join(render_full([only], Style(look.is_coloured, _WIDTH)))
     return shown.rpartition("\n\n")[0] + "\n"

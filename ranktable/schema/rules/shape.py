@@ -217,6 +217,8 @@ BAD_TOPOLOGY = Rule(
         "torch_tpu.tpu.get_topology returns it, or a list of linked pairs."
     ),
     fix="Write one pair of chips per line, for example: 0 4",
+    bad=b"0 1\n1 2 3\n",
+    good=b"0 1\n1 2\n",
     readers={"torch_tpu": "reads the links from the driver", "SCCL": "likewise"},
 )
 

@@ -70,6 +70,12 @@ NOTHING = Rule(
         "ConfigMap in the manifest were looked at, and the value of none is a table."
     ),
     fix="Name the file with the table, or put the table into a ConfigMap.",
+    bad=b'{"kind": "ConfigMap", "data": {"train.sh": "sleep 1"}}\n',
+    good=(
+        b'{"kind": "ConfigMap", "data": {"rank_table.json": "{\\"version\\": '
+        b'\\"1.0\\", \\"node_list\\": [{\\"device_list\\": [{\\"device_id\\": \\"0\\", '
+        b'\\"rank\\": \\"0\\", \\"world_rank\\": \\"0\\"}]}]}"}}\n'
+    ),
     readers={"torch_tpu": "JSONDecodeError", "SCCL": "nlohmann parse_error.101"},
 )
 NOT_UTF8 = Rule(
