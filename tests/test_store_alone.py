@@ -65,6 +65,18 @@ def test_torch_whose_extension_does_not_load_alone_is_imported(tmp_path: Path) -
     assert ended.out.startswith("True <module 'torch._C'")
 
 
+def test_torch_that_was_built_without_a_store_has_none(tmp_path: Path) -> None:
+    package = tmp_path / "torch"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "_C.py").write_text("")
+    ended = run_python(
+        "-c", LOAD, env={**clean_environment(), "PYTHONPATH": str(tmp_path)}
+    )
+
+    assert ended.out == "no torch._C._distributed_c10d\n"
+
+
 def test_python_without_torch_has_no_store() -> None:
     code = "import sys; sys.meta_path.insert(0, type('No', (), {'find_spec': " + (
         "staticmethod(lambda name, *_: (_ for _ in ()).throw(ImportError(name)) "

@@ -42,5 +42,6 @@ def load_store() -> None:
             del sys.modules[name]
         import_module("torch.distributed")
         return
-    if not extension._c10d_init():
+    # Torch that was built without its distributed package lacks the function.
+    if not hasattr(extension, "_c10d_init") or not extension._c10d_init():
         raise ImportError("torch._C._distributed_c10d")
