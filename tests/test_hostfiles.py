@@ -9,10 +9,16 @@ import pytest
 import yaml
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.hostfiles.hostfile import Host, Hostfile, WriterOptions
+from ranktable.cluster.hostfiles.hostfile import (
+    Host,
+    Hostfile,
+    LauncherFormat,
+    WriterOptions,
+)
 from ranktable.cluster.hostfiles.launcher_formats import (
     LAUNCHER_FORMATS,
     HostfileReading,
+    convert,
     detect_formats,
     format_of,
     formats_like,
@@ -105,15 +111,14 @@ WRITTEN = {
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_description_is_written(name: str) -> None:
-    assert format_of(name).write(TWO, WriterOptions()) == WRITTEN[name]
+    assert convert(TWO, name, WriterOptions()) == WRITTEN[name]
 
 
 def test_settings_reach_what_is_written() -> None:
     script = WriterOptions(script="'a b.py' --n 1", port=1234)
 
-    assert "--master-port 1234 'a b.py' --n 1\n" in format_of("torchrun").write(
-        TWO, script
-    )
+    text = convert(TWO, "torchrun", script)
+    assert "--master-port 1234 'a b.py' --n 1\n" in text
 
 
 @pytest.mark.parametrize(
@@ -131,7 +136,7 @@ def test_what_cannot_be_expressed_is_refused_with_the_reason(
     name: str, description: Hostfile, reason: str
 ) -> None:
     with pytest.raises(ArgumentError) as caught:
-        format_of(name).write(description, POD)
+        convert(description, name, POD)
 
     assert reason in caught.value.reason
     assert "\n" not in caught.value.reason
@@ -152,14 +157,14 @@ def test_host_that_no_file_can_hold_is_refused(name: str, host: str | None) -> N
     hosts = (Host(name=host, slots=1), Host(name="n2", slots=1))
 
     with pytest.raises(ArgumentError, match=r"host"):
-        format_of(name).write(Hostfile(hosts=hosts), WriterOptions())
+        convert(Hostfile(hosts=hosts), name, WriterOptions())
 
 
 def test_two_hosts_that_are_one_to_open_mpi_are_refused() -> None:
     hosts = (Host(name="a.x", slots=1), Host(name="a.y", slots=1))
 
     with pytest.raises(ArgumentError, match="names are cut at the first dot"):
-        format_of("openmpi-hostfile").write(Hostfile(hosts=hosts), WriterOptions())
+        convert(Hostfile(hosts=hosts), "openmpi-hostfile", WriterOptions())
 
 
 # Bounds
@@ -237,12 +242,12 @@ def test_deep_and_open_texts_end_in_diagnostics(name: str, unit: str) -> None:
 @pytest.mark.parametrize(
     "form", [form for form in READ if form is not KUBERNETES_PODS], ids=lambda f: f.name
 )
-def test_what_is_written_is_recognised(form: object) -> None:
-    text = form.write(EVEN, POD)  # type: ignore[attr-defined]
+def test_what_is_written_is_recognised(form: LauncherFormat) -> None:
+    text = convert(EVEN, form, POD)
     like = [other.name for other in formats_like(text)]
 
     # A plain list of hosts may be anything.
-    assert form.name in like or form.name == "srun-hostfile"  # type: ignore[attr-defined]
+    assert form.name in like or form.name == "srun-hostfile"
     assert len(like) <= 2
 
 
@@ -268,13 +273,13 @@ def test_names_may_be_cut_where_no_other_begins_alike() -> None:
 def test_manifests_are_valid_against_the_published_schemas() -> None:
     published = importlib.import_module("kubernetes_validate")  # it has no types
 
-    for document in yaml.safe_load_all(format_of("kubernetes-job").write(EVEN, POD)):
+    for document in yaml.safe_load_all(convert(EVEN, "kubernetes-job", POD)):
         published.validate(document, "1.28", strict=True)
 
 
 @pytest.mark.parametrize("name", ["kubernetes-job", "jobset", "pytorchjob", "trainjob"])
 def test_manifest_has_what_a_pod_needs(name: str) -> None:
-    text = format_of(name).write(EVEN, POD)
+    text = convert(EVEN, name, POD)
 
     assert "&id" not in text
     assert "registry/image:tag" in text
@@ -282,7 +287,7 @@ def test_manifest_has_what_a_pod_needs(name: str) -> None:
 
 
 def test_job_and_service_name_the_pods() -> None:
-    service, job = yaml.safe_load_all(format_of("kubernetes-job").write(EVEN, POD))
+    service, job = yaml.safe_load_all(convert(EVEN, "kubernetes-job", POD))
     template = job["spec"]["template"]["spec"]
     (container,) = template["containers"]
 
@@ -318,4 +323,4 @@ def test_job_and_service_name_the_pods() -> None:
 )
 def test_bad_settings_are_refused(settings: WriterOptions, reason: str) -> None:
     with pytest.raises(ArgumentError, match=reason):
-        format_of("jobset").write(EVEN, settings)
+        convert(EVEN, "jobset", settings)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable.cluster.hostfiles.hostfile import Host, Hostfile, WriterOptions
-from ranktable.cluster.hostfiles.launcher_formats import format_of
+from ranktable.cluster.hostfiles.launcher_formats import convert
 from tests.commands import BIN
 from tests.ranks import free_port
 from tests.test_real_launchers import (
@@ -63,7 +63,7 @@ def written(
 ) -> str:
     """Write a description; return the path of its file."""
     path = folder / name
-    path.write_text(format_of(name).write(description, settings or WriterOptions()))
+    path.write_text(convert(description, name, settings or WriterOptions()))
     return str(path)
 
 
@@ -180,7 +180,7 @@ def test_torchrun_adds_up_from_our_command_lines(tmp_path: Path) -> None:
     script.write_text(ALL_REDUCE)
     settings = WriterOptions(script=shlex.quote(str(script)), port=free_port())
     hosts = described((HERE, 1), (THERE, 1))
-    text = format_of("torchrun").write(hosts, settings)
+    text = convert(hosts, "torchrun", settings)
     commands = [line for line in text.splitlines() if not line.startswith("#")]
     names = ("0", "1")
     agents = [

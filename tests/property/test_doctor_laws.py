@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranktable.cli.commands.doctor import RENDERERS
 from ranktable.cli.output import Color, style
 from ranktable.doctor.diagnose import Diagnosis, judge_logs
 from ranktable.doctor.lines import read_log
 from ranktable.doctor.patterns import patterns
 from ranktable.doctor.reports import report_log
+from ranktable.report.doctor_renderers import RENDERERS
 from tests.effort import law
 from tests.property.strategies import json_values
 

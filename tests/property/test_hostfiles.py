@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.hostfiles.hostfile import (
     Hostfile,
-    WriterOptions,
     hostfile_from_table,
     table_from_hostfile,
 )
 from ranktable.cluster.hostfiles.launcher_formats import (
     LAUNCHER_FORMATS,
+    convert,
     format_of,
     read_hostfile,
 )
@@ -56,7 +56,7 @@ def tables(draw: st.DrawFn) -> RankTable:
 
 def through(form: LauncherFormat, table: RankTable) -> Hostfile:
     """Return what is read after a table is written."""
-    text = form.write(hostfile_from_table(table), WriterOptions())
+    text = convert(hostfile_from_table(table), form)
     reading = read_hostfile(text.encode(), form, file="x")
     assert reading.report.diagnostics == ()
     assert reading.hostfile is not None
