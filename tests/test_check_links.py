@@ -284,6 +284,10 @@ def test_simulated_chips_of_two_nodes_are_measured() -> None:
         (["--live", "--host", "n1"], "about one host, not about --live"),
         (["--links", "-o", "t.json"], "-o needs --live"),
         (["--size", "4"], "--size needs --links"),
+        (["--pods", "p.json", "-o", "t.json"], "-o needs --live"),
+        (["--pods", "p.json", "--timeout", "0"], "--timeout: the seconds"),
+        (["--force"], "--force needs -o"),
+        (["--run-programs"], "--run-programs needs --root"),
     ],
 )
 def test_wrong_usage_is_told(options: list[str], words: str) -> None:
@@ -291,6 +295,27 @@ def test_wrong_usage_is_told(options: list[str], words: str) -> None:
 
     assert done.status == 2
     assert words in done.err
+
+
+def test_missing_address_is_told_for_the_command_line() -> None:
+    env = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": "29500"}
+
+    done = run_program("ranktable", "check", "--live", env=env)
+
+    assert done.status == 2
+    assert "export MASTER_ADDR with the name of rank 0's host" in done.err
+
+
+def test_pods_as_yaml_are_not_called_a_table(tmp_path: Path) -> None:
+    table, pods = tmp_path / "t.json", tmp_path / "pods.yaml"
+    run_program("ranktable", "gen", "--device-id", "[[0,1]]", "-o", str(table))
+    pods.write_text("kind: List\nitems: []\n")
+
+    done = run_program("ranktable", "check", str(table), "--pods", str(pods))
+
+    assert done.status == 3
+    assert "this is YAML, and not JSON" in done.err
+    assert "kubectl: -o json" in done.err
 
 
 def test_process_without_torch_is_told_what_to_install(tmp_path: Path) -> None:

@@ -50,8 +50,8 @@ def with_master(
             "RT301",
             "the address of the rendezvous is not known: MASTER_ADDR is not set"
             + (f", {found.launcher} gives no address" if found.launcher else "")
-            + " and the rank table names no hosts; export MASTER_ADDR, or pass "
-            "master_addr=",
+            + " and the rank table names no hosts; export MASTER_ADDR with the name "
+            "of rank 0's host (in Python, master_addr= does the same)",
             {"MASTER_ADDR": None},
         )
     if master_port is not None or found.master_port is None:

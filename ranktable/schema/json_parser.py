@@ -360,8 +360,8 @@ _OTHER_TEXTS = (
 
 _YAML = (
     re.compile(r"(?:---|- |[A-Za-z_][\w.-]*:)(?:\s|$)"),
-    "this is YAML, and a rank table is JSON",
-    "write the same as JSON; cluster specs and ConfigMaps may be YAML",
+    "this is YAML, and not JSON",
+    "write the same as JSON (kubectl: -o json); specs and ConfigMaps may be YAML",
 )
 
 TEXT_AFTER = "there is more text after the end of the table"

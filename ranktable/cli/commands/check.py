@@ -134,23 +134,36 @@ def check(
     only = (codes_in(select), codes_in(ignore))
     of_job = "--live" if live else "--links" if links else ""
     other = of_job or ("--pods" if pods is not None else "")
-    if host is not None and not host.strip():
-        raise CommandError("--host: the name is empty")
-    if other and (host is not None or root != ROOT):
-        raise CommandError(f"--host and --root are about one host, not about {other}")
-    if size is not None and not links:
-        raise CommandError("--size needs --links: it is the size of what is sent")
+    misused = {
+        "--host: the name is empty": host is not None and not host.strip(),
+        f"--host and --root are about one host, not about {other}": (
+            other and (host is not None or root != ROOT)
+        ),
+        "--size needs --links: it is the size of what is sent": (
+            size is not None and not links
+        ),
+        f"--pods is for one process, {of_job} for all of a job": (
+            pods is not None and of_job
+        ),
+        "--timeout: the seconds are above 0": (
+            timeout is not None and not (math.isfinite(timeout) and timeout > 0)
+        ),
+        "-o needs --live: the table is made of what processes say": (
+            output is not None and not live
+        ),
+        "--force needs -o: it replaces that file": force and output is None,
+        "--run-programs needs --root: on this host they are run anyway": (
+            run_programs and root == ROOT
+        ),
+    }
+    for why, is_wrong in misused.items():
+        if is_wrong:
+            raise CommandError(why)
     if pods is not None:
-        if of_job:
-            raise CommandError(f"--pods is for one process, {of_job} for all of a job")
         checked = _against_pods(table, pods)
         _end(checked.only(*only), format, color)
         return
     file = table or os.environ.get(VARIABLE) or None
-    if timeout is not None and not (math.isfinite(timeout) and timeout > 0):
-        raise CommandError("--timeout: the seconds are above 0")
-    if output is not None and not live:
-        raise CommandError("-o needs --live: the table is made of what processes say")
     if of_job:
         measure = {"size_mib": size, "with_live": live} if links else None
         _live(file, timeout, output, only, format, color, force=force, measure=measure)
