@@ -101,7 +101,7 @@ def check(
         int | None,
         typer.Option(
             min=1,
-            max=65536,
+            max=4096,
             metavar="MIB",
             help="With --links, size of a tensor; by default 64, on CPUs 4.",
         ),
