@@ -437,12 +437,16 @@ def test_exit_status_tells_usage_from_what_could_not_be_finished(
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "bad.json").write_text("{}")
+    run("ranktable", "gen", "--device-id", "[[0,1]]", "-o", "sound.json")
 
     assert run("ranktable", "check", "--root", "empty").status == 3
     assert run("ranktable", "check", "missing.json").status == 2
     assert run("ranktable", "check", "bad.json").status == 1
     assert run("ranktable", "check", "--root", "nowhere").status == 2
     assert run("ranktable", "check", "--host", "").status == 2
+    assert run("ranktable", "check", "").status == 2
+    done = run("ranktable", "check", "sound.json", "--root", "empty")
+    assert (done.status, "node 0 is taken for this one" in done.out) == (3, True)
     assert run("ranktable", "check", "-", "--pods", "-", given=b"{}").status == 2
 
 

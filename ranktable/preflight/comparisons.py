@@ -80,13 +80,15 @@ def uses_npus(facts: Facts, declared: Declared | None) -> bool:
 
 def host(_facts: Facts, declared: Declared) -> Iterator[Disagreement]:
     """Yield that the table has no row of this host."""
-    if declared.node_rank is not None:
-        return
     hosts = [each for each in declared.table.hosts if each]
     if not hosts:
-        raise NotDetectedError(
-            "the table names no hosts; give the index of the node with --host"
-        )
+        last = len(declared.table.nodes) - 1
+        taken = f"node {declared.node_rank} is taken for this one"
+        if declared.node_rank is None:
+            taken = f"give the index of the node with --host, 0 to {last}"
+        raise NotDetectedError(f"the table names no hosts; {taken}")
+    if declared.node_rank is not None:
+        return
     shown = ", ".join(hosts[:4]) + (", ..." if len(hosts) > 4 else "")
     yield Disagreement(
         f"the table has no row of this host: it is {' or '.join(declared.named[:4])}, "

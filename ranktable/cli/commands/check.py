@@ -135,6 +135,7 @@ def check(
     of_job = "--live" if live else "--links" if links else ""
     other = of_job or ("--pods" if pods is not None else "")
     misused = {
+        "TABLE: the name is empty": table == "",
         "--host: the name is empty": host is not None and not host.strip(),
         f"--host and --root are about one host, not about {other}": (
             other and (host is not None or root != ROOT)
