@@ -16,8 +16,7 @@ PYTEST := $(BIN)/python -m pytest -q
 WORKERS := $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
 PARALLEL := $(PYTEST) -n $(WORKERS) --dist loadgroup
 # Tests that measure deadlines run alone, after all other tests.
-ALONE := $(PYTEST) -m 'deadline and not slow' \
-	$(shell grep -rl --include='test_*.py' 'mark[.]deadline' tests)
+DEADLINES := $(shell grep -rl --include='test_*.py' 'mark[.]deadline' tests)
 
 .PHONY: all demo test test-all test-pythons fast-test check lint types bench golden
 .PHONY: torch-matrix packages docs clean
@@ -56,12 +55,12 @@ demo: $(VENV)/torch
 ## test: what a change needs: all tests but those that start clusters and whole documents
 test: $(VENV)/rivals
 	$(PARALLEL) -m 'not slow and not deadline'
-	$(ALONE)
+	$(PYTEST) -m 'deadline and not slow' $(DEADLINES)
 
 ## test-all: every test, laws with all of their examples, and every Python that is here
 test-all: $(VENV)/rivals
 	$(PARALLEL) -m 'not deadline' --hypothesis-profile=thorough
-	$(ALONE)
+	$(PYTEST) -m deadline $(DEADLINES)
 	$(MAKE) test-pythons
 
 ## test-pythons: the fast tests on every other Python that is installed
