@@ -320,7 +320,8 @@ def test_diff_that_cannot_judge_says_why(
     saved(tmp_path, eight())
     (tmp_path / "bad.json").write_text('{"version":"1.0","node_list":[]}')
 
-    shown = run("ranktable", "diff", *arguments)
+    given = (tmp_path / "t.json").read_bytes() if "-" in arguments else b""
+    shown = run("ranktable", "diff", *arguments, given=given)
 
     assert (shown.status, shown.out) == (2, "")
     assert text in shown.err
@@ -769,7 +770,6 @@ def test_spec_of_the_whole_cluster_gives_the_nodes_that_a_table_lacks(
             [("s", 0, "10.0.9.1"), ("s", 0, "10.0.9.2")],
             "spare_list[1] has chip 0 of s, which is in the table already",
         ),
-        ([("s", 0, "10.0.2.1")], "s has the address 10.0.2.1, which is one of n2"),
     ],
 )
 def test_spares_that_clash_with_the_table_change_nothing(
