@@ -384,7 +384,10 @@ def test_rank_that_is_struck_at_any_step_is_named_and_nothing_hangs(
     processes, said = struck(1, phase, act, tmp_path)
 
     (verdict,) = [text for text in (said[0], said[2]) if text]
-    assert words in " ".join(verdict.split())
+    # A slow machine may hear of the rank before it is struck.
+    later = "1 rank ended or stopped meanwhile: 1"
+    told = words if phase == "leaving" or words in verdict else later
+    assert told in " ".join(verdict.split())
     assert not any("Traceback" in text for text in said)
     expected = 0 if phase == "leaving" else 1
     assert {processes[0].returncode, processes[2].returncode} == {expected}

@@ -909,6 +909,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.torch
+@pytest.mark.deadline
 @pytest.mark.parametrize("how", ["spawn", "fork", "command"])
 def test_script_that_starts_its_ranks_itself_is_told_of_once(
     how: str, tmp_path: Path
