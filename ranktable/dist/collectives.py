@@ -29,7 +29,7 @@ from ranktable.dist.tensors import (
     trimmed,
     write,
 )
-from ranktable.dist.work import Work, collective, finished, in_place
+from ranktable.dist.work import Work, collective, finished, in_place, written
 from ranktable.runtime.torch_versions import reduce_scatter_single
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def all_reduce(
     group: ProcessGroup | None = None,
     *,
     async_op: bool = False,
-) -> Work[torch.Tensor] | torch.Tensor:
+) -> Work[torch.Tensor] | None:
     """Reduce a tensor over all ranks of a group, in place on every rank.
 
     Args:
@@ -132,12 +132,12 @@ def all_reduce(
     reduction, problem = op_of(op, data)
     problem = problem_of(data, is_written=True) or problem
     if not begin(members, name, problem, data, f"({reduction})", async_op=async_op):
-        return finished(None, lambda: data, name, async_op=async_op)
+        return written(None, lambda: data, name, async_op=async_op)
     assert members is not None
     work, finish = start_reduce(
         members, packed(members, data), reduction, async_op=async_op
     )
-    return finished(work, lambda: write(data, finish()), name, async_op=async_op)
+    return written(work, lambda: write(data, finish()), name, async_op=async_op)
 
 
 @in_place
@@ -148,7 +148,7 @@ def reduce(
     group: ProcessGroup | None = None,
     *,
     async_op: bool = False,
-) -> Work[torch.Tensor] | torch.Tensor:
+) -> Work[torch.Tensor] | None:
     """Reduce a tensor over all ranks of a group, in place on one of them.
 
     Args:
@@ -168,7 +168,7 @@ def reduce(
     root, problem = _root(members, dst, "dst", problem)
     words = (f"({reduction})", f"to rank {root}")
     if not begin(members, name, problem, data, *words, async_op=async_op):
-        return finished(None, lambda: data, name, async_op=async_op)
+        return written(None, lambda: data, name, async_op=async_op)
     assert members is not None
     values, is_root = packed(members, data), root == members.rank
     if not is_root and is_same_memory(data, values):
@@ -179,7 +179,7 @@ def reduce(
         found = finish()
         return write(data, found) if is_root else data
 
-    return finished(work, end, name, async_op=async_op)
+    return written(work, end, name, async_op=async_op)
 
 
 def start_reduce(
@@ -239,7 +239,7 @@ def broadcast(
     group: ProcessGroup | None = None,
     *,
     async_op: bool = False,
-) -> Work[torch.Tensor] | torch.Tensor:
+) -> Work[torch.Tensor] | None:
     """Send a tensor of one rank to all ranks of a group, in place.
 
     Args:
@@ -253,7 +253,7 @@ def broadcast(
     root, problem = _root(members, src, "src", problem)
     words = (f"from rank {root}",)
     if not begin(members, name, problem, data, *words, async_op=async_op):
-        return finished(None, lambda: data, name, async_op=async_op)
+        return written(None, lambda: data, name, async_op=async_op)
     assert members is not None
     values = packed(members, data)
     moved = as_moved(members, name, values)
@@ -263,7 +263,7 @@ def broadcast(
     def end() -> torch.Tensor:
         return data if is_root else write(data, values)
 
-    return finished(work, end, name, async_op=async_op)
+    return written(work, end, name, async_op=async_op)
 
 
 @collective

@@ -77,7 +77,7 @@ def _made(members: list[int], timeout_s: float | None) -> ProcessGroup:
 
 def is_distributed() -> bool:
     """Whether this process has joined a process group."""
-    return dist.is_available() and dist.is_initialized()
+    return dist.is_initialized()
 
 
 def get_world_size(group: ProcessGroup | None = None) -> int:

@@ -113,16 +113,18 @@ class Members:
 
     def reducing(self, operation: str, data: torch.Tensor, op: str) -> Reducing:
         """Return how the backend reduces tensors like this one."""
-        key = (operation, data.device.type, data.dtype, op)
+        key = (operation, data.device, data.dtype, op)
         found = self._reducing.get(key)
         if found is None:
             found = self._reducing[key] = self._how(*key)
         return found
 
-    def _how(self, operation: str, kind: str, dtype: torch.dtype, op: str) -> Reducing:
+    def _how(
+        self, operation: str, device: torch.device, dtype: torch.dtype, op: str
+    ) -> Reducing:
         for name in (op, "sum") if op == "mean" else (op,):
             for each in (dtype, *_NEXT_TYPES.get(dtype, ())):
-                if self._has(operation, kind, each, name):
+                if self._has(operation, device.type, each, name):
                     return Reducing(each, name, name != op)
         return Reducing(None, op, op == "mean")
 
@@ -153,7 +155,7 @@ def members_of(group: ProcessGroup | None) -> Members | None:
         NotMemberError: This process is not in it.
         TypeError: It is not a group.
     """
-    world = dist.group.WORLD if dist.is_available() else None
+    world = dist.group.WORLD
     if group is None:
         group = world
         if group is None:

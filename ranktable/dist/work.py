@@ -98,6 +98,16 @@ def finished(
     return Work(work, finish, name) if async_op else finish()
 
 
+def written(
+    work: dist.Work | None, finish: Callable[[], Result], name: str, *, async_op: bool
+) -> Work[Result] | None:
+    """Write the result of what was started in place, or return its work."""
+    if async_op:
+        return Work(work, finish, name)
+    finish()
+    return None
+
+
 def public(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Return a function whose errors are ours.
 
@@ -150,13 +160,7 @@ def collective(
 
 
 def in_place(
-    function: Callable[Parameters, Work[Result] | Result],
+    function: Callable[Parameters, Work[Result] | None],
 ) -> Collective[Parameters, None]:
     """Return a public collective whose result is written to its argument."""
-
-    @functools.wraps(function)
-    def call(*given: Any, **named: Any) -> Any:
-        found = function(*given, **named)
-        return found if isinstance(found, Work) else None
-
-    return cast("Collective[Parameters, None]", public(call))
+    return cast("Collective[Parameters, None]", public(function))
