@@ -70,7 +70,7 @@ def agree_on_checking(members: Members, *, asked: bool | None) -> None:
     is_on = _VALUES.get(value)
     said = f"init_dist(check={is_on})" if is_on is not None else f"{VARIABLE}={value!r}"
     if members.size > 1:
-        Rounds(members, "check").compare(said, None)
+        Rounds(members, "check").compare(said)
         if is_on is None and members.rank == 0:
             time.sleep(_READ_S)
     _asked = asked
@@ -103,28 +103,19 @@ class Rounds:
         self._seq, self._call = 0, ""
         self._ended: str | None = None
 
-    def compare(self, call: str, problem: Exception | None) -> None:
-        """Raise on every rank unless all ranks call the same.
+    def compare(self, call: str, time_s: float | None = None) -> None:
+        """Wait until all ranks have posted a call, and raise on all if they differ.
 
         Args:
             call: What this rank is about to do, in words.
-            problem: Why it cannot do it.
-
-        Raises:
-            MismatchError: The ranks differ.
-            DistError: A rank is missing, or the ranks differed before.
-        """
-        refused = "" if problem is None else f" - refused: {problem}"
-        self.await_all(call + refused, self._timeout_s)
-
-    def await_all(self, call: str, time_s: float) -> None:
-        """Wait until all ranks have posted a call, and raise if they differ.
+            time_s: Time for the others; by default that of the group.
 
         Raises:
             MismatchError: The ranks differ.
             DistError: A rank is missing, or the ranks differed before.
         """
         self.refuse_ended()
+        time_s = self._timeout_s if time_s is None else time_s
         self._seq += 1
         self._call = call
         try:

@@ -131,9 +131,9 @@ def all_reduce(
     members, name = members_of(group), "all_reduce"
     reduction, problem = op_of(op, data)
     problem = problem_of(data, is_written=True) or problem
-    if not begin(members, name, problem, data, f"({reduction})", async_op=async_op):
+    begin(members, name, problem, data, f"({reduction})", async_op=async_op)
+    if members.is_single:
         return written(None, lambda: data, name, async_op=async_op)
-    assert members is not None
     work, finish = start_reduce(
         members, packed(members, data), reduction, async_op=async_op
     )
@@ -165,11 +165,11 @@ def reduce(
     members, name = members_of(group), "reduce"
     reduction, problem = op_of(op, data)
     problem = problem_of(data, is_written=True) or problem
-    root, problem = _root(members, dst, "dst", problem)
+    root, problem = members.root_of(dst, "dst", problem)
     words = (f"({reduction})", f"to rank {root}")
-    if not begin(members, name, problem, data, *words, async_op=async_op):
+    begin(members, name, problem, data, *words, async_op=async_op)
+    if members.is_single:
         return written(None, lambda: data, name, async_op=async_op)
-    assert members is not None
     values, is_root = packed(members, data), root == members.rank
     if not is_root and is_same_memory(data, values):
         values = values.clone()  # gloo leaves partial sums in it
@@ -250,11 +250,11 @@ def broadcast(
     """
     members, name = members_of(group), "broadcast"
     problem = problem_of(data, is_written=True)
-    root, problem = _root(members, src, "src", problem)
+    root, problem = members.root_of(src, "src", problem)
     words = (f"from rank {root}",)
-    if not begin(members, name, problem, data, *words, async_op=async_op):
+    begin(members, name, problem, data, *words, async_op=async_op)
+    if members.is_single:
         return written(None, lambda: data, name, async_op=async_op)
-    assert members is not None
     values = packed(members, data)
     moved = as_moved(members, name, values)
     work = dist.broadcast(moved, root, members.group, async_op)
@@ -287,44 +287,57 @@ def all_gather(
         A new tensor for each rank, in the order of the group. A single process gets a
         copy of its own.
     """
-    members, name = members_of(group), "all_gather"
-    problem = problem_of(data)
+    members, problem, how = members_of(group), problem_of(data), (uneven, async_op)
+    return _gather(members, "all_gather", problem, data, None, *how)
+
+
+def _gather(
+    members: Members,
+    name: str,
+    problem: Exception | None,
+    data: torch.Tensor,
+    root: int | None,
+    uneven: bool,
+    async_op: bool,
+) -> Work[Tensors] | Tensors:
+    """Gather tensors on one rank; on all of them if the root is None."""
+    words = [] if root is None else [f"to rank {root}"]
+    if uneven and problem is None:
+        words.append(f"of any shapes {data.dtype}")
     like = None if uneven else data
-    words = (f"of any shapes {data.dtype}",) if uneven and problem is None else ()
-    if not begin(members, name, problem, like, *words, async_op=async_op):
+    begin(members, name, problem, like, *words, async_op=async_op)
+    if members.is_single:
         return finished(None, lambda: [copy(data)], name, async_op=async_op)
-    assert members is not None
     source = packed(members, data)
-    shapes = (
-        exchanged(members, source.shape) if uneven else [source.shape] * members.size
-    )
-    work, finish = _start_gather(members, source, shapes, async_op=async_op)
+    shapes = exchanged(members, source.shape) if uneven else None
+    work, finish = _start_gather(members, source, root, shapes, async_op=async_op)
     return finished(work, lambda: _returned(finish(), data), name, async_op=async_op)
 
 
 def _start_gather(
     members: Members,
     source: torch.Tensor,
+    root: int | None = None,
     shapes: Sequence[torch.Size] | None = None,
     *,
     async_op: bool,
 ) -> tuple[dist.Work | None, Callable[[], Tensors]]:
     """Start to gather tensors without gaps; return the work, and what returns them."""
     shapes = [source.shape] * members.size if shapes is None else shapes
-    moved = as_moved(members, "all_gather", padded_to(source, shapes))
-    found = [torch.empty_like(moved) for _ in members.ranks]
-    work = dist.all_gather(found, moved, members.group, async_op)
+    most = max(shape.numel() for shape in shapes)
+    operation = "all_gather" if root is None else "gather"
+    sent = source if source.numel() == most else padded(source, most)
+    moved = as_moved(members, operation, sent)
+    is_wanted = root in (None, members.rank)
+    found = [torch.empty_like(moved) for _ in members.ranks] if is_wanted else []
+    if root is None:
+        work = dist.all_gather(found, moved, members.group, async_op)
+    else:
+        work = dist.gather(moved, found or None, root, members.group, async_op)
     return work, lambda: [
         trimmed(each, source.dtype, shape)
-        for each, shape in zip(found, shapes, strict=True)
+        for each, shape in zip(found, shapes[: len(found)], strict=True)
     ]
-
-
-def padded_to(source: torch.Tensor, shapes: Sequence[torch.Size]) -> torch.Tensor:
-    """Return a tensor as large as the largest of some shapes."""
-    if all(shape == source.shape for shape in shapes):
-        return source
-    return padded(source, max(shape.numel() for shape in shapes))
 
 
 def _returned(found: Tensors, data: torch.Tensor) -> Tensors:
@@ -354,28 +367,9 @@ def gather(
         A new tensor for each rank, in the order of the group; ``[]`` on the other
         ranks. A single process gets a copy of its own.
     """
-    members, name = members_of(group), "gather"
-    root, problem = _root(members, dst, "dst", problem_of(data))
-    like = None if uneven else data
-    words = (f"to rank {root}", *["of any shapes"] * uneven)
-    if not begin(members, name, problem, like, *words, async_op=async_op):
-        return finished(None, lambda: [copy(data)], name, async_op=async_op)
-    assert members is not None
-    source = packed(members, data)
-    shapes = (
-        exchanged(members, source.shape) if uneven else [source.shape] * members.size
-    )
-    moved = as_moved(members, name, padded_to(source, shapes))
-    is_root = root == members.rank
-    found = [torch.empty_like(moved) for _ in members.ranks] if is_root else None
-    work = dist.gather(moved, found, root, members.group, async_op)
-
-    def end() -> Tensors:
-        pairs = zip(found or (), shapes if is_root else (), strict=True)
-        parts = [trimmed(each, source.dtype, shape) for each, shape in pairs]
-        return _returned(parts, data)
-
-    return finished(work, end, name, async_op=async_op)
+    members = members_of(group)
+    root, problem = members.root_of(dst, "dst", problem_of(data))
+    return _gather(members, "gather", problem, data, root, uneven, async_op)
 
 
 @collective
@@ -401,19 +395,19 @@ def scatter(
         A new tensor. A single process gets a copy of its only one.
     """
     members, name = members_of(group), "scatter"
-    root, problem = _root(members, src, "src", None)
-    is_root = members is None or root == members.rank
+    root, problem = members.root_of(src, "src")
+    is_root = root == members.rank
     if is_root and problem is None:
-        problem = problem_of_all(tensors, 1 if members is None else members.size)
+        problem = problem_of_all(tensors, members.size)
     given = list(tensors or ()) if is_root and problem is None else []
     words = (f"from rank {root}",)
-    if not begin(members, name, problem, None, *words, async_op=async_op):
+    begin(members, name, problem, None, *words, async_op=async_op)
+    if members.is_single:
         return finished(None, lambda: copy(given[0]), name, async_op=async_op)
-    assert members is not None
     sources = [packed(members, each) for each in given]
     kind = (sources[0].dtype, sources[0].device.type) if sources else None
     said = (kind, [each.shape for each in sources])
-    (dtype, device), shapes = broadcast_of(members, said, members.ranks.index(root))
+    (dtype, device), shapes = broadcast_of(members, said, root)
     most, shape = max(map(torch.Size.numel, shapes)), shapes[members.group_rank]
     empty = torch.empty(most, dtype=dtype, device=current_device(device))
     output = as_moved(members, name, empty)
@@ -449,14 +443,14 @@ def all_to_all(
         tensor from each rank. A single process gets a copy of its own.
     """
     members, name = members_of(group), "all_to_all"
-    parts, problem = parts_of(data, 1 if members is None else members.size)
+    parts, problem = parts_of(data, members.size)
     like = data if isinstance(data, torch.Tensor) else None
     words = () if like is not None else ("of a list",)
-    if not begin(members, name, problem, like, *words, async_op=async_op):
+    begin(members, name, problem, like, *words, async_op=async_op)
+    if members.is_single:
         copies = [copy(each) for each in parts]
         one = copies if like is None else torch.cat(copies)
         return finished(None, lambda: one, name, async_op=async_op)
-    assert members is not None
     if like is not None:
         source = packed(members, like)
         work, found = _start_exchange(members, source, async_op=async_op)
@@ -508,13 +502,13 @@ def reduce_scatter(
         its only one.
     """
     members, name = members_of(group), "reduce_scatter"
-    parts, problem = parts_of(tensors, 1 if members is None else members.size)
+    parts, problem = parts_of(tensors, members.size)
     reduction, wrong = op_of(op, parts[0] if parts else None)
     shapes = [tuple(part.shape) for part in parts]
     words = (f"of {shapes} {parts[0].dtype}" if parts else "", f"({reduction})")
-    if not begin(members, name, wrong or problem, None, *words, async_op=async_op):
+    begin(members, name, wrong or problem, None, *words, async_op=async_op)
+    if members.is_single:
         return finished(None, lambda: copy(parts[0]), name, async_op=async_op)
-    assert members is not None
     own = parts[members.group_rank]
     most = max(part.numel() for part in parts)
     joined = torch.cat([padded(packed(members, part), most) for part in parts])
@@ -546,13 +540,3 @@ def _start_reduce_scatter(
         return output.to(joined.dtype)
 
     return work, finish
-
-
-def _root(
-    members: Members | None, rank: object, role: str, problem: Exception | None
-) -> tuple[int, Exception | None]:
-    """Return the global rank of a root, and what is wrong with it or before."""
-    if members is None:
-        return 0, problem
-    root, wrong = members.root_of(rank, role)
-    return members.ranks[root], problem or wrong

@@ -58,9 +58,7 @@ def new_group(
         raise TypeError(f"ranks is {ranks!r}, not several ranks") from None
     group = _made(members, timeout_s)
     if dist.get_rank() in members:
-        found = members_of(group)
-        assert found is not None
-        announce_end(found)
+        announce_end(members_of(group))
     return group
 
 
@@ -86,8 +84,7 @@ def get_world_size(group: ProcessGroup | None = None) -> int:
     Raises:
         NotMemberError: This rank is not in the group.
     """
-    members = members_of(group)
-    return 1 if members is None else members.size
+    return members_of(group).size
 
 
 def get_rank(group: ProcessGroup | None = None) -> int:
@@ -96,8 +93,7 @@ def get_rank(group: ProcessGroup | None = None) -> int:
     Raises:
         NotMemberError: This rank is not in the group.
     """
-    members = members_of(group)
-    return 0 if members is None else members.group_rank
+    return members_of(group).group_rank
 
 
 def get_backend(group: ProcessGroup | None = None) -> str | None:
@@ -107,7 +103,7 @@ def get_backend(group: ProcessGroup | None = None) -> str | None:
         NotMemberError: This rank is not in the group.
     """
     members = members_of(group)
-    return None if members is None else str(dist.get_backend(members.group))
+    return None if members.is_single else str(dist.get_backend(members.group))
 
 
 def get_dist_info(group: ProcessGroup | None = None) -> tuple[int, int]:

@@ -111,12 +111,10 @@ def _reduce_together(
             problem = type(found)(f"{key}: {found}")
     members = members_of(group)
     words: list[str] = []
-    if members is not None and members.is_checking and problem is None:
+    if members.is_checking and problem is None:
         words = [f"{k}: {tuple(t.shape)} {t.dtype}" for k, t in tensors.items()]
-    if not begin(members, name, problem, None, f"({op})", *words):
-        return
-    assert members is not None
-    for bucket in _buckets(tensors.values(), limit):
+    begin(members, name, problem, None, f"({op})", *words)
+    for bucket in [] if members.is_single else _buckets(tensors.values(), limit):
         _reduce_bucket(members, bucket, op)
 
 

@@ -48,10 +48,18 @@ class Reducing(NamedTuple):
     is_divided: bool
 
 
+def current_device(kind: str) -> torch.device:
+    """Return the current device of a type."""
+    if kind == "cpu":
+        return torch.device(kind)
+    return torch.device(kind, getattr(torch, kind).current_device())
+
+
 class Members:
     """The members of a process group, of which this process is one.
 
     Attributes:
+        is_single: Whether there is no group: this process is the only member.
         ranks: Global rank of each member.
         size: Number of members.
         group_rank: The rank of this process among them.
@@ -61,17 +69,22 @@ class Members:
         device: The device on which objects travel: the CPU, if the group serves it.
     """
 
-    def __init__(self, group: ProcessGroup) -> None:
-        """Describe a group."""
-        # The group is a key of the dictionary of members, so a value must not hold it.
-        self._group = ref(group)
-        self.ranks = tuple(dist.get_process_group_ranks(group))
-        self.size, self.group_rank = len(self.ranks), dist.get_rank(group)
-        self.rank = self.ranks[self.group_rank]
-        self.tables = _tables(group)
+    def __init__(self, group: ProcessGroup | None) -> None:
+        """Describe a group; without one, this process alone."""
+        self._reducing: dict[object, Reducing] = {}
+        self.is_single = group is None
+        self.ranks: tuple[int, ...] = (0,)
+        self.group_rank = 0
+        self.tables: Mapping[str, Backend | None] = {"cpu": None}
+        if group is not None:
+            # The group is a key of the dictionary of members, which must not hold it.
+            self._group = ref(group)
+            self.ranks = tuple(dist.get_process_group_ranks(group))
+            self.group_rank = dist.get_rank(group)
+            self.tables = _tables(group)
+        self.size, self.rank = len(self.ranks), self.ranks[self.group_rank]
         kind = "cpu" if "cpu" in self.tables else next(iter(self.tables))
         self.device = current_device(kind)
-        self._reducing: dict[object, Reducing] = {}
 
     @property
     def group(self) -> ProcessGroup:
@@ -128,28 +141,34 @@ class Members:
                     return Reducing(each, name, name != op)
         return Reducing(None, op, op == "mean")
 
-    def root_of(self, rank: object, role: str) -> tuple[int, Exception | None]:
-        """Return the group rank of a global rank, and what is wrong with it.
+    def root_of(
+        self, rank: object, role: str, problem: Exception | None = None
+    ) -> tuple[int, Exception | None]:
+        """Return a global rank, and what is wrong with it or was wrong before.
 
         Args:
-            rank: The global rank.
+            rank: The rank that was given; a single process ignores it.
             role: ``src`` or ``dst``.
+            problem: What was wrong before.
         """
+        if self.is_single:
+            return 0, problem
         if not isinstance(rank, SupportsIndex):
-            return 0, TypeError(f"{role} is {rank!r}, not a rank")
+            return 0, problem or TypeError(f"{role} is {rank!r}, not a rank")
         if index(rank) in self.ranks:
-            return self.ranks.index(index(rank)), None
-        return 0, NotMemberError(
+            return index(rank), problem
+        return 0, problem or NotMemberError(
             f"{role} is {rank}, a global rank that is not in the group of ranks "
             f"{folded(self.ranks)}"
         )
 
 
 _members: WeakKeyDictionary[ProcessGroup, Members] = WeakKeyDictionary()
+_SINGLE: Final = Members(None)
 
 
-def members_of(group: ProcessGroup | None) -> Members | None:
-    """Return the members of a group, None if this process is alone.
+def members_of(group: ProcessGroup | None) -> Members:
+    """Return the members of a group, by default of that of all ranks.
 
     Raises:
         NotMemberError: This process is not in it.
@@ -159,7 +178,7 @@ def members_of(group: ProcessGroup | None) -> Members | None:
     if group is None:
         group = world
         if group is None:
-            return None
+            return _SINGLE
     try:
         found = _members.get(group)
     except TypeError:  # torch's marker, or anything else
@@ -183,13 +202,6 @@ def _refuse_outsider(group: object) -> None:
         )
 
 
-def current_device(kind: str) -> torch.device:
-    """Return the current device of a type."""
-    if kind == "cpu":
-        return torch.device(kind)
-    return torch.device(kind, getattr(torch, kind).current_device())
-
-
 def _tables(group: ProcessGroup) -> Mapping[str, Backend | None]:
     """Return what a group can do, for each type of device that it serves."""
     found: dict[str, Backend | None] = {}
@@ -202,39 +214,36 @@ def _tables(group: ProcessGroup) -> Mapping[str, Backend | None]:
 
 
 def begin(
-    members: Members | None,
+    members: Members,
     name: str,
     problem: Exception | None,
     data: object = None,
     *words: object,
     async_op: bool = False,
-) -> bool:
+) -> None:
     """Raise what is wrong; in checking mode, compare the call with the other ranks.
 
     Args:
-        members: The group, None for a single process.
+        members: The group.
         name: The function.
         problem: What is wrong with the arguments of this rank.
         data: A tensor whose shape and type must be the same on all ranks.
         words: What else must be the same.
         async_op: Whether the call does not wait; then nothing is compared.
 
-    Returns:
-        Whether there is a group.
-
     Raises:
         Exception: The problem of this rank.
         MismatchError: The ranks call different things.
         DistError: A rank is missing, or the ranks differed before.
     """
-    if members is not None and members.is_checking:
+    if members.is_checking:
         if async_op:
             members.rounds.refuse_ended()
         else:
-            members.rounds.compare(_in_words(name, data, words), problem)
+            refused = "" if problem is None else f" - refused: {problem}"
+            members.rounds.compare(_in_words(name, data, words) + refused)
     if problem is not None:
         raise problem
-    return members is not None
 
 
 def _in_words(name: str, data: object, words: tuple[object, ...]) -> str:

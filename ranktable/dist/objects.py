@@ -45,9 +45,9 @@ def all_gather_object(data: Any, group: ProcessGroup | None = None) -> list[Any]
         DistError: An object cannot be pickled; raised on every rank.
     """
     members = members_of(group)
-    if not begin(members, "all_gather_object", None):
+    begin(members, "all_gather_object", None)
+    if members.is_single:
         return [data]
-    assert members is not None
     found: list[Any] = exchanged(members, data)
     return found
 
@@ -73,11 +73,10 @@ def gather_object(
         DistError: An object cannot be pickled; raised on every rank.
     """
     members = members_of(group)
-    if members is None:
-        return [data]
     root, problem = members.root_of(dst, "dst")
-    words = (f"to rank {members.ranks[root]}",)
-    begin(members, "gather_object", problem, None, *words)
+    begin(members, "gather_object", problem, None, f"to rank {root}")
+    if members.is_single:
+        return [data]
     found: list[Any] | None = exchanged(members, data, root)
     return found
 
@@ -101,19 +100,15 @@ def broadcast_object_list(
     """
     members = members_of(group)
     problem = _problem_of_list(data, None)
-    words = [f"of {len(data)} objects"] if problem is None else []
-    root = 0
-    if members is not None:
-        root, wrong = members.root_of(src, "src")
-        problem = problem or wrong
-        words.append(f"from rank {members.ranks[root]}")
-    if not begin(members, "broadcast_object_list", problem, None, *words):
+    root, problem = members.root_of(src, "src", problem)
+    words = ["" if problem else f"of {len(data)} objects", f"from rank {root}"]
+    begin(members, "broadcast_object_list", problem, None, *words)
+    if members.is_single:
         return
-    assert members is not None
     found = broadcast_of(members, data, root)
     if len(found) != len(data):
         raise ValueError(f"data has {len(data)} objects, and was sent {len(found)}")
-    if members.group_rank != root:
+    if members.rank != root:
         data[:] = found
 
 
@@ -140,14 +135,13 @@ def scatter_object_list(
         DistError: An object cannot be pickled; raised on every rank.
     """
     members = members_of(group)
-    root, problem = (0, None) if members is None else (members.root_of(src, "src"))
-    size, own = (1, 0) if members is None else (members.size, members.group_rank)
-    if own == root and problem is None:
-        problem = _problem_of_list(objects, size)
-    if not begin(members, "scatter_object_list", problem):
+    root, problem = members.root_of(src, "src")
+    if members.rank == root and problem is None:
+        problem = _problem_of_list(objects, members.size)
+    begin(members, "scatter_object_list", problem)
+    if members.is_single:
         return objects[0]  # type: ignore[index] # else a problem
-    assert members is not None
-    return broadcast_of(members, objects, root)[own]
+    return broadcast_of(members, objects, root)[members.group_rank]
 
 
 def _problem_of_list(objects: object, count: int | None) -> Exception | None:
@@ -166,7 +160,7 @@ def exchanged(members: Members, data: object, root: int | None = None) -> Any:
     Args:
         members: The group.
         data: The object of this rank.
-        root: The group rank that gets them, None for all; the others get None.
+        root: The global rank that gets them, None for all; the others get None.
 
     Raises:
         DistError: An object cannot be pickled.
@@ -176,14 +170,15 @@ def exchanged(members: Members, data: object, root: int | None = None) -> Any:
     lengths = [torch.empty_like(length) for _ in members.ranks]
     dist.all_gather(lengths, length, members.group)
     counts = torch.cat(lengths).tolist()
-    _refuse(members, [i for i, count in enumerate(counts) if not count], error)
+    pairs = zip(members.ranks, counts, strict=True)
+    _refuse([rank for rank, count in pairs if not count], error)
     sent = _as_tensor(members, payload, max(counts))
-    is_wanted = root in (None, members.group_rank)
+    is_wanted = root in (None, members.rank)
     found = [torch.empty_like(sent) for _ in members.ranks] if is_wanted else None
     if root is None:
         dist.all_gather(found, sent, members.group)
     else:
-        dist.gather(sent, found, members.ranks[root], members.group)
+        dist.gather(sent, found, root, members.group)
     if found is None:
         return None
     return [_unpickled(*each) for each in zip(found, members.ranks, strict=True)]
@@ -191,18 +186,18 @@ def exchanged(members: Members, data: object, root: int | None = None) -> Any:
 
 def broadcast_of(members: Members, data: object, root: int) -> Any:
     """Return the object of one rank, on every rank, without comparing calls."""
-    is_root = members.group_rank == root
+    is_root = members.rank == root
     payload, error = _pickled(data) if is_root else (bytearray(), None)
     count = _broadcast_number(members, len(payload), root)
-    _refuse(members, [] if count else [root], error)
+    _refuse([] if count else [root], error)
     sent = _as_tensor(members, payload, count)
-    dist.broadcast(sent, members.ranks[root], members.group)
-    return _unpickled(sent, members.ranks[root])
+    dist.broadcast(sent, root, members.group)
+    return _unpickled(sent, root)
 
 
 def _broadcast_number(members: Members, number: int, root: int) -> int:
     sent = torch.tensor([number], device=members.device)
-    dist.broadcast(sent, members.ranks[root], members.group)
+    dist.broadcast(sent, root, members.group)
     return int(sent)
 
 
@@ -235,10 +230,10 @@ def _unpickled(payload: torch.Tensor, rank: int) -> Any:
         ) from error
 
 
-def _refuse(members: Members, failed: Sequence[int], error: Exception | None) -> None:
+def _refuse(failed: Sequence[int], error: Exception | None) -> None:
     """Raise if ranks could not pickle their object; only they know why."""
     if failed:
-        ranks = ", ".join(str(members.ranks[each]) for each in failed)
+        ranks = ", ".join(map(str, failed))
         raise DistError(
             f"the object that was given on rank {ranks} cannot be pickled; the reason "
             "is in the error of that rank"
@@ -265,14 +260,16 @@ def barrier(
     """
     as_timeout(timeout_s)
     members = members_of(group)
-    if members is not None and timeout_s is not None:
-        members.rounds.await_all("barrier with a time-out", timeout_s)
-    elif begin(members, "barrier", None):
-        assert members is not None
-        device = members.device
-        # Without a device, torch guesses one (pytorch/pytorch#60752).
-        listed = None if device.type == "cpu" else [device.index]
-        dist.barrier(members.group, device_ids=listed)
+    if members.is_single:
+        return
+    if timeout_s is not None:
+        members.rounds.compare("barrier with a time-out", timeout_s)
+        return
+    begin(members, "barrier", None)
+    device = members.device
+    # Without a device, torch guesses one (pytorch/pytorch#60752).
+    listed = None if device.type == "cpu" else [device.index]
+    dist.barrier(members.group, device_ids=listed)
 
 
 @public
@@ -286,7 +283,7 @@ def sync_random_seed(group: ProcessGroup | None = None) -> int:
         group: A group; None for all ranks.
     """
     members, seed = members_of(group), secrets.randbits(_BITS)
-    if not begin(members, "sync_random_seed", None):
+    begin(members, "sync_random_seed", None)
+    if members.is_single:
         return seed
-    assert members is not None
-    return _broadcast_number(members, seed, 0)
+    return _broadcast_number(members, seed, members.ranks[0])

@@ -161,18 +161,17 @@ def _prepared(
         raise ValueError(f"op is {name!r}, not isend or irecv")
     is_received, verb, tensor = name == "irecv", name[1:], given.tensor
     members = members_of(given.group)
-    if members is None:
+    if members.is_single:
         raise DistError(
             f"{verb} needs another rank, but there is no process group; call init_dist "
             "first"
         )
-    place, problem = members.root_of(given.peer, "src" if is_received else "dst")
-    if problem is None and place == members.group_rank:
-        problem = ValueError(f"rank {members.rank} cannot {verb} with itself")
+    other, problem = members.root_of(given.peer, "src" if is_received else "dst")
+    if problem is None and other == members.rank:
+        problem = ValueError(f"rank {other} cannot {verb} with itself")
     problem = problem_of(tensor, is_written=is_received) or problem
     if problem is not None:
         raise problem
-    other = members.ranks[place]
     values = packed(members, tensor)
     moved = as_moved(members, verb, values)
     op = dist.P2POp(getattr(dist, name), moved, other, members.group, given.tag)
@@ -200,9 +199,9 @@ def shift(
         A new tensor. A single process gets a copy of its own.
     """
     members, by = members_of(group), index(by)
-    words, later = (f"by {by}",), {"async_op": async_op}
-    is_begun = begin(members, "shift", problem_of(data), data, *words, **later)
-    if members is None or not is_begun or by % members.size == 0:
+    later = {"async_op": async_op}
+    begin(members, "shift", problem_of(data), data, f"by {by}", **later)
+    if by % members.size == 0:
         return finished(None, lambda: copy(data), "shift", **later)
     place, size, output = members.group_rank, members.size, copy(data)
     to, source = members.ranks[(place + by) % size], members.ranks[(place - by) % size]

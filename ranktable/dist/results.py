@@ -60,13 +60,13 @@ def collect_results(
     problem = _problem_of(results, size, device, tmpdir)
     how = "messages" if tmpdir is None else "files"
     words = (f"of size {size} by {how}",)
-    if not begin(members, "collect_results", problem, None, *words):
+    begin(members, "collect_results", problem, None, *words)
+    if members.is_single:
         _refuse_fewer([len(results)], size)
         return results[:size]
-    assert members is not None
     _refuse_fewer(exchanged(members, len(results)), size)
     if tmpdir is None:
-        lists = exchanged(members, results, 0)
+        lists = exchanged(members, results, members.ranks[0])
     else:
         lists = _by_files(members, results, Path(tmpdir))
     if members.group_rank:
