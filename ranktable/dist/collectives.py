@@ -510,8 +510,11 @@ def reduce_scatter(
     if members.is_single:
         return finished(None, lambda: copy(parts[0]), name, async_op=async_op)
     own = parts[members.group_rank]
-    most = max(part.numel() for part in parts)
-    joined = torch.cat([padded(packed(members, part), most) for part in parts])
+    if isinstance(tensors, torch.Tensor):
+        joined = packed(members, tensors).reshape(-1)
+    else:
+        most = max(part.numel() for part in parts)
+        joined = torch.cat([padded(packed(members, part), most) for part in parts])
     work, finish = _start_reduce_scatter(members, joined, reduction, async_op=async_op)
 
     def end() -> torch.Tensor:
