@@ -14,7 +14,13 @@ import torch.distributed as dist
 from torch.distributed import ReduceOp
 
 from ranktable.dist.errors import UnsupportedError
-from ranktable.dist.members import Members, begin, current_device, members_of
+from ranktable.dist.members import (
+    LARGER_TYPES,
+    Members,
+    begin,
+    current_device,
+    members_of,
+)
 from ranktable.dist.objects import broadcast_of, exchanged
 from ranktable.dist.tensors import (
     Tensors,
@@ -58,16 +64,6 @@ _NAMES: Final = {name: name for name in _OPS} | {
 }
 _BITS: Final = ("band", "bor", "bxor")
 _ORDERED: Final = ("min", "max")
-_FOLDED_AS: Final = {
-    torch.uint16: torch.int32,
-    torch.uint32: torch.int64,
-    torch.uint64: torch.int64,
-    torch.float8_e4m3fn: torch.float32,
-    torch.float8_e4m3fnuz: torch.float32,
-    torch.float8_e5m2: torch.float32,
-    torch.float8_e5m2fnuz: torch.float32,
-}
-"""The types in which torch can add others that it can only store."""
 
 
 def op_of(op: object, data: object) -> tuple[str, Exception | None]:
@@ -224,7 +220,7 @@ def start_reduce(
 def _folded(members: Members, parts: Tensors, op: str) -> torch.Tensor:
     """Return the reduction of tensors, in the order of the ranks."""
     own = parts[0].dtype
-    wide = _FOLDED_AS.get(own, own)
+    wide = LARGER_TYPES.get(own, (own,))[-1]
     found = fold(_OPS[op][1], [part.to(wide) for part in parts])
     if op == "mean":
         found = found.clone()

@@ -22,16 +22,22 @@ if TYPE_CHECKING:
 
     from ranktable.runtime.backends.backend import Backend
 
-_NEXT_TYPES: Final = {
+LARGER_TYPES: Final = {
     torch.bool: (torch.uint8, torch.int32),
     torch.uint8: (torch.int16, torch.int32),
     torch.int8: (torch.int16, torch.int32),
     torch.int16: (torch.int32, torch.int64),
     torch.uint16: (torch.int32, torch.int64),
     torch.uint32: (torch.int64,),
+    torch.uint64: (torch.int64,),
+    torch.float8_e4m3fn: (torch.float32,),
+    torch.float8_e4m3fnuz: (torch.float32,),
+    torch.float8_e5m2: (torch.float32,),
+    torch.float8_e5m2fnuz: (torch.float32,),
 }
-"""In which types small integers are reduced where the backend lacks their own. All
-operations are right in them: what is too large wraps when it is converted back."""
+"""In which types others are reduced where the backend lacks their own, and in the last
+where torch folds them. All operations are right in them: what is too large wraps when
+it is converted back."""
 
 
 class Reducing(NamedTuple):
@@ -103,13 +109,10 @@ class Members:
         """Whether the ranks compare their calls."""
         return self.size > 1 and is_checking()
 
-    def has(self, operation: str, data: torch.Tensor, op: str | None = None) -> bool:
-        """Whether the backend does an operation with tensors of this type rightly."""
-        return self._has(operation, data.device.type, data.dtype, op)
-
-    def _has(
-        self, operation: str, kind: str, dtype: torch.dtype, op: str | None
+    def has(
+        self, operation: str, kind: str, dtype: torch.dtype, op: str | None = None
     ) -> bool:
+        """Whether the backend of a type of device does an operation rightly."""
         table = self.tables[kind]
         name = str(dtype).removeprefix("torch.")
         return table is None or table.has(operation, name, op)
@@ -136,8 +139,8 @@ class Members:
         self, operation: str, device: torch.device, dtype: torch.dtype, op: str
     ) -> Reducing:
         for name in (op, "sum") if op == "mean" else (op,):
-            for each in (dtype, *_NEXT_TYPES.get(dtype, ())):
-                if self._has(operation, device.type, each, name):
+            for each in (dtype, *LARGER_TYPES.get(dtype, ())):
+                if self.has(operation, device.type, each, name):
                     return Reducing(each, name, name != op)
         return Reducing(None, op, op == "mean")
 

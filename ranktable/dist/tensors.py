@@ -109,7 +109,7 @@ def write(data: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
 
 def as_moved(members: Members, operation: str, data: torch.Tensor) -> torch.Tensor:
     """Return a tensor as the backend can move it: as it is, or its bytes."""
-    if members.has(operation, data):
+    if members.has(operation, data.device.type, data.dtype):
         return data
     members.refuse_missing(operation, data)
     return as_bytes(data)
