@@ -98,7 +98,6 @@ def test_a_backend_has_only_what_it_does_rightly() -> None:
     assert not sccl.has("all_reduce", "int64", "sum")  # it adds them as int32
     assert not sccl.has("broadcast", "float64")
     assert not sccl.has("reduce_scatter", "float32", "sum")
-    assert not sccl.has_splits
     assert not hccl.has("all_reduce", "int16", "product")
     assert gloo.has("all_reduce", "int32", "band")
     assert not gloo.has("all_reduce", "float32", "mean")

@@ -74,7 +74,6 @@ class Backend:
         adds: The types that it reduces rightly.
         reductions: The reductions that are right for all of these types.
         lacks: The operations that it does not have.
-        has_splits: Whether all_to_all accepts parts of different sizes.
         source: Where this is documented, or how it was measured.
         why_unusable: Returns why it cannot be used here, None if it can; by default
             its package and its device are searched.
@@ -93,7 +92,6 @@ class Backend:
     adds: frozenset[str] = _TYPES
     reductions: frozenset[str] = _REDUCTIONS
     lacks: frozenset[str] = frozenset()
-    has_splits: bool = True
     source: str
     why_unusable: Callable[[], str | None] | None = None
     select: Callable[[Placement], torch.device] | None = None
@@ -220,7 +218,6 @@ SCCL: Final = Backend(
     # type is here if it is right both with and without the adaptor.
     adds=frozenset({"float32", "float16", "bfloat16", "int32"}),
     lacks=frozenset({"reduce_scatter"}),
-    has_splits=False,
     source=(
         "sophgo/torch-tpu torch_tpu/csrc/distributed/c10d/ProcessGroupSCCL.cpp "
         "fe9b478b: reduce_scatter always raises, all_to_all ignores split sizes"
