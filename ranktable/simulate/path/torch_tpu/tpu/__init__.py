@@ -12,6 +12,7 @@ import torch
 
 # The functions of every torch device: streams, memory, seeds. Later ones replace them.
 from ranktable.simulate.device.module import *  # noqa: F403
+from ranktable.simulate.device.module import _is_in_bad_fork
 from torch_tpu import local_ranks, refused
 from torch_tpu.local_ranks import (
     get_topology,
