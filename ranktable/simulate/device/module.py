@@ -290,7 +290,7 @@ class device_of(device):  # noqa: N801 - as above
 
     def __init__(self, tensor: torch.Tensor) -> None:
         """Accept any tensor."""
-        is_here = tensor.device.type == inventory.device_name()
+        is_here = tensor.device.type == inventory.DEVICE_TYPE
         super().__init__(tensor.get_device() if is_here else None)
 
 
