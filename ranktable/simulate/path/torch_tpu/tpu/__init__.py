@@ -27,8 +27,6 @@ from torch_tpu.tpu.properties import (
     flush,
     get_device_name,
     get_device_properties,
-    get_sync_debug_mode,
-    set_sync_debug_mode,
 )
 
 if TYPE_CHECKING:
