@@ -257,9 +257,7 @@ def current_stream(device: Any = None) -> Stream:
     return Stream(device)
 
 
-def default_stream(device: Any = None) -> Stream:
-    """Return the stream of a chip."""
-    return Stream(device)
+default_stream = current_stream
 
 
 def set_stream(stream: torch.Stream) -> None:

@@ -37,6 +37,8 @@ globals().update(refused.ABSENT)
 BACKEND = "SG2260"
 default_generators: tuple[torch.Generator, ...] = ()
 
+memory_stats_as_nested_dict = memory_stats  # noqa: F405 - of every device
+
 # Not that of every device.
 set_device = local_ranks.set_device
 
@@ -59,11 +61,6 @@ def get_autocast_dtype() -> torch.dtype:
 def set_autocast_dtype(dtype: torch.dtype) -> None:
     """Set the type that ``torch.autocast("tpu")`` casts to."""
     torch.set_autocast_dtype("tpu", dtype)
-
-
-def memory_stats_as_nested_dict(device: object = None) -> dict[str, object]:
-    """Return no statistics."""
-    return memory_stats(device)  # noqa: F405 - of every device
 
 
 def is_OpTimer_enabled() -> bool:  # noqa: N802 - the vendor's name
