@@ -350,7 +350,7 @@ def test_options_of_the_script_reach_it_untouched(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-def test_every_node_has_a_torchrun_of_its_own(tmp_path: Path) -> None:
+def test_ranks_are_numbered_by_nodes_as_by_torchrun(tmp_path: Path) -> None:
     write(tmp_path, "s.py", RANKS)
     done = simulate(tmp_path, "--nodes", "2", "--nproc", "1", "s.py")
     ranks = [json.loads(line)[0] for line in sorted(done.out.splitlines())]

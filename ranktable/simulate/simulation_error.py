@@ -68,14 +68,9 @@ def rank_list(ranks: Sequence[int]) -> str:
 class NeedsChip:
     """A part of a vendor's package that a simulated chip does not have."""
 
-    def __init__(
-        self,
-        name: str,
-        what: str,
-        why: str = "and this chip is simulated: there is none",
-    ) -> None:
-        """Name it, and say what it does and why it cannot."""
-        self._message = f"{name} {what}, {why}"
+    def __init__(self, name: str, what: str) -> None:
+        """Name it, and say what it does."""
+        self._message = f"{name} {what}, and this chip is simulated: there is none"
 
     def __getattr__(self, name: str) -> NeedsChip:
         """Return itself for a part of it: ``LLamaMlpFunc.apply``."""

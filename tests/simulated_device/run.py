@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable.simulate import device
+from ranktable.simulate.device import module
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -25,7 +26,7 @@ CURRENT = 5
 
 def main(topic: str, *chosen: str) -> None:
     if not chosen:
-        device.install("tpu", chips=CHIPS)
+        device.install(chips=CHIPS, module=module)
     checks = importlib.import_module(f"tests.simulated_device.{topic}")
     names = chosen or [name for name in vars(checks) if name.startswith("check_")]
     json.dump({name: failure(checks, name) for name in names}, sys.stdout)

@@ -48,13 +48,10 @@ class Receiving(Work):
     object relies on that, so the tensor is then waited for.
     """
 
-    def __init__(
-        self, tensor: torch.Tensor, peer: int, receive: Callable[[], None]
-    ) -> None:
-        """Store the tensor, who sends it, and the function that waits for it."""
+    def __init__(self, tensor: torch.Tensor, receive: Callable[[], None]) -> None:
+        """Store the tensor, and the function that waits for it."""
         super().__init__()
         self._tensor = tensor
-        self._peer = peer
         self._receive = receive
         self._is_done = False
 
@@ -69,10 +66,6 @@ class Receiving(Work):
     def is_completed(self) -> bool:
         """Whether it was waited for."""
         return self._is_done
-
-    def _source_rank(self) -> int:
-        """Return the member that has sent the tensor; the name is torch's."""
-        return self._peer
 
     def result(self) -> list[torch.Tensor]:
         """Return the tensor."""
@@ -200,7 +193,7 @@ class Exchange:
             tag: A number that distinguishes transfers between the same members.
         """
         path = self._next_file(peer, self._group_rank, tag)
-        return Receiving(tensor, peer, lambda: self._take(tensor, memory, peer, path))
+        return Receiving(tensor, lambda: self._take(tensor, memory, peer, path))
 
     def leave(self) -> None:
         """Leave the group."""

@@ -162,7 +162,7 @@ class Collectives:
         _opts: object = None,
     ) -> c10d.Work:
         """Send each rank a part of the tensor of every rank; SCCL's are all equal."""
-        name, own, count = "all_to_all_single", self._group_rank, len(self._ranks)
+        name, count = "all_to_all_single", len(self._ranks)
         memory, result = self._memory(name, tensor), self._memory(name, output)
         self._limits.check_splits(name, output_sizes)
         self._limits.check_splits(name, input_sizes)
@@ -172,7 +172,7 @@ class Collectives:
                 f"{name}: the {memory.size(0) if memory.dim() else 0} rows of a tensor "
                 f"are not divided into {count} equal parts for {count} ranks"
             )
-        part = slice(own * memory.numel() // count, (own + 1) * memory.numel() // count)
+        part = self._part(memory.numel())
         shared = self._exchange.collective(name, memory.view(-1), agreed=tensor)
         parts = [shared.of(each, memory.dtype)[part] for each in self._all]
         torch.cat(parts, out=result.view(-1))
@@ -301,18 +301,15 @@ class Collectives:
         self, name: str, what: str, tensors: Tensors, like: torch.Tensor
     ) -> Tensors:
         """Return the memory of one tensor for each rank; they may be anywhere."""
-        self._check_length(name, what, tensors)
-        for each in tensors:
-            self._limits.check_output(name, each, like.numel(), like.dtype)
-        return [self._memory(name, each, may_have_gaps=True) for each in tensors]
-
-    def _check_length(self, name: str, what: str, tensors: Tensors) -> None:
         if len(tensors) != len(self._ranks):
             raise RuntimeError(
                 f"{method_of(name)}: invalid "
                 f"{what} tensor list at index 0 (expected length {len(self._ranks)}, "
                 f"got {len(tensors)})"
             )
+        for each in tensors:
+            self._limits.check_output(name, each, like.numel(), like.dtype)
+        return [self._memory(name, each, may_have_gaps=True) for each in tensors]
 
 
 class SimulatedGroup(Collectives, c10d.ProcessGroup):  # type: ignore[misc]  # torch's stubs have overloads that are never called
@@ -336,14 +333,8 @@ class SimulatedGroup(Collectives, c10d.ProcessGroup):  # type: ignore[misc]  # t
         self._register_backend(device, c10d.ProcessGroup.BackendType.CUSTOM, fake)
 
     def _start_coalescing(self, device: torch.device) -> None:
-        """Start collecting operations; here they are done at once."""
-        del device
+        """Raise, as for SCCL."""
         raise lacks("coalescing")
-
-    def _end_coalescing(self, device: torch.device) -> c10d.Work:
-        """Return the work of the collected operations, which have ended."""
-        del device
-        return done([])
 
     def getBackendName(self) -> str:  # noqa: N802 - torch's name
         """Return the name of the backend."""

@@ -269,7 +269,7 @@ def start(
     """
     note_attempt(folder)
     chips = run.chips[node_of_process(run)]
-    device.install(SCCL.device_type, chips=chips, module=module)
+    device.install(chips=chips, module=module)
     register(
         World(
             folder=folder,

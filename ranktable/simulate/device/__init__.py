@@ -1,7 +1,7 @@
 """A torch device whose memory is the CPU's.
 
-Its name is a parameter: ``tpu``, ``npu``. Tensors on it are real tensors of torch's
-PrivateUse1 device with an index; all operators run on the CPU, on the same bytes.
+Its name is ``tpu``. Tensors on it are real tensors of torch's PrivateUse1 device with
+an index; all operators run on the CPU, on the same bytes.
 """
 
 from ranktable.simulate.device.aliases import on_cpu, on_device

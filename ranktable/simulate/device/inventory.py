@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -12,10 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@dataclass(slots=True)
-class _Chips:
-    name: str = ""
-    existing: tuple[int, ...] = ()
+DEVICE_TYPE: Final = "tpu"
+"""The type of the device: ``torch.device("tpu:3").type``."""
+
+_existing: list[int] = []
+"""The indices of the chips that exist."""
 
 
 class Words(ctypes.Structure):
@@ -38,37 +38,23 @@ class Words(ctypes.Structure):
 
 PRIVATEUSE1 = 20  # c10::DeviceType
 WORDS = Words(PRIVATEUSE1, 0, 1)
-_CHIPS = _Chips()
 
 
-def declare(name: str, existing: Sequence[int]) -> None:
-    """Set the chips that exist; the first one is current until another is selected."""
-    if not existing:
-        raise ValueError(f"a simulated {name} needs at least one chip")
-    _CHIPS.name, _CHIPS.existing = name, tuple(existing)
+def declare(existing: Sequence[int]) -> None:
+    """Set the chips that exist; 0, or the first one, is current at the start."""
+    _existing[:] = existing
     WORDS.count = max(existing) + 1
-    if WORDS.current not in _CHIPS.existing:
-        WORDS.current = _CHIPS.existing[0]
-
-
-def withdraw() -> None:
-    """Remove the device, because it could not be installed."""
-    _CHIPS.name, _CHIPS.existing = "", ()
-
-
-def device_name() -> str:
-    """Return the device's name, empty before it is installed."""
-    return _CHIPS.name
+    WORDS.current = 0 if 0 in existing else existing[0]
 
 
 def chips() -> tuple[int, ...]:
     """Return the indices of the chips that exist."""
-    return _CHIPS.existing
+    return tuple(_existing)
 
 
 def device_count() -> int:
     """Return the number of chips that exist."""
-    return len(_CHIPS.existing)
+    return len(_existing)
 
 
 def current_device() -> int:
@@ -92,10 +78,9 @@ def checked(index: int) -> int:
     Raises:
         RuntimeError: The chip does not exist.
     """
-    if index not in _CHIPS.existing:
-        name = _CHIPS.name
-        there = ", ".join(map(str, _CHIPS.existing))
-        raise RuntimeError(f"{name}:{index} does not exist; there are {name}:{there}")
+    if index not in _existing:
+        there = ", ".join(map(str, _existing))
+        raise RuntimeError(f"tpu:{index} does not exist; there are tpu:{there}")
     return index
 
 
@@ -114,8 +99,8 @@ def index_of(device: Any = None) -> int:
     if isinstance(device, int):
         return checked(device)
     found: Any = _device(device)
-    if found.type != device_name():
-        raise ValueError(f"expected a {device_name()} device, not {found}")
+    if found.type != DEVICE_TYPE:
+        raise ValueError(f"expected a tpu device, not {found}")
     if found.index is None:
         return current_device()
     return checked(found.index)

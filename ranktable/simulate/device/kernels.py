@@ -106,7 +106,7 @@ def refuse_sync_batch_norm(*_: object) -> NoReturn:
     """Raise for the operator that only SyncBatchNorm calls."""
     raise RuntimeError(
         "SyncBatchNorm needs batch_norm_stats, which neither a simulated "
-        f"{inventory.device_name()} nor the vendor has; use BatchNorm"
+        "tpu nor the vendor has; use BatchNorm"
     )
 
 
@@ -169,7 +169,7 @@ def cast(name: str) -> Callable[..., Any]:
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         with _C._ExcludeDispatchKeyGuard(_AUTOCAST_KEYS):
-            dtype = torch.get_autocast_dtype(inventory.device_name())
+            dtype = torch.get_autocast_dtype(inventory.DEVICE_TYPE)
             cast_args = (_cast(value, dtype) for value in args)
             return operator_named(name)(*cast_args, **kwargs)
 
@@ -179,7 +179,7 @@ def cast(name: str) -> Callable[..., Any]:
 def _cast(value: Any, dtype: torch.dtype) -> Any:
     is_cast = (
         isinstance(value, torch.Tensor)
-        and value.device.type == inventory.device_name()
+        and value.device.type == inventory.DEVICE_TYPE
         and value.is_floating_point()
         and value.dtype is not torch.float64
     )

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ranktable.simulate.device import inventory
-from ranktable.simulate.device.inventory import current_device, device_count, index_of
+from ranktable.simulate.device.inventory import index_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from typing_extensions import Self
+
+
+current_device, device_count = inventory.current_device, inventory.device_count
 
 
 def memory_stats(device: object = None) -> dict[str, Any]:
@@ -156,7 +159,6 @@ def set_rng_state_all(new_states: Sequence[torch.Tensor]) -> None:
 manual_seed_all, seed_all = manual_seed, seed
 
 
-_PRIVATEUSE1 = 20  # c10::DeviceType
 _MS_PER_S = 1e3
 
 
@@ -166,7 +168,10 @@ class Stream(torch.Stream):
     def __new__(cls, device: Any = None, priority: int = 0, **_: Any) -> Self:
         """Make a stream of a chip; all streams of a chip are the same."""
         return super().__new__(
-            cls, stream_id=0, device_index=index_of(device), device_type=_PRIVATEUSE1
+            cls,
+            stream_id=0,
+            device_index=index_of(device),
+            device_type=inventory.PRIVATEUSE1,
         )
 
     def synchronize(self) -> None:
@@ -252,60 +257,12 @@ def current_stream(device: Any = None) -> Stream:
     return Stream(device)
 
 
-def default_stream(device: Any = None) -> Stream:
-    """Return the stream of a chip."""
-    return Stream(device)
+default_stream = current_stream
 
 
 def set_stream(stream: torch.Stream) -> None:
     """Make a stream current, which means its chip."""
     inventory.set_device(stream.device_index)
-
-
-__all__ = [
-    "Event",
-    "Stream",
-    "StreamContext",
-    "_is_in_bad_fork",
-    "current_device",
-    "current_stream",
-    "default_stream",
-    "device",
-    "device_count",
-    "device_of",
-    "empty_cache",
-    "get_amp_supported_dtype",
-    "get_rng_state",
-    "get_rng_state_all",
-    "init",
-    "initial_seed",
-    "is_available",
-    "is_initialized",
-    "manual_seed",
-    "manual_seed_all",
-    "max_memory_allocated",
-    "max_memory_cached",
-    "max_memory_reserved",
-    "mem_get_info",
-    "memory_allocated",
-    "memory_cached",
-    "memory_reserved",
-    "memory_snapshot",
-    "memory_stats",
-    "memory_summary",
-    "reset_accumulated_memory_stats",
-    "reset_max_memory_allocated",
-    "reset_max_memory_cached",
-    "reset_peak_memory_stats",
-    "seed",
-    "seed_all",
-    "set_device",
-    "set_rng_state",
-    "set_rng_state_all",
-    "set_stream",
-    "stream",
-    "synchronize",
-]
 
 
 class device:  # noqa: N801 - the name that torch gives it: torch.cuda.device
@@ -331,7 +288,7 @@ class device_of(device):  # noqa: N801 - as above
 
     def __init__(self, tensor: torch.Tensor) -> None:
         """Accept any tensor."""
-        is_here = tensor.device.type == inventory.device_name()
+        is_here = tensor.device.type == inventory.DEVICE_TYPE
         super().__init__(tensor.get_device() if is_here else None)
 
 

@@ -226,7 +226,7 @@ class Arguments:
                 self._refuse_two_devices(tensor.device.type)
             return tensor
         if chip != self._chip:
-            self._refuse_two_devices(f"{inventory.device_name()}:{chip}")
+            self._refuse_two_devices(f"tpu:{chip}")
             self._chip = chip
             if self._has_host_tensor:
                 self._refuse_two_devices("cpu")
@@ -242,11 +242,11 @@ class Arguments:
         if self._chip is not None:
             raise RuntimeError(
                 "Expected all tensors to be on the same device, but found at least "
-                f"two devices, {inventory.device_name()}:{self._chip} and {other}!"
+                f"two devices, tpu:{self._chip} and {other}!"
             )
 
     def _lower_device(self, device: torch.device) -> torch.device:
-        if device.type != inventory.device_name():
+        if device.type != inventory.DEVICE_TYPE:
             self._is_lifted = False
             return device
         index: int | None = device.index
@@ -269,7 +269,7 @@ class Arguments:
 def not_dense(kind: str) -> RuntimeError:
     """Return the error for a tensor of another kind: ``sparse_coo``, ``quantised``."""
     return RuntimeError(
-        f"a simulated {inventory.device_name()} holds dense tensors only, and this one "
+        f"a simulated tpu holds dense tensors only, and this one "
         f"is {kind}; convert it to dense, or keep it on the CPU"
     )
 

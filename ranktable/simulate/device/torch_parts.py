@@ -30,16 +30,10 @@ _original_new: Any = UntypedStorage.__new__
 _original_resize: Any = UntypedStorage.resize_
 
 
-def register_storage() -> None:
-    """Make ``torch.UntypedStorage(n, device="tpu")`` work."""
-    for name, method in (("__new__", _new), ("resize_", _resize)):
-        setattr(UntypedStorage, name, method)
-
-
 def _resize(self: UntypedStorage, size: int) -> Any:
-    if self.device.type == inventory.device_name():
+    if self.device.type == inventory.DEVICE_TYPE:
         raise RuntimeError(
-            f"the storage of a simulated {self.device.type} cannot be resized, "
+            "the storage of a simulated tpu cannot be resized, "
             "as FSDP does; tensor.resize_ gives the tensor another one"
         )
     return _original_resize(self, size)
@@ -54,7 +48,7 @@ def _new(
     if device is None:
         return _original_new(cls, *args, **kwargs)
     where = _device(device)
-    if where.type != inventory.device_name():
+    if where.type != inventory.DEVICE_TYPE:
         return _original_new(cls, *args, device=where, **kwargs)
     return _bytes(*args).to(where).untyped_storage()
 
@@ -68,23 +62,17 @@ def _bytes(content: Any = 0) -> torch.Tensor:
 _PRIORITY = 15  # after the CPU's 10, before those of all devices from 20 on
 
 
-def register_serialization() -> None:
-    """Register how storages of the device are marked in a file, and restored."""
-    torch.serialization.register_package(_PRIORITY, _tag, _restore)
-
-
 def _tag(storage: Any) -> str | None:
     where = storage.device
-    return str(where) if where.type == inventory.device_name() else None
+    return str(where) if where.type == inventory.DEVICE_TYPE else None
 
 
 def _restore(storage: Any, location: str) -> Any:
-    name = inventory.device_name()
-    if location != name and not location.startswith(f"{name}:"):
+    if location.partition(":")[0] != inventory.DEVICE_TYPE:
         return None
     index: int | None = _device(location).index
     chip = inventory.current_device() if index is None else inventory.checked(index)
-    return storage.to(device=_device(name, chip))
+    return storage.to(device=_device(inventory.DEVICE_TYPE, chip))
 
 
 _TorchGenerator: Any = _C.Generator  # its types do not allow another device
@@ -105,7 +93,7 @@ class Generator(_TorchGenerator, metaclass=_AnyGenerator):  # type: ignore[misc]
     def __new__(cls, device: Any = "cpu") -> Any:
         """Return a generator; for other devices, one of torch's class."""
         where = _device(device)
-        if where.type != inventory.device_name():
+        if where.type != inventory.DEVICE_TYPE:
             return _C.Generator(device=where)
         return super().__new__(cls, device="cpu")
 
@@ -116,7 +104,7 @@ class Generator(_TorchGenerator, metaclass=_AnyGenerator):  # type: ignore[misc]
     @property
     def device(self) -> torch.device:
         """The chip."""
-        return _device(inventory.device_name(), self._chip)
+        return _device(inventory.DEVICE_TYPE, self._chip)
 
     def clone_state(self) -> Generator:
         """Return another generator of the chip, in the same state."""
@@ -133,25 +121,14 @@ class Generator(_TorchGenerator, metaclass=_AnyGenerator):  # type: ignore[misc]
         self.set_state(state)
 
 
-def register_generator() -> None:
-    """Replace ``torch.Generator``."""
-    setattr(torch, "Generator", Generator)  # noqa: B010 - mypy sees a class
-
-
 _scatter: Any = DataParallel.scatter
 
 
-def register_data_parallel() -> None:
-    """Refuse ``DataParallel``, which gives one process several chips."""
-    setattr(DataParallel, "scatter", _refuse_scatter)  # noqa: B010 - mypy sees a method
-
-
 def _refuse_scatter(self: Any, *args: Any) -> Any:
-    name = inventory.device_name()
-    if self.src_device_obj.type != name:
+    if self.src_device_obj.type != inventory.DEVICE_TYPE:
         return _scatter(self, *args)
     raise RuntimeError(
-        f"DataParallel gives one process several chips, and on a simulated {name} a "
+        "DataParallel gives one process several chips, and on a simulated tpu a "
         "process has one; use DistributedDataParallel"
     )
 
@@ -166,12 +143,6 @@ _DTYPES = {
 }
 
 
-def register_accelerator() -> None:
-    """Replace the functions that ``torch.accelerator`` calls."""
-    for name, function in _REPLACED.items():
-        setattr(_C, f"_accelerator_{name}", function)
-
-
 def exchange_device(index: int) -> int:
     """Make a chip current and return the one that was; -1 changes nothing."""
     previous = inventory.current_device()
@@ -184,7 +155,7 @@ def _nothing(*_: object) -> None:
     pass
 
 
-_REPLACED: dict[str, Callable[..., object]] = {
+_OF_ACCELERATOR: dict[str, Callable[..., object]] = {
     "emptyCache": _nothing,
     "emptyHostCache": _nothing,
     "exchangeDevice": exchange_device,
@@ -199,3 +170,19 @@ _REPLACED: dict[str, Callable[..., object]] = {
     "setStream": set_stream,
     "synchronizeDevice": _nothing,
 }
+"""The functions that ``torch.accelerator`` calls."""
+
+
+def replace() -> None:
+    """Replace all of these parts, once in a process."""
+    torch.serialization.register_package(_PRIORITY, _tag, _restore)
+    changed: tuple[tuple[Any, str, object], ...] = (
+        (UntypedStorage, "__new__", _new),
+        (UntypedStorage, "resize_", _resize),
+        (torch, "Generator", Generator),
+        (DataParallel, "scatter", _refuse_scatter),
+    )
+    for owner, name, part in changed:
+        setattr(owner, name, part)
+    for name, function in _OF_ACCELERATOR.items():
+        setattr(_C, f"_accelerator_{name}", function)

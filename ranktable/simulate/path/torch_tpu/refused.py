@@ -26,14 +26,13 @@ _MODULES = {
     "torch_tpu.tpu.bmodel_runtime": "runs a model compiled for a chip",
     "torch_tpu.tpu.bmrt": "runs a model compiled for a chip",
     "torch_tpu.tpu.custom_op": "has operators of a chip",
+    "torch_tpu.tpu.gen_sccl_rank_table": "is part of tpu_gen_sccl_rank_table",
     "torch_tpu.tpu.graphs": "records what a chip does",
     "torch_tpu.tpu.jit": "compiles for a chip",
     "torch_tpu.tpu.nn": "has operators of a chip",
     "torch_tpu.tpu.versions": "says how the driver of a chip was built",
     "torch_tpu.utils": "serves the tests and tools of the vendor",
 }
-_GENERATORS = ("torch_tpu.tpu.gen_sccl_rank_table", "torch_tpu.utils.sccl_rank_table")
-_GENERATE = "and this job has one; the command tpu_gen_sccl_rank_table makes others"
 _NAMES = {
     "BmodelRunner": "runs a model compiled for it",
     "ExternalStream": "takes a queue of its driver",
@@ -47,9 +46,11 @@ _NAMES = {
     "current_blas_handle": "is for its libraries",
     "dtype_map": "is for models compiled for it",
     "format_cast": "lays tensors out as it wants them",
+    "get_sync_debug_mode": "shows where scripts wait for it",
     "graph": "records what a chip does",
     "graph_pool_handle": "records what a chip does",
     "set_per_process_memory_fraction": "limits the memory of it",
+    "set_sync_debug_mode": "shows where scripts wait for it",
     "start_cache": "keeps its memory",
     "stop_cache": "keeps its memory",
 }
@@ -64,10 +65,7 @@ class _Refused(ModuleType):
     def __getattr__(self, name: str) -> NeedsChip:
         if name.startswith("__"):
             raise AttributeError(name)
-        full_name = f"{self.__name__}.{name}"
-        if self.__name__ in _GENERATORS:
-            return NeedsChip(full_name, "writes rank tables", _GENERATE)
-        return NeedsChip(full_name, _what(self.__name__))
+        return NeedsChip(f"{self.__name__}.{name}", _what(self.__name__))
 
 
 def _what(module: str) -> str:
@@ -82,8 +80,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         target: ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
         del path, target
-        names = (*_MODULES, *_GENERATORS)
-        if not f"{fullname}.".startswith(tuple(f"{name}." for name in names)):
+        if not f"{fullname}.".startswith(tuple(f"{name}." for name in _MODULES)):
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 

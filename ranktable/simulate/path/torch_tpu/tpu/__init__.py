@@ -12,6 +12,7 @@ import torch
 
 # The functions of every torch device: streams, memory, seeds. Later ones replace them.
 from ranktable.simulate.device.module import *  # noqa: F403
+from ranktable.simulate.device.module import _is_in_bad_fork
 from torch_tpu import local_ranks, refused
 from torch_tpu.local_ranks import (
     get_topology,
@@ -26,8 +27,6 @@ from torch_tpu.tpu.properties import (
     flush,
     get_device_name,
     get_device_properties,
-    get_sync_debug_mode,
-    set_sync_debug_mode,
 )
 
 if TYPE_CHECKING:
@@ -37,6 +36,8 @@ globals().update(refused.ABSENT)
 
 BACKEND = "SG2260"
 default_generators: tuple[torch.Generator, ...] = ()
+
+memory_stats_as_nested_dict = memory_stats  # noqa: F405 - of every device
 
 # Not that of every device.
 set_device = local_ranks.set_device
@@ -60,11 +61,6 @@ def get_autocast_dtype() -> torch.dtype:
 def set_autocast_dtype(dtype: torch.dtype) -> None:
     """Set the type that ``torch.autocast("tpu")`` casts to."""
     torch.set_autocast_dtype("tpu", dtype)
-
-
-def memory_stats_as_nested_dict(device: object = None) -> dict[str, object]:
-    """Return no statistics."""
-    return memory_stats(device)  # noqa: F405 - of every device
 
 
 def is_OpTimer_enabled() -> bool:  # noqa: N802 - the vendor's name

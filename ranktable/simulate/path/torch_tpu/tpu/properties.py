@@ -11,9 +11,6 @@ from ranktable.schema.topology import SOPHGO_8
 from ranktable.simulate import device as simulated
 from ranktable.simulate.device.inventory import index_of
 
-_MODES = {"default": 0, "warn": 1, "error": 2}
-_mode = 0
-
 
 @dataclass(frozen=True, slots=True)
 class Properties:
@@ -56,22 +53,3 @@ def can_device_access_peer(device: int, peer: int) -> bool:
 
 def flush() -> None:
     """Return at once: every operator is done when it returns."""
-
-
-def get_sync_debug_mode() -> int:
-    """Return the mode that ``set_sync_debug_mode`` has set."""
-    return _mode
-
-
-def set_sync_debug_mode(mode: int | str) -> None:
-    """Store a mode, which has no effect.
-
-    Raises:
-        RuntimeError: It is not a mode.
-    """
-    global _mode  # noqa: PLW0603 - one a process
-    if isinstance(mode, str) and mode not in _MODES:
-        raise RuntimeError(
-            "invalid value of debug_mode, expected one of `default`, `warn`, `error`"
-        )
-    _mode = _MODES[mode] if isinstance(mode, str) else mode
