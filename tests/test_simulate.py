@@ -924,6 +924,86 @@ def test_script_that_starts_its_ranks_itself_is_told_of_once(
     assert any(why in line for line in told), done.err
 
 
+IN_ORDER = """
+import os, sys, time
+from datetime import timedelta
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+def await_file(name):
+    while not os.path.exists(name):
+        time.sleep(0.01)
+
+def join(rank, port, until):
+    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=port)
+    limit = timedelta(seconds=5)
+    dist.init_process_group("gloo", rank=rank, world_size=2, timeout=limit)
+    dist.barrier()
+    await_file(until)
+
+def begin(rank, port, until):
+    started = mp.Process(target=join, args=(rank, port, until))
+    started.start()
+    return started
+
+if __name__ == "__main__":
+    port, staying, until, after = sys.argv[1:]
+    mp.set_start_method("fork")
+    if os.environ["RANK"] == "0":
+        staying = int(staying)
+        first = [begin(r, port, until if r == staying else "s.py") for r in range(2)]
+        first[1 - staying].join()
+        open("one", "w").close()
+        first[staying].join()
+        open("all", "w").close()
+    else:
+        await_file("one")
+        for rank in range(2):
+            begin(rank, port, "s.py").join()
+            open(f"second{rank}", "w").close()
+            await_file(after)
+"""
+"""Processes of rank 0 make a group, and one of them ends before those of rank 1 start.
+
+The other one stays until a file is there. So does rank 1 between its two processes.
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("staying", ["0", "1"])
+@pytest.mark.parametrize("until", ["second0", "second1"])
+def test_processes_of_a_rank_that_comes_late_are_all_refused(
+    staying: str, until: str, tmp_path: Path
+) -> None:
+    write(tmp_path, "s.py", IN_ORDER)
+    after = "all" if until == "second0" else "one"
+    arguments = ["s.py", str(free_port()), staying, until, after]
+    done = simulate(tmp_path, "--nproc", "2", *arguments)
+
+    assert done.status == 1
+    assert done.err.count("SimulationError: several ranks have started") == 2, done.err
+    assert "torch.distributed.Dist" not in done.err
+
+
+TAKING_TURNS = IN_ORDER.replace(
+    'await_file("one")\n        for rank in range(2):',
+    'await_file("all")\n        for rank in ():',
+) + (
+    "        second = [begin(rank, port, 's.py') for rank in range(2)]\n"
+    "        [each.join() for each in second]\n"
+    "        sys.exit(sum(each.exitcode for each in second))\n"
+)
+
+
+@pytest.mark.torch
+def test_ranks_may_take_turns_with_one_port(tmp_path: Path) -> None:
+    write(tmp_path, "s.py", TAKING_TURNS)
+    arguments = ["s.py", str(free_port()), "0", "s.py", "s.py"]
+    done = simulate(tmp_path, "--nproc", "2", *arguments)
+
+    assert done.status == 0, done.err
+
+
 @pytest.mark.torch
 @pytest.mark.parametrize(
     ("options", "how"),

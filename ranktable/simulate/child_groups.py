@@ -6,6 +6,7 @@ same numbers, and wait for each other in vain. Such a script is to be started on
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import socket
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"
 _CONNECT_S = 1.0
+_REFUSED = "refused"  # stands for the number of a process that has not joined
 
 _c10d: Any = distributed_c10d  # its function is imported there, not exported
 _rendezvous_of_torch = _c10d.rendezvous
@@ -79,23 +81,27 @@ def _is_served(place: str) -> bool:
 def _refuse_clash(folder: Path, parent: str, place: str, rank: str) -> None:
     """Note who joins a rendezvous with a number.
 
+    Another rank may use the place after all processes there have ended. If only this
+    process of it could join, because its others were refused, it would wait in vain.
+
     Raises:
-        SimulationError: A running process of another rank has joined it with the same.
+        SimulationError: A process of another rank has joined it with the same number.
     """
-    name = hashlib.sha256(f"{place} {rank}".encode()).hexdigest()
-    claim, draft = folder / f"join-{name}", folder / f"join-{os.getpid()}"
-    draft.write_text(f"{os.getpid()} {parent}")
-    try:
-        os.link(draft, claim)  # created as a whole, or not at all
-    except FileExistsError:
-        pid, of_rank = claim.read_text().split()
-        if of_rank != parent and is_running(int(pid)):
-            raise reported(
-                folder,
-                "several ranks have started processes that make the same process "
-                "group; give --once to ranktable simulate, which then runs the script "
-                "once",
-            ) from None
-        draft.replace(claim)
-    else:
-        draft.unlink()
+    name = hashlib.sha256(place.encode()).hexdigest()
+    with (folder / f"join-{name}").open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        joined = [line.rstrip("\n").split("\t") for line in file]
+        is_taken = any(given == rank and of != parent for given, of, _ in joined)
+        if is_taken and not any(
+            given == _REFUSED or is_running(int(pid)) for given, _, pid in joined
+        ):
+            file.truncate(0)
+            is_taken = False
+        file.write(f"{_REFUSED if is_taken else rank}\t{parent}\t{os.getpid()}\n")
+    if is_taken:
+        raise reported(
+            folder,
+            "several ranks have started processes that make the same process group; "
+            "give --once to ranktable simulate, which then runs the script once",
+        )
