@@ -155,6 +155,28 @@ def test_a_rank_that_ends_after_the_store_says_nothing() -> None:
         assert (ended.status, ended.err) == (0, "")
 
 
+FORKING = (
+    CHECKED
+    + """
+import signal
+job = ours.init_dist(backend="gloo", check=True, timeout=60)
+ours.all_reduce(torch.ones(1))
+child = os.fork() if job.rank == 0 else None
+if child == 0:
+    signal.alarm(20)
+    sys.exit(0)
+status = 0 if child is None else os.waitpid(child, 0)[1]
+ours.all_reduce(torch.ones(1))
+say(status)
+"""
+)
+
+
+def test_a_fork_of_a_rank_ends_at_once_and_says_nothing() -> None:
+    for ended in run_code(FORKING, 2):
+        assert (ended.status, ended.out, ended.err) == (0, "[0]\n", "")
+
+
 LEAVING_A_GROUP = (
     CHECKED
     + """

@@ -83,6 +83,7 @@ def announce_end(members: Members) -> None:
     if members.is_checking:
         if not _live:
             atexit.register(_say_that_this_rank_leaves)
+            os.register_at_fork(after_in_child=_live.clear)  # it is not the rank
         _live.append(members.rounds)
 
 

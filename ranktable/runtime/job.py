@@ -11,7 +11,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ranktable.runtime import chip_map
-from ranktable.runtime.torch_versions import abandon_groups, destroy_process_groups
+from ranktable.runtime.torch_versions import (
+    abandon_groups,
+    destroy_process_groups,
+    keep_groups_forever,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -87,6 +91,7 @@ class Job:
         self._rounds: Counter[str] = Counter()
         self._last_round: StoreRound | None = None
         self._is_open = True
+        self._process = os.getpid()
         global _current  # noqa: PLW0603 - torch has one default group a process
         _current = self
         atexit.register(self._close_at_exit)
@@ -266,6 +271,11 @@ class Job:
             destroy_process_groups(at_exit=at_exit and self._backend.name == "gloo")
 
     def _close_at_exit(self) -> None:
+        if os.getpid() != self._process:
+            # A fork of this process has none of gloo's threads, and gloo waits for them
+            # without end when a group is freed.
+            keep_groups_forever()
+            return
         # Without this, gloo aborts the interpreter at its end (pytorch/pytorch#190489).
         # After an exception a device backend could wait for peers that ended. The
         # process ends anyway, and its peers see the connection close.

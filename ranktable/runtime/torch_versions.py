@@ -88,7 +88,7 @@ def destroy_process_groups(*, at_exit: bool = False) -> None:
 
     if _is_before(torch.__version__, (2, 8)):
         if at_exit:
-            _keep_groups_forever()
+            keep_groups_forever()
             return
         time.sleep(_RELEASING_S)
     dist.destroy_process_group()
@@ -105,10 +105,11 @@ def abandon_groups() -> None:
         if hasattr(group, "abort"):  # since torch 2.7: peers see it
             with contextlib.suppress(RuntimeError):  # it is ended anyway
                 group.abort()
-    _keep_groups_forever()
+    keep_groups_forever()
 
 
-def _keep_groups_forever() -> None:
+def keep_groups_forever() -> None:
+    """Let no group be freed, not even when the interpreter ends."""
     import ctypes
 
     from torch.distributed import distributed_c10d
