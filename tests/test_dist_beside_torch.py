@@ -423,6 +423,32 @@ def test_work_is_completed_once_values_are_written(fresh: Pool) -> None:
     assert fresh.returned(ask_whether_it_is_written) == [[1.5, 1.5, 2.0, 2.0]] * 2
 
 
+def reduce_complex() -> list[tuple[str, bool]]:
+    """Compare with torch, which reduces the parts of complex numbers."""
+    size, found = dist.get_world_size(), []
+    generator = torch.Generator().manual_seed(dist.get_rank())
+    for dtype in (torch.complex64, torch.complex128):
+        data = torch.randn(3 * size, dtype=dtype, generator=generator)
+        total, own = data.clone(), data.clone()
+        plain.all_reduce(total)
+        dist.all_reduce(own)
+        found.append((f"all_reduce {dtype}", torch.equal(own, total)))
+        part = torch.empty(3, dtype=dtype)
+        reduce_scatter_single()(part, data)
+        found.append((f"part {dtype}", torch.equal(dist.reduce_scatter(data), part)))
+        mean = dist.all_reduce(data, "mean", async_op=True).wait()
+        divided = torch.view_as_complex(torch.view_as_real(total) / size)
+        found.append((f"mean {dtype}", torch.equal(mean, divided)))
+    return found
+
+
+def test_complex_numbers_are_added_as_torch_adds_them(trio: Pool) -> None:
+    if trio.backend != "gloo":
+        pytest.skip("torch adds no complex numbers there")
+    for found in trio.returned(reduce_complex):
+        assert [name for name, is_equal in found if not is_equal] == []
+
+
 def call_in_another_form() -> tuple[list[str], float]:
     """Call as torch is called."""
     data, both = tensor([1.0]), [tensor([1.0])] * 2
@@ -437,6 +463,7 @@ def call_in_another_form() -> tuple[list[str], float]:
         lambda: ours.all_to_all(both, both),
         lambda: ours.all_gather_object([None], 1),
         lambda: ours.gather_object(1, [None]),
+        lambda: ours.new_group([0, 1], backend="gloo"),
     ]
     found = []
     for call in calls:

@@ -42,6 +42,11 @@ def differ(what: str) -> object:
         "splits": lambda: dist.reduce_scatter([two, three if is_first else two]),
         "keys": lambda: dist.all_reduce_dict(either["keys"][not is_first]),
         "shapes": lambda: dist.all_reduce_dict(either["shapes"][not is_first]),
+        "together": lambda: dist.all_reduce_params([two, three], coalesce=is_first),
+        "buckets": lambda: dist.all_reduce_params(
+            [two, three], bucket_size_mb=1 + is_first
+        ),
+        "objects of": lambda: dist.scatter_object_list([1, 2], src=dist.get_rank()),
     }
     for data in (two, three):
         dist.all_reduce(data)
@@ -56,6 +61,7 @@ def differ(what: str) -> object:
     [
         *("type", "swapped", "broadcast", "gathered", "reduction", "root", "function"),
         *("objects", "way", "refused", "splits", "keys", "shapes"),
+        *("together", "buckets", "objects of"),
     ],
 )
 def test_ranks_that_differ_raise_the_same_error_and_the_group_ends(
@@ -175,6 +181,29 @@ say(status)
 def test_a_fork_of_a_rank_ends_at_once_and_says_nothing() -> None:
     for ended in run_code(FORKING, 2):
         assert (ended.status, ended.out, ended.err) == (0, "[0]\n", "")
+
+
+LAST_CALL = (
+    CHECKED
+    + """
+job = ours.init_dist(backend="gloo", check=True, timeout=60)
+if job.rank == 0:
+    time.sleep(1.5)  # the other one looks about once a second by then
+if os.environ["HOW"] == "barrier":
+    ours.barrier(timeout_s=60)
+else:
+    ours.broadcast(torch.ones(1))
+say("right")
+sys.stdout.flush()
+os._exit(0)  # as a process ends that was forked
+"""
+)
+
+
+@pytest.mark.parametrize("how", ["barrier", "call"])
+def test_a_last_call_is_right_though_rank_0_serves_the_store_and_ends(how: str) -> None:
+    for ended in run_code(LAST_CALL, 2, env={"HOW": how}):
+        assert (ended.status, ended.out, ended.err) == (0, '["right"]\n', "")
 
 
 LEAVING_A_GROUP = (

@@ -158,6 +158,11 @@ def test_another_launcher_than_the_one_named_is_refused(
         dist.init_dist(launcher, "gloo")
 
 
+def test_a_launcher_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    with pytest.raises(ValueError, match=r"no launcher 'jsrun'; there are .*open mpi"):
+        dist.init_dist("jsrun", "gloo")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

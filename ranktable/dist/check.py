@@ -153,6 +153,7 @@ class Rounds:
             ranks=self._ranks,
             wording=self,
             is_erased=True,
+            is_awaited=True,
         )
 
     def _hold_plainly(self, said: str, time_s: float) -> Verdict:

@@ -62,6 +62,8 @@ _OPS: Final[dict[str, tuple[Any, Callable[..., torch.Tensor]]]] = {
 _NAMES: Final = {name: name for name in _OPS} | {
     op: name for name, (op, _) in _OPS.items()
 }
+_OF_PARTS: Final = ("sum", "mean")
+"""What torch reduces of complex numbers: their real and imaginary parts."""
 _BITS: Final = ("band", "bor", "bxor")
 _ORDERED: Final = ("min", "max")
 
@@ -199,6 +201,10 @@ def start_reduce(
         Torch's work, and what returns the result after it.
     """
     how = members.reducing("all_reduce" if root is None else "reduce", values, op)
+    if how.dtype is None and values.is_complex() and op in _OF_PARTS:
+        parts = torch.view_as_real(values)
+        work, reduced = start_reduce(members, parts, op, root, async_op=async_op)
+        return work, lambda: torch.view_as_complex(reduced())
     if how.dtype is None:
         work, gathered = _start_gather(members, values, async_op=async_op)
         return work, lambda: _folded(members, gathered(), op)
@@ -524,6 +530,10 @@ def _start_reduce_scatter(
 ) -> tuple[dist.Work | None, Callable[[], torch.Tensor]]:
     """Start to reduce a tensor, of which each rank gets an equal part."""
     how = members.reducing("reduce_scatter", joined, op)
+    if how.dtype is None and joined.is_complex() and op in _OF_PARTS:
+        flat = torch.view_as_real(joined).reshape(-1)
+        work, reduced = _start_reduce_scatter(members, flat, op, async_op=async_op)
+        return work, lambda: torch.view_as_complex(reduced().view(-1, 2))
     if how.dtype is None:
         work, found = _start_exchange(members, joined, async_op=async_op)
         return work, lambda: _folded(members, list(found().chunk(members.size)), op)

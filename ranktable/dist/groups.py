@@ -12,6 +12,7 @@ import torch.distributed as dist
 from ranktable.dist.check import announce_end
 from ranktable.dist.errors import DistError
 from ranktable.dist.members import members_of
+from ranktable.dist.work import public
 from ranktable.runtime.environment import Environment, resolve_environment
 from ranktable.runtime.job import as_argument, as_timeout, current_job
 
@@ -28,6 +29,7 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
+@public
 def new_group(
     ranks: Iterable[int], *, timeout_s: float | None = None
 ) -> ProcessGroup | None:

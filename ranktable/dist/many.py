@@ -74,7 +74,7 @@ def all_reduce_params(
     limit = None
     if problem is None and bucket_size_mb > 0:
         limit = bucket_size_mb * _MEBIBYTE
-    limit = limit if coalesce else 0
+    limit = limit if coalesce else 0  # then none has room for two
     _reduce_together("all_reduce_params", named, op, group, problem, limit)
 
 
@@ -113,6 +113,8 @@ def _reduce_together(
     words: list[str] = []
     if members.is_checking and problem is None:
         words = [f"{k}: {tuple(t.shape)} {t.dtype}" for k, t in tensors.items()]
+        if limit is not None:
+            words.insert(0, f"at most {limit} bytes together")
     begin(members, name, problem, None, f"({op})", *words)
     for bucket in [] if members.is_single else _buckets(tensors.values(), limit):
         _reduce_bucket(members, bucket, op)

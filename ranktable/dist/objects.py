@@ -138,7 +138,7 @@ def scatter_object_list(
     root, problem = members.root_of(src, "src")
     if members.rank == root and problem is None:
         problem = _problem_of_list(objects, members.size)
-    begin(members, "scatter_object_list", problem)
+    begin(members, "scatter_object_list", problem, None, f"from rank {root}")
     if members.is_single:
         return objects[0]  # type: ignore[index] # else a problem
     return broadcast_of(members, objects, root)[members.group_rank]

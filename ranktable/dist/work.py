@@ -16,6 +16,7 @@ from typing import (
     overload,
 )
 
+from ranktable._error import Error
 from ranktable.dist.errors import DistError, failure
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def public(function: Callable[Parameters, Result]) -> Callable[Parameters, Resul
     def call(*given: Parameters.args, **named: Parameters.kwargs) -> Result:
         try:
             return function(*given, **named)
-        except DistError:
+        except Error:
             raise
         except RuntimeError as error:
             raise failure(name, error) from error

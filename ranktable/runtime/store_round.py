@@ -28,7 +28,7 @@ _FIRST_PAUSE_S = 0.002
 _GROWTH = 4.0  # with 10, ranks that were 30 ms late were waited for 200 ms
 _LONGEST_PAUSE_S = 1.0
 _CLOCK_S = 0.05  # torch rounds a wait to milliseconds, so it may end a bit early
-_LINGER_S = 0.02
+_LONGEST_LINGER_S = 0.02
 _SHORT = 1000  # a longer text gets its own key, because all read that of the first one
 _NONE = "-"  # the value of a store without a verdict
 _OTHER = "!"  # marks ranks in the list whose text differs from the first one
@@ -75,6 +75,8 @@ class StoreRound:
         is_urgent: Whether a difference between this rank and the first one is published
             at once, without waiting for the others.
         is_erased: Whether the keys are removed after all have read the verdict.
+        is_awaited: Whether rank 0 waits until all have read the verdict, also if they
+            agree: most stores end with its process.
         is_alone: Whether no other thread uses this connection to the store: then the
             store itself can wait, and there is no pause between two looks.
         settle_s: If it is not 0, processes that nobody expects are judged, too: the
@@ -88,6 +90,7 @@ class StoreRound:
     wording: Wording
     is_urgent: Callable[[str, str], bool] = lambda _first, _own: False
     is_erased: bool = False
+    is_awaited: bool = False
     is_alone: bool = False
     settle_s: float = 0.0
     look_s: float = _LOOK_S
@@ -160,7 +163,8 @@ class StoreRound:
             self._await(time_s if left_s is None else left_s)
         if self._verdict is None:
             self._verdict = self._look(time_s)
-        if self._verdict != AGREED and self.rank == 0 and not self.is_alone:
+        is_awaited = self.is_awaited or self._verdict != AGREED
+        if is_awaited and self.rank == 0 and not self.is_alone:
             # Most stores end with the process of rank 0.
             self.linger(_LONGEST_PAUSE_S + _LOOK_S, is_counted=False)
         self._leave()
@@ -175,8 +179,10 @@ class StoreRound:
         """
         end = time.monotonic() + time_s
         expected = self._count_present() - (not is_counted)
+        pause_s = _FIRST_PAUSE_S
         while self.store.add("heard", 0) < expected and time.monotonic() < end:
-            time.sleep(_LINGER_S)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_LINGER_S)
 
     def _count_present(self) -> int:
         """Return the number of ranks that posted, from the verdict."""
