@@ -325,10 +325,12 @@ def _start_gather(
     async_op: bool,
 ) -> tuple[dist.Work | None, Callable[[], Tensors]]:
     """Start to gather tensors without gaps; return the work, and what returns them."""
-    shapes = [source.shape] * members.size if shapes is None else shapes
-    most = max(shape.numel() for shape in shapes)
+    sent = source
+    if shapes is None:
+        shapes = [source.shape] * members.size
+    else:
+        sent = padded(source, max(shape.numel() for shape in shapes))
     operation = "all_gather" if root is None else "gather"
-    sent = source if source.numel() == most else padded(source, most)
     moved = as_moved(members, operation, sent)
     is_wanted = root in (None, members.rank)
     found = [torch.empty_like(moved) for _ in members.ranks] if is_wanted else []
