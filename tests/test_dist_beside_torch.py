@@ -439,6 +439,19 @@ def reduce_complex() -> list[tuple[str, bool]]:
         mean = dist.all_reduce(data, "mean", async_op=True).wait()
         divided = torch.view_as_complex(torch.view_as_real(total) / size)
         found.append((f"mean {dtype}", torch.equal(mean, divided)))
+        table = torch.randn(2, 3, dtype=dtype, generator=generator).t()
+        at_one, sums = table.clone(), table.contiguous()
+        plain.all_reduce(sums)
+        dist.reduce(at_one, 1)
+        expected = sums if dist.get_rank() == 1 else table
+        found.append((f"reduce {dtype}", torch.equal(at_one, expected)))
+        dist.all_reduce_params([table, own.conj()])
+        found.append((f"params {dtype}", torch.allclose(table, sums)))
+        empty = torch.empty(3, 0, dtype=dtype)
+        dist.all_reduce(empty, "mean")
+        mine = dist.reduce_scatter([sums * i for i in range(size)], "mean")
+        scaled = sums * dist.get_rank()
+        found.append((f"list {dtype}", torch.allclose(mine, scaled)))
     return found
 
 

@@ -164,13 +164,14 @@ def test_a_rank_that_ends_after_the_store_says_nothing() -> None:
 FORKING = (
     CHECKED
     + """
-import signal
+import contextlib, signal
 job = ours.init_dist(backend="gloo", check=True, timeout=60)
 ours.all_reduce(torch.ones(1))
 child = os.fork() if job.rank == 0 else None
 if child == 0:
     signal.alarm(20)
-    sys.exit(0)
+    with job if os.environ["HOW"] == "with" else contextlib.nullcontext():
+        sys.exit(0)
 status = 0 if child is None else os.waitpid(child, 0)[1]
 ours.all_reduce(torch.ones(1))
 say(status)
@@ -178,8 +179,9 @@ say(status)
 )
 
 
-def test_a_fork_of_a_rank_ends_at_once_and_says_nothing() -> None:
-    for ended in run_code(FORKING, 2):
+@pytest.mark.parametrize("how", ["exit", "with"])
+def test_a_fork_of_a_rank_ends_and_says_nothing(how: str) -> None:
+    for ended in run_code(FORKING, 2, env={"HOW": how}):
         assert (ended.status, ended.out, ended.err) == (0, "[0]\n", "")
 
 
@@ -189,10 +191,7 @@ LAST_CALL = (
 job = ours.init_dist(backend="gloo", check=True, timeout=60)
 if job.rank == 0:
     time.sleep(1.5)  # the other one looks about once a second by then
-if os.environ["HOW"] == "barrier":
-    ours.barrier(timeout_s=60)
-else:
-    ours.broadcast(torch.ones(1))
+ours.barrier(timeout_s=60)
 say("right")
 sys.stdout.flush()
 os._exit(0)  # as a process ends that was forked
@@ -200,9 +199,8 @@ os._exit(0)  # as a process ends that was forked
 )
 
 
-@pytest.mark.parametrize("how", ["barrier", "call"])
-def test_a_last_call_is_right_though_rank_0_serves_the_store_and_ends(how: str) -> None:
-    for ended in run_code(LAST_CALL, 2, env={"HOW": how}):
+def test_a_last_barrier_is_right_though_rank_0_serves_the_store_and_ends() -> None:
+    for ended in run_code(LAST_CALL, 2):
         assert (ended.status, ended.out, ended.err) == (0, '["right"]\n', "")
 
 

@@ -273,7 +273,7 @@ def test_what_cannot_run_says_so_in_a_sentence(tmp_path: Path) -> None:
         "jit": "NotImplementedError: torch_tpu.jit.compile compiles for a chip, and "
         "this chip is simulated: there is none",
         "table": "NotImplementedError: torch_tpu.tpu.gen_sccl_rank_table.gen_sccl_json "
-        f"is part of tpu_gen_sccl_rank_table, {none}",
+        f"is tpu_gen_sccl_rank_table, a command, {none}",
         "format": "NotImplementedError: torch_tpu.tpu_format_cast lays tensors out for "
         f"a chip, {none}",
         "parallel": "RuntimeError: DataParallel gives one process several chips, and "

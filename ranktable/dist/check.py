@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import socket
 import sys
@@ -71,8 +72,6 @@ def agree_on_checking(members: Members, *, asked: bool | None) -> None:
     said = f"init_dist(check={is_on})" if is_on is not None else f"{VARIABLE}={value!r}"
     if members.size > 1:
         Rounds(members, "check").compare(said)
-        if is_on is None and members.rank == 0:
-            time.sleep(_READ_S)
     _asked = asked
     _asked = is_checking()
     announce_end(members)
@@ -81,10 +80,14 @@ def agree_on_checking(members: Members, *, asked: bool | None) -> None:
 def announce_end(members: Members) -> None:
     """In checking mode, when this process ends, say so in the others' next call."""
     if members.is_checking:
-        if not _live:
-            atexit.register(_say_that_this_rank_leaves)
-            os.register_at_fork(after_in_child=_live.clear)  # it is not the rank
+        _watch_the_end()
         _live.append(members.rounds)
+
+
+@functools.cache
+def _watch_the_end() -> None:
+    atexit.register(_say_that_this_rank_leaves)
+    os.register_at_fork(after_in_child=_live.clear)  # it is not the rank
 
 
 class Rounds:

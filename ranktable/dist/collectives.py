@@ -63,7 +63,7 @@ _NAMES: Final = {name: name for name in _OPS} | {
     op: name for name, (op, _) in _OPS.items()
 }
 _OF_PARTS: Final = ("sum", "mean")
-"""What torch reduces of complex numbers: their real and imaginary parts."""
+"""The reductions of complex numbers that torch does on their parts."""
 _BITS: Final = ("band", "bor", "bxor")
 _ORDERED: Final = ("min", "max")
 
@@ -92,11 +92,6 @@ def op_of(op: object, data: object) -> tuple[str, Exception | None]:
     ):
         return name, UnsupportedError(f"there is no {name} of {_name(dtype)} values")
     return name, None
-
-
-def _divide(data: torch.Tensor, size: int) -> None:
-    """Divide in place; the parts of complex numbers each, which rounds them right."""
-    (torch.view_as_real(data) if data.is_complex() else data).div_(size)
 
 
 def _name(dtype: torch.dtype) -> str:
@@ -217,7 +212,7 @@ def start_reduce(
 
     def finish() -> torch.Tensor:
         if how.is_divided:
-            _divide(sent, members.size)
+            sent.div_(members.size)
         return sent if sent is values else sent.to(values.dtype)
 
     return work, finish
@@ -227,10 +222,9 @@ def _folded(members: Members, parts: Tensors, op: str) -> torch.Tensor:
     """Return the reduction of tensors, in the order of the ranks."""
     own = parts[0].dtype
     wide = LARGER_TYPES.get(own, (own,))[-1]
-    found = fold(_OPS[op][1], [part.to(wide) for part in parts])
+    found = fold(_OPS[op][1], (part.to(wide) for part in parts))
     if op == "mean":
-        found = found.clone()
-        _divide(found, members.size)
+        found.div_(members.size)
     return found.to(own)
 
 
@@ -289,8 +283,8 @@ def all_gather(
         A new tensor for each rank, in the order of the group. A single process gets a
         copy of its own.
     """
-    members, problem, how = members_of(group), problem_of(data), (uneven, async_op)
-    return _gather(members, "all_gather", problem, data, None, *how)
+    problem, how = problem_of(data), {"uneven": uneven, "async_op": async_op}
+    return _gather(members_of(group), "all_gather", problem, data, None, **how)
 
 
 def _gather(
@@ -299,6 +293,7 @@ def _gather(
     problem: Exception | None,
     data: torch.Tensor,
     root: int | None,
+    *,
     uneven: bool,
     async_op: bool,
 ) -> Work[Tensors] | Tensors:
@@ -371,9 +366,9 @@ def gather(
         A new tensor for each rank, in the order of the group; ``[]`` on the other
         ranks. A single process gets a copy of its own.
     """
-    members = members_of(group)
+    members, how = members_of(group), {"uneven": uneven, "async_op": async_op}
     root, problem = members.root_of(dst, "dst", problem_of(data))
-    return _gather(members, "gather", problem, data, root, uneven, async_op)
+    return _gather(members, "gather", problem, data, root, **how)
 
 
 @collective
@@ -547,7 +542,7 @@ def _start_reduce_scatter(
 
     def finish() -> torch.Tensor:
         if how.is_divided:
-            _divide(output, members.size)
+            output.div_(members.size)
         return output.to(joined.dtype)
 
     return work, finish

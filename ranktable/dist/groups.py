@@ -51,6 +51,7 @@ def new_group(
         TypeError: ``ranks`` is not a list of ranks.
         ValueError: A rank is repeated or not in the job, or the list is empty.
         BootstrapError: In a job of this package, another rank asks for another group.
+        DistError: Torch cannot make it.
     """
     if not is_distributed():
         return None

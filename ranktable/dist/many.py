@@ -114,15 +114,19 @@ def _reduce_together(
     if members.is_checking and problem is None:
         words = [f"{k}: {tuple(t.shape)} {t.dtype}" for k, t in tensors.items()]
         if limit is not None:
-            words.insert(0, f"at most {limit} bytes together")
+            words.insert(
+                0, f"at most {limit} bytes together" if limit else "each alone"
+            )
     begin(members, name, problem, None, f"({op})", *words)
-    for bucket in [] if members.is_single else _buckets(tensors.values(), limit):
+    if members.is_single:
+        return
+    for bucket in _buckets(tensors.values(), limit):
         _reduce_bucket(members, bucket, op)
 
 
 def _reduce_bucket(members: Members, bucket: list[torch.Tensor], op: str) -> None:
     sources = [packed(members, each) for each in bucket]
-    flat = torch.cat([source.detach().reshape(-1) for source in sources])
+    flat = torch.cat([source.reshape(-1) for source in sources])
     _, finish = start_reduce(members, flat, op, async_op=False)
     parts = torch.split(finish(), [each.numel() for each in bucket])
     for each, values in zip(bucket, parts, strict=True):

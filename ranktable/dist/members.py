@@ -36,8 +36,8 @@ LARGER_TYPES: Final = {
     torch.float8_e5m2fnuz: (torch.float32,),
 }
 """In which types others are reduced where the backend lacks their own, and in the last
-where torch folds them. All operations are right in them: what is too large wraps when
-it is converted back."""
+where torch folds them. All operations are right in them: integers that are too large
+wrap when they are converted back."""
 
 
 class Reducing(NamedTuple):
@@ -171,7 +171,7 @@ _SINGLE: Final = Members(None)
 
 
 def members_of(group: ProcessGroup | None) -> Members:
-    """Return the members of a group, by default of that of all ranks.
+    """Return the members of a group; None means all ranks.
 
     Raises:
         NotMemberError: This process is not in it.

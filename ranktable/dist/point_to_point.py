@@ -199,10 +199,10 @@ def shift(
         A new tensor. A single process gets a copy of its own.
     """
     members, by = members_of(group), index(by)
-    later = {"async_op": async_op}
-    begin(members, "shift", problem_of(data), data, f"by {by}", **later)
+    problem = problem_of(data)
+    begin(members, "shift", problem, data, f"by {by}", async_op=async_op)
     if by % members.size == 0:
-        return finished(None, lambda: copy(data), "shift", **later)
+        return finished(None, lambda: copy(data), "shift", async_op=async_op)
     place, size, output = members.group_rank, members.size, copy(data)
     to, source = members.ranks[(place + by) % size], members.ranks[(place - by) % size]
     both = (P2POp("isend", data, to, group), P2POp("irecv", output, source, group))
@@ -213,4 +213,4 @@ def shift(
         return received.wait()
 
     # No work is given: gloo's irecv is not completed before someone waits for it.
-    return finished(None, end, "shift", **later)
+    return finished(None, end, "shift", async_op=async_op)

@@ -17,7 +17,7 @@ from typing import (
 )
 
 from ranktable._error import Error
-from ranktable.dist.errors import DistError, failure
+from ranktable.dist.errors import failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +73,7 @@ class Work(Generic[Result]):
                 self._work = None  # gloo would wait for another transfer
                 if self._finish is not None:
                     self._result, self._finish = self._finish(), None
-            except DistError:
+            except Error:
                 raise
             except RuntimeError as error:
                 raise failure(self._name, error) from error

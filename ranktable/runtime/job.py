@@ -256,8 +256,13 @@ class Job:
         if not self._is_open:
             return
         self._is_open = False
-        self._shared.clear()
         atexit.unregister(self._close_at_exit)
+        if self._is_fork:
+            # It has none of gloo's threads, and gloo waits for them without end when a
+            # group is freed.
+            keep_groups_forever()
+            return
+        self._shared.clear()
         import torch.distributed as dist
 
         if dist.is_initialized():
@@ -271,16 +276,16 @@ class Job:
             destroy_process_groups(at_exit=at_exit and self._backend.name == "gloo")
 
     def _close_at_exit(self) -> None:
-        if os.getpid() != self._process:
-            # A fork of this process has none of gloo's threads, and gloo waits for them
-            # without end when a group is freed.
-            keep_groups_forever()
-            return
         # Without this, gloo aborts the interpreter at its end (pytorch/pytorch#190489).
         # After an exception a device backend could wait for peers that ended. The
         # process ends anyway, and its peers see the connection close.
-        if self._backend.name == "gloo" or not is_failing():
+        if self._is_fork or self._backend.name == "gloo" or not is_failing():
             self._close(at_exit=True)
+
+    @property
+    def _is_fork(self) -> bool:
+        """Whether this process is a fork of the one that has joined."""
+        return os.getpid() != self._process
 
     def __enter__(self) -> Self:
         """Return the job."""
@@ -293,7 +298,7 @@ class Job:
         traceback: TracebackType | None,
     ) -> None:
         """Leave the job; after an exception only if that cannot wait for peers."""
-        if kind is None or self._backend.name == "gloo":
+        if kind is None or self._is_fork or self._backend.name == "gloo":
             self.close()
 
 

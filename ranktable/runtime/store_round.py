@@ -4,7 +4,8 @@ The round uses the store that torch has anyway. The first member posts its text,
 others compare theirs with it, and the last one publishes the verdict, which names the
 ranks that differ. After the time-out, one member finds the missing ranks and publishes
 them. Only the first verdict counts. So if all agree, a member makes at most 15 requests
-for any number of members, and one more per second while it waits for late ones.
+for any number of members, and one more per second while it waits for late ones. Rank 0
+may look 20 times whether the others have read the verdict.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _FIRST_PAUSE_S = 0.002
 _GROWTH = 4.0  # with 10, ranks that were 30 ms late were waited for 200 ms
 _LONGEST_PAUSE_S = 1.0
 _CLOCK_S = 0.05  # torch rounds a wait to milliseconds, so it may end a bit early
-_LONGEST_LINGER_S = 0.02
+_LONGEST_LINGER_S = 0.1
 _SHORT = 1000  # a longer text gets its own key, because all read that of the first one
 _NONE = "-"  # the value of a store without a verdict
 _OTHER = "!"  # marks ranks in the list whose text differs from the first one

@@ -269,7 +269,7 @@ class Arguments:
 def not_dense(kind: str) -> RuntimeError:
     """Return the error for a tensor of another kind: ``sparse_coo``, ``quantised``."""
     return RuntimeError(
-        f"a simulated tpu holds dense tensors only, and this one "
+        "a simulated tpu holds dense tensors only, and this one "
         f"is {kind}; convert it to dense, or keep it on the CPU"
     )
 

@@ -26,7 +26,7 @@ _MODULES = {
     "torch_tpu.tpu.bmodel_runtime": "runs a model compiled for a chip",
     "torch_tpu.tpu.bmrt": "runs a model compiled for a chip",
     "torch_tpu.tpu.custom_op": "has operators of a chip",
-    "torch_tpu.tpu.gen_sccl_rank_table": "is part of tpu_gen_sccl_rank_table",
+    "torch_tpu.tpu.gen_sccl_rank_table": "is tpu_gen_sccl_rank_table, a command",
     "torch_tpu.tpu.graphs": "records what a chip does",
     "torch_tpu.tpu.jit": "compiles for a chip",
     "torch_tpu.tpu.nn": "has operators of a chip",
