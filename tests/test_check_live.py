@@ -489,6 +489,13 @@ def record(rank: int, **changed: Any) -> ProcessRecord:
     return ProcessRecord(**{**facts, **changed})
 
 
+def test_verdict_does_not_depend_on_who_came_first() -> None:
+    records = [record(rank, table="ab"[rank], world_size=2 + rank) for rank in (0, 1)]
+
+    assert judge(records, None) == judge(records[::-1], None)
+    assert "a on rank 0" in judge(records[::-1], None)[-1].message
+
+
 @pytest.mark.deadline
 def test_ten_thousand_ranks_with_every_fault_take_forty_lines() -> None:
     records = [record(rank) for rank in range(10_000) if rank % 9]

@@ -192,6 +192,9 @@ def judge(
         table: The table of the process that judges, for names of missing ranks.
         rows_of: Returns the rows of the table with a digest, None if unknown.
     """
+    # The order in which processes came decides nothing: if two values are as usual,
+    # that of the lowest rank is taken for the right one.
+    records = sorted(records, key=lambda each: (each.rank, each.host, each.pid))
     size = usual_size(records)
     found = [
         *_problems(records),
@@ -208,8 +211,9 @@ def judge(
 
 
 def usual_size(records: Sequence[ProcessRecord]) -> int:
-    """Return the size of the job that most processes expect."""
-    return Counter(each.world_size for each in records).most_common(1)[0][0]
+    """Return the size of the job that most processes expect, else the lowest rank."""
+    by_rank = sorted(records, key=lambda each: each.rank)
+    return Counter(each.world_size for each in by_rank).most_common(1)[0][0]
 
 
 def _problems(records: Sequence[ProcessRecord]) -> Iterator[tuple[Rule, str]]:
