@@ -88,7 +88,7 @@ def op_of(op: object, data: object) -> tuple[str, Exception | None]:
             "it rounded"
         )
     if (name in _BITS and is_number) or (
-        name in _ORDERED and (dtype.is_complex or dtype is torch.uint64)
+        name in _ORDERED and (dtype.is_complex or _name(dtype) == "uint64")
     ):
         return name, UnsupportedError(f"there is no {name} of {_name(dtype)} values")
     return name, None

@@ -22,18 +22,24 @@ if TYPE_CHECKING:
 
     from ranktable.runtime.backends.backend import Backend
 
+_LARGER: Final = {
+    "bool": (torch.uint8, torch.int32),
+    "uint8": (torch.int16, torch.int32),
+    "int8": (torch.int16, torch.int32),
+    "int16": (torch.int32, torch.int64),
+    "uint16": (torch.int32, torch.int64),
+    "uint32": (torch.int64,),
+    "uint64": (torch.int64,),
+    "float8_e4m3fn": (torch.float32,),
+    "float8_e4m3fnuz": (torch.float32,),
+    "float8_e5m2": (torch.float32,),
+    "float8_e5m2fnuz": (torch.float32,),
+}
+# Torch 2.1 lacks some of them.
 LARGER_TYPES: Final = {
-    torch.bool: (torch.uint8, torch.int32),
-    torch.uint8: (torch.int16, torch.int32),
-    torch.int8: (torch.int16, torch.int32),
-    torch.int16: (torch.int32, torch.int64),
-    torch.uint16: (torch.int32, torch.int64),
-    torch.uint32: (torch.int64,),
-    torch.uint64: (torch.int64,),
-    torch.float8_e4m3fn: (torch.float32,),
-    torch.float8_e4m3fnuz: (torch.float32,),
-    torch.float8_e5m2: (torch.float32,),
-    torch.float8_e5m2fnuz: (torch.float32,),
+    getattr(torch, name): larger
+    for name, larger in _LARGER.items()
+    if hasattr(torch, name)
 }
 """In which types others are reduced where the backend lacks their own, and in the last
 where torch folds them. All operations are right in them: integers that are too large
