@@ -18,7 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from torch._C._distributed_c10d import PrefixStore
-from torch.distributed.distributed_c10d import _get_default_store
+from torch.distributed.distributed_c10d import (
+    _get_default_store,
+    _get_process_group_name,
+)
 
 from ranktable.dist.errors import DistError, MismatchError
 from ranktable.runtime.job import current_job
@@ -97,7 +100,8 @@ class Rounds:
         """Describe the rounds of this rank."""
         job, group = current_job(), members.group
         shared = _get_default_store() if job is None or job.store is None else job.store
-        self._store = PrefixStore(f"ranktable/{name}/{group.group_name}", shared)
+        of_group = f"ranktable/{name}/{_get_process_group_name(group)}"
+        self._store = PrefixStore(of_group, shared)
         self._ranks, self._rank = members.ranks, members.rank
         try:
             backend = group._get_backend(members.device)
