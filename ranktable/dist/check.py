@@ -25,7 +25,12 @@ from torch.distributed.distributed_c10d import (
 
 from ranktable.dist.errors import DistError, MismatchError
 from ranktable.runtime.job import current_job
-from ranktable.runtime.store_round import StoreRound, Verdict, has_list_store
+from ranktable.runtime.store_round import (
+    StoreRound,
+    Verdict,
+    has_list_store,
+    usable_store,
+)
 from ranktable.schema.text import folded
 
 if TYPE_CHECKING:
@@ -165,14 +170,15 @@ class Rounds:
 
     def _hold_plainly(self, said: str, time_s: float) -> Verdict:
         """Compare by one key for each rank, in a store without lists: a FileStore."""
+        store = usable_store(self._store)
         keys = {rank: f"{self._seq}/{rank}" for rank in self._ranks}
-        self._store.set(keys[self._rank], said)
+        store.set(keys[self._rank], said)
         end = time.monotonic() + time_s
-        while absent := [r for r in self._ranks if not self._store.check([keys[r]])]:
+        while absent := [r for r in self._ranks if not store.check([keys[r]])]:
             if time.monotonic() > end:
                 return Verdict("missing", self.missing(absent, time_s), tuple(absent))
             time.sleep(_PAUSE_S)
-        texts = {rank: self._store.get(key).decode() for rank, key in keys.items()}
+        texts = {rank: store.get(key).decode() for rank, key in keys.items()}
         if len({text.partition("\n")[0] for text in texts.values()}) == 1:
             return Verdict("agreed")
         return Verdict("differ", *self.differing(texts))
