@@ -41,6 +41,9 @@ class Evidence(Enum):
     CLOSED = "a peer closed its connection"
     CASCADE = "a rank follows others"
     ATTEMPT = "the job starts again"
+    LIFE = "a process goes on"
+    END = "a process or the job ended well"
+    UNKNOWN = "an error that is not known"
 
 
 @dataclass(frozen=True, eq=False)
