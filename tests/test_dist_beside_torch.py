@@ -13,6 +13,7 @@ import torch.distributed as plain
 from torch.utils.checkpoint import checkpoint
 
 from ranktable import dist
+from ranktable.runtime.backends.backend import backend_named
 from ranktable.runtime.torch_versions import reduce_scatter_single
 from tests.rank_worker import device, tensor
 from tests.ranks import named
@@ -72,6 +73,8 @@ def reduced(dtype: str, op: str, how: str) -> torch.Tensor:
 def reducing_cases() -> Iterator[Case]:
     for dtype in DTYPES:
         for op in OPS:
+            if op == "mean" and ("int" in dtype or dtype == "bool"):
+                continue  # refused here; NCCL rounds it
             for how in ("plain", "column", "work"):
                 name = f"all_reduce {dtype} {op} {how}"
                 theirs = partial(reduced, dtype, op, "torch")
@@ -163,18 +166,32 @@ def reduce_scatter(data: torch.Tensor) -> object:
 
 
 def compare() -> tuple[int, list[str]]:
-    """Return how many cases torch has, and those in which ours differ."""
+    """Return how many cases torch has, and those in which ours differ.
+
+    A type that NCCL does not have is refused on some ranks only, which leaves torch out
+    of step: it is not called with one.
+    """
     count, wrong = 0, list[str]()
+    table = backend_named(plain.get_backend())
     for name, ours, theirs in (*reducing_cases(), *moving_cases()):
+        if table.name == "nccl" and name.split()[1] not in table.moves:
+            continue
         try:
             expected = theirs()
         except (RuntimeError, ValueError, TypeError):
             continue  # this backend does not have it
         found = ours()
         count += 1
-        if repr(found) != repr(expected):
+        if not is_same(found, expected, is_rounded="float16 mean" in name):
             wrong.append(f"{name}: {found} is not {expected}")
     return count, wrong
+
+
+def is_same(found: object, expected: object, *, is_rounded: bool) -> bool:
+    """Whether values are equal; a mean of half numbers may be rounded in one step."""
+    if is_rounded:
+        return torch.allclose(found, expected, rtol=2e-3, equal_nan=True)  # type: ignore[arg-type]
+    return repr(found) == repr(expected)
 
 
 CASES = {"gloo": 270, "sccl": 169}

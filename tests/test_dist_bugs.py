@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -341,3 +341,124 @@ def draw_seeds_beside_the_own() -> object:
 
 def test_a_seed_leaves_the_generators_of_the_script_alone(pair: Pool) -> None:
     assert pair.returned(draw_seeds_beside_the_own) == [True, True]
+
+
+def write_where_elements_share_memory() -> object:
+    base = torch.arange(8.0).to(device())
+    apart = base.as_strided((2, 2), (2, 3))
+    dist.all_reduce(apart)
+    overlapping = base.as_strided((3, 2), (1, 1))
+    return apart.tolist(), told(dist.all_reduce, overlapping)[0]
+
+
+def test_elements_that_share_memory_are_refused_and_others_are_not(pair: Pool) -> None:
+    expected = ([[0.0, 6.0], [4.0, 10.0]], "UnsupportedError")
+    assert pair.returned(write_where_elements_share_memory) == [expected] * 2
+
+
+def reduce_by_torchs_object() -> object:
+    data = tensor([1.0, 2.0])
+    op: Any = torch.distributed.ReduceOp(torch.distributed.ReduceOp.MAX)
+    dist.all_reduce(data, op)
+    return data.tolist()
+
+
+def test_a_reduction_may_be_an_object_of_torch(pair: Pool) -> None:
+    assert pair.returned(reduce_by_torchs_object) == [[1.0, 2.0]] * 2
+
+
+def take_the_mean_of_large_halves() -> object:
+    data = tensor([40000.0, -1.0], torch.float16)
+    dist.all_reduce(data, "mean")
+    parts = dist.reduce_scatter(tensor([60000.0, 60000.0], torch.float16), "mean")
+    return data.tolist(), parts.tolist()
+
+
+def test_the_mean_of_large_halves_does_not_overflow(pair: Pool) -> None:
+    rounded = torch.tensor(60000.0, dtype=torch.float16).item()
+    expected = ([40000.0, -1.0], [rounded])
+    assert pair.returned(take_the_mean_of_large_halves) == [expected] * 2
+
+
+def run_out_of_memory() -> object:
+    def fail(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    whole = torch.distributed.all_reduce
+    torch.distributed.all_reduce = fail
+    try:
+        return told(dist.all_reduce, tensor([1.0]))
+    finally:
+        torch.distributed.all_reduce = whole
+
+
+def test_memory_that_runs_out_is_told_as_torch_tells_it(pair: Pool) -> None:
+    expected = ("OutOfMemoryError", "CUDA out of memory")
+    assert pair.returned(run_out_of_memory) == [expected] * 2
+
+
+def send_another_thing_than_an_object() -> object:
+    if dist.get_rank() == 1:
+        zero = torch.zeros(1, dtype=torch.int64)
+        torch.distributed.all_gather([zero.clone(), zero.clone()], zero)
+        return ("", "")
+    return told(dist.all_gather_object, "x")
+
+
+def test_a_peer_in_another_call_is_not_said_to_have_a_bad_object(pair: Pool) -> None:
+    if pair.backend != "gloo":
+        pytest.skip("the other call is one of gloo")
+    (kind, text), _ = pair.returned(send_another_thing_than_an_object, is_last=True)
+
+    assert kind == "DistError"
+    assert text.startswith("what came from rank 1 is no object")
+
+
+def come_late_to_a_barrier() -> object:
+    first = second = ("", "")
+    if dist.get_rank() == 0:
+        first = told(dist.barrier, timeout_s=0.5)
+        dist.barrier()
+    else:
+        dist.barrier()
+        first = told(dist.barrier, timeout_s=0.5)
+    second = told(dist.barrier, timeout_s=20)
+    return first[0], second
+
+
+def test_a_barrier_with_a_time_out_can_be_used_after_one_late_rank(pair: Pool) -> None:
+    assert pair.returned(come_late_to_a_barrier) == [("DistError", ("", ""))] * 2
+
+
+def reduce_often() -> object:
+    """Use the same types again and again, among them those that are no plain tensor."""
+    found: list[object] = []
+    for _ in range(3):
+        data = tensor([1.0, 2.0])
+        dist.all_reduce(data)
+        found.append(data.tolist())
+        imaginary = torch.ones(2, dtype=torch.complex64).to(device()).conj().imag
+        dist.all_reduce(imaginary)
+        param = nn.Parameter(tensor([3.0]))
+        dist.all_reduce(param)
+        dist.broadcast(param, 1)
+        found += [imaginary.tolist(), param.tolist()]
+        found.append([each.tolist() for each in dist.all_gather(data)])
+        found.append(dist.reduce_scatter(data).tolist())
+        found.append(told(dist.reduce_scatter, tensor([1.0, 2.0, 3.0]))[0])
+    return found[:6] == found[6:12] == found[12:], found[:6]
+
+
+def test_the_next_calls_give_what_the_first_one_gives(pair: Pool) -> None:
+    for rank, answer in enumerate(pair.returned(reduce_often)):
+        assert answer == (
+            True,
+            [
+                [2.0, 4.0],
+                [0.0, 0.0],
+                [6.0],
+                [[2.0, 4.0], [2.0, 4.0]],
+                [[4.0], [8.0]][rank],
+                "ValueError",
+            ],
+        )

@@ -287,3 +287,53 @@ def test_any_store_will_do(tmp_path: Path) -> None:
 
     assert ended[0].out == ended[1].out
     assert ended[0].out.startswith('["MismatchError", "the ranks differ in call 2')
+
+
+STOPPED_STORE = (
+    CHECKED
+    + """
+import signal
+job = ours.init_dist(backend="gloo", check=True, timeout=3)
+ours.all_reduce(torch.ones(1))
+if job.rank == 0:
+    os.kill(os.getpid(), signal.SIGSTOP)
+if os.environ["HOW"] == "call":
+    tell(ours.all_reduce, torch.ones(1))
+"""
+)
+
+
+@pytest.mark.deadline
+@pytest.mark.parametrize("how", ["call", "exit"])
+def test_a_store_that_does_not_answer_holds_no_rank_beyond_its_time_out(
+    how: str,
+) -> None:
+    port = free_port()
+    first, second = (start_code(STOPPED_STORE, r, 2, port, HOW=how) for r in range(2))
+    status = second.wait(20)
+    first.end()
+
+    assert status == 0
+    (ended,) = finish([second])
+    assert ("did not answer within 3 s" in ended.out) is (how == "call")
+
+
+STALE = (
+    CHECKED
+    + """
+sys.last_value = ValueError("of an earlier cell")
+job = ours.init_dist(backend="gloo", check=True, timeout=30)
+from ranktable.runtime.job import is_failing
+say(is_failing())
+if job.rank == 0:
+    tell(ours.all_reduce, torch.ones(1))
+"""
+)
+
+
+def test_an_error_from_before_the_job_is_not_why_a_rank_leaves() -> None:
+    first, second = run_code(STALE, 2)
+
+    assert second.out == "[false]\n"
+    assert "rank 1 has left the job" in first.out
+    assert "earlier cell" not in first.out

@@ -253,7 +253,7 @@ def test_broken_table_is_explained(
     ("name", "said"),
     [
         ("mpi5", "there is no backend 'mpi5'; there are: sccl, nccl, hccl"),
-        ("nccl", "nccl cannot be used"),
+        ("hccl", "hccl cannot be used"),
         ("sccl", "SOPHGO's torch_tpu is not installed"),
     ],
 )

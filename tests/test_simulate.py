@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -1105,3 +1106,43 @@ def test_older_torch_is_refused_with_the_command_for_a_newer_one(
         "installed here\nhelp: pip install 'torch>=2.10', here or, if torch_tpu needs "
         "this one, in a virtual environment beside this one, with ranktable\n"
     )
+
+
+BESIDE_A_LISTENER = """
+import sys
+import torch.distributed as dist
+dist.init_process_group("gloo", init_method="tcp://127.0.0.1:" + sys.argv[1],
+                        rank=0, world_size=1)
+"""
+
+
+@pytest.mark.torch
+def test_a_program_on_the_port_of_the_script_is_no_store(tmp_path: Path) -> None:
+    write(tmp_path, "s.py", BESIDE_A_LISTENER)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+        arguments = ["--nproc", "1", "--timeout", "20", "s.py", port]
+        done = simulate_afresh(tmp_path, *arguments)
+
+    assert done.status == 1
+    assert "EADDRINUSE" in done.err
+
+
+FORK_OF_GLOO = """
+import os, sys
+import torch.distributed as dist
+import torch_tpu
+group = dist.init_process_group("cpu:gloo,tpu:sccl")
+child = os.fork()
+if child == 0:
+    sys.exit(0)
+print("child", os.waitpid(child, 0)[1], flush=True)
+"""
+
+
+@pytest.mark.torch
+def test_a_fork_of_a_rank_with_gloo_ends(tmp_path: Path) -> None:
+    write(tmp_path, "s.py", FORK_OF_GLOO)
+    done = simulate_afresh(tmp_path, "--nproc", "1", "--timeout", "30", "s.py")
+
+    assert (done.status, "child 0" in done.out) == (0, True), done.err

@@ -15,6 +15,7 @@ import socket
 import sys
 import time
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from torch._C._distributed_c10d import PrefixStore
@@ -24,7 +25,8 @@ from torch.distributed.distributed_c10d import (
 )
 
 from ranktable.dist.errors import DistError, MismatchError
-from ranktable.runtime.job import current_job
+from ranktable.runtime.job import current_job, error_of_script
+from ranktable.runtime.rendezvous import LateError, in_time
 from ranktable.runtime.store_round import (
     StoreRound,
     Verdict,
@@ -42,6 +44,9 @@ VARIABLE: Final = "RANKTABLE_DIST_CHECK"
 _VALUES: Final = {"": False, "0": False, "1": True}
 _TIMEOUT_S: Final = 1800.0  # torch's own
 _PAUSE_S: Final = 0.01
+_ANSWER_S: Final = 1.0
+"""Time after the time-out for the store to answer: it names who is missing."""
+
 _READ_S: Final = 2.0
 """Time for the others to read why rank 0, which serves the store, has ended."""
 
@@ -94,7 +99,22 @@ def announce_end(members: Members) -> None:
 
 @functools.cache
 def _watch_the_end() -> None:
-    atexit.register(_say_that_this_rank_leaves)
+    # Torch waits without end for an answer of a store whose process is stopped, so
+    # another thread asks. Since Python 3.12 none can be started at the end.
+    is_ending, is_told = Event(), Event()
+
+    def tell() -> None:
+        is_ending.wait()
+        _say_that_this_rank_leaves()
+        is_told.set()
+
+    def end() -> None:
+        if _live:
+            is_ending.set()
+            is_told.wait(2 * _READ_S)
+
+    Thread(target=tell, daemon=True).start()
+    atexit.register(end)
     os.register_at_fork(after_in_child=_live.clear)  # it is not the rank
 
 
@@ -116,37 +136,51 @@ class Rounds:
         self._seq, self._call = 0, ""
         self._ended: str | None = None
 
-    def compare(self, call: str, time_s: float | None = None) -> None:
+    def compare(
+        self, call: str, time_s: float | None = None, *, is_final: bool = True
+    ) -> None:
         """Wait until all ranks have posted a call, and raise on all if they differ.
 
         Args:
             call: What this rank is about to do, in words.
             time_s: Time for the others; by default that of the group.
+            is_final: Whether the group has ended after a rank was missing.
 
         Raises:
             MismatchError: The ranks differ.
-            DistError: A rank is missing, or the ranks differed before.
+            DistError: A rank is missing, or the ranks differed before, or the store
+                does not answer.
         """
         self.refuse_ended()
         time_s = self._timeout_s if time_s is None else time_s
         self._seq += 1
         self._call = call
+        said = functools.partial(self._hold, call, _place(), time_s)
         try:
-            if has_list_store(self._store):
-                held = self._round(self._seq)
-                held.post(call, note=f"\n{_place()}")
-                verdict = held.hear(time_s)
-            else:
-                verdict = self._hold_plainly(f"{call}\n{_place()}", time_s)
+            verdict = in_time(said, time_s + _ANSWER_S)
+        except LateError:
+            self._ended = (
+                f"the store of the job did not answer within {time_s:g} s: the process "
+                "that serves it, the launcher or rank 0, is stopped or starved"
+            )
+            raise DistError(self._ended) from None
         except RuntimeError as error:  # torch's network errors
             raise DistError(
                 f"rank {self._rank} lost the connection to the store of the job, so "
                 "the process that serves it has ended; look at the output of rank 0"
             ) from error
         if verdict.kind != "agreed":
-            self._ended = verdict.message
+            if is_final or verdict.kind == "differ":
+                self._ended = verdict.message
             kind = MismatchError if verdict.kind == "differ" else DistError
             raise kind(verdict.message)
+
+    def _hold(self, call: str, place: str, time_s: float) -> Verdict:
+        if not has_list_store(self._store):
+            return self._hold_plainly(f"{call}\n{place}", time_s)
+        held = self._round(self._seq)
+        held.post(call, note=f"\n{place}")
+        return held.hear(time_s)
 
     def refuse_ended(self) -> None:
         """Raise if the ranks differed before: the group has ended for all of them.
@@ -231,7 +265,7 @@ class Rounds:
 
 
 def _say_that_this_rank_leaves() -> None:
-    error = getattr(sys, "last_value", None)
+    error = error_of_script()
     why = "" if error is None else f": {type(error).__name__}: {error}"
     listed = [rounds for rounds in _live if rounds.can_publish]
     with contextlib.suppress(RuntimeError):  # the store has ended too

@@ -26,12 +26,14 @@ from ranktable.dist.tensors import (
     Tensors,
     as_moved,
     copy,
+    is_plain,
     is_same_memory,
     packed,
     padded,
     parts_of,
     problem_of,
     problem_of_all,
+    shapes_of,
     trimmed,
     write,
 )
@@ -62,6 +64,8 @@ _OPS: Final[dict[str, tuple[Any, Callable[..., torch.Tensor]]]] = {
 _NAMES: Final = {name: name for name in _OPS} | {
     op: name for name, (op, _) in _OPS.items()
 }
+_SHOWN: Final = {name: f"({name})" for name in ("", *_OPS)}
+_reduce_scatter: Final = reduce_scatter_single()
 _OF_PARTS: Final = ("sum", "mean")
 """The reductions of complex numbers that torch does on their parts."""
 _BITS: Final = ("band", "bor", "bxor")
@@ -70,9 +74,9 @@ _ORDERED: Final = ("min", "max")
 
 def op_of(op: object, data: object) -> tuple[str, Exception | None]:
     """Return the name of a reduction, and why it cannot reduce a tensor."""
-    if not isinstance(op, (str, ReduceOp.RedOpType)):
+    if not isinstance(op, (str, ReduceOp)):
         return "", TypeError(f"op is {type(op).__name__}, not a reduction")
-    name = _NAMES.get(op)
+    name = _NAMES.get(getattr(op, "op", op))  # ReduceOp(ReduceOp.SUM) has an op
     if name is None:
         also = ' ("mean" is torch\'s AVG)' if op == "avg" else ""
         known = ", ".join(_OPS)
@@ -92,6 +96,10 @@ def op_of(op: object, data: object) -> tuple[str, Exception | None]:
     ):
         return name, UnsupportedError(f"there is no {name} of {_name(dtype)} values")
     return name, None
+
+
+def _is_name(op: object) -> bool:
+    return type(op) is str
 
 
 def _name(dtype: torch.dtype) -> str:
@@ -122,9 +130,14 @@ def all_reduce(
         NotMemberError: This rank is not in the group.
     """
     members, name = members_of(group), "all_reduce"
+    if _is_name(op) and not async_op and is_plain(data):  # nearly all calls
+        direct = members.direct.get((name, op, data.dtype, data.device))
+        if direct is not None:
+            dist.all_reduce(data, direct, members.group)
+            return None
     reduction, problem = op_of(op, data)
     problem = problem_of(data, is_written=True) or problem
-    begin(members, name, problem, data, f"({reduction})", async_op=async_op)
+    begin(members, name, problem, data, _SHOWN[reduction], async_op=async_op)
     if members.is_single:
         return written(None, lambda: data, name, async_op=async_op)
     work, finish = start_reduce(
@@ -159,7 +172,7 @@ def reduce(
     reduction, problem = op_of(op, data)
     problem = problem_of(data, is_written=True) or problem
     root, problem = members.root_of(dst, "dst", problem)
-    words = (f"({reduction})", f"to rank {root}")
+    words = (_SHOWN[reduction], "to rank", root)
     begin(members, name, problem, data, *words, async_op=async_op)
     if members.is_single:
         return written(None, lambda: data, name, async_op=async_op)
@@ -195,7 +208,7 @@ def start_reduce(
     Returns:
         Torch's work, and what returns the result after it.
     """
-    how = members.reducing("all_reduce" if root is None else "reduce", values, op)
+    how = _reducing(members, "all_reduce" if root is None else "reduce", values, op)
     if how.dtype is None and values.is_complex() and op in _OF_PARTS:
         parts = torch.view_as_real(values)
         work, reduced = start_reduce(members, parts, op, root, async_op=async_op)
@@ -218,10 +231,35 @@ def start_reduce(
     return work, finish
 
 
+def _reducing(members: Members, operation: str, data: torch.Tensor, op: str) -> Any:
+    """Return how a tensor is reduced, and keep what makes the next call torch's."""
+    how = members.reducing(operation, data, op)
+    is_direct = how.dtype is data.dtype and how.op == op and not how.is_divided
+    if is_direct and not (members.is_checking or data.is_complex()):
+        members.direct[operation, op, data.dtype, data.device] = _OPS[op][0]
+    return how
+
+
+def _moved(members: Members, operation: str, data: torch.Tensor) -> torch.Tensor:
+    """Return a tensor as it can be moved, and keep that the next one can as it is."""
+    moved = as_moved(members, operation, data)
+    if moved is data and not (members.is_checking or data.is_complex()):
+        members.movable.add((operation, data.dtype, data.device))
+    return moved
+
+
+def _is_movable(members: Members, operation: str, data: torch.Tensor) -> bool:
+    """Whether a call is torch's call."""
+    key = (operation, data.dtype, data.device) if is_plain(data) else None
+    return key in members.movable
+
+
 def _folded(members: Members, parts: Tensors, op: str) -> torch.Tensor:
     """Return the reduction of tensors, in the order of the ranks."""
     own = parts[0].dtype
     wide = LARGER_TYPES.get(own, (own,))[-1]
+    if op == "mean" and own is torch.float16:
+        wide = torch.float32  # their sum overflows where their mean does not
     found = fold(_OPS[op][1], (part.to(wide) for part in parts))
     if op == "mean":
         found.div_(members.size)
@@ -245,14 +283,18 @@ def broadcast(
         async_op: See ``all_reduce``.
     """
     members, name = members_of(group), "broadcast"
+    if not async_op and _is_movable(members, name, data):
+        root, problem = members.root_of(src, "src")
+        if problem is None:  # nearly all calls
+            dist.broadcast(data, root, members.group)
+            return None
     problem = problem_of(data, is_written=True)
     root, problem = members.root_of(src, "src", problem)
-    words = (f"from rank {root}",)
-    begin(members, name, problem, data, *words, async_op=async_op)
+    begin(members, name, problem, data, "from rank", root, async_op=async_op)
     if members.is_single:
         return written(None, lambda: data, name, async_op=async_op)
     values = packed(members, data)
-    moved = as_moved(members, name, values)
+    moved = _moved(members, name, values)
     work = dist.broadcast(moved, root, members.group, async_op)
     is_root = root == members.rank
 
@@ -283,8 +325,13 @@ def all_gather(
         A new tensor for each rank, in the order of the group. A single process gets a
         copy of its own.
     """
+    members, name = members_of(group), "all_gather"
+    if not (uneven or async_op) and _is_movable(members, name, data):
+        found = [torch.empty_like(data) for _ in members.ranks]
+        dist.all_gather(found, data, members.group)
+        return found
     problem, how = problem_of(data), {"uneven": uneven, "async_op": async_op}
-    return _gather(members_of(group), "all_gather", problem, data, None, **how)
+    return _gather(members, name, problem, data, None, **how)
 
 
 def _gather(
@@ -298,9 +345,9 @@ def _gather(
     async_op: bool,
 ) -> Work[Tensors] | Tensors:
     """Gather tensors on one rank; on all of them if the root is None."""
-    words = [] if root is None else [f"to rank {root}"]
+    words = [] if root is None else ["to rank", root]
     if uneven and problem is None:
-        words.append(f"of any shapes {data.dtype}")
+        words += ["of any shapes", data.dtype]
     like = None if uneven else data
     begin(members, name, problem, like, *words, async_op=async_op)
     if members.is_single:
@@ -326,7 +373,7 @@ def _start_gather(
     else:
         sent = padded(source, max(shape.numel() for shape in shapes))
     operation = "all_gather" if root is None else "gather"
-    moved = as_moved(members, operation, sent)
+    moved = _moved(members, operation, sent)
     is_wanted = root in (None, members.rank)
     found = [torch.empty_like(moved) for _ in members.ranks] if is_wanted else []
     if root is None:
@@ -341,7 +388,12 @@ def _start_gather(
 
 def _returned(found: Tensors, data: torch.Tensor) -> Tensors:
     """Return what was received, on the device of what was given."""
-    return [each.to(data.device) for each in found]
+    device = data.device
+    return (
+        found
+        if found and found[0].device == device
+        else [each.to(device) for each in found]
+    )
 
 
 @collective
@@ -399,8 +451,7 @@ def scatter(
     if is_root and problem is None:
         problem = problem_of_all(tensors, members.size)
     given = list(tensors or ()) if is_root and problem is None else []
-    words = (f"from rank {root}",)
-    begin(members, name, problem, None, *words, async_op=async_op)
+    begin(members, name, problem, None, "from rank", root, async_op=async_op)
     if members.is_single:
         return finished(None, lambda: copy(given[0]), name, async_op=async_op)
     sources = [packed(members, each) for each in given]
@@ -501,48 +552,82 @@ def reduce_scatter(
         its only one.
     """
     members, name = members_of(group), "reduce_scatter"
-    parts, problem = parts_of(tensors, members.size)
-    reduction, wrong = op_of(op, parts[0] if parts else None)
-    shapes = [tuple(part.shape) for part in parts]
-    words = (f"of {shapes} {parts[0].dtype}" if parts else "", f"({reduction})")
+    if _is_name(op) and not async_op and is_plain(tensors):
+        direct = members.direct.get((name, op, tensors.dtype, tensors.device))
+        shape = tensors.shape
+        if direct is not None and shape and shape[0] % members.size == 0:
+            found = tensors.new_empty((shape[0] // members.size, *shape[1:]))
+            _reduce_scatter(found, tensors, direct, members.group)
+            return found
+    shapes, problem = shapes_of(tensors, members.size)
+    first: Any = tensors
+    if problem is None and not isinstance(tensors, torch.Tensor):
+        first = tensors[0]
+    reduction, wrong = op_of(op, first)
+    words: list[object] = []
+    if members.is_checking:
+        of_all = [tuple(shape) for shape in shapes]
+        words = [f"of {of_all} {first.dtype}" if shapes else "", _SHOWN[reduction]]
     begin(members, name, wrong or problem, None, *words, async_op=async_op)
-    if members.is_single:
-        return finished(None, lambda: copy(parts[0]), name, async_op=async_op)
-    own = parts[members.group_rank]
     if isinstance(tensors, torch.Tensor):
-        joined = packed(members, tensors).reshape(-1)
+        if members.is_single:
+            return finished(None, lambda: copy(tensors), name, async_op=async_op)
+        joined = packed(members, tensors)
     else:
-        most = max(part.numel() for part in parts)
-        joined = torch.cat([padded(packed(members, part), most) for part in parts])
-    work, finish = _start_reduce_scatter(members, joined, reduction, async_op=async_op)
+        if members.is_single:
+            return finished(None, lambda: copy(tensors[0]), name, async_op=async_op)
+        most = max(shape.numel() for shape in shapes)
+        joined = torch.cat([padded(packed(members, part), most) for part in tensors])
+    shape, device = shapes[members.group_rank], first.device
+    work, finish = _start_reduce_scatter(
+        members, joined, reduction, shape, async_op=async_op
+    )
 
     def end() -> torch.Tensor:
-        return trimmed(finish(), own.dtype, own.shape).to(own.device)
+        found = trimmed(finish(), joined.dtype, shape)
+        return found if found.device == device else found.to(device)
 
     return finished(work, end, name, async_op=async_op)
 
 
 def _start_reduce_scatter(
-    members: Members, joined: torch.Tensor, op: str, *, async_op: bool
+    members: Members,
+    joined: torch.Tensor,
+    op: str,
+    shape: torch.Size,
+    *,
+    async_op: bool,
 ) -> tuple[dist.Work | None, Callable[[], torch.Tensor]]:
-    """Start to reduce a tensor, of which each rank gets an equal part."""
-    how = members.reducing("reduce_scatter", joined, op)
+    """Start to reduce a tensor, of which each rank gets an equal part.
+
+    Args:
+        members: The group.
+        joined: The parts for all ranks, one after the other.
+        op: The reduction.
+        shape: The shape of a part of this rank; the part may be longer by padding.
+        async_op: Whether not to wait.
+    """
+    how = _reducing(members, "reduce_scatter", joined, op)
     if how.dtype is None and joined.is_complex() and op in _OF_PARTS:
         flat = torch.view_as_real(joined).reshape(-1)
-        work, reduced = _start_reduce_scatter(members, flat, op, async_op=async_op)
+        part = torch.Size([flat.numel() // members.size])
+        work, reduced = _start_reduce_scatter(
+            members, flat, op, part, async_op=async_op
+        )
         return work, lambda: torch.view_as_complex(reduced().view(-1, 2))
     if how.dtype is None:
-        work, found = _start_exchange(members, joined, async_op=async_op)
+        flat = joined.reshape(-1)
+        work, found = _start_exchange(members, flat, async_op=async_op)
         return work, lambda: _folded(members, list(found().chunk(members.size)), op)
-    sent = joined.to(how.dtype)
-    output = sent.new_empty(sent.numel() // members.size)
-    work = reduce_scatter_single()(
-        output, sent, _OPS[how.op][0], members.group, async_op
-    )
+    sent = joined if how.dtype is joined.dtype else joined.to(how.dtype)
+    count = sent.numel() // members.size
+    # Gloo ends the process for an output without dimensions.
+    output = sent.new_empty(shape if shape and shape.numel() == count else count)
+    work = _reduce_scatter(output, sent, _OPS[how.op][0], members.group, async_op)
 
     def finish() -> torch.Tensor:
         if how.is_divided:
             output.div_(members.size)
-        return output.to(joined.dtype)
+        return output if sent is joined else output.to(joined.dtype)
 
     return work, finish

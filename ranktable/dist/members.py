@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from operator import index
-from typing import TYPE_CHECKING, Final, NamedTuple, SupportsIndex
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, SupportsIndex
 from weakref import WeakKeyDictionary, ref
 
 import torch
@@ -78,12 +78,17 @@ class Members:
         rank: Its global rank.
         tables: What the group can do for each type of device; None if that backend is
             not known, and then the answer is left to torch.
-        device: The device on which objects travel: the CPU, if the group serves it.
+        direct: Torch's reduction for an operation, reduction, type and device if the
+            backend reduces such tensors as they are: then a call is torch's call.
+            Empty in checking mode.
+        movable: The operations, types and devices that need no conversion, likewise.
     """
 
     def __init__(self, group: ProcessGroup | None) -> None:
         """Describe a group; without one, this process alone."""
         self._reducing: dict[object, Reducing] = {}
+        self.direct: dict[tuple[str, str, torch.dtype, torch.device], Any] = {}
+        self.movable: set[tuple[str, torch.dtype, torch.device]] = set()
         self.is_single = group is None
         self.ranks: tuple[int, ...] = (0,)
         self.group_rank = 0
@@ -95,8 +100,16 @@ class Members:
             self.group_rank = dist.get_rank(group)
             self.tables = _tables(group)
         self.size, self.rank = len(self.ranks), self.ranks[self.group_rank]
+        self._members = frozenset(self.ranks)
+
+    @property
+    def device(self) -> torch.device:
+        """The device on which objects travel: the CPU, if the group serves it.
+
+        A script may select its device after its first call.
+        """
         kind = "cpu" if "cpu" in self.tables else next(iter(self.tables))
-        self.device = current_device(kind)
+        return current_device(kind)
 
     @property
     def group(self) -> ProcessGroup:
@@ -145,7 +158,10 @@ class Members:
         self, operation: str, device: torch.device, dtype: torch.dtype, op: str
     ) -> Reducing:
         for name in (op, "sum") if op == "mean" else (op,):
-            for each in (dtype, *LARGER_TYPES.get(dtype, ())):
+            # The sum of half numbers overflows where their mean does not.
+            is_half = op == "mean" != name and dtype is torch.float16
+            own = (torch.float32,) if is_half else (dtype,)
+            for each in (*own, *LARGER_TYPES.get(dtype, ())):
                 if self.has(operation, device.type, each, name):
                     return Reducing(each, name, name != op)
         return Reducing(None, op, op == "mean")
@@ -162,9 +178,11 @@ class Members:
         """
         if self.is_single:
             return 0, problem
+        if type(rank) is int and rank in self._members:
+            return rank, problem  # nearly all
         if not isinstance(rank, SupportsIndex):
             return 0, problem or TypeError(f"{role} is {rank!r}, not a rank")
-        if index(rank) in self.ranks:
+        if index(rank) in self._members:
             return index(rank), problem
         return 0, problem or NotMemberError(
             f"{role} is {rank}, a global rank that is not in the group of ranks "
@@ -237,7 +255,7 @@ def begin(
         name: The function.
         problem: What is wrong with the arguments of this rank.
         data: A tensor whose shape and type must be the same on all ranks.
-        words: What else must be the same.
+        words: What else must be the same; joined by spaces in checking mode only.
         async_op: Whether the call does not wait; then nothing is compared.
 
     Raises:

@@ -18,12 +18,17 @@ from ranktable.dist.work import public
 from ranktable.runtime.job import as_timeout
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from torch.distributed import ProcessGroup
 
 __all__ = ["all_gather_object", "barrier", "broadcast_object_list", "gather_object"]
 __all__ += ["scatter_object_list", "sync_random_seed"]
+
+_NOT_PICKLED = -1
+"""Sent in place of a number of bytes."""
+
+_MOST_BYTES = 1 << 40
 
 _BITS = 31
 """Bits of a seed that every generator accepts: NumPy takes 32, others fewer."""
@@ -74,7 +79,7 @@ def gather_object(
     """
     members = members_of(group)
     root, problem = members.root_of(dst, "dst")
-    begin(members, "gather_object", problem, None, f"to rank {root}")
+    begin(members, "gather_object", problem, None, "to rank", root)
     if members.is_single:
         return [data]
     found: list[Any] | None = exchanged(members, data, root)
@@ -101,8 +106,8 @@ def broadcast_object_list(
     members = members_of(group)
     problem = _problem_of_list(data, None)
     root, problem = members.root_of(src, "src", problem)
-    words = ["" if problem else f"of {len(data)} objects", f"from rank {root}"]
-    begin(members, "broadcast_object_list", problem, None, *words)
+    words = [] if problem else ["of", len(data), "objects"]
+    begin(members, "broadcast_object_list", problem, None, *words, "from rank", root)
     if members.is_single:
         return
     found = broadcast_of(members, data, root)
@@ -138,7 +143,7 @@ def scatter_object_list(
     root, problem = members.root_of(src, "src")
     if members.rank == root and problem is None:
         problem = _problem_of_list(objects, members.size)
-    begin(members, "scatter_object_list", problem, None, f"from rank {root}")
+    begin(members, "scatter_object_list", problem, None, "from rank", root)
     if members.is_single:
         return objects[0]  # type: ignore[index] # else a problem
     return broadcast_of(members, objects, root)[members.group_rank]
@@ -166,12 +171,12 @@ def exchanged(members: Members, data: object, root: int | None = None) -> Any:
         DistError: An object cannot be pickled.
     """
     payload, error = _pickled(data)
-    length = torch.tensor([len(payload)], device=members.device)
+    length = torch.tensor([_length(payload, error)], device=members.device)
     lengths = [torch.empty_like(length) for _ in members.ranks]
     dist.all_gather(lengths, length, members.group)
     counts = torch.cat(lengths).tolist()
     pairs = zip(members.ranks, counts, strict=True)
-    _refuse([rank for rank, count in pairs if not count], error)
+    _refuse(dict(pairs), error)
     sent = _as_tensor(members, payload, max(counts))
     is_wanted = root in (None, members.rank)
     found = [torch.empty_like(sent) for _ in members.ranks] if is_wanted else None
@@ -188,8 +193,8 @@ def broadcast_of(members: Members, data: object, root: int) -> Any:
     """Return the object of one rank, on every rank, without comparing calls."""
     is_root = members.rank == root
     payload, error = _pickled(data) if is_root else (bytearray(), None)
-    count = _broadcast_number(members, len(payload), root)
-    _refuse([] if count else [root], error)
+    count = _broadcast_number(members, _length(payload, error), root)
+    _refuse({root: count}, error)
     sent = _as_tensor(members, payload, count)
     dist.broadcast(sent, root, members.group)
     return _unpickled(sent, root)
@@ -230,8 +235,23 @@ def _unpickled(payload: torch.Tensor, rank: int) -> Any:
         ) from error
 
 
-def _refuse(failed: Sequence[int], error: Exception | None) -> None:
-    """Raise if ranks could not pickle their object; only they know why."""
+def _length(payload: bytearray, error: Exception | None) -> int:
+    return len(payload) if error is None else _NOT_PICKLED
+
+
+def _refuse(counts: Mapping[int, int], error: Exception | None) -> None:
+    """Raise if ranks could not pickle their object; only they know why.
+
+    A number that is no length comes from a rank that is in another call.
+    """
+    failed = [rank for rank, count in counts.items() if count == _NOT_PICKLED]
+    others = [rank for rank, count in counts.items() if not 0 < count <= _MOST_BYTES]
+    if others and not failed:
+        ranks = ", ".join(map(str, others))
+        raise DistError(
+            f"what came from rank {ranks} is no object, so the ranks called other "
+            "functions: RANKTABLE_DIST_CHECK=1 compares the calls of all ranks"
+        )
     if failed:
         ranks = ", ".join(map(str, failed))
         raise DistError(
@@ -263,7 +283,8 @@ def barrier(
     if members.is_single:
         return
     if timeout_s is not None:
-        members.rounds.compare("barrier with a time-out", timeout_s)
+        call = "barrier with a time-out"
+        members.rounds.compare(call, timeout_s, is_final=members.is_checking)
         return
     begin(members, "barrier", None)
     device = members.device

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import torch
 
@@ -31,7 +31,7 @@ def problem_of(data: object, *, is_written: bool = False) -> Exception | None:
         )
     if hasattr(type(data), "to_local"):
         return UnsupportedError("this tensor is spread over ranks; pass its to_local()")
-    if is_written and not data.is_contiguous() and _is_expanded(data):
+    if is_written and not data.is_contiguous() and _overlaps(data):
         return UnsupportedError(
             f"elements of the tensor of shape {tuple(data.shape)} and strides "
             f"{data.stride()} share memory, as expand makes them; pass data.clone()"
@@ -39,9 +39,34 @@ def problem_of(data: object, *, is_written: bool = False) -> Exception | None:
     return None
 
 
-def _is_expanded(data: torch.Tensor) -> bool:
+def is_plain(data: object) -> TypeGuard[torch.Tensor]:
+    """Whether a backend can read and write a tensor as it is: nearly all are so."""
+    return (
+        type(data) is torch.Tensor
+        and data.layout is torch.strided
+        and not (data.requires_grad or data.is_nested)
+        and data.is_contiguous()
+        and not data.is_neg()
+    )
+
+
+def _overlaps(data: torch.Tensor) -> bool:
+    """Whether elements share memory."""
     pairs = zip(data.stride(), data.shape, strict=True)
-    return any(stride == 0 and size > 1 for stride, size in pairs)
+    dimensions = sorted((stride, size) for stride, size in pairs if size != 1)
+    reach = 0
+    for stride, size in dimensions:
+        if stride <= reach:
+            break
+        reach += (size - 1) * stride
+    else:
+        return False
+    if dimensions[0][0] == 0 or not data.numel():
+        return data.numel() > 0
+    offsets = torch.zeros(1, dtype=torch.int64)  # strides 2 and 3 may still be apart
+    for stride, size in dimensions:
+        offsets = (offsets[:, None] + stride * torch.arange(size)).reshape(-1)
+    return len(set(offsets.tolist())) < offsets.numel()
 
 
 def problem_of_all(tensors: object, count: int) -> Exception | None:
@@ -59,6 +84,22 @@ def problem_of_all(tensors: object, count: int) -> Exception | None:
     return None
 
 
+def shapes_of(tensors: object, size: int) -> tuple[list[torch.Size], Exception | None]:
+    """Return the shape of the part for each rank, of a list or of one tensor.
+
+    Returns:
+        The shapes, and None; or none, and what is wrong.
+    """
+    if not isinstance(tensors, torch.Tensor):
+        parts, problem = parts_of(tensors, size)
+        return [part.shape for part in parts], problem
+    problem = _problem_of_cut(tensors, size)
+    if problem is not None:
+        return [], problem
+    shape = torch.Size((tensors.shape[0] // size, *tensors.shape[1:]))
+    return [shape] * size, None
+
+
 def parts_of(tensors: object, size: int) -> tuple[Tensors, Exception | None]:
     """Return a tensor for each rank, given as a list or cut from one tensor.
 
@@ -68,13 +109,18 @@ def parts_of(tensors: object, size: int) -> tuple[Tensors, Exception | None]:
     if not isinstance(tensors, torch.Tensor):
         problem = problem_of_all(tensors, size)
         return ([] if problem else list(tensors)), problem  # type: ignore[call-overload]
-    problem = problem_of(tensors)
-    if problem is None and (tensors.dim() == 0 or tensors.shape[0] % size):
+    problem = _problem_of_cut(tensors, size)
+    return ([] if problem else list(tensors.tensor_split(size))), problem
+
+
+def _problem_of_cut(data: torch.Tensor, size: int) -> Exception | None:
+    problem = problem_of(data)
+    if problem is None and (data.dim() == 0 or data.shape[0] % size):
         problem = ValueError(
-            f"dimension 0 of shape {tuple(tensors.shape)} cannot be cut into {size} "
+            f"dimension 0 of shape {tuple(data.shape)} cannot be cut into {size} "
             "equal parts; pass a list with a tensor for each rank"
         )
-    return ([] if problem else list(tensors.tensor_split(size))), problem
+    return problem
 
 
 def packed(members: Members, data: torch.Tensor) -> torch.Tensor:
@@ -137,6 +183,8 @@ def trimmed(
     moved: torch.Tensor, dtype: torch.dtype, shape: Sequence[int]
 ) -> torch.Tensor:
     """Return what was moved in its own type and shape, without padding at the end."""
+    if moved.dtype is dtype and moved.shape == shape:
+        return moved
     flat = moved.reshape(-1)
     flat = flat if flat.dtype is dtype else flat.view(dtype)
     return flat[: torch.Size(shape).numel()].view(shape)

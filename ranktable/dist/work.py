@@ -18,6 +18,7 @@ from typing import (
 
 from ranktable._error import Error
 from ranktable.dist.errors import failure
+from ranktable.runtime.torch_versions import out_of_memory_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     import torch.distributed as dist
 
 __all__ = ["Work"]
+
+OUT_OF_MEMORY = out_of_memory_error()
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -73,7 +76,7 @@ class Work(Generic[Result]):
                 self._work = None  # gloo would wait for another transfer
                 if self._finish is not None:
                     self._result, self._finish = self._finish(), None
-            except Error:
+            except (Error, OUT_OF_MEMORY):
                 raise
             except RuntimeError as error:
                 raise failure(self._name, error) from error
@@ -121,7 +124,7 @@ def public(function: Callable[Parameters, Result]) -> Callable[Parameters, Resul
     def call(*given: Parameters.args, **named: Parameters.kwargs) -> Result:
         try:
             return function(*given, **named)
-        except Error:
+        except (Error, OUT_OF_MEMORY):
             raise
         except RuntimeError as error:
             raise failure(name, error) from error

@@ -37,6 +37,8 @@ _CLOSING_S = 5.0  # ranks look for an answer once a second
 _YEAR_S = 366 * 24 * 3600.0  # far above any use, far below what a clock can hold
 
 _current: Job | None = None
+_old_error: BaseException | None = None
+"""What an earlier cell of a notebook has raised, before this process has joined."""
 
 
 def current_job() -> Job | None:
@@ -45,6 +47,14 @@ def current_job() -> Job | None:
     A process group that a script has made with torch itself is not a job.
     """
     return _current if _current is not None and _current.is_open else None
+
+
+def enter(job: Job) -> Job:
+    """Make a job that of this process, and let it close at the end; return it."""
+    global _current, _old_error
+    _current, _old_error = job, getattr(sys, "last_value", None)
+    atexit.register(job._close_at_exit)
+    return job
 
 
 class Job:
@@ -92,9 +102,6 @@ class Job:
         self._last_round: StoreRound | None = None
         self._is_open = True
         self._process = os.getpid()
-        global _current  # noqa: PLW0603 - torch has one default group a process
-        _current = self
-        atexit.register(self._close_at_exit)
 
     @property
     def is_open(self) -> bool:
@@ -302,9 +309,18 @@ class Job:
             self.close()
 
 
+def error_of_script() -> BaseException | None:
+    """Return the exception that has ended the script since it joined, None without.
+
+    IPython and pytest keep the last one of an earlier cell or test.
+    """
+    error: BaseException | None = getattr(sys, "last_value", None)
+    return None if error is _old_error else error
+
+
 def is_failing() -> bool:
     """Whether an exception is being handled, or has ended the script."""
-    return sys.exc_info()[0] is not None or getattr(sys, "last_value", None) is not None
+    return sys.exc_info()[0] is not None or error_of_script() is not None
 
 
 def as_timeout(timeout_s: float | None) -> timedelta | None:

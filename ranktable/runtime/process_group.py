@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ranktable.runtime.backends.backend import Placement, choose_backend
 from ranktable.runtime.environment import no_rank, resolve_environment
 from ranktable.runtime.errors import BootstrapError, MissingVariableError
-from ranktable.runtime.job import Job, as_argument, as_timeout
+from ranktable.runtime.job import Job, as_argument, as_timeout, enter
 from ranktable.runtime.master_address import with_master
 from ranktable.runtime.rendezvous import (
     GRACE_S,
@@ -240,7 +240,8 @@ def _join(
         )
 
     _start_group(start, backend, device, member, deadline)
-    return Job(environment, table, placement, backend, device, timeout, store)
+    job = Job(environment, table, placement, backend, device, timeout, store)
+    return enter(job)
 
 
 def _start_group(

@@ -166,8 +166,11 @@ class StoreRound:
             self._verdict = self._look(time_s)
         is_awaited = self.is_awaited or self._verdict != AGREED
         if is_awaited and self.rank == 0 and not self.is_alone:
-            # Most stores end with the process of rank 0.
-            self.linger(_LONGEST_PAUSE_S + _LOOK_S, is_counted=False)
+            # Most stores end with the process of rank 0. After the time-out the others
+            # look too, and a caller counts on the time that it has given.
+            is_late = self._verdict.kind == "missing"
+            time_s = _LOOK_S if is_late else _LONGEST_PAUSE_S + _LOOK_S
+            self.linger(time_s, is_counted=False)
         self._leave()
         return self._verdict
 

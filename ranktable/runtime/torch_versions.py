@@ -31,6 +31,16 @@ def reduce_scatter_single() -> Any:
     return dist.reduce_scatter_tensor if found is None else found
 
 
+def out_of_memory_error() -> type[RuntimeError]:
+    """Return torch's error for a device without memory, of CUDA's name before 2.5."""
+    import torch
+
+    found: type[RuntimeError] = getattr(
+        torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError
+    )
+    return found
+
+
 def why_too_old(version: str) -> str | None:
     """Return why a version of torch cannot be used, None if it can.
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
-from ranktable.simulate.simulated_run import RANK_PROCESS, leave
+from ranktable.simulate.simulated_run import RANK_PROCESS, RUN_ID, leave
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -194,7 +194,7 @@ def _variables(job: RankJob) -> Iterator[dict[str, str]]:
                 **{name: str(number) for name, number in numbers.items()},
                 "MASTER_ADDR": "127.0.0.1",
                 "ROLE_NAME": "default",
-                "TORCHELASTIC_RUN_ID": "none",
+                "TORCHELASTIC_RUN_ID": RUN_ID,
                 "TORCHELASTIC_USE_AGENT_STORE": "True",
             }
             rank += 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import socket
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -17,14 +16,13 @@ from urllib.parse import parse_qs, urlsplit
 from torch.distributed import distributed_c10d
 
 from ranktable.simulate.barrier import is_running
-from ranktable.simulate.simulated_run import RANK_PROCESS, current_run
+from ranktable.simulate.simulated_run import RANK_PROCESS, RUN_ID, current_run
 from ranktable.simulate.simulation_error import reported
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"
-_CONNECT_S = 1.0
 _REFUSED = "refused"  # stands for the number of a process that has not joined
 
 _c10d: Any = distributed_c10d  # its function is imported there, not exported
@@ -50,8 +48,11 @@ def _rendezvous(
         place, rank_there = _place(url, rank)
         if pid != str(os.getpid()):
             _refuse_clash(folder, pid, place, rank_there)
-        if place != port and not _is_served(place):
-            os.environ[_AGENT_STORE] = "False"  # or the ranks would wait for an agent
+        is_other = place.isdecimal() and place != port
+        if is_other and os.environ.get("TORCHELASTIC_RUN_ID") == RUN_ID:
+            # Our agent serves the run's own port only; a torchrun in the script has
+            # its own id. Otherwise rank 0 would be a client of whoever listens there.
+            os.environ[_AGENT_STORE] = "False"
     limit = min(timeout, timedelta(seconds=run.timeout_s))
     return _rendezvous_of_torch(url, rank, *args, timeout=limit, **options)
 
@@ -65,17 +66,6 @@ def _place(url: str, rank: int) -> tuple[str, str]:
     else:
         place = str(parts.port or parts.path)
     return place, os.environ.get("RANK", "") if given == "-1" else given
-
-
-def _is_served(place: str) -> bool:
-    """Whether a store listens on a port; a file needs none."""
-    if not place.isdecimal():
-        return True
-    try:
-        socket.create_connection(("127.0.0.1", int(place)), _CONNECT_S).close()
-    except OSError:
-        return False
-    return True
 
 
 def _refuse_clash(folder: Path, parent: str, place: str, rank: str) -> None:

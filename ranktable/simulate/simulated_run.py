@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 VARIABLE = "RANKTABLE_SIMULATE"
 RANK_PROCESS = "RANKTABLE_SIMULATE_RANK"
 """The variable with the process of a rank, and the port of the store of the ranks."""
+RUN_ID = "ranktable simulate"
+"""The id that the agent gives its ranks in place of torchrun's."""
 FaultKind = Literal["die", "late", "hang"]
 _RUN, _FINDINGS = "run.json", "findings.jsonl"
 

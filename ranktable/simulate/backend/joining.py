@@ -16,6 +16,7 @@ from torch._C._distributed_c10d import PrefixStore
 
 from ranktable.runtime.backends.backend import SCCL
 from ranktable.runtime.store_round import StoreRound
+from ranktable.runtime.torch_versions import keep_groups_forever
 from ranktable.simulate import device
 from ranktable.simulate.backend.exchange import Exchange, is_failing
 from ranktable.simulate.backend.group import SimulatedGroup
@@ -278,20 +279,22 @@ def start(
             chip_map_of=chip_map,
         )
     )
-    atexit.register(_leave)
+    atexit.register(_leave, os.getpid())
 
 
 _LEAVING_S = 60.0
 _LEAVING_AFTER_FAILURE_S = 2.0
 
 
-def _leave() -> None:
+def _leave(process: int) -> None:
     """Destroy the process group when the interpreter ends, if the script did not.
 
     Without this a gloo group of the script aborts the interpreter at its end
     (pytorch/pytorch#190489), after the script has printed the right results.
     """
-    if dist.is_initialized():
+    if os.getpid() != process:
+        keep_groups_forever()  # gloo would wait for its threads, which a fork lacks
+    elif dist.is_initialized():
         # A daemon: after the time-out, the process ends without it. After an exception
         # peers may have ended, and no rank should wait for them.
         thread = Thread(target=dist.destroy_process_group, daemon=True)
