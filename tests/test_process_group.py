@@ -44,6 +44,8 @@ pytestmark = pytest.mark.torch
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "all_reduce.py"
 ORDER = [3, 1, 0, 2, 7, 6, 5, 4]
+NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
+"""The example takes NCCL where there is a GPU, and one is not enough for its ranks."""
 LATE_S = 20.0
 """How late a process may be on a machine that does more; else it is ``GRACE_S``."""
 MOST_MODULES = 30
@@ -68,7 +70,8 @@ def test_init_process_group_without_a_table_loads_few_modules() -> None:
 @pytest.mark.parametrize("world_size", [1, 2, 4])
 def test_example_adds_up_under_torchrun(world_size: int, tmp_path: Path) -> None:
     chips = ORDER[:world_size]
-    done = torchrun(EXAMPLE, world_size, RANK_TABLE_FILE=write_table(tmp_path, [chips]))
+    table = write_table(tmp_path, [chips])
+    done = torchrun(EXAMPLE, world_size, RANK_TABLE_FILE=table, **NO_GPU)
     total = ", ".join([f"{world_size}."] * 4)
 
     assert done.status == 0, done.err
@@ -82,7 +85,7 @@ def test_two_nodes_are_two_agents(tmp_path: Path) -> None:
     port = str(free_port())
     options = ["--nnodes", "2", "--master-addr", "127.0.0.1", "--master-port", port]
     options += ["--nproc-per-node", "2"]
-    env = {**torch_environment(), "RANK_TABLE_FILE": table}
+    env = {**torch_environment(), **NO_GPU, "RANK_TABLE_FILE": table}
     agents = [
         start("torchrun", *options, "--node-rank", str(node), EXAMPLE, env=env)
         for node in range(2)
