@@ -1,0 +1,1 @@
+"""What is submitted: batch scripts and manifests of jobs, one kind per reader."""

@@ -1,0 +1,576 @@
+"""Judge submissions: nodes, processes and chips, names and ports, ranks and sizes.
+
+Only what is certain from the file is an error. What depends on the program, on the
+cluster or on options of the command line is a warning.
+
+Sources: pytorch/pytorch, torch/distributed/run.py and the elastic rendezvous;
+huggingface/accelerate, utils/launch.py; microsoft/DeepSpeed, launcher/runner.py.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ranktable.cluster.submissions import shell
+from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.submission import Fact, Setting
+from ranktable.schema.finding import Severity
+from ranktable.schema.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.cluster.submissions.submission import Role, Submission
+    from ranktable.schema.finding import Finding
+
+_AGENTS: Final = ("torchrun", "accelerate")
+_LOOPBACK: Final = re.compile(
+    r"(?i)localhost(?:\.localdomain)?|127(?:\.\d{1,3}){3}|\[?::1\]?|0\.0\.0\.0"
+)
+_MAX_PORT: Final = 65535
+_WHOLE_NODE: Final = 4
+"""A job with so many chips of a node usually has the whole node."""
+
+_ONE_TASK: Final = (
+    "start one on each node: #SBATCH --ntasks-per-node=1, or "
+    "srun -n $SLURM_NNODES --ntasks-per-node=1"
+)
+_FIRST_HOST: Final = (
+    "compute it in the script: "
+    "$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)"
+)
+_BOTH: Final = "--rdzv_backend c10d --rdzv_endpoint HOST:PORT"
+
+
+class Range(NamedTuple):
+    """How many agents a launcher expects."""
+
+    least: int
+    most: int
+    said: str
+
+
+def judge(one: Submission) -> Iterator[Finding]:
+    """Yield what is wrong with a submission."""
+    for role in one.roles:
+        yield from _judge_chips(one, role)
+        yield from _judge_visible(one, role)
+    role = one.roles[0]
+    yield from _judge_script_options(role)
+    if role.command.program in _AGENTS:
+        yield from _judge_agents(one, role)
+        yield from _judge_accelerate(role)
+    elif role.command.program == "mpirun":
+        yield from _judge_mpirun(one, role)
+    elif role.command.program == "deepspeed":
+        yield from _judge_deepspeed(one, role)
+    else:
+        yield from _judge_program(one, role)
+
+
+# --- processes and chips
+
+
+def processes_per_start(role: Role) -> Fact | None:
+    """Return how many processes one start of the command makes, None if not known."""
+    command = role.command
+    if command.program == "torchrun":
+        return _workers_of_agent(role)
+    if command.program == "accelerate":
+        total, machines = (_fact(role.option(n)) for n in ("num-processes", "nnodes"))
+        if total is None or machines is None or machines.value == 0:
+            return None
+        return Fact(total.value // machines.value, total.said, total.span)
+    is_one = command.program not in ("deepspeed", "mpirun") and command.is_whole
+    return Fact(1, "") if is_one else None
+
+
+def _workers_of_agent(role: Role) -> Fact | None:
+    given = role.option("nproc-per-node")
+    if given is None:
+        return Fact(1, "no --nproc-per-node") if role.command.is_whole else None
+    if given.text in ("auto", "gpu") and role.chips is not None:
+        seen = role.chips_per_task or role.chips
+        return Fact(seen.value, given.said, given.span)
+    return _fact(given)
+
+
+def _fact(setting: Setting | None) -> Fact | None:
+    value = None if setting is None else shell.plain_number(setting.text)
+    return None if value is None else Fact(value, setting.said, setting.span)  # type: ignore[union-attr]
+
+
+def _judge_chips(one: Submission, role: Role) -> Iterator[Finding]:
+    """Compare the processes of a node with its chips."""
+    each, tasks, chips = processes_per_start(role), one.tasks_per_node, role.chips
+    if each is None:
+        return
+    seen = role.chips_per_task
+    if seen is not None and each.value > seen.value:
+        yield rules.MORE_THAN_CHIPS.finding(
+            each.span or role.command.span,
+            f"every task starts {each.value} processes ({each.said}), but sees "
+            f"{counted(seen.value, 'chip')} ({seen.said})",
+            hint="ask for the chips of the node: --gpus-per-node",
+        )
+        return
+    if tasks is None or chips is None or chips.value == 0:
+        return
+    number = tasks.value * each.value
+    is_launched = role.command.program in _AGENTS
+    where = f"every {one.node}" + (f" of {role.name}" if role.name else "")
+    said = ", ".join(dict.fromkeys(t for t in (tasks.said, each.said) if t))
+    message = f"{where} starts {counted(number, 'process', 'processes')} ({said})"
+    span = each.span or tasks.span or role.command.span
+    if number > chips.value:
+        certain = is_launched or not one.is_script
+        yield rules.MORE_THAN_CHIPS.finding(
+            span,
+            f"{message}, but has {counted(chips.value, 'chip')} ({chips.said})",
+            hint=f"start {chips.value}, or ask for {number} chips",
+            severity=None if certain else Severity.WARNING,
+        )
+    elif number < chips.value and (is_launched or number > 1):
+        yield rules.IDLE_CHIPS.finding(
+            span,
+            f"{message}, and has {chips.value} chips ({chips.said})",
+            hint=f"start {chips.value} processes, unless one process uses several "
+            "chips",
+        )
+
+
+def _judge_visible(one: Submission, role: Role) -> Iterator[Finding]:
+    """Warn about tasks that see only a chip of their own, and about exported lists."""
+    seen, tasks = role.chips_per_task, one.tasks_per_node
+    several = tasks is not None and tasks.value > 1
+    if seen is not None and several and role.command.program in ("", "python"):
+        yield rules.CHIPS_VISIBLE.finding(
+            seen.span or role.command.span,
+            f"{seen.said} shows every task its own chips, numbered from 0; with local "
+            "rank 1 and above a program that takes the chip of its local rank finds "
+            "none",
+            hint="ask for the chips of the node (--gpus-per-node), or add "
+            "--tres-bind=gres/gpu:none",
+        )
+    if one.is_script and role.chips is not None:
+        for name, setting in role.variables.items():
+            if (
+                name.endswith("VISIBLE_DEVICES")
+                and shell.IN_TASK["SLURM_LOCALID"] not in setting.text
+            ):
+                yield rules.CHIPS_VISIBLE.finding(
+                    setting.span,
+                    f"{setting.said} replaces the chips that Slurm gives the job "
+                    f"({role.chips.said})",
+                    hint="delete the line",
+                )
+
+
+# --- agents
+
+
+def expected_agents(role: Role) -> Range | None:
+    """Return how many agents a launcher expects, None if that is not known."""
+    given = role.option("nnodes")
+    if given is None:
+        is_known = role.command.program == "torchrun" and role.command.is_whole
+        return Range(1, 1, "no --nnodes") if is_known else None
+    least, _, most = given.text.partition(":")
+    ends = [shell.plain_number(text) for text in (least, most or least)]
+    return None if None in ends else Range(ends[0] or 0, ends[1] or 0, given.said)
+
+
+def _judge_agents(one: Submission, role: Role) -> Iterator[Finding]:
+    expected, starts = expected_agents(role), one.starts()
+    span = role.command.span
+    if one.is_first_node_only:
+        yield from _judge_without_srun(one, role, expected)
+        return
+    if starts is None or (starts == 1 and not one.is_alone):
+        return
+    is_alone = starts > 1 and (
+        "standalone" in role.command.options
+        or (expected is not None and expected.said == "no --nnodes")
+    )
+    if is_alone:
+        standalone = role.command.options.get("standalone")
+        why = (
+            "no --nnodes means 1"
+            if standalone is None
+            else f"{standalone.said} is given"
+        )
+        yield rules.NODES_ALONE.finding(
+            span,
+            f"{_started(one, starts)}, and each is a job of its own, because {why}",
+            hint=f"drop --standalone; add --nnodes {starts} {_BOTH}"
+            if standalone
+            else f"add --nnodes {starts} {_BOTH}",
+        )
+        return
+    if (
+        expected is not None
+        and not expected.least <= starts <= expected.most
+        and one.is_alone
+    ):
+        is_part = starts == 1 and one.nodes == 1
+        yield rules.WRONG_AGENTS.finding(
+            span,
+            f"{_started(one, starts)}, each one agent of {role.command.program}, but "
+            f"{expected.said} expects {_amount(expected)}",
+            hint=_ONE_TASK if one.is_script and starts > expected.most else None,
+            severity=Severity.WARNING if is_part else None,
+        )
+    if one.is_alone and starts > 1:
+        yield from _judge_node_rank(one, role, starts)
+    yield from _judge_meeting(one, role, starts)
+
+
+def _judge_without_srun(
+    one: Submission, role: Role, expected: Range | None
+) -> Iterator[Finding]:
+    """Judge an agent that the batch script starts itself."""
+    nodes = one.nodes
+    if not one.is_alone or nodes is None or (expected is None and nodes == 1):
+        return
+    most = 0 if expected is None else expected.least
+    message = "the batch script runs on the first node only"
+    hint = "put srun before it, with one task on each node"
+    if most > 1:
+        said = "" if expected is None else expected.said
+        yield rules.WRONG_AGENTS.finding(
+            role.command.span,
+            f"{message}, so one agent starts there, but {said} expects {most}",
+            hint=hint,
+            severity=None if nodes > 1 else Severity.WARNING,
+        )
+    elif nodes > 1:
+        yield rules.WRONG_AGENTS.finding(
+            role.command.span,
+            f"{message}; the other {counted(nodes - 1, 'node')} of the job start "
+            "nothing",
+            hint=hint,
+            severity=Severity.WARNING,
+        )
+
+
+def _started(one: Submission, starts: int) -> str:
+    """Return what starts the agents, in words."""
+    if not one.is_script:
+        return f"the job has {counted(starts, one.node)}"
+    said = one.tasks.said if one.tasks else ""
+    return f"srun starts {counted(starts, 'task')}" + (f" ({said})" if said else "")
+
+
+def _amount(expected: Range) -> str:
+    if expected.least == expected.most:
+        return str(expected.least)
+    return f"{expected.least} to {expected.most}"
+
+
+def _judge_node_rank(one: Submission, role: Role, starts: int) -> Iterator[Finding]:
+    """Judge --node_rank: with static rendezvous every agent needs its own."""
+    given = role.command.options.get("node-rank")
+    is_elsewhere = role.command.program == "accelerate" or one.kind == "PyTorchJob"
+    if given is None and is_elsewhere:
+        return  # in a file of settings; said by the reader of the kind
+    backend = role.option("rdzv-backend")
+    if backend is not None and backend.text != "static":
+        if given is not None and shell.UNKNOWN not in backend.text:
+            yield rules.NO_EFFECT.finding(
+                given.span,
+                f"{given.said} has no effect with {backend.said}: the agents are "
+                "numbered as they join",
+                hint="drop it, or use --master_addr and --master_port instead of "
+                "--rdzv_*",
+            )
+        return
+    known = {*role.variables, *role.counted}
+    if given is None and (not role.command.is_whole or "PET_NODE_RANK" in known):
+        return
+    why = _same_rank(given, one)
+    if why:
+        yield rules.SAME_RANK.finding(
+            role.command.span if given is None else given.span,
+            f"all {starts} agents have {why}",
+            hint=_node_rank_hint(role, given),
+        )
+
+
+def _same_rank(given: Setting | None, one: Submission) -> str | None:
+    """Return why all agents have the same node rank, None if they have not."""
+    if given is None:
+        return (
+            "node rank 0, because --node_rank is not given and the rendezvous is static"
+        )
+    for name, mark in shell.IN_BATCH.items():
+        if mark in given.text:
+            return f"node rank 0: the batch script expands ${name}, not the task"
+    each = one.tasks_per_node
+    if (
+        shell.IN_TASK["SLURM_LOCALID"] == given.text
+        and each is not None
+        and each.value == 1
+    ):
+        return "node rank 0: $SLURM_LOCALID counts the tasks of a node"
+    if given.text.isdigit():
+        return f"the same node rank ({given.said})"
+    return None
+
+
+def _node_rank_hint(role: Role, given: Setting | None) -> str:
+    if given is None:
+        return (
+            f"add {_BOTH}"
+            if "rdzv-endpoint" not in role.command.options
+            else "add --rdzv_backend c10d"
+        )
+    return (
+        "let every task expand it, in single quotes: srun bash -c 'torchrun "
+        "--node_rank $SLURM_NODEID ...'"
+    )
+
+
+def _judge_meeting(one: Submission, role: Role, starts: int) -> Iterator[Finding]:
+    """Judge the address, the port and the id at which the agents meet."""
+    if (one.nodes or 1) > 1 and starts > 1:
+        yield from _judge_id(role)
+        yield from _judge_missing_address(role)
+    endpoint = role.option("rdzv-endpoint")
+    if endpoint is not None:
+        host, _, port = endpoint.text.rpartition(":")
+        yield from _judge_address(one, endpoint._replace(text=host or endpoint.text))
+        yield from _judge_port(one, endpoint._replace(text=port if host else ""))
+        return
+    for name, judge_setting in (
+        ("master-addr", _judge_address),
+        ("master-port", _judge_port),
+    ):
+        setting = role.option(name)
+        if setting is not None:
+            yield from judge_setting(one, setting)
+
+
+def _judge_id(role: Role) -> Iterator[Finding]:
+    given = role.option("rdzv-id")
+    if given is not None and shell.RANDOM in given.text:
+        yield rules.NODES_ALONE.finding(
+            given.span,
+            f"every node draws its own {given.said}, so the agents do not meet",
+            hint="use one value: --rdzv_id $SLURM_JOB_ID",
+        )
+
+
+def _judge_missing_address(role: Role) -> Iterator[Finding]:
+    """Report agents that connect to themselves, because no address is given."""
+    names = ("rdzv-endpoint", "master-addr", "rdzv-conf")
+    expected = expected_agents(role)
+    if any(role.option(name) for name in names) or not role.command.is_whole:
+        return
+    if role.command.program != "torchrun" or expected is None or expected.most < 2:
+        return
+    backend = role.option("rdzv-backend")
+    is_static = backend is None or backend.text == "static"
+    if (
+        is_static
+        and role.option("node-rank") is None
+        and "PET_NODE_RANK" not in role.counted
+    ):
+        return  # said already
+    if is_static or backend is None or backend.text == "c10d":
+        default = "127.0.0.1" if is_static else "localhost"
+        option = "--master_addr" if is_static else "--rdzv_endpoint"
+        yield rules.NODES_ALONE.finding(
+            role.command.span,
+            f"{option} is not given, so every agent connects to {default}, itself",
+            hint=f"add {option} with the first node; " + _FIRST_HOST,
+        )
+
+
+def _judge_address(one: Submission, given: Setting) -> Iterator[Finding]:
+    """Judge the address of the rendezvous of several nodes."""
+    if (one.nodes or 1) < 2:
+        return
+    text = given.text
+    if _LOOPBACK.fullmatch(text):
+        yield rules.MASTER_ADDRESS.finding(
+            given.span,
+            f"{given.said} is another machine on each of the {one.nodes} {one.node}s",
+            hint=_FIRST_HOST if one.is_script else "name the first pod",
+        )
+    elif shell.OWN_HOST in text:
+        yield rules.NODES_ALONE.finding(
+            given.span,
+            f"{given.said} is computed by every node, so each one meets itself",
+            hint=_FIRST_HOST + ", before srun",
+        )
+    for mark, why in _DOUBTFUL_ADDRESSES.items():
+        if mark in text:
+            yield rules.MASTER_ADDRESS.finding(
+                given.span,
+                f"{given.said}: {why}",
+                hint=_FIRST_HOST,
+                severity=Severity.WARNING,
+            )
+
+
+_DOUBTFUL_ADDRESSES: Final = {
+    shell.LAUNCH_NODE: "this is where srun ran, with salloc often a login node",
+    shell.CUT_LIST: "a list such as n[01-02] is cut here, which gives no host",
+    shell.OR_LOCALHOST: "without scontrol, as in many images, it is localhost",
+}
+
+
+def _judge_port(one: Submission, given: Setting) -> Iterator[Finding]:
+    port = shell.plain_number(given.text)
+    hint = "compute it from the job: $((20000 + SLURM_JOB_ID % 10000))"
+    if shell.JOB_SUM in given.text:
+        yield rules.MASTER_PORT.finding(
+            given.span,
+            f"{given.said} is above {_MAX_PORT} for large numbers of jobs",
+            hint=hint,
+            severity=Severity.WARNING,
+        )
+    elif port is not None and not 1 <= port <= _MAX_PORT:
+        yield rules.MASTER_PORT.finding(
+            given.span, f"{given.said}: a port is between 1 and {_MAX_PORT}"
+        )
+    elif port is not None and one.is_script and one.is_shared:
+        chips = [role.chips.value for role in one.roles if role.chips is not None]
+        is_part = not chips or max(chips) < _WHOLE_NODE
+        yield rules.MASTER_PORT.finding(
+            given.span,
+            f"{given.said} is taken if another job on the node uses it too; the job "
+            "does not ask for whole nodes (--exclusive)",
+            hint=hint,
+            severity=Severity.WARNING if is_part else Severity.NOTE,
+        )
+
+
+# --- other programs
+
+
+def _judge_script_options(role: Role) -> Iterator[Finding]:
+    for behind in role.command.script_options:
+        if role.option(behind.text) is None:
+            yield rules.NO_EFFECT.finding(
+                behind.span,
+                f"{behind.said} is behind the script, so torchrun gives it to the "
+                "script "
+                "and uses its default",
+                hint="move it before the script",
+                severity=Severity.ERROR,
+            )
+
+
+def _judge_accelerate(role: Role) -> Iterator[Finding]:
+    total, machines = (_fact(role.option(n)) for n in ("num-processes", "nnodes"))
+    if role.command.program != "accelerate" or total is None or machines is None:
+        return
+    if machines.value and total.value % machines.value:
+        each = total.value // machines.value
+        yield rules.WRONG_SIZE.finding(
+            total.span,
+            f"{total.said} on {machines.value} machines: accelerate starts {each} on "
+            f"each, {each * machines.value} in all",
+            hint="--num_processes is the number of all machines together",
+        )
+
+
+def _judge_mpirun(one: Submission, role: Role) -> Iterator[Finding]:
+    count, slots = _fact(role.option("np")), one.slots
+    if count is not None and slots is not None and count.value != slots.value:
+        is_more = count.value > slots.value
+        if is_more and "oversubscribe" in role.command.options:
+            return
+        verb = "more" if is_more else "fewer"
+        yield rules.WRONG_AGENTS.finding(
+            count.span,
+            f"mpirun starts {count.value} processes ({count.said}), {verb} than the "
+            f"{slots.value} slots of the job ({slots.said})",
+            hint=f"write {slots.value}, or leave it out",
+            severity=None if is_more and not one.is_script else Severity.WARNING,
+        )
+    hosts = role.option("host")
+    if hosts is not None and one.is_script:
+        yield rules.NO_EFFECT.finding(
+            hosts.span,
+            f"{hosts.said} names hosts by hand; the job may have others",
+            hint="leave it out: mpirun takes the nodes of the job",
+        )
+
+
+def _judge_deepspeed(one: Submission, role: Role) -> Iterator[Finding]:
+    starts = one.starts()
+    if one.is_first_node_only or starts is None or starts < 2:
+        return
+    if "launcher" not in role.command.options and one.is_script:
+        yield rules.WRONG_AGENTS.finding(
+            role.command.span,
+            f"{_started(one, starts)}, and each is a deepspeed that starts the whole "
+            "job "
+            "with ssh",
+            hint="start deepspeed once, without srun, or use torchrun",
+            severity=Severity.WARNING,
+        )
+
+
+def _judge_program(one: Submission, role: Role) -> Iterator[Finding]:
+    """Judge a program that takes its rank from variables."""
+    starts = one.starts()
+    if one.is_first_node_only:
+        if one.is_alone and (one.nodes or 1) > 1:
+            yield from _judge_without_srun(one, role, None)
+        return
+    if starts is None:
+        return
+    for name in ("RANK", "LOCAL_RANK", "NODE_RANK"):
+        yield from _judge_expanded(name, one, role, starts)
+    yield from _judge_world_size(one, role, starts)
+    for name, judge_setting in (
+        ("MASTER_ADDR", _judge_address),
+        ("MASTER_PORT", _judge_port),
+    ):
+        if name in role.variables and starts > 1 and one.is_script:
+            yield from judge_setting(one, role.variables[name])
+
+
+def _judge_expanded(
+    name: str, one: Submission, role: Role, starts: int
+) -> Iterator[Finding]:
+    setting = role.variables.get(name)
+    marks = (
+        []
+        if setting is None
+        else [m for m in shell.IN_BATCH.values() if m in setting.text]
+    )
+    number = starts if name != "NODE_RANK" else one.nodes or 1
+    if setting is not None and marks and number > 1:
+        yield rules.SAME_RANK.finding(
+            setting.span,
+            f"{setting.said} is expanded by the batch script, so it is 0 in all "
+            f"{starts} tasks",
+            hint=f"srun bash -c '{shell.shown(setting.said)} python ...', in single "
+            "quotes",
+        )
+
+
+def _judge_world_size(one: Submission, role: Role, starts: int) -> Iterator[Finding]:
+    """Compare WORLD_SIZE with the processes that are started."""
+    setting = role.variables.get("WORLD_SIZE")
+    size = _fact(setting)
+    if setting is None or size is None or size.value == starts:
+        return
+    if role.command.program != "python":
+        return
+    each = one.tasks_per_node
+    if one.is_script and size.value > starts and (each is None or each.value == 1):
+        return  # the program may start the others itself
+    yield rules.WRONG_SIZE.finding(
+        setting.span or role.command.span,
+        f"WORLD_SIZE is {size.value} ({setting.said}), but "
+        f"{counted(starts, 'process is', 'processes are')} started",
+        hint="export WORLD_SIZE=$SLURM_NTASKS"
+        if one.is_script
+        else "start torchrun in every pod",
+    )

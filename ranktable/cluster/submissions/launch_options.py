@@ -1,0 +1,336 @@
+"""The options of the programs that start processes, and where they are in a line.
+
+The parsers of torchrun, accelerate and DeepSpeed are not used: importing them imports
+torch.
+
+Sources: pytorch/pytorch, torch/distributed/run.py; huggingface/accelerate,
+commands/launch.py; SchedMD/slurm, doc/man/man1/srun.1 and sbatch.1.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ranktable.cluster.submissions.shell import UNKNOWN, shown
+from ranktable.cluster.submissions.submission import LaunchCommand, Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ranktable.schema.document import SourceSpan
+
+_TORCHRUN_VALUES: Final = (
+    *("nnodes", "nproc-per-node", "rdzv-backend", "rdzv-endpoint", "rdzv-id"),
+    *("rdzv-conf", "max-restarts", "monitor-interval", "start-method", "role"),
+    *("event-log-handler", "log-dir", "redirects", "tee", "local-ranks-filter"),
+    *("node-rank", "master-addr", "master-port", "local-addr", "logs-specs"),
+    *("numa-binding", "signals-to-handle", "duplicate-stdout-filters"),
+    "duplicate-stderr-filters",
+)
+_TORCHRUN_FLAGS: Final = (
+    *("standalone", "module", "no-python", "run-path", "use-env", "help"),
+    "virtual-local-rank",
+)
+_ACCELERATE: Final = {
+    "num-machines": "nnodes",
+    "machine-rank": "node-rank",
+    "main-process-ip": "master-addr",
+    "main-process-port": "master-port",
+    "num-processes": "num-processes",
+    "rdzv-backend": "rdzv-backend",
+}
+SIZES: Final = ("nnodes", "nproc-per-node", "num-processes", "np")
+"""Options whose values are needed for the sums."""
+
+JUDGED: Final = (
+    *SIZES,
+    *("node-rank", "master-addr", "master-port", "rdzv-endpoint", "rdzv-backend"),
+    *("rdzv-id", "standalone", "launcher", "host", "virtual-local-rank"),
+)
+_SCRIPT_ONLY: Final = ("nnodes", "nproc-per-node", "node-rank", "rdzv-endpoint")
+
+_SLURM_FLAGS: Final = (
+    *("exclusive", "overlap", "label", "unbuffered", "verbose", "quiet", "no-kill"),
+    *("overcommit", "oversubscribe", "pty", "preserve-env", "contiguous", "exact"),
+    *("disable-status", "multi-prog", "kill-on-bad-exit", "requeue", "no-requeue"),
+    *("whole", "spread-job", "use-min-nodes", "nice", "reboot", "hold", "propagate"),
+    *("immediate", "share", "test-only", "parsable", "x11", "compress", "bcast"),
+    *("wait-all-nodes", "container-mount-home", "no-container-mount-home"),
+    *("container-writable", "container-remap-root", "no-container-remap-root"),
+    *("no-container-entrypoint", "container-readonly", "get-user-env", "no-shell"),
+)
+_SLURM_LONG: Final = {
+    "N": "nodes",
+    "n": "ntasks",
+    "c": "cpus-per-task",
+    "G": "gpus",
+    "w": "nodelist",
+    "x": "exclude",
+    "p": "partition",
+    "t": "time",
+    "m": "distribution",
+    "J": "job-name",
+    "o": "output",
+    "e": "error",
+    "a": "array",
+}
+_SLURM_SHORT_FLAGS: Final = "EHhIkKlOQqRsuVvXZ"
+# Names that share a beginning: getopt takes a beginning that only one has.
+_SLURM_NAMES: Final = (
+    *("nodes", "nodefile", "nodelist", "ntasks", "ntasks-per-node", "ntasks-per-gpu"),
+    *("ntasks-per-core", "ntasks-per-socket", "gres", "gres-flags", "gpus"),
+    *("gpus-per-node", "gpus-per-task", "gpus-per-socket", "gpu-bind", "gpu-freq"),
+    *("exclusive", "exclude", "export", "export-file", "extra", "extra-node-info"),
+    *("tres-bind", "tres-per-task", "array", "cpus-per-task", "cpus-per-gpu"),
+    *("het-group", "distribution", "mem", "mem-bind", "mem-per-cpu", "mem-per-gpu"),
+)
+_WRAPPERS: Final = ("time", "exec", "nohup", "env", "command", "sudo", "set")
+HARMLESS: Final = (
+    *("echo", "printf", "which", "pip", "pip3", "cat", "ls", "grep", "type", "man"),
+    *("hostname", "nvidia-smi", "rocm-smi", "npu-smi", "module", "ml", "mkdir", "cd"),
+    *("export", "set", "source", ".", "unset", "date", "scontrol", "squeue", "sacct"),
+    *("[", "[[", "test", "sleep", "wait", "conda", "ulimit", "cp", "mv", "rm", "true"),
+    *("declare", "readonly", "local", "trap", "exit", "tee", "sed", "awk", "head"),
+    *("env", "chmod", "touch", "ln", "pwd", "dirname", "nproc", "free", "df", "lscpu"),
+    *("ibstat", "ibv_devinfo", "shopt", "umask", "eval", "alias", "command", "tail"),
+    *("ranktable", "git", "wget", "curl", "tar", "unzip", "rsync", "uname", "whoami"),
+    *("for", "case", "select", "function", "continue", "break", "return", "read"),
+    *(
+        "mapfile",
+        "readarray",
+        "let",
+        "pushd",
+        "popd",
+        ":",
+        "false",
+        "sbcast",
+        "scancel",
+    ),
+)
+_MODULES: Final = {
+    **dict.fromkeys(("torch.distributed.run", "torch.distributed.launch"), "torchrun"),
+    "accelerate.commands.launch": "accelerate",
+}
+_PYTHON: Final = re.compile(r"(?:.*/)?python[0-9.]*")
+
+
+class Line(NamedTuple):
+    """The words of a line and the program among them.
+
+    Attributes:
+        options: Options before the program: those of srun.
+        rest: The program and its arguments.
+        is_whole: Whether all of the options are known.
+    """
+
+    options: Mapping[str, str]
+    rest: Sequence[str]
+    is_whole: bool
+
+
+def base(word: str) -> str:
+    """Return the name of a program."""
+    return word.rsplit("/", 1)[-1]
+
+
+def slurm_options(words: Sequence[str]) -> Line:
+    """Return the options of srun or sbatch, and what is behind them."""
+    options: dict[str, str] = {}
+    is_whole = True
+    at = 0
+    while at < len(words):
+        word = words[at]
+        if word == "--" or not word.startswith("-") or word == "-":
+            if word[:1] == UNKNOWN:  # srun $OPTIONS program
+                is_whole, at = False, at + 1
+                continue
+            at += word == "--"
+            break
+        name, value, is_given = _slurm_option(word)
+        at += 1
+        if not is_given and at < len(words) and not _is_slurm_flag(word, name):
+            value, at = words[at], at + 1
+        options[name] = value
+    return Line(options, words[at:], is_whole)
+
+
+def _slurm_option(word: str) -> tuple[str, str, bool]:
+    """Return the long name of an option, its value, and whether it has one."""
+    if word.startswith("--"):
+        name, sign, value = word[2:].partition("=")
+        if name not in _SLURM_NAMES:
+            near = [each for each in _SLURM_NAMES if each.startswith(name)]
+            name = near[0] if len(near) == 1 else name
+        return name, value, bool(sign)
+    letter, value = word[1:2], word[2:]
+    return _SLURM_LONG.get(letter, letter), value.removeprefix("="), bool(value)
+
+
+def _is_slurm_flag(word: str, name: str) -> bool:
+    if word.startswith("--"):
+        return name in _SLURM_FLAGS
+    return word[1:2] in _SLURM_SHORT_FLAGS
+
+
+def find_launch(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Return the program that starts processes, and its arguments; empty if none."""
+    for at, word in enumerate(words):
+        name, rest = base(word), words[at + 1 :]
+        if name == "torchrun":
+            return "torchrun", rest
+        if _PYTHON.fullmatch(word):
+            return _python(rest)
+        if name == "accelerate" and rest[:1] == ["launch"]:
+            return "accelerate", rest[1:]
+        if name in ("accelerate-launch", "deepspeed"):
+            return name.removesuffix("-launch"), rest
+        if name in ("mpirun", "mpiexec", "mpiexec.hydra"):
+            return "mpirun", rest
+    return "", words
+
+
+def _python(rest: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Return what an interpreter runs."""
+    for at, word in enumerate(rest):
+        if word == "-c":
+            return "", ()
+        if word == "-m" and at + 1 < len(rest):
+            return _MODULES.get(rest[at + 1], "python"), rest[at + 2 :]
+        if not word.startswith("-"):
+            program = "torchrun" if base(word) == "torchrun" else "python"
+            return program, rest[at + 1 :]
+    return "python", ()
+
+
+def read_command(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand:
+    """Return the command in a line of words."""
+    program, rest = find_launch(words)
+    readers = {"torchrun": _torchrun, "accelerate": _accelerate}
+    if program in readers:
+        return readers[program](rest, span)
+    if program == "mpirun":
+        return _mpirun(rest, span)
+    if program == "deepspeed":
+        options = _plain_options(
+            rest, {"launcher": "launcher", "no-ssh": "launcher"}, span
+        )
+        return LaunchCommand(program=program, span=span, options=options)
+    is_whole = not any(word[:1] == UNKNOWN for word in words[:1])
+    return LaunchCommand(program=program, span=span, is_whole=is_whole)
+
+
+def torchrun_name(word: str) -> str | None:
+    """Return the name of an option of torchrun, also for a unique beginning of it."""
+    name = word[2:].partition("=")[0].replace("_", "-")
+    known = (*_TORCHRUN_VALUES, *_TORCHRUN_FLAGS)
+    if name in known:
+        return name
+    near = [each for each in known if each.startswith(name)]
+    return near[0] if name and len(near) == 1 else None
+
+
+def _torchrun(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand:
+    options: dict[str, Setting] = {}
+    is_whole = True
+    at = 0
+    while at < len(words):
+        word = words[at]
+        if not word.startswith("-"):
+            if word[:1] != UNKNOWN:
+                break
+            is_whole = False  # perhaps options in a variable
+            at += 1
+            continue
+        at += 1
+        if word in ("-m", "-r", "-t", "-h"):
+            at += word in ("-r", "-t")
+            continue
+        name = torchrun_name(word) if word.startswith("--") else None
+        if name is None or name in _TORCHRUN_FLAGS:
+            if name is not None:
+                options[name] = Setting("", word, span)
+            is_whole = is_whole and (name is not None or "=" in word)
+            continue
+        value, at = _value(words, at)
+        options[name] = Setting(value, _said(word, value), span)
+    script = words[at + 1 :] if is_whole else ()
+    return LaunchCommand(
+        program="torchrun",
+        span=span,
+        options=options,
+        script_options=tuple(_behind_script(script, span)),
+        is_whole=is_whole,
+    )
+
+
+def _value(words: Sequence[str], at: int) -> tuple[str, int]:
+    """Return the value of the option before an index, and the index behind it."""
+    _, sign, value = words[at - 1].partition("=")
+    if sign:
+        return value, at
+    return (words[at], at + 1) if at < len(words) else ("", at)
+
+
+def _said(word: str, value: str) -> str:
+    """Return an option as a message shows it."""
+    name, sign, _ = word.partition("=")
+    return f"{name}{sign or ' '}{shown(value)}"
+
+
+def _behind_script(words: Sequence[str], span: SourceSpan | None) -> list[Setting]:
+    found = []
+    for at, word in enumerate(words, 1):
+        name = word[2:].partition("=")[0].replace("_", "-")
+        if word.startswith("--") and name in _SCRIPT_ONLY:
+            value, _ = _value(words, at)
+            found.append(Setting(name, _said(word, value), span))
+    return found
+
+
+def _plain_options(
+    words: Sequence[str], names: Mapping[str, str], span: SourceSpan | None
+) -> dict[str, Setting]:
+    """Return the options of a program by our names; the others are left out."""
+    found: dict[str, Setting] = {}
+    for at, word in enumerate(words, 1):
+        if word.endswith(".py"):
+            break
+        name = word.lstrip("-").partition("=")[0].replace("_", "-")
+        if word.startswith("-") and name in names:
+            value, _ = _value(words, at)
+            found[names[name]] = Setting(value, _said(word, value), span)
+    return found
+
+
+def _accelerate(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand:
+    return LaunchCommand(
+        program="accelerate",
+        span=span,
+        options=_plain_options(words, _ACCELERATE, span),
+    )
+
+
+def _mpirun(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand:
+    names = {
+        **dict.fromkeys(("np", "n", "c"), "np"),
+        **dict.fromkeys(("H", "host", "hosts"), "host"),
+        "oversubscribe": "oversubscribe",
+    }
+    at = next((n for n, w in enumerate(words) if _PYTHON.fullmatch(w)), len(words))
+    options = _plain_options(words[:at], names, span)
+    if any("oversubscribe" in word.lower() for word in words[:at]):
+        options["oversubscribe"] = Setting("", "--oversubscribe", span)
+    return LaunchCommand(program="mpirun", span=span, options=options)
+
+
+def split_wrappers(words: Sequence[str]) -> Sequence[str]:
+    """Return a line without programs that only start another one."""
+    at = 0
+    while at < len(words) and base(words[at]) in _WRAPPERS:
+        at += 1
+        while at < len(words) and (
+            words[at].startswith("-") or re.match(r"[A-Za-z_]\w*=", words[at])
+        ):
+            at += 1
+    return words[at:]

@@ -1,0 +1,368 @@
+"""Read manifests of Kubernetes with jobs in them; ``job_kinds`` has one reader a kind.
+
+Expressions of Helm, ``{{ ... }}``, are values that are not known. A document with
+``{{ if }}`` or other control lines is not judged.
+
+Source: kubernetes.io, "Manage resources", "DNS for Services and Pods", "Define
+dependent environment variables".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.shell import (
+    IN_TASK,
+    UNKNOWN,
+    Scope,
+    plain_number,
+    without_marks,
+)
+from ranktable.cluster.submissions.submission import (
+    Fact,
+    LaunchCommand,
+    Setting,
+    Submission,
+    Unjudged,
+)
+from ranktable.cluster.submissions.task_command import task_command
+from ranktable.schema.document import Document, SourceSpan
+from ranktable.schema.finding import Finding, Rule, Severity
+from ranktable.schema.json_parser import parse
+from ranktable.schema.rules.syntax import REFUSED_YAML
+from ranktable.schema.text import quoted
+from ranktable.schema.yaml_parser import parse_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from ranktable.schema.document import Path
+
+    Kinds = Mapping[
+        tuple[str, str], Callable[["Manifest", "Manifests"], list[Submission]]
+    ]
+
+_BRACES: Final = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_CONTROL: Final = re.compile(
+    r"\{\{-?\s*(?:if|else|range|with|define|block|end|include)\b"
+)
+_DIVIDER: Final = re.compile(r"(?m)^---(?=[ \t\r]*$|[ \t]+#)")
+_NAME_OF_VARIABLE: Final = re.compile(r"\$\(([A-Za-z_][\w.-]*)\)")
+_NOT_CHIPS: Final = re.compile(
+    r"(?i)rdma|roce|infiniband|\bib\b|hca|sriov|nic|efa|vpc|eni|fuse|kvm|hugepages|smarter"
+    r"|mps\.com|tun|ipv4|pod|network|device-plugin"
+)
+INDEX: Final = IN_TASK["SLURM_NODEID"]
+"""A value that counts the pods of a job."""
+
+
+class Manifest:
+    """One object of a document, with the places of its values."""
+
+    def __init__(self, document: Document, path: Path) -> None:
+        """Describe the object at a path."""
+        self.document = document
+        self.path = path
+
+    def get(self, *path: str | int) -> Any:
+        """Return a value, None if there is none."""
+        return self.document.get(*self.path, *path)
+
+    def span(self, *path: str | int, of_key: bool = False) -> SourceSpan:
+        """Return the place of a value."""
+        return self.document.span_of(*self.path, *path, of_key=of_key)
+
+    def number(self, *path: str | int, default: int | None = None) -> Fact | None:
+        """Return a number; the default if there is none, None if it is not known."""
+        value, name = self.get(*path), str(path[-1])
+        if value is None and default is not None:
+            return Fact(default, f"no {name}", self.span(*path))
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            return None
+        return Fact(value, f"{name}: {value}", self.span(*path))
+
+    def members(self, *path: str | int) -> dict[str, Any]:
+        """Return an object, an empty one if there is none."""
+        value = self.get(*path)
+        return value if isinstance(value, dict) else {}
+
+    def items(self, *path: str | int) -> list[Any]:
+        """Return a list, an empty one if there is none."""
+        value = self.get(*path)
+        return value if isinstance(value, list) else []
+
+    def text(self, *path: str | int) -> str:
+        """Return a text, an empty one if there is none."""
+        value = self.get(*path)
+        return value if isinstance(value, str) else ""
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+        return self.text("metadata", "name")
+
+
+@dataclass(slots=True, kw_only=True)
+class Manifests:
+    """What is read of a file with manifests.
+
+    Attributes:
+        objects: Its objects, jobs or not.
+        submissions: What its jobs start.
+        unjudged: What is not judged.
+        found: What is wrong with it.
+    """
+
+    objects: list[Manifest] = field(default_factory=list)
+    submissions: list[Submission] = field(default_factory=list)
+    unjudged: list[Unjudged] = field(default_factory=list)
+    found: list[Finding] = field(default_factory=list)
+
+    def report(
+        self,
+        rule: Rule,
+        span: SourceSpan | None,
+        message: str,
+        *,
+        hint: str | None = None,
+        severity: Severity | None = None,
+    ) -> None:
+        """Add a finding of a rule."""
+        self.found.append(rule.finding(span, message, hint=hint, severity=severity))
+
+
+class PodTemplate:
+    """The template of a pod, and the container that trains."""
+
+    def __init__(self, job: Manifest, path: Path, container: str = "") -> None:
+        """Describe the template at a path below a job.
+
+        Args:
+            job: The job.
+            path: The path of the pod's spec.
+            container: Name of the container that trains; by default the first one with
+                chips, or the first one.
+        """
+        self.job = job
+        self.path = path
+        names = [each.get("name") for each in self.containers()]
+        with_chips = [n for n in range(len(names)) if self.chips_of(n) is not None]
+        self.index = (with_chips or [0])[0]
+        if container in names:
+            self.index = names.index(container)
+
+    def containers(self) -> list[dict[str, Any]]:
+        """Return its containers."""
+        found = self.job.items(*self.path, "containers")
+        return [each if isinstance(each, dict) else {} for each in found]
+
+    @property
+    def here(self) -> Path:
+        """The path of the container that trains."""
+        return (*self.path, "containers", self.index)
+
+    def chips_of(self, index: int) -> Fact | None:
+        """Return the chips in the limits of a container."""
+        return chips_in(self.job, (*self.path, "containers", index, "resources"))
+
+    def chips(self) -> Fact | None:
+        """Return the chips of the container that trains, None if not known."""
+        return self.chips_of(self.index)
+
+    def env(self) -> dict[str, Setting]:
+        """Return the variables that the container itself sets."""
+        found = {}
+        for at, item in enumerate(self.job.items(*self.here, "env")):
+            name = item.get("name") if isinstance(item, dict) else None
+            if isinstance(name, str):
+                span = self.job.span(*self.here, "env", at)
+                value = item.get("value")
+                text = value if isinstance(value, str) else UNKNOWN
+                if _index_field(item):
+                    text = INDEX
+                found[name] = Setting(text, f"{name}={text}", span)
+        return found
+
+    def command(self, variables: Mapping[str, Setting]) -> LaunchCommand:
+        """Return what the container runs; Kubernetes replaces $(NAME) in it."""
+        here = self.here
+        keys = [key for key in ("command", "args") if self.job.get(*here, key)]
+        written = [w for key in keys for w in self.job.items(*here, key)]
+        if "command" not in keys or not all(isinstance(w, str) for w in written):
+            return LaunchCommand(is_whole=False, span=self.job.span(*here))
+        texts = {name: each.text for name, each in variables.items()}
+        words = [
+            _NAME_OF_VARIABLE.sub(lambda m: texts.get(m[1], m[0]), word)
+            for word in written
+        ]
+        scope = Scope(is_task=True, values=dict(texts), exported=set(texts))
+        span = self.job.span(*here, "command")
+        return task_command(words, scope, variables, span).command
+
+
+def _index_field(item: dict[str, Any]) -> bool:
+    """Whether a variable has the index of the pod over all Jobs of a JobSet."""
+    text = str(item.get("valueFrom", ""))
+    return "job-global-index" in text
+
+
+def chips_in(job: Manifest, path: Path) -> Fact | None:
+    """Return the chips in the limits of a place with resources, None if not known."""
+    limits = job.members(*path, "limits")
+    total, said = 0, []
+    for name, value in limits.items():
+        if not is_chip(name):
+            continue
+        count = plain_number(str(value))
+        if count is None:
+            return None
+        total += count
+        said.append(f"{name}: {count}")
+    return Fact(total, ", ".join(said), job.span(*path, "limits")) if said else None
+
+
+def is_chip(resource: str) -> bool:
+    """Whether a resource is a kind of chip: it has a domain, and is not a network."""
+    domain, _, name = resource.partition("/")
+    is_native = domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
+    return bool(name) and not is_native and not _NOT_CHIPS.search(resource)
+
+
+def judge_resources(made: Manifests, job: Manifest, path: Path) -> None:
+    """Report requests of chips that Kubernetes refuses."""
+    limits, requests = (job.members(*path, key) for key in ("limits", "requests"))
+    for name, value in requests.items():
+        if "/" in name and name not in limits:
+            made.report(
+                rules.POD_RESOURCES,
+                job.span(*path, "requests", name),
+                f"{name} is in requests and not in limits, which Kubernetes refuses",
+                hint=f"add it to limits: {name}: {value}",
+            )
+        elif (
+            "/" in name
+            and str(limits[name]) != str(value)
+            and UNKNOWN not in str(value)
+        ):
+            made.report(
+                rules.POD_RESOURCES,
+                job.span(*path, "requests", name),
+                f"requests of {name} are {value}, limits {limits[name]}; Kubernetes "
+                "refuses different ones",
+                hint="write the same number in both",
+            )
+    for name, value in limits.items():
+        if is_chip(name) and re.fullmatch(r"\d+\.\d+|\d+m", str(value)):
+            made.report(
+                rules.POD_RESOURCES,
+                job.span(*path, "limits", name),
+                f"{name} is {quoted(value)}; chips are counted in whole numbers",
+            )
+
+
+def judge_pod(made: Manifests, template: PodTemplate) -> None:
+    """Report what is wrong with a template, whatever the kind of its job."""
+    for index in range(len(template.containers())):
+        path = (*template.path, "containers", index, "resources")
+        judge_resources(made, template.job, path)
+    pod = template.job.members(*template.path)
+    policy = pod.get("dnsPolicy")
+    if pod.get("hostNetwork") is True and policy in (None, "ClusterFirst"):
+        made.report(
+            rules.POD_NAMES,
+            template.job.span(*template.path, "hostNetwork"),
+            "with hostNetwork the names of Services and pods are not known",
+            hint="add dnsPolicy: ClusterFirstWithHostNet",
+            severity=Severity.WARNING,
+        )
+
+
+def is_manifest(text: str) -> bool:
+    """Whether the beginning of a file is that of a manifest with a job."""
+    return _JOB.search(text) is not None and "apiVersion" in text
+
+
+_JOB: Final = re.compile(
+    r"""\bkind["']?\s*:\s*["']?(?:PyTorchJob|TrainJob|MPIJob|JobSet|LeaderWorkerSet"""
+    r"""|(?:Cluster)?TrainingRuntime|Job)\b"""
+)
+
+
+def read_manifests(text: str, kinds: Kinds) -> Manifests:
+    """Return what the jobs of a file start.
+
+    Args:
+        text: The file.
+        kinds: The reader of each kind, by the group of its version and its name.
+    """
+    made = Manifests()
+    made.objects = list(_objects(without_marks(text), made))
+    for job in made.objects:
+        group = job.text("apiVersion").partition("/")[0]
+        kind = job.text("kind")
+        read = kinds.get((group, kind))
+        if read is not None:
+            made.submissions += read(job, made)
+        elif kind.endswith("Job"):
+            version = quoted(job.text("apiVersion"))
+            reason = f"a {kind} of {version} is not known"
+            made.unjudged.append(Unjudged(job.span("kind"), reason))
+    return made
+
+
+def _objects(text: str, made: Manifests) -> Iterator[Manifest]:
+    """Yield the objects of a file; a List stands for its items."""
+    for document in _documents(text, made):
+        items = document.get("items")
+        paths: list[Path] = [()]
+        if isinstance(items, list):
+            paths = [("items", index) for index in range(len(items))]
+        for path in paths:
+            if isinstance(document.get(*path), dict):
+                yield Manifest(document, path)
+
+
+def _documents(text: str, made: Manifests) -> list[Document]:
+    if text.lstrip()[:1] == "{":
+        parsed = parse(text)
+        if isinstance(parsed, Finding):
+            made.found.append(parsed)
+            return []
+        made.found += parsed[1]
+        return [Document(text=text, data=parsed[0])]
+    documents, found = parse_yaml(_without_braces(text, made))
+    for finding in found:
+        if finding.rule is REFUSED_YAML:
+            made.unjudged.append(Unjudged(finding.span, finding.message))
+        else:
+            made.found.append(finding)
+    return documents
+
+
+def _without_braces(text: str, made: Manifests) -> str:
+    """Return a text whose expressions are marks, and whose templates are blank.
+
+    Offsets stay the same.
+    """
+    if "{{" not in text:
+        return text
+    parts, at = [], 0
+    for match in (*_DIVIDER.finditer(text), None):
+        end = len(text) if match is None else match.end()
+        part = text[at:end]
+        is_control = _CONTROL.search(part) is not None
+        for braces in _BRACES.finditer(part):
+            span = SourceSpan(offsets=(at + braces.start(), at + braces.end()))
+            made.unjudged.append(Unjudged(span, "it is a template"))
+        if is_control:
+            kept = len(part) - len(part.rstrip("-")) if match is not None else 0
+            blank = re.sub(r"[^\n]", " ", part[: len(part) - kept])
+            part = blank + part[len(part) - kept :]
+        else:
+            part = _BRACES.sub(lambda m: UNKNOWN * len(m[0]), part)
+        parts.append(part)
+        at = end
+    return "".join(parts)

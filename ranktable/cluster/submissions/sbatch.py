@@ -1,0 +1,588 @@
+"""Read a batch script of Slurm: its ``#SBATCH`` lines and the lines that start tasks.
+
+Source: SchedMD/slurm, src/sbatch/opt.c, doc/man/man1/sbatch.1 and srun.1. What srun
+inherits from the options of the job was measured with Slurm 22.05.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.launch_options import (
+    HARMLESS,
+    JUDGED,
+    base,
+    find_launch,
+    read_command,
+    slurm_options,
+    split_wrappers,
+)
+from ranktable.cluster.submissions.shell import (
+    UNKNOWN,
+    Scope,
+    ShellCommand,
+    TooDeepError,
+    Word,
+    commands,
+    plain_number,
+    shown,
+    without_marks,
+)
+from ranktable.cluster.submissions.submission import (
+    Fact,
+    Role,
+    Setting,
+    Submission,
+    Unjudged,
+)
+from ranktable.cluster.submissions.task_command import (
+    BLOCKS,
+    LAUNCHERS,
+    SET_BY_SCRIPTS,
+    task_command,
+)
+from ranktable.schema.document import SourceSpan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ranktable.schema.finding import Finding
+
+_DIRECTIVE: Final = re.compile(r"#(?:SBATCH|SLURM)[ \t]+(.*)")
+_ANY_DIRECTIVE: Final = re.compile(r"(?m)^#(sbatch|SBATCH)[ \t]+(-.*)$")
+_HEAD: Final = re.compile(r"(?:[ \t]*(?:#[^\n]*)?(?:\n|\Z))*")
+_CHIPS: Final = re.compile(r"(?:gres[/:])?(?:gpu|npu|tpu|mlu|dcu|gcu|xpu)(?::.*|=.*)?")
+_REMOTE: Final = ("ssh", "pdsh", "clush", "pssh", "dsh", "parallel", "ray", "ibrun")
+_NUMBERS: Final = (
+    *("nodes", "ntasks", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task"),
+    *("cpus-per-task", "gres", "ntasks-per-gpu"),
+)
+_ACTIVATION: Final = re.compile(
+    r"activate\b|bashrc|profile|conda\.sh|/lmod/|modules|env_?setup|setvars"
+)
+
+
+def is_sbatch(text: str) -> bool:
+    """Whether a text is a batch script of Slurm."""
+    head = _HEAD.match(text)
+    assert head is not None
+    return text.startswith("#!") and _ANY_DIRECTIVE.search(head[0]) is not None
+
+
+@dataclass(slots=True, kw_only=True)
+class Script:
+    """What is read of a batch script.
+
+    Attributes:
+        submissions: What its lines start.
+        unjudged: Lines that are not judged.
+        found: What is wrong with the script itself.
+    """
+
+    submissions: list[Submission] = field(default_factory=list)
+    unjudged: list[Unjudged] = field(default_factory=list)
+    found: list[Finding] = field(default_factory=list)
+
+
+def read_sbatch(text: str) -> Script:
+    """Return what a batch script starts."""
+    text = without_marks(text)
+    reader = _Reader(text)
+    try:
+        reader.read()
+    except TooDeepError:
+        reader.leave(None, "quotation marks or parentheses are nested too deeply")
+    return reader.script
+
+
+class _Job:
+    """The options of a job, or of a step in it."""
+
+    def __init__(self, options: Mapping[str, Setting]) -> None:
+        self.options = options
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.options
+
+    def number(self, name: str) -> Fact | None:
+        """Return the number of an option, None if there is none."""
+        given = self.options.get(name)
+        value = None if given is None else plain_number(given.text)
+        return None if value is None else Fact(value, given.said, given.span)  # type: ignore[union-attr]
+
+    def nodes(self) -> Fact | None:
+        """Return the number of nodes, None if it is a range or not known."""
+        given = self.options.get("nodes")
+        if given is not None:
+            least, _, most = given.text.partition("-")
+            value = plain_number(least) if most in ("", least) else None
+            return None if value is None else Fact(value, given.said, given.span)
+        tasks = self.number("ntasks")
+        if "ntasks" in self.options and (tasks is None or tasks.value > 1):
+            return None
+        return Fact(1, "no --nodes")
+
+    def chips(self, tasks_per_node: Fact | None, nodes: Fact | None) -> Fact | None:
+        """Return the chips of a node, None if they are not known."""
+        for name in ("gpus-per-node", "gres"):
+            given = self.options.get(name)
+            count = None if given is None else _chip_count(given.text, name)
+            if given is not None and count is not None:
+                return Fact(count, given.said, given.span)
+        each = self.number("gpus-per-task")
+        if each is not None and tasks_per_node is not None:
+            return Fact(each.value * tasks_per_node.value, each.said, each.span)
+        given = self.options.get("gpus")
+        count = None if given is None else _chip_count(given.text, "gpus-per-node")
+        if given is None or count is None or nodes is None or nodes.value != 1:
+            return None
+        return Fact(count, given.said, given.span)
+
+
+def _chip_count(text: str, name: str) -> int | None:
+    """Return the chips of a list such as ``gpu:a100:4``, None if it has none."""
+    total = None
+    for item in text.split(","):
+        if name == "gres" and not _CHIPS.fullmatch(item):
+            continue
+        parts = item.split("(")[0].split(":")
+        given = plain_number(parts[-1])
+        if UNKNOWN in item or (given is None and name != "gres"):
+            return None
+        total = (total or 0) + (1 if given is None else given)
+    return total
+
+
+class _Reader:
+    """Reads a script from its first line to its last."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.script = Script()
+        head = _HEAD.match(text)
+        assert head is not None
+        self.body = head.end()
+        self.is_heterogeneous = False
+        self.job = _Job(self.directives())
+        self.nodes = None if self.is_heterogeneous else self.job.nodes()
+        self.tasks = self.job_tasks()
+        self.scope = Scope(known=self.known(self.nodes, self.tasks))
+        self.settings: dict[str, Setting] = {}
+        self.has_remote = False
+
+    def leave(self, span: SourceSpan | None, reason: str) -> None:
+        """Note that a line is not judged."""
+        self.script.unjudged.append(Unjudged(span, reason))
+
+    def report(self, *args: object, **options: object) -> None:
+        """Add a finding of a rule: its rule, place and message."""
+        rule, *rest = args
+        self.script.found.append(rule.finding(*rest, **options))  # type: ignore[attr-defined]
+
+    # --- the lines that begin with #SBATCH
+
+    def directives(self) -> dict[str, Setting]:
+        """Return the options in the lines above the first command."""
+        options: dict[str, Setting] = {}
+        for match in _ANY_DIRECTIVE.finditer(self.text):
+            span = SourceSpan(offsets=match.span())
+            is_read = match.start() < self.body
+            if match[1] == "sbatch" or not is_read:
+                self.report(rules.NO_EFFECT, span, *_why_ignored(match[0], is_read))
+                continue
+            for name, setting in _directive(match[2], span):
+                options[name] = setting
+                self.refuse_variable(name, setting)
+        self.is_heterogeneous = bool(
+            re.search(r"(?m)^#SBATCH[ \t]+(?:hetjob|packjob)\b", self.text[: self.body])
+        )
+        self.refuse_pairs(options)
+        return options
+
+    def refuse_variable(self, name: str, setting: Setting) -> None:
+        if name in _NUMBERS and "$" in setting.text:
+            message = (
+                f"{setting.said}: sbatch does not replace variables in #SBATCH lines"
+            )
+            hint = f"write the number, or give it to sbatch: sbatch --{name}=..."
+            self.report(rules.REFUSED, setting.span, message, hint=hint)
+
+    def refuse_pairs(self, options: Mapping[str, Setting]) -> None:
+        """Report options that Slurm refuses beside each other."""
+        others = ("gpus-per-task", "gpus-per-socket", "ntasks-per-node")
+        pairs = [("ntasks-per-gpu", other) for other in others]
+        if "gres" in options and _chip_count(options["gres"].text, "gres"):
+            pairs.append(("gpus-per-node", "gres"))
+        for one, other in pairs:
+            if one in options and other in options:
+                message = f"{options[one].said} excludes {options[other].said}"
+                self.report(rules.REFUSED, options[one].span, message, hint="drop one")
+
+    def job_tasks(self) -> Fact | None:
+        """Return the tasks of the job, as SLURM_NTASKS has them; None if not set."""
+        if "ntasks" in self.job:
+            return self.job.number("ntasks")
+        each = self.job.number("ntasks-per-node")
+        if each is None or self.nodes is None:
+            return None
+        said = (
+            f"{each.said} on {self.nodes.value} nodes"
+            if self.nodes.value > 1
+            else each.said
+        )
+        return Fact(each.value * self.nodes.value, said, each.span)
+
+    def known(self, nodes: Fact | None, tasks: Fact | None) -> dict[str, str]:
+        """Return what Slurm's variables are, as far as it is known."""
+        per_node = self.job.number("ntasks-per-node")
+        chips = self.job.chips(per_node, self.nodes)
+        facts = {
+            **dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes),
+            **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), tasks),
+            "SLURM_NTASKS_PER_NODE": per_node,
+            "SLURM_GPUS_ON_NODE": chips,
+            "SLURM_GPUS_PER_NODE": self.job.number("gpus-per-node"),
+            "SLURM_CPUS_PER_TASK": self.job.number("cpus-per-task"),
+        }
+        return {
+            name: UNKNOWN if fact is None else str(fact.value)
+            for name, fact in facts.items()
+        }
+
+    # --- the commands
+
+    def read(self) -> None:
+        """Read every command below the #SBATCH lines."""
+        is_tested = False
+        for command in commands(self.text, self.body):
+            block = command.block
+            if command.before == "||" or (command.before == "&&" and is_tested):
+                block = block or "if"
+            is_tested = command.words[0].raw in ("[", "[[", "test")
+            if not self.command(replace(command, block=block)):
+                break
+        self.drop_helpers()
+
+    def command(self, command: ShellCommand) -> bool:
+        """Read a command; return whether the script goes on."""
+        words = list(command.words)
+        span = SourceSpan(offsets=(words[0].start, words[-1].end))
+        if command.block:
+            self.block(command, span)
+            return True
+        before = dict(self.settings)
+        scope = replace(
+            self.scope,
+            values=dict(self.scope.values),
+            exported=set(self.scope.exported),
+        )
+        while words and self.take(scope, words[0]):
+            scope.exported.update(re.findall(r"^\w+", words[0].raw))
+            words.pop(0)
+        if not words:
+            exported = self.scope.exported
+            self.scope = replace(scope, exported=exported)
+            return True
+        is_on = self.run(words, scope, command, span)
+        self.settings = before if words[0].raw != "export" else self.settings
+        return is_on
+
+    def take(self, scope: Scope, word: Word) -> bool:
+        """Take an assignment; return whether the word is one."""
+        if not scope.assign(word, is_certain=True):
+            return False
+        name = re.split(r"\+?=", word.raw, maxsplit=1)[0]
+        if name in SET_BY_SCRIPTS:
+            place = SourceSpan(offsets=(word.start, word.end))
+            self.settings[name] = Setting(scope.value(name), word.raw, place)
+        return True
+
+    def block(self, command: ShellCommand, span: SourceSpan) -> None:
+        """Read a command that may run several times or never."""
+        for word in command.words:
+            if not self.scope.assign(word, is_certain=False):
+                continue
+            name = re.split(r"\+?=", word.raw, maxsplit=1)[0]
+            self.settings.pop(name, None)
+        if command.words[0].raw in ("for", "read", "select"):
+            self.scope.forget(command.words[min(1, len(command.words) - 1)].raw)
+        text = self.text[slice(*span.offsets or (0, 0))]
+        if command.words[0].raw not in HARMLESS and LAUNCHERS.search(text):
+            self.leave(span, f"it is in {BLOCKS.get(command.block, 'a condition')}")
+            self.has_remote = True
+
+    def run(
+        self,
+        words: Sequence[Word],
+        scope: Scope,
+        command: ShellCommand,
+        span: SourceSpan,
+    ) -> bool:
+        """Read a command that is run; return whether the script goes on."""
+        head = words[0].raw
+        if head in ("export", "declare", "readonly", "local", "typeset"):
+            self.export(words[1:])
+        elif head in ("unset", "read", "mapfile", "readarray"):
+            for word in words[1:]:
+                self.scope.forget(word.raw)
+                self.settings.pop(word.raw, None)
+        elif head in ("source", "."):
+            self.sourced(words, span)
+        elif head == "exit":
+            return False
+        else:
+            texts = [text for word in words for text in scope.fields(word.raw)]
+            self.start(list(split_wrappers(texts)), scope, command, span)
+        return True
+
+    def export(self, words: Sequence[Word]) -> None:
+        for word in words:
+            name = re.split(r"\+?=", word.raw, maxsplit=1)[0]
+            self.take(self.scope, word)
+            self.scope.exported.add(name)
+
+    def sourced(self, words: Sequence[Word], span: SourceSpan) -> None:
+        """Note that another file may set everything."""
+        if len(words) < 2 or _ACTIVATION.search(words[1].raw):
+            return
+        self.leave(span, f"{shown(words[1].raw)} may set every variable")
+        for name in (*self.scope.values, *self.scope.arrays):
+            self.scope.forget(name)
+        self.settings.clear()
+
+    def start(
+        self,
+        texts: list[str],
+        scope: Scope,
+        command: ShellCommand,
+        span: SourceSpan,
+    ) -> None:
+        """Read a command that may start processes."""
+        head = base(texts[0]) if texts else ""
+        if head == "srun":
+            self.srun(texts[1:], scope, command, span)
+        elif head in _REMOTE:
+            self.has_remote = True
+            self.leave(span, f"what {head} starts is not judged")
+        elif head[:1] == UNKNOWN:
+            self.leave(span, "its first word is not in the file")
+        elif head not in HARMLESS and head:
+            self.on_first_node(texts, scope, command, span)
+
+    def on_first_node(
+        self,
+        texts: list[str],
+        scope: Scope,
+        command: ShellCommand,
+        span: SourceSpan,
+    ) -> None:
+        """Read a command that the batch script itself runs, on the first node."""
+        program, _ = find_launch(texts)
+        if not program:
+            if not _is_builtin_test(texts):
+                self.leave(
+                    span, f"what {shown(base(texts[0]))} starts is not in the file"
+                )
+            return
+        job_chips = self.job.chips(self.job.number("ntasks-per-node"), self.nodes)
+        role = Role(
+            nodes=self.nodes,
+            chips=job_chips,
+            command=read_command(texts, span),
+            variables=self.variables(scope),
+        )
+        self.add(role, Fact(1, "no srun"), Fact(1, "no srun"), command, is_batch=True)
+
+    def srun(
+        self,
+        texts: list[str],
+        scope: Scope,
+        command: ShellCommand,
+        span: SourceSpan,
+    ) -> None:
+        """Read a step."""
+        line = slurm_options(texts)
+        if not line.rest:
+            return
+        said = {
+            name: Setting(v, _said(name, v), span) for name, v in line.options.items()
+        }
+        step = _Job(said)
+        if self.is_heterogeneous:
+            self.refuse_component(step, span)
+        nodes = step.nodes() if "nodes" in step else self.nodes
+        tasks, per_node = self.step_tasks(step, nodes, span)
+        if not line.is_whole or self.is_heterogeneous:
+            tasks = per_node = None
+        both = _Job({**self.job.options, **said})
+        role = Role(
+            nodes=nodes,
+            chips=both.chips(per_node, nodes),
+            chips_per_task=_seen_by_task(both),
+        )
+        inner = scope.of_task(self.known(nodes, tasks))
+        role = self.in_task(line.rest, inner, role, span)
+        self.add(role, per_node, tasks, command)
+
+    def refuse_component(self, step: _Job, span: SourceSpan) -> None:
+        """Warn about a step in the first component of several."""
+        if "het-group" not in step and "pack-group" not in step:
+            self.report(
+                rules.NO_EFFECT,
+                span,
+                "this srun starts tasks in the first component only; the job has "
+                "several",
+                hint="name all of them: srun --het-group=0,1",
+            )
+
+    def step_tasks(
+        self, step: _Job, nodes: Fact | None, span: SourceSpan
+    ) -> tuple[Fact | None, Fact | None]:
+        """Return the tasks of a step, and those of each of its nodes."""
+        each = step.number("ntasks-per-node")
+        if "ntasks" in step:
+            tasks = step.number("ntasks")
+        elif "ntasks-per-node" in step:
+            tasks = self.step_of(each, nodes, span)
+        elif "nodes" in step and self.tasks is not None:
+            return None, None  # Slurm tries to put the tasks of the job there
+        elif "ntasks" in self.job or "ntasks-per-node" in self.job:
+            tasks = self.tasks
+        elif {"ntasks-per-gpu", "gpus"} & {*self.job.options, *step.options}:
+            return None, None
+        else:
+            tasks = nodes and Fact(nodes.value, nodes.said, nodes.span)
+        each = each or self.job.number("ntasks-per-node")
+        if tasks is None or nodes is None:
+            return tasks, None
+        if nodes.value in (1, tasks.value):
+            value = tasks.value // nodes.value
+        elif each is not None and each.value * nodes.value == tasks.value:
+            value = each.value
+        else:
+            return tasks, None  # the nodes may have different numbers of tasks
+        return tasks, Fact(value, tasks.said, tasks.span)
+
+    def step_of(
+        self, each: Fact | None, nodes: Fact | None, span: SourceSpan
+    ) -> Fact | None:
+        """Return the tasks of a step that gives only those of a node."""
+        if each is None or nodes is None:
+            return None
+        product = each.value * nodes.value
+        if self.tasks is not None and self.tasks.value != product:
+            # SLURM_NTASKS is an option of srun too.
+            self.leave(
+                span,
+                f"Slurm may ignore {each.said}, because SLURM_NTASKS is "
+                f"{self.tasks.value} ({self.tasks.said}); -n {product} beside it "
+                "decides",
+            )
+            return None
+        return Fact(product, each.said, each.span)
+
+    def in_task(
+        self, rest: Sequence[str], scope: Scope, role: Role, span: SourceSpan
+    ) -> Role:
+        """Return a role with the command that its tasks run."""
+        found = task_command(rest, scope, self.variables(scope), span)
+        for reason in found.unjudged:
+            self.leave(span, reason)
+        return replace(role, command=found.command, variables=found.variables)
+
+    def variables(self, scope: Scope) -> dict[str, Setting]:
+        """Return what a command inherits of the variables that scripts set."""
+        return {
+            name: setting._replace(text=scope.values.get(name, setting.text))
+            for name, setting in self.settings.items()
+            if name in scope.exported
+        }
+
+    def add(
+        self,
+        role: Role,
+        per_node: Fact | None,
+        tasks: Fact | None,
+        command: ShellCommand,
+        *,
+        is_batch: bool = False,
+    ) -> None:
+        """Add what a line starts, and say what of it is not known."""
+        launch = role.command
+        unknown = [
+            setting.said
+            for name, setting in launch.options.items()
+            if name in JUDGED and UNKNOWN in setting.text
+        ]
+        if unknown or not launch.is_whole:
+            listed = ", ".join(unknown) or "some of its options"
+            self.leave(launch.span, f"the file does not say the value of {listed}")
+        words = command.words
+        self.script.submissions.append(
+            Submission(
+                kind="sbatch",
+                span=SourceSpan(offsets=(words[0].start, words[-1].end)),
+                roles=(role,),
+                tasks_per_node=per_node,
+                tasks=tasks,
+                slots=self.tasks,
+                is_alone=command.after != "&",
+                is_first_node_only=is_batch,
+                is_shared="exclusive" not in self.job,
+            )
+        )
+
+    def drop_helpers(self) -> None:
+        """Drop what only prepares the job: a Python line beside lines that start it."""
+        made = self.script.submissions
+        starts = [one for one in made if not _is_helper(one)]
+        if starts or self.has_remote:
+            self.script.submissions = starts
+        if self.has_remote:
+            self.script.submissions = [
+                replace(one, is_alone=False) for one in self.script.submissions
+            ]
+
+
+def _is_helper(one: Submission) -> bool:
+    """Whether a line need not be the job: a program that the batch script runs."""
+    return one.is_first_node_only and one.roles[0].command.program == "python"
+
+
+def _is_builtin_test(texts: Sequence[str]) -> bool:
+    return not texts or "=" in texts[0] or texts[0] in ("then", "do")
+
+
+def _why_ignored(text: str, is_read: bool) -> tuple[str]:
+    if not is_read:
+        return ("sbatch reads no #SBATCH line below the first command",)
+    word = text.split(maxsplit=1)[0]
+    return (f"{word} is a comment for sbatch; only #SBATCH in capitals counts",)
+
+
+def _directive(text: str, span: SourceSpan) -> Iterator[tuple[str, Setting]]:
+    """Yield the options of a line by their long names."""
+    try:
+        words = shlex.split(text, comments=True)
+    except ValueError:
+        words = text.split()
+    for name, value in slurm_options(words).options.items():
+        yield name, Setting(value, _said(name, value), span)
+
+
+def _said(name: str, value: str) -> str:
+    sign = "--" if len(name) > 1 else "-"
+    return f"{sign}{name}={shown(value)}" if value else f"{sign}{name}"
+
+
+def _seen_by_task(job: _Job) -> Fact | None:
+    """Return how many chips a task sees, None if it sees those of its node."""
+    for name in ("tres-bind", "gpu-bind"):
+        given = job.options.get(name)
+        if given is not None:
+            return None if "none" in given.text else job.number("gpus-per-task")
+    return job.number("gpus-per-task")

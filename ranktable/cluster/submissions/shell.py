@@ -1,0 +1,545 @@
+"""Read a shell script without running it: its commands, and the words that are certain.
+
+A word is expanded with what the same file assigns. Everything else becomes a mark, one
+character of Unicode's private use area, which says what kind of value stands there: a
+value that is known in part, ``$head:29500``, keeps the part that is known, and a text
+that a second shell parses, ``bash -c "..."``, keeps what the first one put into it.
+
+Source: POSIX.1-2024, Shell Command Language; SchedMD/slurm, doc/man/man1/srun.1.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+UNKNOWN: Final = "\ue000"
+"""Something that the file does not say."""
+
+FIRST_HOST: Final = "\ue001"
+HOSTS: Final = "\ue002"
+"""The hosts of the job, one a word."""
+NODE_LIST: Final = "\ue00a"
+"""The hosts of the job as Slurm writes them: ``n[01-02]``."""
+OWN_HOST: Final = "\ue003"
+"""The host of the process itself, computed in every task."""
+RANDOM: Final = "\ue004"
+"""A random number that every task draws for itself."""
+JOB_ID: Final = "\ue005"
+LAUNCH_NODE: Final = "\ue006"
+CUT_LIST: Final = "\ue007"
+"""A host list that was cut at a comma or a character, not expanded."""
+OR_LOCALHOST: Final = "\ue008"
+"""A command with ``|| echo localhost`` behind it."""
+JOB_SUM: Final = "\ue009"
+"""A sum with the number of the job and without a modulo."""
+
+TASK_VARIABLES: Final = ("SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID")
+IN_TASK: Final = dict(zip(TASK_VARIABLES, "\ue010\ue011\ue012", strict=True))
+"""Their values where every task expands them."""
+IN_BATCH: Final = dict(zip(TASK_VARIABLES, "\ue014\ue015\ue016", strict=True))
+"""Their values in the batch script, which is 0 for all of them."""
+
+_MARKS: Final = re.compile("[\ue000-\uf8ff]")
+_FIXED: Final = {
+    **dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOBID"), JOB_ID),
+    **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), NODE_LIST),
+    **dict.fromkeys(("SLURM_LAUNCH_NODE_IPADDR", "SLURM_SRUN_COMM_HOST"), LAUNCH_NODE),
+}
+_OF_HOST: Final = ("HOSTNAME", "SLURMD_NODENAME", "SLURM_TOPOLOGY_ADDR")
+_IN_TASK: Final = {
+    **_FIXED,
+    **IN_TASK,
+    **dict.fromkeys(_OF_HOST, OWN_HOST),
+    "RANDOM": RANDOM,
+}
+_IN_BATCH: Final = {**_FIXED, **IN_BATCH, **dict.fromkeys(_OF_HOST, FIRST_HOST)}
+
+MAX_NESTING: Final = 40
+_MAX_SUM: Final = 200
+_SEPARATOR: Final = "\0"
+MAX_EXPANSION: Final = 1 << 16
+"""Longest value of a word: assignments that double a value end here."""
+
+_SPECIAL: Final = {
+    "word": re.compile(r"[\s\\'\"`$;&|()<>]"),
+    '"': re.compile(r"[\"\\$`]"),
+    ")": re.compile(r"[()\\'\"`$]"),
+    "}": re.compile(r"[}\\'\"`$]"),
+}
+_BLANK: Final = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
+_COMMENT: Final = re.compile(r"#[^\n]*")
+_REDIRECT: Final = re.compile(r"[0-9]*(?:<<<|<<-?|&>>?|>>|>&|>\||<&|<>|[<>](?!\())")
+_OPERATOR: Final = re.compile(r";;&?|;&|&&|\|\||\|&|[;&|()\n]|[<>]\(")
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=")
+_NAME: Final = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
+_BRACED: Final = re.compile(
+    r"([A-Za-z_]\w*|[0-9@*#?]+)(?:\[([^\]]*)\])?(.*)", re.DOTALL
+)
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
+
+_OPENING: Final = ("if", "for", "while", "until", "case", "select", "{", "function")
+_CLOSING: Final = ("fi", "done", "esac", "}")
+_INSIDE: Final = ("then", "else", "elif", "do", "!", "time")
+
+
+class Word(NamedTuple):
+    """A word as it is written, with its offsets."""
+
+    raw: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellCommand:
+    """A simple command.
+
+    Attributes:
+        words: Its words.
+        block: The word that begins the block around it: ``for``; empty if none.
+        before: The operator before it: ``&&``, ``||``, ``|`` or empty.
+        after: The operator behind it.
+    """
+
+    words: tuple[Word, ...]
+    block: str
+    before: str
+    after: str
+
+
+class TooDeepError(Exception):
+    """Quotation marks or parentheses are nested too deeply."""
+
+
+def commands(text: str, at: int = 0) -> Iterator[ShellCommand]:
+    """Yield the simple commands of a script, those inside of blocks too.
+
+    Raises:
+        TooDeepError: The text is nested too deeply.
+    """
+    words: list[Word] = []
+    blocks: list[str] = []
+    heredocs: list[str] = []
+    before = ""
+    while at <= len(text):
+        kind, start, at = _next(text, at)
+        if kind == "word":
+            word = text[start:at]
+            if words or _is_kept(word, blocks):
+                words.append(Word(word, start, at))
+            continue
+        if kind == "redirect":
+            at = _after_redirect(text, start, at, heredocs)
+            continue
+        sign = text[start:at]
+        begun = _begun(sign, words)
+        if begun:
+            blocks.append(begun)
+        elif words:
+            yield ShellCommand(
+                words=tuple(words),
+                block=blocks[0] if blocks else "",
+                before=before,
+                after=sign,
+            )
+        if sign == ")" and blocks and blocks[-1] == "(":
+            blocks.pop()
+        before = sign if sign in ("&&", "||", "|", "|&") else ""
+        words = []
+        if sign == "\n" and heredocs:
+            at = _after_heredocs(text, at, heredocs)
+        if kind == "end":
+            return
+
+
+def _after_redirect(text: str, start: int, at: int, heredocs: list[str]) -> int:
+    """Return the offset after the target of a redirection; note texts that follow."""
+    _, target, end = _next(text, at)
+    if text[start:at].endswith(("<<", "<<-")):
+        heredocs.append(text[target:end].strip("'\"\\"))
+    return end
+
+
+def _is_kept(word: str, blocks: list[str]) -> bool:
+    """Whether the first word of a command belongs to it; note where blocks begin."""
+    if word not in (*_OPENING, *_CLOSING, *_INSIDE):
+        return True
+    _enter(word, blocks)
+    return word in ("for", "select", "case", "function")
+
+
+def _begun(sign: str, words: list[Word]) -> str:
+    """Return the block that a parenthesis begins, nothing if it begins none."""
+    if sign != "(":
+        return ""
+    if [word.raw in _OPENING for word in words] == [False]:  # name() {
+        return "function"
+    return "" if words else "("
+
+
+def _enter(word: str, blocks: list[str]) -> None:
+    """Note that a block begins or ends."""
+    if word == "{" and blocks and blocks[-1] == "function":
+        return  # its body
+    if word in _OPENING:
+        blocks.append(word)
+    elif word in _CLOSING and blocks:
+        blocks.pop()
+
+
+def _after_heredocs(text: str, at: int, ends: list[str]) -> int:
+    """Return the offset after the texts that stand below a line with ``<<``."""
+    while ends:
+        end = ends.pop(0)
+        while at < len(text):
+            newline = text.find("\n", at)
+            newline = len(text) if newline < 0 else newline
+            line, at = text[at:newline].strip("\t\r"), newline + 1
+            if line == end:
+                break
+    return at
+
+
+def _next(text: str, at: int) -> tuple[str, int, int]:
+    """Return the kind of the next piece of a text, its start and its end."""
+    while True:
+        blank = _BLANK.match(text, at) or _COMMENT.match(text, at)
+        if blank is None:
+            break
+        at = blank.end()
+    if at >= len(text):
+        return "end", at, at
+    if match := _REDIRECT.match(text, at):
+        return "redirect", at, match.end()
+    if match := _OPERATOR.match(text, at):
+        return "operator", at, match.end()
+    return "word", at, _word_end(text, at)
+
+
+def _word_end(text: str, at: int) -> int:
+    start = at
+    while match := _SPECIAL["word"].search(text, at):
+        at, sign = match.start(), match[0]
+        is_array = sign == "(" and text[start:at].endswith("=")
+        if is_array:
+            at = _after(text, at + 1, ")", 0)
+        elif sign in "\\'\"`$":
+            at = _skip(text, at, 0)
+        else:
+            return at
+    return len(text)
+
+
+def _skip(text: str, at: int, depth: int) -> int:
+    """Return the offset after a quoted or substituted piece of a text."""
+    sign = text[at]
+    if sign == "\\":
+        return min(at + 2, len(text))
+    if sign in "'`":
+        end = text.find(sign, at + 1)
+        return len(text) if end < 0 else end + 1
+    if sign == '"':
+        return _after(text, at + 1, '"', depth)
+    if sign == "$" and text[at + 1 : at + 2] in ("(", "{"):
+        close = ")" if text[at + 1] == "(" else "}"
+        return _after(text, at + 2, close, depth)
+    return at + 1
+
+
+def _after(text: str, at: int, close: str, depth: int) -> int:
+    """Return the offset after the sign that ends a piece."""
+    if depth > MAX_NESTING:
+        raise TooDeepError
+    while match := _SPECIAL[close].search(text, at):
+        at, sign = match.start(), match[0]
+        if sign == close:
+            return at + 1
+        if sign == "(":
+            at = _after(text, at + 1, ")", depth + 1)
+        else:
+            at = _skip(text, at, depth + 1)
+    return len(text)
+
+
+@dataclass(slots=True, kw_only=True)
+class Scope:
+    """The variables of a shell.
+
+    Attributes:
+        known: Variables that Slurm sets, as far as the file says their values.
+        is_task: Whether every task runs this shell; otherwise the batch script does.
+        values: What the file assigns, with marks.
+        arrays: Its arrays.
+        exported: Names that a command inherits.
+    """
+
+    known: Mapping[str, str] = field(default_factory=dict)
+    is_task: bool = False
+    values: dict[str, str] = field(default_factory=dict)
+    arrays: dict[str, list[str]] = field(default_factory=dict)
+    exported: set[str] = field(default_factory=set)
+
+    def of_task(self, known: Mapping[str, str]) -> Scope:
+        """Return the variables of a shell that a task starts."""
+        held = {
+            name: value if name in self.exported else UNKNOWN
+            for name, value in self.values.items()
+        }
+        return replace(
+            self, known=known, is_task=True, values=held, exported=set(self.exported)
+        )
+
+    def value(self, name: str) -> str:
+        """Return the value of a variable."""
+        if name in self.values:
+            return self.values[name]
+        if name in self.arrays:
+            items = self.arrays[name]
+            return FIRST_HOST if items[:1] == [HOSTS] else "".join(items[:1])
+        if name in self.known:
+            return self.known[name]
+        return (_IN_TASK if self.is_task else _IN_BATCH).get(name, UNKNOWN)
+
+    def assign(self, word: Word, *, is_certain: bool) -> bool:
+        """Take an assignment; return whether the word is one."""
+        match = _ASSIGNMENT.match(word.raw)
+        if match is None:
+            return False
+        name, raw = match[1], word.raw[match.end() :]
+        if raw[:1] == "(":
+            inner = [item for each in commands(raw[1:-1]) for item in each.words]
+            items = [text for item in inner for text in self.fields(item.raw)]
+            self.arrays[name] = (self.arrays.get(name, []) if match[2] else []) + items
+            self.values.pop(name, None)
+            value = UNKNOWN
+        else:
+            value = "".join(self._expand(raw, 0))
+            if match[2]:
+                value = (self.value(name) + value)[:MAX_EXPANSION]
+            self.values[name] = value
+        if not is_certain:
+            self.forget(name)
+        return True
+
+    def forget(self, name: str) -> None:
+        """Note that a value is not known from here on."""
+        self.values[name] = UNKNOWN
+        self.arrays.pop(name, None)
+
+    def fields(self, raw: str) -> list[str]:
+        """Return the words that a word is expanded to."""
+        found: list[str] = []
+        for text in self._expand(raw, 0, splits=True):
+            if text == _SEPARATOR:
+                found.append("")
+            elif found:
+                found[-1] += text
+            else:
+                found.append(text)
+        is_quoted = "'" in raw or '"' in raw
+        return [text for text in found if text or is_quoted]
+
+    def _expand(self, raw: str, depth: int, *, splits: bool = False) -> Iterator[str]:
+        """Yield the pieces of a word; ``_SEPARATOR`` stands between two words."""
+        at, size = 0, 0
+        while at < len(raw):
+            match = _SPECIAL["word"].search(raw, at)
+            start = match.start() if match else len(raw)
+            if start > at:
+                yield raw[at:start]
+            if match is None:
+                return
+            at = start + 1
+            if match[0] == "$":
+                at = self._end_of_name(raw, start, depth)
+            elif match[0] in "\\'\"`":
+                at = _skip(raw, start, depth)
+            for piece in self._piece(raw[start:at], depth, splits=splits):
+                size += len(piece)
+                if size > MAX_EXPANSION:
+                    yield UNKNOWN
+                    return
+                yield piece
+
+    def _piece(self, raw: str, depth: int, *, splits: bool) -> Iterator[str]:
+        """Yield what a quoted or substituted piece stands for."""
+        if raw[0] == "\\":
+            yield "" if raw[1:] in ("\n", "") else raw[1:]
+        elif raw[0] == "'":
+            yield raw[1:].removesuffix("'")
+        elif raw[0] == '"':
+            yield from self._quoted(raw[1:].removesuffix('"'), depth)
+        elif raw[0] in "$`" and len(raw) > 1:
+            values = self._substituted(raw, depth)
+            for index, value in enumerate(values):
+                if index and splits:
+                    yield _SEPARATOR
+                yield from _separated(value) if splits else (value,)
+        else:
+            yield raw
+
+    def _quoted(self, text: str, depth: int) -> Iterator[str]:
+        at = 0
+        while match := re.compile(r"\\[\s\S]|[$`]").search(text, at):
+            yield text[at : match.start()]
+            at = match.start()
+            if match[0][0] == "\\":
+                kept = match[0] if match[0][1] not in '$`"\\\n' else match[0][1]
+                yield "" if kept == "\n" else kept
+                at = match.end()
+                continue
+            end = self._end_of_name(text, at, depth)
+            if end == at + 1:
+                yield text[at:end]
+            else:
+                yield _SEPARATOR.join(self._substituted(text[at:end], depth))
+            at = end
+        yield text[at:]
+
+    def _end_of_name(self, text: str, at: int, depth: int) -> int:
+        if text[at] == "`" or text[at + 1 : at + 2] in ("(", "{"):
+            return _skip(text, at, depth)
+        match = _NAME.match(text, at + 1)
+        return at + 1 if match is None else match.end()
+
+    def _substituted(self, raw: str, depth: int) -> list[str]:
+        """Return the values of ``$name``, ``${...}`` or ``$(...)``."""
+        if raw.startswith("$((") and raw.endswith("))"):
+            return [self._sum(raw[3:-2], depth)]
+        if raw[0] == "`" or raw.startswith("$("):
+            return [self._output(raw[2:-1] if raw[0] == "$" else raw[1:-1])]
+        if raw.startswith("${"):
+            return self._braced(raw[2:].removesuffix("}"))
+        return [self.value(raw[1:])]
+
+    def _braced(self, text: str) -> list[str]:
+        match = _BRACED.fullmatch(text)
+        if match is None:
+            return [UNKNOWN]
+        name, index, rest = match.groups()
+        if index is not None:
+            return [UNKNOWN] if rest else self._item(name, index)
+        value = self.value(name)
+        if not rest:
+            return [value]
+        if rest[:1] in "%#/" and NODE_LIST in value:
+            return [CUT_LIST]
+        is_default = rest.startswith((":-", "-", ":=", "=", ":?", "?"))
+        return [value if is_default and value and UNKNOWN not in value else UNKNOWN]
+
+    def _item(self, name: str, index: str) -> list[str]:
+        """Return an item of an array, or all of them."""
+        items = self.arrays.get(name, [UNKNOWN])
+        if index in ("@", "*"):
+            return items
+        if items == [HOSTS]:
+            return [FIRST_HOST if index == "0" else UNKNOWN]
+        is_known = _NUMBER.fullmatch(index) and int(index) < len(items)
+        return [items[int(index)] if is_known else UNKNOWN]
+
+    def _sum(self, text: str, depth: int) -> str:
+        """Return the value of an arithmetic expression."""
+        if depth > MAX_NESTING or len(text) > _MAX_SUM:
+            return UNKNOWN
+        named = re.sub(r"(?<![\w${])([A-Za-z_]\w*)", r"$\1", text)
+        whole = "".join("".join(self._quoted(named, depth + 1)).split())
+        if JOB_ID in whole and not set(whole) & set("%/"):
+            return JOB_SUM
+        if JOB_ID in whole:
+            return JOB_ID
+        return UNKNOWN if _MARKS.search(whole) else _arithmetic(whole)
+
+    def _output(self, text: str) -> str:
+        """Return what is known of the output of a command."""
+        if _OR_LOCALHOST.search(text):
+            return OR_LOCALHOST
+        if _SHOW_HOSTS.search(text):
+            return FIRST_HOST if _FIRST_LINE.search(text) else HOSTS
+        if text.split()[:1] == ["hostname"]:
+            return OWN_HOST if self.is_task else FIRST_HOST
+        if self.is_task and _DRAWS.search(text):
+            return RANDOM
+        names = [name.strip("${}") for name in _USED.findall(text)]
+        is_of_list = any(NODE_LIST in self.value(name) for name in names)
+        return CUT_LIST if is_of_list and _CUTS.fullmatch(text.strip()) else UNKNOWN
+
+
+_OR_LOCALHOST: Final = re.compile(r"\|\|[^|]*(?:localhost|127\.0\.0\.1)[^|]*\Z")
+_SHOW_HOSTS: Final = re.compile(r"\bscontrol[ \t]+show[ \t]+hostnames?\b")
+_FIRST_LINE: Final = re.compile(
+    r"head\s+(?:-n\s*)?-?1\b|sed\s+-n\s+['\"]?1p|NR\s*==\s*1"
+)
+_DRAWS: Final = re.compile(r"\$RANDOM|\bshuf\b|\buuidgen\b")
+_USED: Final = re.compile(r"\$\{?\w+")
+_CUTS: Final = re.compile(r"echo\s[^|]*\|\s*(?:cut|sed|awk|tr)\s[^|]*")
+_OPERATORS: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+def _arithmetic(text: str) -> str:
+    """Return the value of an expression of plain numbers, or ``UNKNOWN``."""
+    if not re.fullmatch(r"[0-9+*/%() -]+", text) or "**" in text or "//" in text:
+        return UNKNOWN
+    try:
+        number = _value_of(ast.parse(text.replace("/", "//"), mode="eval").body)
+    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
+        return UNKNOWN
+    return str(number) if 0 <= number < 10**9 else UNKNOWN
+
+
+def _value_of(node: ast.expr) -> int:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_value_of(node.left), _value_of(node.right))
+    raise ValueError
+
+
+def _separated(value: str) -> Iterator[str]:
+    """Yield the words of an unquoted value with blanks between them."""
+    for index, text in enumerate(re.split(r"\s+", value)):
+        if index:
+            yield _SEPARATOR
+        if text:
+            yield text
+
+
+def without_marks(text: str) -> str:
+    """Return a text in which marks that the file itself contains mean nothing."""
+    return _MARKS.sub(UNKNOWN, text)
+
+
+def has_marks(text: str) -> bool:
+    """Whether a part of a value is not in the file."""
+    return _MARKS.search(text) is not None
+
+
+_SHOWN: Final = {
+    **{mark: f"${name}" for name, mark in (*IN_TASK.items(), *IN_BATCH.items())},
+    JOB_ID: "$SLURM_JOB_ID",
+    LAUNCH_NODE: "$SLURM_LAUNCH_NODE_IPADDR",
+    RANDOM: "$RANDOM",
+    OWN_HOST: "$(hostname)",
+}
+
+
+def shown(text: str) -> str:
+    """Return a value for a message; what the file does not say is three dots."""
+    return _MARKS.sub(lambda match: _SHOWN.get(match[0], "..."), text)
+
+
+def plain_number(text: str) -> int | None:
+    """Return the number that a text is, None if it is another text."""
+    return int(text) if _NUMBER.fullmatch(text) else None

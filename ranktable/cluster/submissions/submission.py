@@ -1,0 +1,153 @@
+"""A submission: how many processes a file starts, where, with which command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ranktable.schema.document import SourceSpan
+
+
+class Fact(NamedTuple):
+    """A number of a file.
+
+    Attributes:
+        value: The number.
+        said: How the file says it, for messages: ``--ntasks=4``.
+        span: Where.
+    """
+
+    value: int
+    said: str
+    span: SourceSpan | None = None
+
+
+class Setting(NamedTuple):
+    """The text of an option or a variable; marks stand for what is not known.
+
+    Attributes:
+        text: Its value.
+        said: How the file says it, for messages: ``--node_rank $SLURM_NODEID``.
+        span: Where.
+    """
+
+    text: str
+    said: str
+    span: SourceSpan | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchCommand:
+    """The command that every task or pod runs.
+
+    Attributes:
+        program: ``torchrun``, ``accelerate``, ``deepspeed``, ``mpirun``, ``python``, or
+            empty if it is another one.
+        span: Where it is.
+        options: Options of the program by torchrun's names, with hyphens.
+        script_options: Options of torchrun that stand behind its script.
+        is_whole: Whether all of its options are known.
+    """
+
+    program: str = ""
+    span: SourceSpan | None = None
+    options: Mapping[str, Setting] = field(default_factory=dict)
+    script_options: tuple[Setting, ...] = ()
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """Nodes or pods that are alike.
+
+    Attributes:
+        name: Its name; empty if there is one role only.
+        nodes: Number of nodes or pods.
+        chips: Chips of each.
+        chips_per_task: Chips that one task sees, if it does not see those of its node.
+        command: What is started there.
+        variables: What a task or pod finds in its environment.
+        counted: Variables that count the nodes of this role, and their first values.
+    """
+
+    name: str = ""
+    nodes: Fact | None = None
+    chips: Fact | None = None
+    chips_per_task: Fact | None = None
+    command: LaunchCommand = field(default_factory=LaunchCommand)
+    variables: Mapping[str, Setting] = field(default_factory=dict)
+    counted: Mapping[str, int] = field(default_factory=dict)
+
+    def option(self, name: str) -> Setting | None:
+        """Return an option of torchrun: as written, or from its PET_* variable."""
+        given = self.command.options.get(name)
+        if given is not None or self.command.program != "torchrun":
+            return given
+        return self.variables.get(f"PET_{name.upper().replace('-', '_')}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A job, or one step of a job.
+
+    Attributes:
+        kind: ``sbatch``, ``PyTorchJob`` and so on.
+        name: Its name, empty if it has none.
+        span: The place of what starts it.
+        roles: What it consists of.
+        tasks_per_node: How often the command of a role is started on a node.
+        tasks: How often in all, if that is known.
+        slots: Most processes that an mpirun in it starts by itself.
+        node: What a node is called: ``node`` or ``pod``.
+        is_alone: Whether other commands of the job start processes beside these.
+        is_first_node_only: Whether a batch script starts it, on its first node.
+        is_shared: Whether other jobs may use the same nodes.
+    """
+
+    kind: str
+    name: str = ""
+    span: SourceSpan | None = None
+    roles: tuple[Role, ...] = ()
+    tasks_per_node: Fact | None = None
+    tasks: Fact | None = None
+    slots: Fact | None = None
+    node: str = "node"
+    is_alone: bool = True
+    is_first_node_only: bool = False
+    is_shared: bool = False
+
+    @property
+    def nodes(self) -> int | None:
+        """Number of nodes or pods, None if it is not known."""
+        counts = [role.nodes for role in self.roles]
+        return sum(c.value for c in counts if c) if all(counts) and counts else None
+
+    def starts(self) -> int | None:
+        """Return how often the command is started in all, None if it is not known."""
+        if self.tasks is not None:
+            return self.tasks.value
+        nodes, each = self.nodes, self.tasks_per_node
+        return None if nodes is None or each is None else nodes * each.value
+
+    @property
+    def is_script(self) -> bool:
+        """Whether a batch script starts it, and not an operator."""
+        return self.kind == "sbatch"
+
+    def by_node(self) -> Iterator[tuple[int, Role, int]]:
+        """Yield the index of every node, its role, and its index in the role."""
+        index = 0
+        for role in self.roles:
+            for within in range(role.nodes.value if role.nodes else 0):
+                yield index, role, within
+                index += 1
+
+
+class Unjudged(NamedTuple):
+    """A line that was not judged, and why."""
+
+    span: SourceSpan | None
+    reason: str

@@ -1,0 +1,119 @@
+"""The command that a task or a pod runs, also inside of ``bash -c '...'``."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ranktable.cluster.submissions.launch_options import (
+    HARMLESS,
+    base,
+    find_launch,
+    read_command,
+    split_wrappers,
+)
+from ranktable.cluster.submissions.shell import TooDeepError, commands, shown
+from ranktable.cluster.submissions.submission import LaunchCommand, Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ranktable.cluster.submissions.shell import Scope, ShellCommand
+    from ranktable.schema.document import SourceSpan
+
+LAUNCHERS: Final = re.compile(
+    r"\b(?:srun|torchrun|torch\.distributed\.(?:run|launch)|mpirun|mpiexec|deepspeed"
+    r"|accelerate\s+launch)\b"
+)
+SET_BY_SCRIPTS: Final = (
+    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK"),
+    *("MASTER_ADDR", "MASTER_PORT", "CUDA_VISIBLE_DEVICES"),
+    *("ASCEND_RT_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+)
+BLOCKS: Final = {
+    **dict.fromkeys(("for", "while", "until", "select"), "a loop"),
+    **dict.fromkeys(("if", "case"), "a condition"),
+    "function": "a function",
+    "(": "a subshell",
+    "{": "a group",
+}
+_SHELLS: Final = ("bash", "sh", "zsh", "dash")
+_UNREAD: Final = LaunchCommand(is_whole=False)
+
+
+class TaskCommand(NamedTuple):
+    """What a task runs.
+
+    Attributes:
+        command: The command.
+        variables: What it finds in its environment.
+        unjudged: Why a part of it is not judged.
+    """
+
+    command: LaunchCommand
+    variables: Mapping[str, Setting]
+    unjudged: tuple[str, ...] = ()
+
+
+def task_command(
+    words: Sequence[str],
+    scope: Scope,
+    variables: Mapping[str, Setting],
+    span: SourceSpan | None,
+) -> TaskCommand:
+    """Return what the words of a task's command run."""
+    for at, word in enumerate(words[:-2]):
+        if base(word) in _SHELLS and re.fullmatch(r"-[a-z]*c", words[at + 1]):
+            try:
+                return _inner(words[at + 2], scope, dict(variables), span)
+            except TooDeepError:
+                reason = "quotation marks are nested too deeply"
+                return TaskCommand(_UNREAD, variables, (reason,))
+    return TaskCommand(read_command(split_wrappers(words), span), variables)
+
+
+def _inner(
+    text: str, scope: Scope, variables: dict[str, Setting], span: SourceSpan | None
+) -> TaskCommand:
+    """Return the first command of a script that starts processes."""
+    unjudged: list[str] = []
+    other: LaunchCommand | None = None
+    is_tested = False
+    for command in commands(text):
+        block = command.block
+        if command.before == "||" or (command.before == "&&" and is_tested):
+            block = block or "if"
+        is_tested = command.words[0].raw in ("[", "[[", "test")
+        if block:
+            if any(LAUNCHERS.search(word.raw) for word in command.words):
+                unjudged.append(f"it is in {BLOCKS[block]}")
+                other = _UNREAD
+            continue
+        texts = _after_assignments(command, scope, variables, span)
+        if not texts or base(texts[0]) in HARMLESS:
+            continue
+        found = read_command(texts, span)
+        if find_launch(texts)[0] not in ("", "python"):
+            return TaskCommand(found, variables, tuple(unjudged))
+        other = other or found
+    return TaskCommand(other or _UNREAD, variables, tuple(unjudged))
+
+
+def _after_assignments(
+    command: ShellCommand,
+    scope: Scope,
+    variables: dict[str, Setting],
+    span: SourceSpan | None,
+) -> list[str]:
+    """Take the assignments at the beginning of a command; return its other words."""
+    words = list(command.words)
+    if words[0].raw == "export":
+        words.pop(0)
+    while words and scope.assign(words[0], is_certain=True):
+        name = re.split(r"\+?=", words[0].raw, maxsplit=1)[0]
+        if name in SET_BY_SCRIPTS or name.startswith("PET_"):
+            said = shown(words[0].raw)
+            variables[name] = Setting(scope.value(name), said, span)
+        words.pop(0)
+    texts = [each for word in words for each in scope.fields(word.raw)]
+    return list(split_wrappers(texts))

@@ -1,0 +1,836 @@
+"""What is submitted, judged as files: wrong ones and their nearest right neighbours."""
+
+from __future__ import annotations
+
+import pytest
+
+from ranktable.cluster.submissions.read_submissions import read_submissions
+
+HEAD = 'head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
+C10D = "--rdzv_id $SLURM_JOB_ID --rdzv_backend c10d --rdzv_endpoint $head:29500"
+TWO = "-N2 --ntasks-per-node=1 --exclusive"
+EIGHT = f"{TWO} --gpus-per-node=8"
+
+
+def script(options: str, *lines: str) -> str:
+    """Return a batch script with these options, one a line."""
+    directives = [f"#SBATCH {option}" for option in options.split()]
+    return "\n".join(("#!/bin/bash", *directives, "", *lines, ""))
+
+
+def found(text: str) -> list[tuple[str, str]]:
+    """Return code and severity of what is found in a file, without notes."""
+    report = read_submissions(text.encode(), file="job").report
+    return sorted(
+        (each.code, each.severity.value)
+        for each in report.diagnostics
+        if each.severity.value != "note"
+    )
+
+
+def notes(text: str) -> list[tuple[int | None, str]]:
+    """Return lines and reasons of what is not judged."""
+    report = read_submissions(text.encode(), file="job").report
+    return [
+        (each.location.line, each.message)
+        for each in report.diagnostics
+        if each.code == "RT332"
+    ]
+
+
+E, W = "error", "warning"
+SCRIPTS = {
+    "four agents for two nodes": (
+        [("RT322", E)],
+        script(
+            "-N2 --ntasks-per-node=4 --exclusive",
+            HEAD,
+            f"srun torchrun --nnodes 2 --nproc-per-node 4 {C10D} t.py",
+        ),
+        script(TWO, HEAD, f"srun torchrun --nnodes 2 --nproc-per-node 4 {C10D} t.py"),
+    ),
+    "agents counted by the job's tasks": (
+        [("RT322", E)],
+        script(
+            "--nodes=2 --ntasks=4 --gres=gpu:2 --exclusive",
+            HEAD,
+            f"srun torchrun --nnodes=$SLURM_NNODES --nproc_per_node=2 {C10D} t.py",
+        ),
+        script(
+            "--nodes=2 --ntasks=4 --gres=gpu:2 --exclusive",
+            HEAD,
+            "srun -n $SLURM_NNODES --ntasks-per-node=1 torchrun --nnodes=$SLURM_NNODES "
+            f"--nproc_per_node=2 {C10D} t.py",
+        ),
+    ),
+    "fewer agents than expected": (
+        [("RT322", E)],
+        script(TWO, HEAD, f"srun torchrun --nnodes 3 --nproc-per-node 4 {C10D} t.py"),
+        script(TWO, HEAD, f"srun torchrun --nnodes 1:3 --nproc-per-node 4 {C10D} t.py"),
+    ),
+    "more processes than chips": (
+        [("RT320", E)],
+        script(
+            f"{TWO} --gres=gpu:a100:4",
+            HEAD,
+            f"srun torchrun --nnodes 2 --nproc_per_node 8 {C10D} t.py",
+        ),
+        script(
+            f"{TWO} --gres=gpu:a100:4",
+            HEAD,
+            f"srun torchrun --nnodes 2 --nproc_per_node 4 {C10D} t.py",
+        ),
+    ),
+    "a unique beginning of an option": (
+        [("RT320", E)],
+        script("-N1 --gpus-per-node=4", "srun torchrun --nproc_per 8 t.py"),
+        script("-N1 --gpus-per-node=4", "srun torchrun --nproc_per 4 t.py"),
+    ),
+    "fewer processes than chips": (
+        [("RT321", W)],
+        script(EIGHT, HEAD, f"srun torchrun --nnodes 2 --nproc-per-node 4 {C10D} t.py"),
+        script(EIGHT, HEAD, f"srun torchrun --nnodes 2 --nproc-per-node 8 {C10D} t.py"),
+    ),
+    "torchrun without srun": (
+        [("RT322", E)],
+        script(TWO, HEAD, f"torchrun --nnodes 2 --nproc-per-node 8 {C10D} t.py"),
+        script(TWO, HEAD, f"srun torchrun --nnodes 2 --nproc-per-node 8 {C10D} t.py"),
+    ),
+    "python without srun": (
+        [("RT322", W)],
+        script(TWO, "python t.py"),
+        script(TWO, "srun python t.py"),
+    ),
+    "node rank of the batch script": (
+        [("RT324", E)],
+        script(
+            TWO,
+            HEAD,
+            "srun torchrun --nnodes 2 --node_rank $SLURM_NODEID --master_addr $head "
+            "t.py",
+        ),
+        script(
+            TWO,
+            f"export {HEAD}",
+            "srun bash -c 'torchrun --nnodes 2 --node_rank $SLURM_NODEID --master_addr "
+            "$head t.py'",
+        ),
+    ),
+    "node rank in double quotes": (
+        [("RT324", E)],
+        script(
+            TWO,
+            HEAD,
+            'srun bash -c "torchrun --nnodes 2 --node_rank $SLURM_PROCID '
+            '--master_addr $head t.py"',
+        ),
+        script(
+            TWO,
+            HEAD,
+            'srun bash -c "torchrun --nnodes 2 --node_rank \\$SLURM_PROCID '
+            '--master_addr $head t.py"',
+        ),
+    ),
+    "node rank with c10d": (
+        [("RT328", W)],
+        script(
+            TWO,
+            f"export {HEAD}",
+            f"srun bash -c 'torchrun --nnodes 2 --node_rank $SLURM_NODEID {C10D} t.py'",
+        ),
+        script(
+            TWO,
+            f"export {HEAD}",
+            "srun bash -c 'torchrun --nnodes 2 --node_rank $SLURM_NODEID --master_addr "
+            "$head --master_port 29500 t.py'",
+        ),
+    ),
+    "an id that every node draws": (
+        [("RT323", E)],
+        script(
+            TWO,
+            f"export {HEAD}",
+            "srun bash -c 'torchrun --nnodes 2 --rdzv_id $RANDOM --rdzv_backend c10d "
+            "--rdzv_endpoint $head:29500 t.py'",
+        ),
+        script(
+            TWO,
+            HEAD,
+            "srun torchrun --nnodes 2 --rdzv_id $RANDOM --rdzv_backend c10d "
+            "--rdzv_endpoint $head:29500 t.py",
+        ),
+    ),
+    "an address that every node computes": (
+        [("RT323", E)],
+        script(
+            TWO,
+            "srun bash -c 'torchrun --nnodes 2 --rdzv_backend c10d --rdzv_endpoint "
+            "$(hostname):29500 t.py'",
+        ),
+        script(
+            TWO,
+            "srun torchrun --nnodes 2 --rdzv_backend c10d --rdzv_endpoint "
+            "$(hostname):29500 t.py",
+        ),
+    ),
+    "localhost if scontrol is not there": (
+        [("RT326", W)],
+        script(
+            TWO,
+            "head=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1 "
+            "|| echo localhost)",
+            f"srun torchrun --nnodes 2 {C10D} t.py",
+        ),
+        script(TWO, HEAD, f"srun torchrun --nnodes 2 {C10D} t.py"),
+    ),
+    "standalone on two nodes": (
+        [("RT323", E)],
+        script(TWO, "srun torchrun --standalone --nnodes 2 --nproc-per-node 8 t.py"),
+        script(TWO, HEAD, f"srun torchrun --nnodes 2 --nproc-per-node 8 {C10D} t.py"),
+    ),
+    "an endpoint without a backend": (
+        [("RT324", E)],
+        script(TWO, HEAD, "srun torchrun --nnodes 2 --rdzv_endpoint $head:29500 t.py"),
+        script(
+            TWO,
+            HEAD,
+            "srun torchrun --nnodes 2 --rdzv_backend c10d --rdzv_endpoint $head:29500 "
+            "t.py",
+        ),
+    ),
+    "no number of nodes": (
+        [("RT323", E)],
+        script(TWO, "srun torchrun --nproc-per-node 8 t.py"),
+        script(
+            TWO,
+            HEAD,
+            f"srun torchrun --nnodes $SLURM_NNODES --nproc-per-node 8 {C10D} t.py",
+        ),
+    ),
+    "two lines, one after the other": (
+        [("RT324", E), ("RT324", E)],
+        script(
+            TWO,
+            HEAD,
+            "srun torchrun --nnodes 2 --node_rank 0 --master_addr $head t.py",
+            "srun torchrun --nnodes 2 --node_rank 1 --master_addr $head t.py",
+        ),
+        script(
+            TWO,
+            HEAD,
+            "srun -N1 -n1 torchrun --nnodes 2 --node_rank 0 --master_addr $head t.py &",
+            "srun -N1 -n1 torchrun --nnodes 2 --node_rank 1 --master_addr $head t.py &",
+            "wait",
+        ),
+    ),
+    "a chip of its own for every task": (
+        [("RT329", W)],
+        script("-N2 --ntasks-per-node=8 --gpus-per-task=1", "srun python t.py"),
+        script("-N2 --ntasks-per-node=8 --gpus-per-node=8", "srun python t.py"),
+    ),
+    "the same, but all chips are shown": (
+        [("RT329", W)],
+        script("-N1 --ntasks-per-node=4 --gpus-per-task=1", "srun python t.py"),
+        script(
+            "-N1 --ntasks-per-node=4 --gpus-per-task=1 --tres-bind=gres/gpu:none",
+            "srun python t.py",
+        ),
+    ),
+    "agents that see one chip each": (
+        [("RT320", E), ("RT323", E)],
+        script(
+            "-N1 --ntasks-per-node=4 --gpus-per-task=1",
+            "srun torchrun --nproc-per-node 4 t.py",
+        ),
+        script(
+            "-N1 --ntasks-per-node=1 --gpus-per-node=4",
+            "srun torchrun --nproc-per-node 4 t.py",
+        ),
+    ),
+    "visible devices beside gres": (
+        [("RT329", W)],
+        script(
+            "-N1 --ntasks-per-node=4 --gres=gpu:4",
+            "export CUDA_VISIBLE_DEVICES=0,1,2,3",
+            "srun python t.py",
+        ),
+        script("-N1 --ntasks-per-node=4 --gres=gpu:4", "srun python t.py"),
+    ),
+    "rank of the batch script": (
+        [("RT324", E), ("RT324", E)],
+        script(
+            "-N2 --ntasks-per-node=4",
+            "export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID",
+            "srun python t.py",
+        ),
+        script(
+            "-N2 --ntasks-per-node=4",
+            "srun bash -c 'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID python t.py'",
+        ),
+    ),
+    "a size that is not the tasks": (
+        [("RT325", E)],
+        script("-N2 --ntasks-per-node=4", "export WORLD_SIZE=4", "srun python -u t.py"),
+        script(
+            "-N2 --ntasks-per-node=4",
+            "export WORLD_SIZE=$(($SLURM_NNODES * $SLURM_NTASKS_PER_NODE))",
+            "srun python -u t.py",
+        ),
+    ),
+    "localhost on two nodes": (
+        [("RT326", E)],
+        script(TWO, "export MASTER_ADDR=127.0.0.1", "srun python t.py"),
+        script("-N1 -n2", "export MASTER_ADDR=127.0.0.1", "srun python t.py"),
+    ),
+    "the node of srun": (
+        [("RT326", W)],
+        script(TWO, "export MASTER_ADDR=$SLURM_LAUNCH_NODE_IPADDR", "srun python t.py"),
+        script(TWO, HEAD, "export MASTER_ADDR=$head", "srun python t.py"),
+    ),
+    "a list that is cut": (
+        [("RT326", W)],
+        script(TWO, "export MASTER_ADDR=${SLURM_NODELIST%%,*}", "srun python t.py"),
+        script(
+            TWO,
+            "nodes=( $(scontrol show hostnames $SLURM_NODELIST) )",
+            "export MASTER_ADDR=${nodes[0]}",
+            "srun python t.py",
+        ),
+    ),
+    "a list that sed cuts": (
+        [("RT326", W)],
+        script(
+            TWO,
+            "export MASTER_ADDR=$(echo $SLURM_JOB_NODELIST | sed 's/,.*//')",
+            "srun python t.py",
+        ),
+        script(
+            TWO,
+            "nodes=$(scontrol show hostname $SLURM_JOB_NODELIST)",
+            "export MASTER_ADDR=$(echo $nodes | awk '{print $1}')",
+            "srun python t.py",
+        ),
+    ),
+    "a fixed port on a part of a node": (
+        [("RT327", W)],
+        script("-N1 -n2 --gres=gpu:2", "export MASTER_PORT=29500", "srun python t.py"),
+        script(
+            "-N1 -n2 --gres=gpu:2",
+            "export MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))",
+            "srun python t.py",
+        ),
+    ),
+    "a port that does not exist": (
+        [("RT327", E)],
+        script(TWO, "export MASTER_PORT=70000", "srun python t.py"),
+        script(TWO, "export MASTER_PORT=60000", "srun python t.py"),
+    ),
+    "a port without a modulo": (
+        [("RT327", W)],
+        script(
+            TWO, "export MASTER_PORT=$((10000 + $SLURM_JOB_ID))", "srun python t.py"
+        ),
+        script(
+            TWO,
+            "export MASTER_PORT=$((10000 + $SLURM_JOB_ID % 20000))",
+            "srun python t.py",
+        ),
+    ),
+    "one of two components": (
+        [("RT328", W)],
+        script("-N1 hetjob -N2", "srun python t.py"),
+        script("-N1 hetjob -N2", "srun --het-group=0,1 python t.py"),
+    ),
+    "mpirun with another number": (
+        [("RT322", W)],
+        script("-N2 --ntasks-per-node=4", "mpirun -np 4 python t.py"),
+        script("-N2 --ntasks-per-node=4", "mpirun python t.py"),
+    ),
+    "mpirun with hosts by hand": (
+        [("RT328", W)],
+        script("-N2 --ntasks-per-node=4", "mpirun -H n1,n2 python t.py"),
+        script("-N2 --ntasks-per-node=4", "mpirun -np $SLURM_NTASKS python t.py"),
+    ),
+    "accelerate counts all machines": (
+        [("RT325", E)],
+        script(
+            "-N4 --ntasks-per-node=1",
+            "srun accelerate launch --num_machines 4 --num_processes 6 t.py",
+        ),
+        script(
+            "-N4 --ntasks-per-node=1",
+            "srun accelerate launch --num_machines 4 --num_processes 8 t.py",
+        ),
+    ),
+    "accelerate for one machine": (
+        [("RT321", W)],
+        script(EIGHT, "srun accelerate launch --num_machines 2 --num_processes 8 t.py"),
+        script(
+            EIGHT, "srun accelerate launch --num_machines 2 --num_processes 16 t.py"
+        ),
+    ),
+    "machine rank of the batch script": (
+        [("RT324", E)],
+        script(
+            TWO,
+            "srun accelerate launch --num_machines 2 --num_processes 16 "
+            "--machine_rank $SLURM_NODEID t.py",
+        ),
+        script(
+            TWO,
+            "srun bash -c 'accelerate launch --num_machines 2 --num_processes 16 "
+            "--machine_rank $SLURM_NODEID t.py'",
+        ),
+    ),
+    "deepspeed in every task": (
+        [("RT322", W)],
+        script(TWO, "srun deepspeed t.py"),
+        script(TWO, "deepspeed t.py"),
+    ),
+    "options behind the script": (
+        [("RT328", E)],
+        script("-N1 -n1", "torchrun t.py --nproc_per_node 8"),
+        script("-N1 -n1", "torchrun --nproc_per_node 8 t.py --epochs 3"),
+    ),
+    "a directive in lower case": (
+        [("RT328", W)],
+        "#!/bin/bash\n#sbatch --nodes=1\n#SBATCH -n2\nsrun python t.py\n",
+        "#!/bin/bash\n##SBATCH --nodes=1\n#SBATCH -n2\nsrun python t.py\n",
+    ),
+    "a directive below a command": (
+        [("RT328", W)],
+        "#!/bin/bash\n#SBATCH -n2\ncd work\n#SBATCH --nodes=1\nsrun python t.py\n",
+        "#!/bin/bash\n#SBATCH -n2\n\n#SBATCH --nodes=1\ncd work\nsrun python t.py\n",
+    ),
+    "a variable in a directive": (
+        [("RT331", E)],
+        script("--nodes=$NODES", "srun python t.py"),
+        script("--nodes=2 --output=$USER.out", "srun python t.py"),
+    ),
+    "chips asked for twice": (
+        [("RT331", E)],
+        script("-N1 -n1 --gres=gpu:1 --gpus-per-node=1", "python t.py"),
+        script("-N1 -n1 --gres=lustre --gpus-per-node=1", "python t.py"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_wrong_script_has_the_defect(name: str) -> None:
+    codes, wrong, _ = SCRIPTS[name]
+
+    assert found(wrong) == codes
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_right_script_is_silent(name: str) -> None:
+    right = SCRIPTS[name][2]
+
+    assert found(right) == []
+
+
+def pod(command: str, chips: int | None = 4, *, name: str = "pytorch") -> str:
+    """Return the template of a pod in one line."""
+    limits = (
+        "" if chips is None else f", resources: {{limits: {{nvidia.com/gpu: {chips}}}}}"
+    )
+    run = f", command: {command}" if command else ""
+    return f"{{spec: {{containers: [{{name: {name}, image: i{run}{limits}}}]}}}}"
+
+
+def pytorchjob(
+    command: str = "[torchrun, t.py]",
+    *,
+    each: str | None = '"4"',
+    master: int | None = 1,
+    worker: int | None = 1,
+    chips: tuple[int, int] = (4, 4),
+    more: str = "",
+    name: str = "train",
+) -> str:
+    lines = ["apiVersion: kubeflow.org/v1", "kind: PyTorchJob"]
+    lines += [f"metadata: {{name: {name}}}", "spec:"]
+    lines += [] if each is None else [f"  nprocPerNode: {each}"]
+    lines += [f"  {more}"] if more else []
+    lines += ["  pytorchReplicaSpecs:"]
+    for role, count, number in (
+        ("Master", master, chips[0]),
+        ("Worker", worker, chips[1]),
+    ):
+        if count is not None:
+            template = pod(command, number)
+            lines.append(f"    {role}: {{replicas: {count}, template: {template}}}")
+    return "\n".join((*lines, ""))
+
+
+def trainjob(trainer: str, runtime: str = "torch-distributed") -> str:
+    return (
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\n"
+        f"metadata: {{name: t}}\nspec:\n  runtimeRef: {{name: {runtime}}}\n"
+        f"  trainer: {trainer}\n"
+    )
+
+
+def mpijob(
+    command: str, *, slots: str = "slotsPerWorker: 8", more: str = "", chips: int = 8
+) -> str:
+    return (
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: m}\nspec:\n"
+        f"  {slots}\n{more}  mpiReplicaSpecs:\n"
+        f"    Launcher: {{replicas: 1, template: {pod(command, None)}}}\n"
+        f"    Worker: {{replicas: 2, template: {pod('', chips)}}}\n"
+    )
+
+
+def volcano(
+    *tasks: tuple[str, int],
+    flags: str = "[]",
+    least: int | None = None,
+    command: str = "[python, t.py]",
+    chips: int = 1,
+) -> str:
+    lines = ["apiVersion: batch.volcano.sh/v1alpha1", "kind: Job"]
+    lines += [
+        "metadata: {name: v}",
+        "spec:",
+        f"  plugins: {{svc: [], pytorch: {flags}}}",
+    ]
+    lines += [] if least is None else [f"  minAvailable: {least}"]
+    lines += ["  tasks:"]
+    for name, replicas in tasks:
+        lines.append(
+            "  - "
+            f"{{name: {name}, replicas: {replicas}, template: {pod(command, chips)}}}"
+        )
+    return "\n".join((*lines, ""))
+
+
+def agent(nodes: int, rank: str, master: str) -> str:
+    return (
+        f'["torchrun", "--nnodes={nodes}", "--node-rank={rank}", "--nproc-per-node=4", '
+        f'"--master-addr={master}", "--master-port=29500", "t.py"]'
+    )
+
+
+INDEX = "$(JOB_COMPLETION_INDEX)"
+
+
+def jobset(replicas: int, pods: int, command: str, *, ends: int | None = None) -> str:
+    return (
+        "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: "
+        "s}\nspec:\n"
+        "  replicatedJobs:\n"
+        "  - "
+        f"{{name: w, replicas: {replicas}, template: {{spec: {{parallelism: {pods}, "
+        f"completions: {ends or pods}, completionMode: Indexed, template: "
+        f"{pod(command)}}}}}}}\n"
+    )
+
+
+def leaderworkerset(size: int, command: str, leader: int | None = None) -> str:
+    first = "" if leader is None else f"    leaderTemplate: {pod(command, leader)}\n"
+    return (
+        "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\n"
+        "metadata: {name: l}\nspec:\n  replicas: 3\n  leaderWorkerTemplate:\n"
+        f"    size: {size}\n{first}    workerTemplate: {pod(command)}\n"
+    )
+
+
+def job(
+    *,
+    subdomain: str = "subdomain: j, ",
+    service: str = "",
+    resources: str = "",
+    pod_more: str = "",
+) -> str:
+    limits = resources or "limits: {nvidia.com/gpu: 4}"
+    return (
+        f"{service}apiVersion: batch/v1\nkind: Job\nmetadata: {{name: j}}\nspec:\n"
+        "  completions: 2\n  parallelism: 2\n  completionMode: Indexed\n"
+        f"  template: {{spec: {{{subdomain}{pod_more}containers: [{{name: c, image: i, "
+        f"command: {agent(2, INDEX, 'j-0.j')}, resources: {{{limits}}}}}]}}}}\n"
+    )
+
+
+def service(selector: str = "job-name: j", address: str = "None") -> str:
+    return (
+        "apiVersion: v1\nkind: Service\nmetadata: {name: j}\nspec:\n"
+        f"  clusterIP: {address}\n  selector: {{{selector}}}\n---\n"
+    )
+
+
+LWS_AGENT = (
+    '["sh", "-c", "torchrun --nnodes=%s --node-rank=$LWS_WORKER_INDEX '
+    '--nproc-per-node=4 --master-addr=$LWS_LEADER_ADDRESS --master-port=29500 t.py"]'
+)
+NPU = "limits: {huawei.com/Ascend910: 8, cpu: 64}"
+NPUS = f"{NPU}, requests: {{huawei.com/Ascend910: 8, cpu: 64}}"
+GPUS = "limits: {nvidia.com/gpu: 8}, requests: {nvidia.com/gpu: 8}"
+RENDEZVOUS = (
+    "[torchrun, --nnodes=3, --rdzv-backend=c10d, --rdzv-endpoint=train-worker-0:29400, "
+    "t.py]"
+)
+
+MANIFESTS = {
+    "python with several processes a pod": (
+        [("RT325", E)],
+        pytorchjob("[python, t.py]"),
+        pytorchjob("[torchrun, t.py]"),
+    ),
+    "more processes than the limits": (
+        [("RT320", E), ("RT320", E)],
+        pytorchjob(each='"8"'),
+        pytorchjob(each='"4"'),
+    ),
+    "fewer processes than the limits": (
+        [("RT321", W), ("RT321", W)],
+        pytorchjob(each='"2"'),
+        pytorchjob(each="auto"),
+    ),
+    "workers only": (
+        [("RT333", E)],
+        pytorchjob(master=None, worker=3),
+        pytorchjob(master=1, worker=2),
+    ),
+    "workers only, with python": (
+        [("RT333", W)],
+        pytorchjob("[python, t.py]", each='"1"', master=None, worker=3, chips=(1, 1)),
+        pytorchjob("[python, t.py]", each='"1"', master=1, worker=2, chips=(1, 1)),
+    ),
+    "workers only, with a rendezvous of their own": (
+        [("RT322", E)],
+        pytorchjob(RENDEZVOUS, master=None, worker=2),
+        pytorchjob(RENDEZVOUS, master=None, worker=3),
+    ),
+    "elastic workers beside a master": (
+        [("RT322", E)],
+        pytorchjob(worker=2, more="elasticPolicy: {minReplicas: 2, maxReplicas: 2}"),
+        pytorchjob(
+            master=None,
+            worker=2,
+            more="elasticPolicy: {minReplicas: 2, maxReplicas: 2}",
+        ),
+    ),
+    "another number of nodes": (
+        [("RT322", E)],
+        pytorchjob("[torchrun, --nnodes=3, t.py]"),
+        pytorchjob("[torchrun, --nnodes=2, t.py]"),
+    ),
+    "roles with different chips": (
+        [("RT321", W)],
+        pytorchjob("", each=None, worker=2, chips=(1, 2)),
+        pytorchjob("", each=None, worker=2, chips=(2, 2)),
+    ),
+    "one process for all chips of a pod": (
+        [("RT321", W), ("RT321", W)],
+        pytorchjob("[python, t.py]", each="auto"),
+        pytorchjob("[python, t.py]", each="auto", chips=(1, 1)),
+    ),
+    "a container with another name": (
+        [("RT331", E), ("RT331", E)],
+        pytorchjob().replace("name: pytorch,", "name: main,"),
+        pytorchjob(),
+    ),
+    "a name that begins with a digit": (
+        [("RT331", E)],
+        pytorchjob(name="7b"),
+        pytorchjob(name="b7"),
+    ),
+    "two masters": ([("RT331", E)], pytorchjob(master=2), pytorchjob(master=1)),
+    "a role that does not exist": (
+        [("RT331", E)],
+        pytorchjob().replace("Worker:", "PS:"),
+        pytorchjob(),
+    ),
+    "elastic without workers": (
+        [("RT331", E)],
+        pytorchjob(
+            "[python, t.py]",
+            worker=None,
+            each='"1"',
+            chips=(1, 1),
+            more="elasticPolicy: {}",
+        ),
+        pytorchjob("[python, t.py]", worker=None, each='"1"', chips=(1, 1)),
+    ),
+    "a variable of the operator by hand": (
+        [("RT328", W), ("RT328", W)],
+        pytorchjob().replace("image: i,", "image: i, env: [{name: RANK, value: '0'}],"),
+        pytorchjob().replace("image: i,", "image: i, env: [{name: SEED, value: '0'}],"),
+    ),
+    "NPUs that Trainer does not count": (
+        [("RT330", E)],
+        trainjob(f"{{numNodes: 2, resourcesPerNode: {{{NPU}}}}}"),
+        trainjob(f"{{numNodes: 2, numProcPerNode: 8, resourcesPerNode: {{{NPUS}}}}}"),
+    ),
+    "more processes than the chips of a node": (
+        [("RT320", E)],
+        trainjob(f"{{numNodes: 2, numProcPerNode: 16, resourcesPerNode: {{{GPUS}}}}}"),
+        trainjob(f"{{numNodes: 2, resourcesPerNode: {{{GPUS}}}}}"),
+    ),
+    "a word for the number of processes": (
+        [("RT331", W)],
+        trainjob(
+            f"{{numNodes: 2, numProcPerNode: auto, resourcesPerNode: {{{GPUS}}}}}"
+        ),
+        trainjob(f"{{numNodes: 2, numProcPerNode: 8, resourcesPerNode: {{{GPUS}}}}}"),
+    ),
+    "a variable that Trainer refuses": (
+        [("RT331", E)],
+        trainjob(
+            "{numNodes: 2, numProcPerNode: 8, env: [{name: PET_NNODES, value: '2'}]}"
+        ),
+        trainjob("{numNodes: 2, numProcPerNode: 8, env: [{name: NNODES, value: '2'}]}"),
+    ),
+    "two kinds of GPUs": (
+        [("RT330", W)],
+        trainjob(
+            "{numNodes: 2, resourcesPerNode: {limits: {nvidia.com/gpu: 8, "
+            "amd.com/gpu: 4}}}"
+        ),
+        trainjob(
+            "{numNodes: 2, numProcPerNode: 8, resourcesPerNode: {limits: "
+            "{nvidia.com/gpu: 8}}}"
+        ),
+    ),
+    "more processes than slots": (
+        [("RT322", E)],
+        mpijob('[mpirun, -np, "32", python, t.py]'),
+        mpijob('[mpirun, -np, "16", python, t.py]'),
+    ),
+    "fewer processes than slots": (
+        [("RT322", W)],
+        mpijob('[mpirun, -n, "8", python, t.py]'),
+        mpijob("[mpirun, python, t.py]"),
+    ),
+    "more slots than chips": (
+        [("RT320", E)],
+        mpijob("[mpirun, python, t.py]", chips=4),
+        mpijob("[mpirun, python, t.py]"),
+    ),
+    "one slot for eight chips": (
+        [("RT321", W)],
+        mpijob("[mpirun, python, t.py]", slots="cleanPodPolicy: Running"),
+        mpijob("[mpirun, python, t.py]"),
+    ),
+    "rank 0 in a pod without chips": (
+        [("RT330", W)],
+        mpijob("[mpirun, python, t.py]", more="  runLauncherAsWorker: true\n"),
+        mpijob("[mpirun, python, t.py]", more="  runLauncherAsWorker: false\n"),
+    ),
+    "a plugin that finds no master": (
+        [("RT333", E)],
+        volcano(("ps", 1), ("trainer", 3)),
+        volcano(("ps", 1), ("trainer", 3), flags='["--master=ps", "--worker=trainer"]'),
+    ),
+    "several masters": (
+        [("RT324", E)],
+        volcano(("master", 2), ("worker", 3)),
+        volcano(("master", 1), ("worker", 3)),
+    ),
+    "a gang that is too large": (
+        [("RT335", E)],
+        volcano(("master", 1), ("worker", 3), least=5),
+        volcano(("master", 1), ("worker", 3), least=4),
+    ),
+    "a gang that is too small": (
+        [("RT335", W)],
+        volcano(("master", 1), ("worker", 3), least=1),
+        volcano(("master", 1), ("worker", 3)),
+    ),
+    "tasks that do not train": (
+        [("RT325", W)],
+        volcano(("master", 1), ("worker", 3), ("tensorboard", 1)),
+        volcano(("master", 1), ("worker", 3)),
+    ),
+    "agents of Volcano": (
+        [("RT322", E)],
+        volcano(
+            ("master", 1),
+            ("worker", 1),
+            command=agent(3, "$(RANK)", "$(MASTER_ADDR)"),
+            chips=4,
+        ),
+        volcano(
+            ("master", 1),
+            ("worker", 1),
+            command=agent(2, "$(RANK)", "$(MASTER_ADDR)"),
+            chips=4,
+        ),
+    ),
+    "an index of every Job": (
+        [("RT324", E)],
+        jobset(2, 1, agent(2, INDEX, "s-w-0-0.s")),
+        jobset(1, 2, agent(2, INDEX, "s-w-0-0.s")),
+    ),
+    "pods one after the other": (
+        [("RT322", E)],
+        jobset(1, 2, agent(2, INDEX, "s-w-0-0.s"), ends=4),
+        jobset(1, 2, agent(2, INDEX, "s-w-0-0.s")),
+    ),
+    "the master of another set": (
+        [("RT334", E)],
+        jobset(1, 2, agent(2, INDEX, "old-w-0-0.old")),
+        jobset(1, 2, agent(2, INDEX, "s-w-0-0.s")),
+    ),
+    "another number of pods": (
+        [("RT322", E)],
+        jobset(1, 4, agent(2, INDEX, "s-w-0-0.s")),
+        jobset(1, 4, agent(4, INDEX, "s-w-0-0.s")),
+    ),
+    "a group of another size": (
+        [("RT322", E)],
+        leaderworkerset(4, LWS_AGENT % 3),
+        leaderworkerset(4, LWS_AGENT % "$LWS_GROUP_SIZE"),
+    ),
+    "a leader with other chips": (
+        [("RT320", E), ("RT321", W)],
+        leaderworkerset(2, LWS_AGENT % 2, leader=2),
+        leaderworkerset(2, LWS_AGENT % 2, leader=4),
+    ),
+    "no subdomain": ([("RT334", E)], job(subdomain=""), job()),
+    "a Service that selects other pods": (
+        [("RT334", E)],
+        job(service=service("app: other")),
+        job(service=service()),
+    ),
+    "a Service with an address": (
+        [("RT334", E)],
+        job(service=service(address="10.0.0.1")),
+        job(service=service(address='"None"')),
+    ),
+    "requests without limits": (
+        [("RT330", E)],
+        job(resources="requests: {nvidia.com/gpu: 4}"),
+        job(resources="requests: {nvidia.com/gpu: 4}, limits: {nvidia.com/gpu: 4}"),
+    ),
+    "requests that are not the limits": (
+        [("RT330", E)],
+        job(resources="requests: {nvidia.com/gpu: 2}, limits: {nvidia.com/gpu: 4}"),
+        job(resources="requests: {cpu: 2}, limits: {nvidia.com/gpu: 4, cpu: 4}"),
+    ),
+    "a part of a chip": (
+        [("RT330", E)],
+        job(resources="limits: {nvidia.com/gpu: 0.5}"),
+        job(resources="limits: {nvidia.com/gpu: 4, cpu: 0.5}"),
+    ),
+    "the network of the host": (
+        [("RT334", W)],
+        job(pod_more="hostNetwork: true, "),
+        job(pod_more="hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet, "),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_wrong_manifest_has_the_defect(name: str) -> None:
+    codes, wrong, _ = MANIFESTS[name]
+
+    assert found(wrong) == codes
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_right_manifest_is_silent(name: str) -> None:
+    right = MANIFESTS[name][2]
+
+    assert found(right) == []
