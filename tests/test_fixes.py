@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from ranktable.schema.check import check
 from ranktable.schema.fixes import fixed_text, repaired_text
 from ranktable.schema.report import Options
+from tests.effort import within_cpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,10 +119,8 @@ def test_all_trailing_commas_are_removed(
     path.write_text(head + ",\n".join(devices) + "]}]}")
     expected = path.read_text().replace(",}", "}")
 
-    started_s = time.perf_counter()
     done = run("ranktable", "validate", "t.json", "--fix")
 
-    assert time.perf_counter() - started_s < 30
     assert (done.status, done.err) == (0, "t.json: repaired\n")
     assert path.read_text() == expected
 
@@ -164,12 +162,8 @@ def test_repairs_of_a_large_file_cost_no_more_than_its_size() -> None:
     device = '{"device_id":"0","device_id":"0","rank":"0"}'
     nodes = ",".join(f'{{"device_list":[{device}]}}' for _ in range(4000))
 
-    def cost_s(note: str) -> float:
-        text = f'{{"version":"1.0","node_list":[{nodes}],"note":"{note}"}}'
-        report = check(text.encode())
-        start = time.process_time()
-        assert fixed_text(report) is not None
-        return time.process_time() - start
+    text = f'{{"version":"1.0","node_list":[{nodes}],"note":"{"x" * 16_000_000}"}}'
+    report = check(text.encode())
 
-    # The text after a repair was copied for each of them: 4,000 times 8 MB.
-    assert cost_s("x" * 8_000_000) < 5 * cost_s("x")
+    # The text after a repair was copied for each of them: 4,000 times 16 MB.
+    within_cpu(3, lambda: fixed_text(report))
