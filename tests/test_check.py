@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable.cluster.discovery.machine import Machine
-from ranktable.preflight.comparisons import (
+from ranktable.preflight.here import check_here
+from ranktable.preflight.rules import CHIPS, OF_HOST
+from ranktable.runtime.process_chip import (
     read_ascend_list,
     read_gpu_list,
     read_mounted,
 )
-from ranktable.preflight.here import check_here
-from ranktable.preflight.rules import CHIPS, OF_HOST
 from ranktable.schema.check import check
 from tests.commands import BIN, run_process
 from tests.conftest import HERE
@@ -303,7 +303,7 @@ def test_generation_of_the_chips_judges_the_version_of_the_table(
     ],
 )
 def test_list_is_read_as_cann_reads_it(text: str, ids: list[int], rest: str) -> None:
-    assert read_ascend_list(text, 8) == (ids, rest)
+    assert read_ascend_list(text, 8)[:2] == (tuple(ids), rest)
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,10 @@ def test_list_is_read_as_cann_reads_it(text: str, ids: list[int], rest: str) -> 
     [
         ("GPU-a,GPU-b", set(), False),
         ("GPU-a", {"RT705"}, False),
-        ("GPU-a,MIG-b", set(), True),
+        ("GPU-a,MIG-b", {"RT704", "RT705"}, False),
+        ("GPU-c,GPU-a", {"RT704", "RT705"}, False),
+        ("1,0", {"RT705"}, False),
+        ("0,0", {"RT704", "RT705"}, False),
         ("0,1", set(), False),
         ("9,0,1", {"RT704", "RT705"}, False),
         ("-1", {"RT705"}, False),
@@ -337,8 +340,10 @@ def test_list_of_gpus_is_compared(
 
 
 def test_other_lists_are_read_as_their_owners_read_them() -> None:
-    assert read_gpu_list("0, 2,x,3") == ([0, 2], "x")
-    assert read_gpu_list("GPU-8932f937") == ([], "")
+    assert read_gpu_list("0, 2,x,3", None)[:2] == ((0, 2), "x")
+    assert read_gpu_list("1gpu2,2x", None)[:2] == ((1, 2), "")
+    assert read_gpu_list("1,1", None)[:2] == ((), "1")
+    assert read_gpu_list("GPU-8932f937", None)[:2] == (("GPU-8932f937",), "")
     assert read_mounted("3-5,0, Ascend910-10,0") == [0, 3, 4, 5, 10]
 
 

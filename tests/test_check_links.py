@@ -131,7 +131,9 @@ def test_nodes_of_a_table_are_named_by_their_hosts(tmp_path: Path) -> None:
 
 
 def test_live_verdict_comes_first_and_an_error_there_is_the_end() -> None:
-    done = links("--live")
+    port = free_port()
+    seen = {"CUDA_VISIBLE_DEVICES": "0,1"}
+    done = finish([begin(n, port, "--live", **seen) for n in range(4)])
 
     assert {each.status for each in done} == {1}
     found = messages(done)  # both nodes are this host

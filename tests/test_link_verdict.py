@@ -55,7 +55,7 @@ def judged(
     found, _ = judge_links(cluster, said, SIZE, "1 GB, nccl", SLOW_ON_CHIPS)
     by_code: dict[str, list[str]] = {}
     for each in found:
-        by_code.setdefault(each.code, []).append(each.message)
+        by_code.setdefault(each.rule.code, []).append(each.message)
     return by_code
 
 
@@ -322,7 +322,7 @@ def test_thousand_nodes_with_every_fault_take_forty_lines() -> None:
         not_checked=tuple(not_measured(cluster, measured)),
     )
 
-    assert {each.code for each in found} >= {"RT780", "RT781", "RT782", "RT785"}
+    assert {each.rule.code for each in found} >= {"RT780", "RT781", "RT782", "RT785"}
     lines = "".join(render_full(checked, Style())).splitlines()
     assert len(lines) <= 40
     assert max(map(len, lines)) < 500

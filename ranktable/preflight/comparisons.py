@@ -14,14 +14,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.preflight.facts import SHARED_MEMORY, is_loopback
+from ranktable.runtime.process_chip import (
+    ASCEND_LIST,
+    ASCEND_MOUNTED,
+    GPU_LISTS,
+    ROCR_LIST,
+    isolated_by,
+    read_ascend_list,
+    read_gpu_list,
+    read_mounted,
+)
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted, folded, quoted
 from ranktable.schema.values import is_address, plain_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ranktable.preflight.facts import Declared, Facts
+    from ranktable.runtime.process_chip import SeenChip
     from ranktable.schema.document import SourceSpan
 
 HCCL_BASE_PORT = 60000
@@ -30,8 +41,6 @@ SPARE_FILES = 200
 """Open files of rank 0 besides one for each rank."""
 LEAST_SHARED_MEMORY_BYTES = 1 << 30
 
-ASCEND_LIST, ASCEND_MOUNTED = "ASCEND_RT_VISIBLE_DEVICES", "ASCEND_VISIBLE_DEVICES"
-GPU_LISTS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 _INTERFACES = ("HCCL_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME",
                "TP_SOCKET_IFNAME")  # fmt: skip
 _PORT_RANGES = ("HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_NPU_SOCKET_PORT_RANGE")
@@ -100,7 +109,7 @@ def chips(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
     """Yield the chips of the table that this host does not have."""
     there, wanted = facts.chips, declared.device_ids
     missing = [place for place, chip in enumerate(wanted) if chip not in there]
-    if not missing:
+    if not missing or set(wanted) <= set(facts.of_slurm(len(there))):
         return
     lost = [wanted[place] for place in missing]
     has = (
@@ -157,29 +166,53 @@ def _lists(facts: Facts, declared: Declared | None) -> tuple[str, ...]:
 
 def visible_text(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
     """Yield what a library does not read of a list of visible devices."""
+    chips = facts.seen_chips
     for name, text in _set(facts, *_lists(facts, declared)):
         if name == ASCEND_LIST:
-            ids, rest = read_ascend_list(text, _num_visible(facts))
+            count = _num_visible(facts)
+            ids, rest, why = read_ascend_list(text, count)
         else:
-            ids, rest = read_gpu_list(text, _num_visible(facts))
-        if rest.strip() and rest != "-1":
+            first = facts.env.get(ROCR_LIST)
+            left: Sequence[SeenChip] | int | None = chips
+            if first is not None and name != ROCR_LIST:  # it counts what is left
+                left = len(read_gpu_list(first, chips).entries)
+            ids, rest, why = read_gpu_list(text, left)
+        example = f"write it with numbers and commas only: {name}=0,1,2,3"
+        if rest.strip() and rest.strip() != "-1":
             yield Disagreement(
                 f"{name}={quoted(text)}: {_only(ids)} is read; {quoted(rest)} and what "
-                "follows is ignored without a message"
+                f"follows is ignored without a message: {why}",
+                hint=f"{example}{', ascending' * (name == ASCEND_LIST)}",
             )
-        elif name == ASCEND_LIST and any(a >= b for a, b in pairwise(ids)):
-            yield Disagreement(f"{name}={quoted(text)} does not ascend")
+        elif name == ASCEND_LIST and any(a >= b for a, b in pairwise(map(int, ids))):
+            yield Disagreement(
+                f"{name}={quoted(text)} does not ascend",
+                hint=f"write ascending ids with commas only: {name}=0,1,2,3",
+            )
+
+
+def own_chip(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
+    """Yield that the process finds no chip behind its local rank."""
+    chip = facts.process_chip
+    is_said = declared is not None or any(visible_text(facts, declared))
+    if chip.num_visible == 0 and is_said:  # by the rules about lists
+        raise DoesNotApplyError
+    if chip.wrong:
+        severity = Severity.NOTE if chip.is_doubtful else None
+        yield Disagreement(chip.wrong, hint=chip.hint, severity=severity)
+    elif facts.environment.local_rank is None or chip.num_visible is None:
+        raise DoesNotApplyError
 
 
 _SHOWN_IDS = 16
 
 
-def _ids(ids: list[int]) -> str:
+def _ids(ids: Sequence[int | str]) -> str:
     shown = ",".join(map(str, ids[:_SHOWN_IDS])) or "nothing"
     return shown + (",..." if len(ids) > _SHOWN_IDS else "")
 
 
-def _only(ids: list[int]) -> str:
+def _only(ids: Sequence[int | str]) -> str:
     return f"only {_ids(ids)}" if ids else "nothing"
 
 
@@ -200,58 +233,6 @@ def _num_visible(facts: Facts) -> int | None:
         return None
 
 
-def read_ascend_list(text: str, num_chips: int | None) -> tuple[list[int], str]:
-    """Return what CANN reads of a list of visible devices, and where it stops.
-
-    Source: hiascend, ASCEND_RT_VISIBLE_DEVICES: digits and commas; reading ends at any
-    other character, and at an id that does not exist.
-    """
-    ids: list[int] = []
-    at = 0
-    while match := re.compile(r"[0-9]{1,6}").match(text, at):
-        if num_chips is not None and int(match[0]) >= num_chips:
-            return ids, text[at:]
-        ids.append(int(match[0]))
-        at = match.end()
-        if at == len(text):
-            return ids, ""
-        if text[at] != ",":
-            return ids, text[at:]
-        at += 1
-    return ids, text[at:]
-
-
-def read_gpu_list(text: str, num_chips: int | None = None) -> tuple[list[int], str]:
-    """Return the indexes in a list of visible GPUs, and where reading stops.
-
-    It stops at an index that does not exist. A list of UUIDs is not read here.
-    """
-    ids: list[int] = []
-    for part in text.split(","):
-        word = part.strip()
-        if not re.fullmatch("[0-9]{1,6}", word):
-            is_uuid = word.startswith(("GPU-", "MIG-", "gpu-"))
-            return ids, "" if is_uuid else word
-        if num_chips is not None and int(word) >= num_chips:
-            return ids, word
-        ids.append(int(word))
-    return ids, ""
-
-
-def read_mounted(text: str) -> list[int]:
-    """Return the physical chips that the container runtime mounts, sorted.
-
-    Source: Ascend, ascend-docker-runtime: ``0,3-5`` or ``Ascend910-2``.
-    """
-    found: set[int] = set()
-    for part in text.split(","):
-        word = re.sub(r"^(?:Ascend\w*|npu)-(?=\d)", "", part.strip())
-        ends = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", word)
-        if ends:
-            found.update(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
-    return sorted(found)
-
-
 def visible_chips(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
     """Yield the difference between the visible chips and the rows of the table."""
     lists = _lists(facts, declared)
@@ -265,15 +246,34 @@ def visible_chips(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
         own = _rows_of_rank(facts, declared)
         if len(ids) == 1 and own:  # a list for each process
             wanted = own
-        is_same = ids == wanted if "ASCEND" in name else set(ids) >= set(wanted)
-        if is_same:
+        # A process takes the chip at its local rank; more may be visible behind it.
+        is_same = ids == wanted if "ASCEND" in name else ids[: len(wanted)] == wanted
+        if is_same or facts.of_slurm(len(ids)) == wanted:
             continue
+        if "ASCEND" not in name:
+            _refuse_renumbered(facts, name)
         if len(ids) != len(wanted):
             what = f"shows {counted(len(ids), 'chip')} ({_ids(ids)})"
             has = f"{counted(len(wanted), 'rank')} on {_ids(wanted)}"
         else:
             what, has = f"shows {_ids(ids)}", f"{_ids(wanted)} in the order of ranks"
-        yield Disagreement(f"{name}={quoted(text)} {what}, and the table has {has}", 0)
+        yield Disagreement(
+            f"{name}={quoted(text)} {what}, and the table has {has}",
+            0,
+            hint=f"unset {name}, or give it the chips of the table in the order of the "
+            "ranks",
+        )
+
+
+def _refuse_renumbered(facts: Facts, name: str) -> None:
+    """Raise NotDetectedError if a cgroup of Slurm counts the chips in another way."""
+    isolated = isolated_by(facts.env)
+    if isolated or facts.env.get("SLURM_JOB_GPUS"):
+        by = isolated or "SLURM_JOB_GPUS"
+        raise NotDetectedError(
+            f"{name} counts the chips that Slurm gave ({by} is set), and the table "
+            "those of the host"
+        )
 
 
 def _rows_of_rank(facts: Facts, declared: Declared) -> list[int]:
@@ -285,17 +285,17 @@ def _rows_of_rank(facts: Facts, declared: Declared) -> list[int]:
 def _visible(facts: Facts, name: str, text: str) -> list[int]:
     """Return the physical chips that a list shows."""
     if name == ASCEND_LIST:
-        return _physical(facts, read_ascend_list(text, _num_visible(facts))[0])
+        listed = read_ascend_list(text, _num_visible(facts)).entries
+        return _physical(facts, [each for each in listed if isinstance(each, int)])
     if name == ASCEND_MOUNTED:
         return read_mounted(text)
-    words = [word.strip() for word in text.split(",")]
-    if not words[0].startswith(("GPU-", "MIG-")):
-        return read_gpu_list(text, _num_visible(facts))[0]
-    by_uuid = {chip.uuid: chip.device_id for chip in facts.probe.chips if chip.uuid}
-    found = [by_uuid[uuid] for w in words for uuid in by_uuid if uuid.startswith(w)]
-    if len(found) != len(words):
+    chips = facts.seen_chips
+    numbers = {chip.identity: chip.device_id for chip in chips or ()}
+    entries = read_gpu_list(text, chips).entries
+    ids = [numbers.get(each, -1) if isinstance(each, str) else each for each in entries]
+    if -1 in ids:
         raise NotDetectedError(f"{name} has UUIDs of chips that are not known")
-    return found
+    return ids
 
 
 def _physical(facts: Facts, ids: list[int]) -> list[int]:

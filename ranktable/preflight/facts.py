@@ -17,6 +17,15 @@ from ranktable.cluster.discovery import ascend
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.cluster.discovery.node_probe import probe
 from ranktable.runtime.agreement import is_same_host
+from ranktable.runtime.environment import Environment, resolve_environment
+from ranktable.runtime.errors import LaunchEnvironmentError
+from ranktable.runtime.process_chip import (
+    ASCEND_LIST,
+    ASCEND_MOUNTED,
+    SeenChip,
+    process_chip,
+    read_mounted,
+)
 from ranktable.schema.values import is_address
 
 if TYPE_CHECKING:
@@ -24,11 +33,14 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.discovery.machine import Machine
     from ranktable.cluster.probes.probe_line import NodeProbe
+    from ranktable.runtime.process_chip import ProcessChip
     from ranktable.schema.model import Node, RankTable
     from ranktable.schema.report import Report
 
 ENVIRON = "/environ"
 """File of a recorded folder with the variables of the job, ``NAME=value`` a line."""
+
+_TOOLS = ("nvidia-smi", "npu-smi")
 
 TOOL_FOLDERS = ("/usr/local/Ascend/driver/tools", "/usr/local/Ascend/driver/bin")
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - it is only looked at
@@ -39,7 +51,8 @@ _OF_JOB = re.compile(
     r"(?:HCCL|NCCL|GLOO|ASCEND|TORCH|TP|SCCL|OMPI_COMM_WORLD|PMI|PALS)_[A-Z0-9_]+|"
     r"(?:MASTER|LOCAL|NODE|GROUP|ROLE|RANK)_[A-Z_]+|RANK|WORLD_SIZE|CHIP_MAP|DEVICE_ID|"
     r"(?:CUDA|HIP|ROCR)_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|OMP_NUM_THREADS|"
-    r"SLURM_(?:PROCID|LOCALID|NTASKS|NODEID|NNODES|JOB_ID)|SLURMD_NODENAME"
+    r"SLURM_(?:PROCID|LOCALID|NTASKS|NODEID|NNODES|JOB_ID|STEP_GPUS|JOB_GPUS|"
+    r"GPUS_PER_TASK|NTASKS_PER_GPU|TRES_PER_TASK)|SLURMD_NODENAME|TORCHELASTIC_RUN_ID"
 )
 
 
@@ -128,7 +141,61 @@ class Facts:
         found = [chip.device_id for chip in self.probe.chips]
         if not found and not self.machine.names("/dev"):
             raise NotDetectedError("nothing shows chips: there is no /dev, and no tool")
+        unread = [each for each in self.probe.unseen if each.what in _TOOLS]
+        if not found and unread:  # chips may be there: /dev/nvidiaN, or a driver fails
+            raise NotDetectedError(f"{unread[0].what}: {unread[0].why}")
         return found
+
+    @cached_property
+    def seen_chips(self) -> list[SeenChip] | None:
+        """The chips that this process may open, as libraries count them, if known."""
+        mounted = self.env.get(ASCEND_MOUNTED, "all")
+        uses_npus = self.is_ascend or (not self.probe.chips and ASCEND_LIST in self.env)
+        if uses_npus and mounted != "all":
+            return [SeenChip(chip, f"NPU {chip}") for chip in read_mounted(mounted)]
+        if not self.probe.chips:
+            return None
+        found = [
+            SeenChip(
+                chip.device_id,
+                chip.uuid
+                or chip.bus_address
+                or f"{self.probe.vendor} {chip.device_id}",
+                chip.model or "",
+            )
+            for chip in self.probe.chips
+        ]
+        if self.is_ascend:
+            with suppress(NotDetectedError):
+                order = {each.device_id: each.logic_id for each in self.mapped_chips}
+                found.sort(key=lambda each: order.get(each.device_id, each.device_id))
+            found = [each._replace(identity=f"NPU {each.device_id}") for each in found]
+        return found
+
+    @cached_property
+    def environment(self) -> Environment:
+        """What the launcher says, nothing if that contradicts itself."""
+        try:
+            return resolve_environment(self.env, has_address=True)
+        except LaunchEnvironmentError:
+            return Environment()
+
+    @cached_property
+    def process_chip(self) -> ProcessChip:
+        """The chip of this process."""
+        vendor = self.probe.vendor
+        return process_chip(self.env, self.environment, vendor, self.seen_chips)
+
+    def of_slurm(self, count: int) -> list[int]:
+        """Return the numbers in the host of so many chips that Slurm gave, if known.
+
+        In its cgroup the chips of a job are counted from 0.
+        """
+        for name in ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS"):
+            found = read_mounted(self.env.get(name, ""))
+            if len(found) == count:
+                return found
+        return []
 
     @property
     def is_ascend(self) -> bool:

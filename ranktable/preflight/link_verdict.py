@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ranktable.preflight import link_rules as rules
 from ranktable.preflight.here import Looked
-from ranktable.preflight.records import MAX_NAMED, Found
+from ranktable.preflight.records import MAX_NAMED
 from ranktable.schema.text import counted, folded, named_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ranktable.preflight.records import ProcessRecord
+    from ranktable.schema.finding import Finding, Rule
 
 SLOW_ON_CHIPS, SLOW_ON_CPUS = 0.8, 1 / 3
 """Part of the median of the others below which a node or pair is slow."""
@@ -178,7 +179,7 @@ def judge_links(
     size_bytes: int,
     what: str,
     limit: float,
-) -> tuple[list[Found], list[Measured]]:
+) -> tuple[list[Finding], list[Measured]]:
     """Return what is wrong with the links of a job, and what was measured.
 
     Args:
@@ -192,14 +193,14 @@ def judge_links(
     absent = sorted(every - answers.keys())
     found = []
     if absent:
-        found.append(Found(rules.NO_ANSWER.code, ended(absent, nodes)))
+        found.append(rules.NO_ANSWER.finding(None, ended(absent, nodes)))
     problems = [(rank, each[0]) for rank, each in answers.items() if each[0]]
     # Those with RT404 have only waited for the others.
     problems.sort(key=lambda each: (each[1].startswith("RT404"), each))
     if problems and not absent:
         (rank, problem), more = problems[0], len(problems) - 1
         also = f" ({more} more)" if more else ""
-        found.append(Found(rules.NOT_STARTED.code, f"rank {rank}: {problem}{also}"))
+        found.append(rules.NOT_STARTED.finding(None, f"rank {rank}: {problem}{also}"))
     measured: list[Measured] = []
     late: list[str] = []
     wrong: list[str] = []
@@ -224,18 +225,18 @@ def judge_links(
             time_s = median(map(max, zip(*times, strict=True)))
             bandwidth = bus_bandwidth(size_bytes, len(step.ranks), time_s)
             measured.append(Measured(step, time_s, bandwidth))
-    found += _first_of(rules.WRONG_SUM.code, wrong)
-    found += _first_of(rules.NO_ANSWER.code, late)
+    found += _first_of(rules.WRONG_SUM, wrong)
+    found += _first_of(rules.NO_ANSWER, late)
     found += _slow(measured, limit)
     found += _summaries(measured, what)
     return found, measured
 
 
-def _first_of(code: str, messages: Sequence[str]) -> Iterator[Found]:
+def _first_of(rule: Rule, messages: Sequence[str]) -> Iterator[Finding]:
     """Yield the first messages of a rule, and how many more there are."""
-    yield from (Found(code, message) for message in messages[:MAX_NAMED])
+    yield from (rule.finding(None, message) for message in messages[:MAX_NAMED])
     if len(messages) > MAX_NAMED:
-        yield Found(code, f"{len(messages) - MAX_NAMED} more nodes or pairs like these")
+        yield rule.finding(None, f"{len(messages) - MAX_NAMED} more like these")
 
 
 def _told_wrong(step: Step, bad: Mapping[int, str]) -> str:
@@ -251,7 +252,7 @@ def _told_late(step: Step, results: Mapping[int, Mapping[str, Any]]) -> str:
     return f"{step} did not finish on {named_ranks(lacking)}{reason}"
 
 
-def _slow(measured: Sequence[Measured], limit: float) -> Iterator[Found]:
+def _slow(measured: Sequence[Measured], limit: float) -> Iterator[Finding]:
     """Yield nodes that are slow alone or in both of their pairs, then slow pairs."""
     inside = [each for each in measured if each.step.stage == 0]
     pairs = [each for each in measured if each.step.stage > 0]
@@ -282,14 +283,14 @@ def _slow(measured: Sequence[Measured], limit: float) -> Iterator[Found]:
             usual = _gb(median(each.bandwidth for each in all_))
             left = len(some) - MAX_NAMED
             more = f"; and {left} more" if left > 0 else ""
-            yield Found(
-                rule.code,
+            yield rule.finding(
+                None,
                 f"{'; '.join(some[:MAX_NAMED])}{more}; the median is {usual} (slow is "
                 f"below {limit:.0%} of the others, by more than 3 median distances)",
             )
 
 
-def _summaries(measured: Sequence[Measured], what: str) -> Iterator[Found]:
+def _summaries(measured: Sequence[Measured], what: str) -> Iterator[Finding]:
     """Yield the slowest node and pair, with the median and the spread."""
     for name, some in (
         ("node", [each for each in measured if each.step.stage == 0]),
@@ -298,8 +299,8 @@ def _summaries(measured: Sequence[Measured], what: str) -> Iterator[Found]:
         if some:
             slowest = min(some, key=lambda each: each.bandwidth)
             values = [each.bandwidth for each in some]
-            yield Found(
-                rules.MEASURED.code,
+            yield rules.MEASURED.finding(
+                None,
                 f"the slowest {name} is {slowest.step}: {_gb(min(values))}; "
                 f"median {_gb(median(values))}, fastest {_gb(max(values))} "
                 f"({counted(len(some), name)}, all_reduce of {what})",

@@ -33,7 +33,7 @@ from ranktable.preflight.link_verdict import (
     steps_of,
 )
 from ranktable.preflight.live import NOT_ALL, diagnostics_of
-from ranktable.preflight.records import Found, ProcessRecord, unlike
+from ranktable.preflight.records import ProcessRecord, as_data, as_finding, unlike
 from ranktable.runtime.agreement import with_world_size
 from ranktable.runtime.backends.backend import backend_named, choose_backend
 from ranktable.runtime.environment import resolve_environment
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from ranktable.preflight.live import LiveChecked, Meeting
     from ranktable.runtime.job import Job
+    from ranktable.schema.finding import Finding
     from ranktable.schema.model import RankTable
 
 DEFAULT_TIMEOUT_S = 120.0
@@ -124,7 +125,7 @@ class LinkCheck:
         own = json_text.encode(record).decode()
         limit = Deadline.after(self.measure_s + meeting.ready_s)
         plan = meeting.ask("links", _Planning(meeting.record), own, limit)
-        findings = [Found(*each) for each in plan["findings"]]
+        findings = [as_finding(each) for each in plan["findings"]]
         if findings:
             skipped = _all_skipped("communication did not start")
             live = replace(live, is_speaker=plan["speaker"] == meeting.record.rank)
@@ -154,7 +155,7 @@ class LinkCheck:
         )
         return _with(
             replace(live, checked=checked, is_speaker=is_speaker),
-            [Found(*each) for each in verdict["findings"]],
+            [as_finding(each) for each in verdict["findings"]],
             [Looked(*each) for each in verdict["not_checked"]],
         )
 
@@ -192,10 +193,10 @@ def _all_skipped(why: str) -> list[Looked]:
 
 
 def _with(
-    live: LiveChecked, found: Sequence[Found], skipped: Sequence[Looked]
+    live: LiveChecked, found: Sequence[Finding], skipped: Sequence[Looked]
 ) -> LiveChecked:
     """Return the verdict on the records with that on the links."""
-    told = {each.code for each in found}
+    told = {each.rule.code for each in found}
     skipped = [each for each in skipped if each.code not in told]
     passed = {rules.MEASURED.code, *told, *(each.code for each in skipped)}
     agrees = [Looked(r.code, r.name) for r in rules.OF_LINKS if r.code not in passed]
@@ -220,19 +221,19 @@ class _Planning:
         nodes = nodes_of(records)
         found = []
         if absent:
-            found.append(Found(rules.NO_ANSWER.code, ended(absent, nodes)))
+            found.append(rules.NO_ANSWER.finding(None, ended(absent, nodes)))
         wrong = [each for each in records if each.problem]
         for each in wrong[:1]:
             more = f" ({len(wrong)} ranks)" if len(wrong) > 1 else ""
             message = f"rank {each.rank}, {each.process}: {each.problem}{more}"
-            found.append(Found(rules.NOT_STARTED.code, message))
+            found.append(rules.NOT_STARTED.finding(None, message))
         values = [(each, each.settings) for each in records]
         if not wrong:
             told = unlike(rules.NOT_STARTED, values)
-            found += [Found(rule.code, message) for rule, message in told]
+            found += told
         listed = [[n.number, n.host, fold_numbers(n.ranks)] for n in nodes]
         data = {
-            "findings": [structs.astuple(each) for each in found],
+            "findings": [as_data(each) for each in found],
             "speaker": min(said),
             "nodes": listed,
         }
@@ -366,7 +367,7 @@ class _Judging:
         # Only one process shows it.
         self.meeting.store.set("measured", json.dumps(data))
         verdict = {
-            "findings": [structs.astuple(each) for each in found],
+            "findings": [as_data(each) for each in found],
             "not_checked": list(not_measured(self.nodes, measured)),
             "speaker": min(said),
         }

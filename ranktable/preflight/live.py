@@ -22,12 +22,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import json as json_text
 
+from ranktable.cluster.discovery.machine import Machine
 from ranktable.preflight import rules
+from ranktable.preflight.chips_of_ranks import why_not_compared
+from ranktable.preflight.facts import Facts
 from ranktable.preflight.here import Checked, Looked
-from ranktable.preflight.link_rules import OF_LINKS
 from ranktable.preflight.records import (
-    Found,
+    BY_CODE,
     ProcessRecord,
+    as_data,
+    as_finding,
+    chip_users,
     judge,
     judge_clocks,
     named,
@@ -58,6 +63,7 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
 
     from ranktable.runtime.store_round import Verdict
+    from ranktable.schema.finding import Finding
     from ranktable.schema.model import RankTable
 
 DEFAULT_TIMEOUT_S = 30.0
@@ -145,9 +151,10 @@ def check_live(
     if then is None:  # else it may need all of torch
         load_store()
     environment, problem = _environment(env, table)
+    facts = Facts(machine=Machine(), env=env)
     record = own_record(
         environment,
-        env,
+        facts,
         table,
         unread=unread,
         problem=problem,
@@ -183,7 +190,7 @@ def check_live(
     else:
         leave = partial(_leave, result.leave, _LATE_S + 2 * meeting.ready_s)
         return replace(result, leave=leave)
-    found = [Found(rules.UNREACHABLE.code, f"{name}: {reason}")]
+    found = [rules.UNREACHABLE.finding(None, f"{name}: {reason}")]
     checked = Checked(subject=name, diagnostics=diagnostics_of(found))
     return LiveChecked(checked=checked, is_speaker=True, is_finished=False)
 
@@ -392,9 +399,9 @@ class Meeting:
     def _late(self, data: dict[str, Any]) -> LiveChecked:
         """Return the verdict on this process, which came after that on the others."""
         was_missing = data["count"] < self.record.world_size
-        code = (rules.MISSING if was_missing else rules.OTHER_SIZE).code
+        rule = rules.MISSING if was_missing else rules.OTHER_SIZE
         who = f"rank {self.record.rank}, {self.record.process}"
-        found = [Found(code, f"{who}, came after the verdict on the others")]
+        found = [rule.finding(None, f"{who}, came after the verdict on the others")]
         checked = Checked(subject=data["subject"], diagnostics=diagnostics_of(found))
         is_speaker = self.store.add("late", 1) <= MAX_LATE
         return LiveChecked(checked=checked, is_speaker=is_speaker)
@@ -408,14 +415,14 @@ class Meeting:
         return False
 
     def _result(self, data: dict[str, Any]) -> LiveChecked:
-        found = [Found(*each) for each in data["findings"]]
-        is_whole = not {each.code for each in found} & NOT_ALL
+        found = [as_finding(each) for each in data["findings"]]
+        is_whole = not {each.rule.code for each in found} & NOT_ALL
         speaker = data["judge"] == self.ticket
         if is_whole:
             later, first = self._confirm(data)
             found += later
             speaker = first == self.record.rank
-        known = {each.code for each in found}
+        known = {each.rule.code for each in found}
         skipped = [Looked(*each) for each in data["not_checked"]]
         if not is_whole:
             why = "not all ranks came"
@@ -497,7 +504,7 @@ class Meeting:
         end = tickets[-1] + 1
         return json.dumps(
             {
-                "findings": [[each.code, each.message] for each in found],
+                "findings": [as_data(each) for each in found],
                 "not_checked": list(_not_checked(records)),
                 "subject": f"{came} of {size}, {counted(len(hosts), 'host')}",
                 "judge": self.ticket,
@@ -508,12 +515,12 @@ class Meeting:
             }
         )
 
-    def _confirm(self, data: dict[str, Any]) -> tuple[list[Found], int]:
+    def _confirm(self, data: dict[str, Any]) -> tuple[list[Finding], int]:
         """Return which ranks ended meanwhile or have wrong clocks, and who speaks."""
         last = _Confirmation(self.record, self.table, data["clock"])
         text = json.dumps([self.record.rank, time.time()])
         told = self.ask("ready", last, text, Deadline.after(self.ready_s))
-        return [Found(*each) for each in told["findings"]], told["speaker"]
+        return [as_finding(each) for each in told["findings"]], told["speaker"]
 
     def _leave(self, data: dict[str, Any], *, is_speaker: bool) -> None:
         """Let the others end; the store waits for all, as long as they may take."""
@@ -544,8 +551,8 @@ class _Confirmation:
             message = (
                 f"{counted(len(absent), 'rank')} ended or stopped meanwhile: {who}"
             )
-            found.insert(0, Found(rules.MISSING.code, message))
-        findings = [[each.code, each.message] for each in found]
+            found.insert(0, rules.MISSING.finding(None, message))
+        findings = [as_data(each) for each in found]
         return json.dumps({"findings": findings, "speaker": min(said)}), ()
 
     def missing(self, _absent: Sequence[int], _time_s: float) -> str:
@@ -558,24 +565,18 @@ def _not_checked(records: Sequence[ProcessRecord]) -> list[Looked]:
     if not any(each.table for each in records):
         lacking = (rules.OTHER_TABLE, rules.MISPLACED)
         found += [(rule, "no process has a table") for rule in lacking]
-    if any(each.chip is None for each in records):
-        found.append((rules.SAME_CHIP, "LOCAL_RANK is not set"))
+    if why := why_not_compared(chip_users(records)):
+        found.append((rules.SAME_CHIP, why))
     return [Looked(rule.code, rule.name, why) for rule, why in found]
 
 
-_BY_CODE = {rule.code: rule for rule in (*rules.OF_RANKS, *OF_LINKS)}
-
-
-def diagnostics_of(found: Sequence[Found]) -> tuple[Diagnostic, ...]:
+def diagnostics_of(found: Sequence[Finding]) -> tuple[Diagnostic, ...]:
     """Return findings about a job, in the order of their codes."""
-    return tuple(
-        Diagnostic(
-            code=each.code,
-            severity=rule.severity,
-            location=Location(file="job"),
-            message=each.message,
-            hint=None if rule.severity is Severity.NOTE else rule.fix,
-        )
-        for each in sorted(found, key=lambda each: each.code)
-        for rule in (_BY_CODE[each.code],)
+    located = (each.diagnostic(Location(file="job")) for each in found)
+    advised = (
+        each._replace(hint=each.hint or BY_CODE[each.code].fix)
+        if each.severity is not Severity.NOTE
+        else each
+        for each in located
     )
+    return tuple(sorted(advised, key=lambda each: each.code))

@@ -10,20 +10,22 @@ from collections import Counter, defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ranktable import __version__
-from ranktable.cluster.discovery.machine import Machine, NotDetectedError
+from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.preflight import rules
-from ranktable.preflight.comparisons import GPU_LISTS, read_ascend_list, read_gpu_list
-from ranktable.preflight.facts import Facts
+from ranktable.preflight.chips_of_ranks import ChipUser, judge_chips
 from ranktable.runtime.agreement import is_same_host
+from ranktable.runtime.process_chip import ASCEND_LIST, GPU_LISTS, ProcessChip
+from ranktable.schema.finding import Finding, Severity
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.text import counted, folded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from ranktable.preflight.facts import Facts
     from ranktable.runtime.environment import Environment
     from ranktable.schema.finding import Rule
 
@@ -52,8 +54,10 @@ class ProcessRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         local_rank: Its index on its host, None if it is not known.
         local_world_size: The number of processes there, None if it is not known.
         node: The number of its node, None if it is not known.
-        chip: The chip that it would use, None if it is not known.
+        machine: What tells its machine from others; containers on one share it.
+        chip: The chip that it would use.
         table: Digest of its table, why it cannot be read, or empty without one.
+        table_size: Number of ranks of its table, 0 without one.
         placed: Host and chip of this rank in its table.
         problem: What is wrong with its environment.
         versions: Versions by the name of the package.
@@ -68,8 +72,10 @@ class ProcessRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     local_rank: int | None = None
     local_world_size: int | None = None
     node: int | None = None
-    chip: int | None = None
+    machine: str = ""
+    chip: ProcessChip = ProcessChip()
     table: str = ""
+    table_size: int = 0
     placed: tuple[str | None, int] | None = None
     problem: str = ""
     versions: dict[str, str] = {}
@@ -82,16 +88,24 @@ class ProcessRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"pid {self.pid} on {self.host}"
 
 
-class Found(Struct, frozen=True):
-    """A finding about all ranks: the code of its rule, and the message."""
+def as_data(finding: Finding) -> list[Any]:
+    """Return a finding as plain data, for the store."""
+    return [finding.rule.code, finding.severity.value, finding.message, finding.hint]
 
-    code: str
-    message: str
+
+def as_finding(data: Sequence[Any]) -> Finding:
+    """Return the finding of ``as_data``."""
+    code, severity, message, hint = data
+    rule = BY_CODE[code]
+    return rule.finding(None, message, hint=hint, severity=Severity(severity))
+
+
+BY_CODE = {rule.code: rule for rule in rules.RULES}
 
 
 def own_record(
     environment: Environment,
-    env: Mapping[str, str],
+    facts: Facts,
     table: RankTable | None,
     *,
     unread: str = "",
@@ -102,13 +116,13 @@ def own_record(
 
     Args:
         environment: The facts from the launcher.
-        env: The variables.
+        facts: The host, with the variables of this process.
         table: The table, None without one.
         unread: Why the table cannot be read.
         problem: What is wrong with the environment.
         torch_version: Version of torch.
     """
-    rank, world_size = environment.rank, environment.world_size
+    rank, world_size, env = environment.rank, environment.world_size, facts.env
     assert rank is not None
     assert world_size is not None
     placed, node = None, environment.node_rank
@@ -123,11 +137,13 @@ def own_record(
         local_rank=environment.local_rank,
         local_world_size=environment.local_world_size,
         node=node,
-        chip=placed[1] if placed else _chip(environment, env),
+        machine=facts.machine.first_line(_BOOT_ID) or "",
+        chip=_chip(facts, None if placed is None else placed[1]),
         table=unread or (table.digest()[:16] if table is not None else ""),
+        table_size=0 if table is None else table.world_size,
         placed=placed,
         problem=problem,
-        versions=_versions(env, torch_version),
+        versions=_versions(facts, torch_version),
         settings={
             name: env[name]
             for name in sorted(env)
@@ -137,32 +153,28 @@ def own_record(
     )
 
 
-def _chip(environment: Environment, env: Mapping[str, str]) -> int | None:
-    """Return the chip that a process without a table would use."""
-    local_rank = environment.local_rank
-    for name in ("ASCEND_RT_VISIBLE_DEVICES", *GPU_LISTS):
-        text = env.get(name)
-        if text:
-            is_npu = name.startswith("ASCEND")
-            ids, _ = read_ascend_list(text, None) if is_npu else read_gpu_list(text)
-            at = 0 if len(ids) == 1 else local_rank
-            return ids[at] if at is not None and at < len(ids) else None
-    if environment.device_id is not None:
-        return environment.device_id
-    chips = environment.local_chip_map
-    if chips and local_rank is not None and local_rank < len(chips):
-        return chips[local_rank]
-    return local_rank
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
-def _versions(env: Mapping[str, str], torch_version: str) -> dict[str, str]:
-    machine = Machine()
+def _chip(facts: Facts, placed: int | None) -> ProcessChip:
+    """Return the chip of this process; without a list a table decides which it is."""
+    chip = facts.process_chip
+    if placed is None or any(name in facts.env for name in (ASCEND_LIST, *GPU_LISTS)):
+        return chip
+    known = {each.device_id: each.identity for each in facts.seen_chips or ()}
+    unknown = "" if placed in known else chip.unknown or "no such chip was found"
+    return structs.replace(
+        chip, device_id=placed, identity=known.get(placed, ""), unknown=unknown
+    )
+
+
+def _versions(facts: Facts, torch_version: str) -> dict[str, str]:
+    machine, env = facts.machine, facts.env
     found = {
         "ranktable": __version__,
         "python": platform.python_version(),
         "torch": torch_version,
     }
-    facts = Facts(machine=machine, env=env)
     home = env.get("ASCEND_HOME_PATH", "/usr/local/Ascend/ascend-toolkit/latest")
     for name, path in (
         ("Ascend driver", "/usr/local/Ascend/driver/version.info"),
@@ -184,7 +196,7 @@ def judge(
     records: Sequence[ProcessRecord],
     table: RankTable | None,
     rows_of: Callable[[str], list[str] | None] = lambda _digest: None,
-) -> list[Found]:
+) -> list[Finding]:
     """Return what is wrong with the processes of a job.
 
     Args:
@@ -196,18 +208,23 @@ def judge(
     # that of the lowest rank is taken for the right one.
     records = sorted(records, key=lambda each: (each.rank, each.host, each.pid))
     size = usual_size(records)
-    found = [
+    ranks = {each.rank for each in records}
+    return [
         *_problems(records),
         *_sizes(records, size),
         *_missing(records, size, table),
         *_doubled(records),
-        *_same_chip(records),
+        *judge_chips(chip_users(records), is_whole=ranks == set(range(size))),
         *_tables(records, rows_of),
         *_misplaced(records),
         *unlike(rules.OTHER_VERSION, [(r, r.versions) for r in records]),
         *unlike(rules.OTHER_SETTING, [(r, r.settings) for r in records]),
     ]
-    return [Found(rule.code, message) for rule, message in found]
+
+
+def chip_users(records: Sequence[ProcessRecord]) -> list[ChipUser]:
+    """Return the processes with their chips and machines."""
+    return [ChipUser(r.rank, r.host, r.machine or r.host, r.chip) for r in records]
 
 
 def usual_size(records: Sequence[ProcessRecord]) -> int:
@@ -216,29 +233,36 @@ def usual_size(records: Sequence[ProcessRecord]) -> int:
     return Counter(each.world_size for each in by_rank).most_common(1)[0][0]
 
 
-def _problems(records: Sequence[ProcessRecord]) -> Iterator[tuple[Rule, str]]:
+def _problems(records: Sequence[ProcessRecord]) -> Iterator[Finding]:
     wrong = [each for each in records if each.problem]
     if wrong:
         first = wrong[0]
         more = f" ({len(wrong)} processes)" if len(wrong) > 1 else ""
         message = f"rank {first.rank}, {first.process}: {first.problem}{more}"
-        yield rules.OTHER_SIZE, message
+        yield rules.OTHER_SIZE.finding(None, message)
 
 
-def _sizes(records: Sequence[ProcessRecord], size: int) -> Iterator[tuple[Rule, str]]:
+def _sizes(records: Sequence[ProcessRecord], size: int) -> Iterator[Finding]:
     groups = _groups((each, str(each.world_size)) for each in records)
+    tables = {each.table_size for each in records if each.table_size}
     if len(groups) > 1:
-        yield rules.OTHER_SIZE, f"the size of the job is {_told(groups)}"
+        yield rules.OTHER_SIZE.finding(None, f"the size of the job is {_told(groups)}")
     elif len({r.rank for r in records}) > size and not any(r.problem for r in records):
-        yield (
-            rules.OTHER_SIZE,
-            f"{len(records)} processes came, and all expect {size}",
+        message = f"{len(records)} processes came, and all expect {size}"
+        yield rules.OTHER_SIZE.finding(None, message)
+    elif tables and tables != {size} and not any(r.problem for r in records):
+        has = " or ".join(map(str, sorted(tables)))
+        yield rules.OTHER_SIZE.finding(
+            None,
+            f"the processes expect {counted(size, 'rank')}, and the table has {has}",
+            hint="start one process for each rank of the table, or make the table "
+            "for this job: `ranktable check --live -o observed.json` without a table",
         )
 
 
 def _missing(
     records: Sequence[ProcessRecord], size: int, table: RankTable | None
-) -> Iterator[tuple[Rule, str]]:
+) -> Iterator[Finding]:
     absent = sorted(set(range(size)) - {each.rank for each in records})
     if not absent:
         return
@@ -246,7 +270,9 @@ def _missing(
     is_early = len({each.world_size for each in records}) > 1
     what = "had not come yet" if is_early else "did not come"
     who = named(absent, table)
-    yield rules.MISSING, f"{counted(len(absent), 'rank')} of {size} {what}: {who}"
+    yield rules.MISSING.finding(
+        None, f"{counted(len(absent), 'rank')} of {size} {what}: {who}"
+    )
 
 
 def named(ranks: Sequence[int], table: RankTable | None) -> str:
@@ -264,7 +290,7 @@ def named(ranks: Sequence[int], table: RankTable | None) -> str:
     return "; ".join(shown) + (f"; and those of {left} more hosts" if left else "")
 
 
-def _doubled(records: Sequence[ProcessRecord]) -> Iterator[tuple[Rule, str]]:
+def _doubled(records: Sequence[ProcessRecord]) -> Iterator[Finding]:
     by_rank: dict[int, list[ProcessRecord]] = defaultdict(list)
     for each in records:
         by_rank[each.rank].append(each)
@@ -278,29 +304,12 @@ def _doubled(records: Sequence[ProcessRecord]) -> Iterator[tuple[Rule, str]]:
             f", and {len(twice) - len(shown)} more" if len(twice) > len(shown) else ""
         )
         what = f"{counted(len(twice), 'rank')} came more than once"
-        yield rules.DOUBLED, f"{what}: {', '.join(shown)}{more}"
-
-
-def _same_chip(records: Sequence[ProcessRecord]) -> Iterator[tuple[Rule, str]]:
-    by_chip: dict[tuple[str, int], set[int]] = defaultdict(set)
-    for each in records:
-        if each.chip is not None:
-            by_chip[each.host, each.chip].add(each.rank)
-    twice = [(place, ranks) for place, ranks in by_chip.items() if len(ranks) > 1]
-    shown = [
-        f"ranks {folded(sorted(ranks))} on chip {chip} of {host}"
-        for (host, chip), ranks in twice[:MAX_NAMED]
-    ]
-    if twice:
-        more = (
-            f"; and {len(twice) - len(shown)} more" if len(twice) > len(shown) else ""
-        )
-        yield rules.SAME_CHIP, f"several ranks use one chip: {'; '.join(shown)}{more}"
+        yield rules.DOUBLED.finding(None, f"{what}: {', '.join(shown)}{more}")
 
 
 def _tables(
     records: Sequence[ProcessRecord], rows_of: Callable[[str], list[str] | None]
-) -> Iterator[tuple[Rule, str]]:
+) -> Iterator[Finding]:
     groups = _groups((each, each.table[:60] or "none") for each in records)
     if len(groups) < 2:
         return
@@ -312,7 +321,7 @@ def _tables(
         lines = next((pair for pair in pairs if pair[0] != pair[1]), None)
         if lines is not None:
             first = f"; first difference: {lines[1]}, not {lines[0]}"
-    yield rules.OTHER_TABLE, f"the table is {_told(groups)}{first}"
+    yield rules.OTHER_TABLE.finding(None, f"the table is {_told(groups)}{first}")
 
 
 def rows(table: RankTable) -> list[str]:
@@ -326,7 +335,7 @@ def rows(table: RankTable) -> list[str]:
     ]
 
 
-def _misplaced(records: Sequence[ProcessRecord]) -> Iterator[tuple[Rule, str]]:
+def _misplaced(records: Sequence[ProcessRecord]) -> Iterator[Finding]:
     # A table may name hosts in another way than the hosts themselves.
     named_hosts = {each.placed[0] for each in records if each.placed}
     known = {each.host for each in records}
@@ -346,12 +355,12 @@ def _misplaced(records: Sequence[ProcessRecord]) -> Iterator[tuple[Rule, str]]:
         first, host = wrong[0]
         what = f"{counted(len(wrong), 'rank')} on another host than the table says"
         where = f"rank {first.rank} on {first.host}, not {host}"
-        yield rules.MISPLACED, f"{what}: {where}"
+        yield rules.MISPLACED.finding(None, f"{what}: {where}")
 
 
 def unlike(
     rule: Rule, values: Sequence[tuple[ProcessRecord, Mapping[str, str]]]
-) -> Iterator[tuple[Rule, str]]:
+) -> Iterator[Finding]:
     """Yield the names whose values are not the same on all ranks."""
     names = sorted({name for _, each in values for name in each})
     found = []
@@ -359,10 +368,10 @@ def unlike(
         groups = _groups((record, each.get(name, "unset")) for record, each in values)
         if len(groups) > 1:
             found.append(f"{name} is {_told(groups)}")
-    yield from ((rule, message) for message in found[:MAX_SETTINGS])
+    yield from (rule.finding(None, message) for message in found[:MAX_SETTINGS])
     if len(found) > MAX_SETTINGS:
         left = len(found) - MAX_SETTINGS
-        yield rule, f"{left} more differ between ranks"
+        yield rule.finding(None, f"{left} more differ between ranks")
 
 
 def _groups(
@@ -399,7 +408,7 @@ def _who(some: Sequence[ProcessRecord]) -> str:
 
 def judge_clocks(
     clocks: Mapping[int, float], published: float, now: float
-) -> list[Found]:
+) -> list[Finding]:
     """Return the ranks whose clock is certainly ahead or behind.
 
     A rank took its time after the verdict was published and before it was read here,
@@ -422,7 +431,7 @@ def judge_clocks(
         f"the clock of {counted(len(wrong), 'rank')} is off: {folded(sorted(wrong))}; "
         f"that of rank {worst} by {wrong[worst]:+.1f} s"
     )
-    return [Found(rules.CLOCK.code, message)]
+    return [rules.CLOCK.finding(None, message)]
 
 
 def table_of(records: Sequence[ProcessRecord]) -> RankTable:
@@ -435,7 +444,10 @@ def table_of(records: Sequence[ProcessRecord]) -> RankTable:
             host=host,
             devices=tuple(
                 Device(
-                    rank=each.rank, device_id=place if each.chip is None else each.chip
+                    rank=each.rank,
+                    device_id=place
+                    if each.chip.device_id is None
+                    else each.chip.device_id,
                 )
                 for place, each in enumerate(some)
             ),

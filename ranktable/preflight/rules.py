@@ -1,4 +1,4 @@
-"""RT701 to RT739: what is declared against what is there; ``link_rules`` has RT78x.
+"""RT701 to RT749: what is declared against what is there; ``link_rules`` has RT78x.
 
 A rule about one host says what it needs, what it compares and where that is known from;
 ``comparisons`` has the functions. Its examples are folders for ``--root`` as one text:
@@ -142,8 +142,10 @@ VISIBLE_TEXT = HostRule(
     name="visible-list-cut-off",
     summary="a library reads only the beginning of a list of visible devices",
     why="CANN takes digits and commas: a blank, a range or an id that does not exist "
-    "ends the list without a message, so the process sees fewer chips. It must ascend.",
-    fix="Write ascending ids with commas only: ASCEND_RT_VISIBLE_DEVICES=0,1,2,3.",
+    "ends the list without a message, so the process sees fewer chips. It must ascend. "
+    "CUDA and HIP end it at an index or UUID that does not exist; torch sees no device "
+    "at all if an entry is there twice.",
+    fix="Write ids with commas only, for CANN in ascending order: 0,1,2,3.",
     needs=("the variables",),
     compares="what is written with what is read of it",
     source="hiascend, ASCEND_RT_VISIBLE_DEVICES",
@@ -441,10 +443,29 @@ SHARED_MEMORY = HostRule(
     good=_root(_tool("df -Pk /dev/shm", _DF.format(4194304, 4194304))),
     find=comparisons.shared_memory,
 )
+NO_CHIP = HostRule(
+    code="RT720",
+    name="process-without-chip",
+    summary="a process finds no chip: too few are visible to it for its local rank",
+    why="A process takes the device with its local rank among those that it can see. "
+    "With more processes than visible chips the last ones fail with `invalid device "
+    "ordinal`, and the others wait for them. Where each process was given its own "
+    "chip, that is device 0 for each, and this is a note.",
+    fix="Start one process for each visible chip, or unset the list of devices.",
+    needs=("the variables", "npu-smi, nvidia-smi or device nodes"),
+    compares="LOCAL_RANK and LOCAL_WORLD_SIZE with the chips that the process can use",
+    source="mace#435; deepspeedai/DeepSpeed#3165; jax-ml/jax#29669",
+    is_about_table=False,
+    seen_as=("invalid device ordinal",),
+    beside=_NPU_TABLE,
+    bad=_npu(("environ", "LOCAL_RANK=1\nASCEND_RT_VISIBLE_DEVICES=0")),
+    good=_npu(("environ", "LOCAL_RANK=0\nASCEND_RT_VISIBLE_DEVICES=0")),
+    find=comparisons.own_chip,
+)
 OF_HOST: tuple[HostRule, ...] = (
     HOST, CHIPS, HEALTH, VISIBLE_TEXT, VISIBLE, DEVICE_IP, HCCN_CONF, LINK, BUSY, PORTS,
     PORT_RANGE, PORT_SETTING, INTERFACE, MASTER, OWN_NAME, PATH, OPEN_FILES,
-    LOCKED_MEMORY, SHARED_MEMORY,
+    LOCKED_MEMORY, SHARED_MEMORY, NO_CHIP,
 )  # fmt: skip
 """The rules about one host, in the order in which they are checked."""
 
@@ -475,7 +496,7 @@ SAME_CHIP = Rule(
     summary="two processes of a host would use the same chip",
     why="NCCL refuses it in the first collective, gloo never notices, and others run "
     "out of memory.",
-    fix="Give each process its LOCAL_RANK or its own list of visible devices.",
+    fix="Give each process a local rank of its own, or its own list of devices.",
     seen_as=("Duplicate GPU detected",),
     command="check --live",
 )
@@ -545,9 +566,20 @@ UNREACHABLE = Rule(
     command="check --live",
 )
 
+IDLE_CHIP = Rule(
+    code="RT740",
+    name="idle-chips",
+    summary="chips that the processes of a host can use are used by none of them",
+    why="There are fewer processes than chips. That may be meant: a process can use "
+    "several chips.",
+    fix="Start one process for each chip, or let fewer be visible.",
+    severity=Severity.NOTE,
+    command="check --live",
+)
+
 OF_RANKS: tuple[Rule, ...] = (
     MISSING, DOUBLED, SAME_CHIP, OTHER_TABLE, OTHER_SIZE, OTHER_VERSION, OTHER_SETTING,
-    CLOCK, MISPLACED, UNREACHABLE,
+    CLOCK, MISPLACED, UNREACHABLE, IDLE_CHIP,
 )  # fmt: skip
 """The rules about all ranks."""
 

@@ -1,0 +1,280 @@
+"""The chip of a process: situations from the field as a table, and laws."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ranktable.preflight.chips_of_ranks import ChipUser, judge_chips
+from ranktable.runtime.environment import resolve_environment
+from ranktable.runtime.process_chip import ProcessChip, SeenChip, process_chip
+
+H100 = [SeenChip(n, f"GPU-{n:08x}-aa", "H100") for n in range(8)]
+OTHERS = [SeenChip(n, f"GPU-b{n:07x}-bb", "H100") for n in range(8)]
+MIXED = [H100[0], SeenChip(1, "GPU-cc", "L4")]
+ALIKE = [SeenChip(0, "GPU-8932f937-d7", "H100"), SeenChip(1, "GPU-8932aaaa-11", "H100")]
+NPUS = [SeenChip(n, f"NPU {n}") for n in range(8)]
+BARE = [SeenChip(n) for n in range(4)]
+
+
+def of(
+    seen: list[SeenChip] | None, vendor: str | None = "nvidia", **env: str
+) -> ProcessChip:
+    return process_chip(env, resolve_environment(env, has_address=True), vendor, seen)
+
+
+def ranked(rank: int, size: int, **env: str) -> dict[str, str]:
+    """Return the variables of a launcher that sets LOCAL_RANK."""
+    sizes = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size)}
+    return {"RANK": str(rank), "LOCAL_RANK": str(rank), **sizes, **env}
+
+
+def task(rank: int, size: int, **env: str) -> dict[str, str]:
+    """Return the variables of a task of srun on one node."""
+    more = {"SLURM_STEP_NUM_TASKS": str(size), "SLURM_STEP_NUM_NODES": "1"}
+    names = ("SLURM_PROCID", "SLURM_LOCALID")
+    return {**dict.fromkeys(names, str(rank)), "SLURM_JOB_ID": "7", **more, **env}
+
+
+def job(
+    chips: list[ProcessChip], machine: str = "boot", host: str = "n1"
+) -> dict[str, list[str]]:
+    """Return what is said of all processes of one machine, by severity and code."""
+    users = [ChipUser(rank, host, machine, chip) for rank, chip in enumerate(chips)]
+    said: dict[str, list[str]] = {}
+    for each in judge_chips(users, is_whole=True):
+        key = f"{each.severity.value} {each.rule.code}"
+        said.setdefault(key, []).append(each.message)
+    return said
+
+
+class Situation(NamedTuple):
+    """One process: what it sees, its variables, and the identity of its chip."""
+
+    what: str
+    seen: list[SeenChip] | None
+    env: dict[str, str]
+    identity: str = ""
+    wrong: str = ""
+    is_none: bool = False
+    is_doubtful: bool = False
+    unknown: str = ""
+    vendor: str = "nvidia"
+
+
+CUDA = "CUDA_VISIBLE_DEVICES"
+SITUATIONS = [
+    Situation("1 no list", H100, ranked(3, 8), H100[3].identity),
+    Situation("2 order of the list", H100, ranked(0, 2, **{CUDA: "7,6"}),
+              H100[7].identity),
+    Situation("3 beyond the list", H100, ranked(3, 8, **{CUDA: "0"}), is_none=True,
+              wrong="LOCAL_RANK=3: there is no device 3 for this process, it sees 1 "
+              'chip (CUDA_VISIBLE_DEVICES="0"), and LOCAL_WORLD_SIZE=8'),
+    Situation("4 own chip by cgroup", [H100[2]], task(2, 4, **{CUDA: "0"},
+              SLURM_GPUS_PER_TASK="1"), H100[2].identity, is_doubtful=True,
+              wrong="SLURM_LOCALID=2: it sees 1 chip"),
+    Situation("5 LOCAL_RANK and own chip", [SeenChip(0)], ranked(2, 4, **{CUDA: "0"},
+              SLURM_STEP_GPUS="2"), "SLURM_STEP_GPUS 2", is_doubtful=True,
+              wrong="LOCAL_RANK=2: it sees 1 chip"),
+    Situation("6 a number alone", None, task(0, 4, **{CUDA: "0"},
+              SLURM_GPUS_PER_TASK="1"), unknown="a number in a list is not a chip"),
+    Situation("8 fewer visible than ranks", H100[:4], ranked(2, 4, **{CUDA: "0,1"}),
+              is_none=True, wrong="LOCAL_RANK=2"),
+    Situation("8 the others say so too", H100[:4], ranked(0, 4, **{CUDA: "0,1"}),
+              H100[0].identity, wrong="local ranks 2, 3 find no chip"),
+    Situation("9 more ranks than chips", H100[:4], ranked(6, 8), is_none=True,
+              wrong="LOCAL_RANK=6"),
+    Situation("10 one task", H100[:2], task(0, 1), H100[0].identity),
+    Situation("11 empty list", H100, ranked(0, 1, **{CUDA: ""}), is_none=True,
+              wrong='CUDA_VISIBLE_DEVICES="" leaves this process no chip'),
+    Situation("11 list of -1", H100, ranked(0, 1, **{CUDA: "-1"}), is_none=True,
+              wrong='CUDA_VISIBLE_DEVICES="-1" leaves this process no chip'),
+    Situation("11 a job on CPUs", None, ranked(0, 1, **{CUDA: ""}), is_none=True,
+              unknown="leaves this process no chip"),
+    Situation("12 twice", H100, ranked(0, 1, **{CUDA: "0,0"}), is_none=True,
+              wrong='"0" ends the list: it is there twice'),
+    Situation("13 ended by 9", H100, ranked(1, 2, **{CUDA: "0,9,1"}), is_none=True,
+              wrong='"9" ends the list: there are 8 devices'),
+    Situation("14 not unique", ALIKE, ranked(0, 1, **{CUDA: "GPU-8932"}), is_none=True,
+              wrong="it is not unique"),
+    Situation("14 unique", ALIKE, ranked(0, 1, **{CUDA: "GPU-8932f"}),
+              ALIKE[0].identity),
+    Situation("15 two MIG instances", H100, ranked(1, 2, **{CUDA: "MIG-x,MIG-y"}),
+              is_none=True, wrong="a process uses one MIG instance"),
+    Situation("15 one MIG instance", H100, ranked(0, 1, **{CUDA: "MIG-x"}), "MIG-x"),
+    Situation("16 mixed models", MIXED, ranked(0, 1, **{CUDA: "1"}),
+              unknown="CUDA_DEVICE_ORDER=PCI_BUS_ID"),
+    Situation("16 in the order of the bus", MIXED, ranked(0, 1, **{CUDA: "1"},
+              CUDA_DEVICE_ORDER="PCI_BUS_ID"), "GPU-cc"),
+    Situation("17 one list behind the other", H100[:4], ranked(0, 2,
+              ROCR_VISIBLE_DEVICES="2,3", HIP_VISIBLE_DEVICES="2,3"), is_none=True,
+              wrong="there are 2 devices", vendor="amd"),
+    Situation("17 what is meant", H100[:4], ranked(1, 2, ROCR_VISIBLE_DEVICES="2,3",
+              HIP_VISIBLE_DEVICES="0,1"), H100[3].identity, vendor="amd"),
+    Situation("19 container of Ascend", NPUS[4:], ranked(0, 4), "NPU 4",
+              vendor="ascend"),
+    Situation("CANN ends at 9", NPUS, ranked(2, 3, ASCEND_RT_VISIBLE_DEVICES="0,1,9"),
+              is_none=True, wrong="LOCAL_RANK=2", vendor="ascend"),
+    Situation("22 virtual local rank", H100, {**ranked(0, 8, **{CUDA: "5"}),
+              "RANK": "5", "TORCHELASTIC_RUN_ID": "x"}, H100[5].identity),
+    Situation("23 torchrun in a task with one chip", H100[:1], ranked(1, 4,
+              **{CUDA: "0"}, SLURM_GPUS_PER_TASK="1", TORCHELASTIC_RUN_ID="x"),
+              is_none=True, wrong="LOCAL_RANK=1"),
+    Situation("24 the daemon of MPS has renumbered", H100[2:4], ranked(0, 1,
+              **{CUDA: "2,3"}), is_none=True, wrong="there are 2 devices"),
+    Situation("a list of its own for each", H100, ranked(3, 8, **{CUDA: "3"}),
+              H100[3].identity, wrong="LOCAL_RANK=3", is_doubtful=True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SITUATIONS, ids=lambda case: case.what)
+def test_chip_of_one_process(case: Situation) -> None:
+    chip = of(case.seen, case.vendor, **case.env)
+
+    assert (chip.identity, chip.is_none) == (case.identity, case.is_none)
+    assert chip.is_doubtful == case.is_doubtful
+    assert case.wrong in chip.wrong
+    assert bool(chip.wrong) == bool(case.wrong)
+    assert case.unknown in chip.unknown
+    assert bool(chip.hint) == bool(chip.wrong)
+
+
+def test_help_names_the_list_of_the_same_vendor() -> None:
+    npu = of(NPUS, "ascend", **ranked(0, 1, ASCEND_RT_VISIBLE_DEVICES="9"))
+    amd = of(H100, "amd", **ranked(0, 1, HIP_VISIBLE_DEVICES="9"))
+
+    assert "ASCEND_RT_VISIBLE_DEVICES" in npu.hint
+    assert "HIP_VISIBLE_DEVICES" in amd.hint
+
+
+@pytest.mark.parametrize(
+    ("what", "chips", "said"),
+    [
+        ("1", [of(H100, **ranked(n, 8)) for n in range(8)], {}),
+        (
+            "4",
+            [of([H100[n]], **task(n, 4, **{CUDA: "0"}, SLURM_GPUS_PER_TASK="1"))
+             for n in range(4)],
+            {"note RT720"},
+        ),
+        (
+            "5",
+            [of([SeenChip(0)], **ranked(n, 4, **{CUDA: "0"}, SLURM_STEP_GPUS=f"{n}"))
+             for n in range(4)],
+            {"note RT720"},
+        ),
+        (
+            "6",
+            [of(None, **task(n, 4, **{CUDA: "0"}, SLURM_GPUS_PER_TASK="1"))
+             for n in range(4)],
+            {"note RT720"},
+        ),
+        ("7", [of(H100[:4], **task(n, 4, **{CUDA: "0"})) for n in range(4)],
+         {"error RT732", "note RT720"}),
+        ("8", [of(H100[:4], **ranked(n, 4, **{CUDA: "0,1"})) for n in range(4)],
+         {"error RT720"}),
+        ("9", [of(H100[:4], **ranked(n, 8)) for n in range(8)], {"error RT720"}),
+        ("9 with srun", [of(H100[:4], **task(n, 8)) for n in range(8)],
+         {"error RT720", "note RT720"}),
+        ("20", [of([H100[0]], **ranked(n, 2, LOCAL_RANK="0")) for n in range(2)],
+         {"error RT732"}),
+        ("22", [of(H100, **{**ranked(0, 8, **{CUDA: str(n)}), "RANK": str(n)})
+                for n in range(8)], {}),
+        ("idle", [of(H100, **ranked(n, 4)) for n in range(4)], {"note RT740"}),
+        ("same number, same set", [of(None, **ranked(0, 2, **{CUDA: "0,1"}))] * 2,
+         {"error RT732"}),
+        ("no chips at all", [of(None, None, **ranked(n, 2)) for n in range(2)], {}),
+    ],
+)  # fmt: skip
+def test_chips_of_all_processes(
+    what: str, chips: list[ProcessChip], said: set[str]
+) -> None:
+    assert set(job(chips)) == set(said), what
+
+
+def test_two_machines_with_one_bus_address_have_two_chips() -> None:
+    chip = of([SeenChip(0, "0000:01:00.0")], **ranked(0, 1))
+    users = [ChipUser(n, f"vm{n}", f"boot {n}", chip) for n in range(2)]
+
+    assert list(judge_chips(users, is_whole=True)) == []
+
+
+# Laws
+
+LISTS = st.one_of(
+    st.none(),
+    st.lists(st.integers(-1, 9), max_size=5).map(lambda a: ",".join(map(str, a))),
+    st.lists(st.sampled_from([c.identity for c in H100]), max_size=3).map(",".join),
+    st.text("0123,- xGPUMI", max_size=8),
+)
+
+
+@given(
+    text=LISTS,
+    seen=st.one_of(st.none(), st.permutations(H100), st.just(H100[:2])),
+    local=st.integers(0, 9),
+    vendor=st.sampled_from(["nvidia", "amd", "ascend", "sophgo", None]),
+    is_isolated=st.booleans(),
+)
+def test_any_process_has_one_answer(
+    text: str | None,
+    seen: list[SeenChip] | None,
+    local: int,
+    vendor: str | None,
+    *,
+    is_isolated: bool,
+) -> None:
+    env = {"LOCAL_RANK": str(local)}
+    env |= {} if text is None else {CUDA: text, "ASCEND_RT_VISIBLE_DEVICES": text}
+    env |= {"SLURM_GPUS_PER_TASK": "1"} if is_isolated else {}
+    chip = of(seen, vendor, **env)
+
+    has_chip = bool(chip.identity)
+    assert has_chip + bool(chip.is_none) <= 1
+    assert has_chip or chip.is_none or chip.unknown
+    assert bool(chip.wrong) == bool(chip.hint)
+    if chip.is_none and not chip.is_doubtful:
+        assert chip.wrong or chip.unknown
+
+
+@given(order=st.permutations(range(4)), names=st.permutations(H100[:4]))
+def test_order_of_processes_and_names_of_chips_change_no_verdict(
+    order: list[int], names: list[SeenChip]
+) -> None:
+    for text in ("0,1", "0", "3,2,1,0", "0,0", "1,2,9"):
+        usual = [of(H100[:4], **ranked(n, 4, **{CUDA: text})) for n in range(4)]
+        other = [of(names, **ranked(n, 4, **{CUDA: text})) for n in range(4)]
+
+        assert set(job(usual)) == set(job([other[n] for n in order]))
+
+
+@given(
+    counts=st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    has_uuids=st.booleans(),
+    is_explicit=st.booleans(),
+)
+def test_processes_with_chips_of_their_own_never_give_an_error(
+    counts: list[int], *, has_uuids: bool, is_explicit: bool
+) -> None:
+    chips, first = [], 0
+    for local, count in enumerate(counts):
+        seen = OTHERS[first % 8 :][:count] if has_uuids else BARE[:count]
+        env = (ranked if is_explicit else task)(
+            local, len(counts), SLURM_GPUS_PER_TASK=str(count),
+            **{CUDA: ",".join(map(str, range(len(seen))))},
+        )  # fmt: skip
+        if count == 1:
+            chips.append(of(seen if has_uuids else None, **env))
+            first += count
+
+    assert not [key for key in job(chips) if key.startswith("error")]
+
+
+@given(ranks=st.permutations(range(8)), size=st.integers(2, 8))
+def test_one_set_of_chips_is_no_clash(ranks: list[int], size: int) -> None:
+    chips = [of(H100[:size], **ranked(r, size)) for r in ranks if r < size]
+
+    assert job(chips) == {}
