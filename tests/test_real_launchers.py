@@ -17,7 +17,9 @@ import pytest
 
 import ranktable
 from ranktable.cluster.generate import make_table
+from ranktable.cluster.submissions.read_submissions import read_submissions
 from ranktable.doctor.diagnose import diagnose
+from ranktable.runtime.submitted import predict
 from ranktable.schema.writing import dump
 from tests.commands import BIN, start_process, wait_at_most
 from tests.node_tree import Tree, sophgo_node
@@ -688,3 +690,75 @@ def test_torchrun_names_the_worker_with_another_variable(tmp_path: Path) -> None
 
     assert checked(launch, tmp_path) == (False, {"RT736"})
     assert "0 on 2 ranks and 1 on rank 2" in (tmp_path / "it.out").read_text()
+
+
+# What a batch script says, and what Slurm makes of it
+
+SCRIPTS = [
+    ("-N2 --ntasks-per-node=2", "srun"),
+    ("-N2", "srun"),
+    ("--nodes=2 --ntasks=2", "srun"),
+    ("--nodes 2 -n 4 --ntasks-per-node=2", "srun"),
+    ("-N1 -n2", "srun"),
+    ("--ntasks-per-node=2", "srun"),
+    ("-N2 --ntasks-per-node=2", "srun -n $SLURM_NNODES --ntasks-per-node=1"),
+    ("-N2 --ntasks-per-node=2", "srun -N1 -n2"),
+    ("-N2 -c2", "srun --ntasks-per-node=1"),
+]
+
+
+def submit(text: str, folder: Path, slurm: Mapping[str, str]) -> list[Place]:
+    """Return the place of every process of a batch script, without the master."""
+    script = folder / "job.sbatch"
+    script.write_text(text)
+    output = f"--output={folder / 'said'}"
+    # sbatch --wait would look for the end only after ten seconds.
+    finish(start(["sbatch", output, str(script)], folder, **slurm), folder)
+    wanted = len(predicted(text))
+    end = time.monotonic() + TIMEOUT_S
+    while len([p for p in folder.glob("*.json") if p.stat().st_size]) < wanted:
+        assert time.monotonic() < end, (folder / "said").read_text()
+        time.sleep(PAUSE_S)
+    return [place[:-1] for place in places(folder)]
+
+
+def predicted(text: str) -> list[Place]:
+    """Return the place of every process as the file says, without the master."""
+    (one,) = read_submissions(text.encode(), file="job").submissions
+    found = [process.environment for process in predict(one)]
+    return sorted(
+        (tuple(getattr(each, name) for name in FIELDS[:-1]) for each in found), key=str
+    )
+
+
+@needs_slurm
+@pytest.mark.parametrize(("options", "step"), SCRIPTS)
+def test_batch_script_starts_what_it_says(
+    options: str, step: str, tmp_path: Path, slurm: Mapping[str, str]
+) -> None:
+    text = f"#!/bin/sh\n#SBATCH {options}\n{step} sh -c '{PROBE}' {tmp_path}\n"
+    said = predicted(text)
+
+    assert said
+    assert submit(text, tmp_path, slurm) == said
+
+
+@needs_slurm
+@pytest.mark.torch
+def test_agents_of_a_batch_script_start_what_it_says(
+    tmp_path: Path, slurm: Mapping[str, str]
+) -> None:
+    agent = (
+        "torchrun --nnodes $SLURM_NNODES --node-rank $SLURM_NODEID --nproc_per_node=2 "
+        f"--master-addr 127.0.0.1 --master-port {free_port()} --no-python"
+    )
+    probe = tmp_path / "probe.sh"
+    probe.write_text(f"#!/bin/sh\nset -- {tmp_path}\n{PROBE.replace('$0', '$1')}\n")
+    probe.chmod(0o755)
+    text = (
+        "#!/bin/sh\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n"
+        f"srun bash -c '{agent} {probe}'\n"
+    )
+
+    assert submit(text, tmp_path, slurm) == predicted(text)
+    assert len(predicted(text)) == 4

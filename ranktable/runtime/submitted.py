@@ -1,0 +1,206 @@
+"""What each process of a submission would find in its environment, and its rank.
+
+The variables are those that the launchers set; ``resolve_environment`` reads them as it
+does in a process that runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ranktable.cluster.submissions.judge import processes_per_start
+from ranktable.cluster.submissions.shell import (
+    IN_BATCH,
+    IN_TASK,
+    has_marks,
+)
+from ranktable.runtime.environment import Environment, resolve_environment
+from ranktable.runtime.errors import LaunchEnvironmentError
+from ranktable.runtime.rules import TABLE_DISAGREES
+from ranktable.schema.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.cluster.submissions.submission import Role, Submission
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.model import RankTable
+
+MAX_PROCESSES: Final = 4096
+"""Most processes that are predicted one by one."""
+
+_AGENTS: Final = ("torchrun", "accelerate")
+_BY_VARIABLES: Final = ("python", "")
+
+
+class Start(NamedTuple):
+    """One start of the command: a task or a pod.
+
+    Attributes:
+        role: Its role.
+        node: The index of its node or pod.
+        within: The index of its node in the role.
+        task: Its index among all starts.
+        local_task: Its index among those of its node.
+    """
+
+    role: Role
+    node: int
+    within: int
+    task: int
+    local_task: int
+
+
+class SubmittedProcess(NamedTuple):
+    """A process that a submission would start.
+
+    Attributes:
+        node: The index of its node or pod.
+        role: Name of its role, empty if there is one.
+        environment: Its rank and job, None if they contradict each other.
+        problem: How they do.
+    """
+
+    node: int
+    role: str
+    environment: Environment | None
+    problem: str | None = None
+
+
+def predict(one: Submission) -> Iterator[SubmittedProcess]:
+    """Yield the processes of a submission, none if their number is not known.
+
+    Agents that are numbered as they join are taken in the order of their nodes.
+    """
+    for start in _starts(one):
+        for variables in _environments(one, start):
+            try:
+                found, problem = resolve_environment(variables), None
+            except LaunchEnvironmentError as error:
+                found, problem = None, error.message
+            yield SubmittedProcess(start.node, start.role.name, found, problem)
+
+
+def count_processes(one: Submission) -> int | None:
+    """Return the processes of a submission, None if their number is not known."""
+    starts = one.starts()
+    each = [processes_per_start(role) for role in one.roles]
+    values = {fact.value for fact in each if fact is not None}
+    is_known = None not in each and (len(values) == 1 or one.tasks_per_node is not None)
+    if starts is None or not is_known:
+        return None
+    if len(values) == 1:
+        return starts * values.pop()
+    tasks = one.tasks_per_node.value if one.tasks_per_node else 1
+    nodes = [role.nodes.value if role.nodes else 0 for role in one.roles]
+    return sum(
+        n * tasks * (fact.value if fact else 0)
+        for n, fact in zip(nodes, each, strict=True)
+    )
+
+
+def compare_with_table(one: Submission, table: RankTable) -> Iterator[Finding]:
+    """Yield a finding if a submission does not start one process for each chip."""
+    total = count_processes(one)
+    launched = (*_AGENTS, "python")
+    if total is None or one.roles[0].command.program not in launched:
+        return
+    if not one.is_alone or total == table.world_size:
+        return
+    nodes = one.nodes
+    where = "" if nodes is None else f" on {counted(nodes, one.node)}"
+    yield TABLE_DISAGREES.finding(
+        one.span,
+        f"this starts {counted(total, 'process', 'processes')}{where}, but the rank "
+        "table "
+        f"has {counted(table.world_size, 'rank')} on "
+        f"{counted(len(table.nodes), 'node')}",
+        hint="start one process for each rank, or make the table again",
+    )
+
+
+def _starts(one: Submission) -> Iterator[Start]:
+    tasks = one.tasks_per_node
+    total = count_processes(one)
+    if tasks is None or one.nodes is None or (total or 0) > MAX_PROCESSES:
+        return
+    task = 0
+    for node, role, within in one.by_node():
+        if one.is_first_node_only and node:
+            return
+        for local_task in range(tasks.value):
+            yield Start(role, node, within, task, local_task)
+            task += 1
+
+
+def _environments(one: Submission, start: Start) -> Iterator[dict[str, str]]:
+    """Yield the variables of the processes of one start."""
+    around = _of_scheduler(one, start) | _of_role(start)
+    program, each = start.role.command.program, processes_per_start(start.role)
+    if program in _BY_VARIABLES:
+        yield around
+    elif program in _AGENTS and each is not None:
+        total = count_processes(one)
+        for local_rank in range(each.value):
+            rank = _node_rank(start) * each.value + local_rank
+            yield around | _of_torchrun(local_rank, each.value, rank, total)
+
+
+def _of_scheduler(one: Submission, start: Start) -> dict[str, str]:
+    """Return what Slurm sets in a task; operators set what their roles have."""
+    tasks, nodes = one.tasks_per_node, one.nodes
+    if not one.is_script or one.is_first_node_only or tasks is None or nodes is None:
+        return {}
+    return {
+        "SLURM_PROCID": str(start.task),
+        "SLURM_LOCALID": str(start.local_task),
+        "SLURM_NODEID": str(start.node),
+        "SLURM_STEP_NUM_TASKS": str(tasks.value * nodes),
+        "SLURM_STEP_NUM_NODES": str(nodes),
+        "SLURM_STEP_TASKS_PER_NODE": f"{tasks.value}(x{nodes})",
+    }
+
+
+def _of_role(start: Start) -> dict[str, str]:
+    """Return the variables of a role whose values are known."""
+    found = {}
+    for name, setting in start.role.variables.items():
+        text = _in_task(setting.text, start)
+        if not has_marks(text):
+            found[name] = text
+    counted_from = start.role.counted.items()
+    return found | {name: str(first + start.within) for name, first in counted_from}
+
+
+def _in_task(text: str, start: Start) -> str:
+    """Return the value that a text has in a task."""
+    numbers = (start.node, start.task, start.local_task)
+    for mark, number in zip(IN_TASK.values(), numbers, strict=True):
+        text = text.replace(mark, str(number))
+    for mark in IN_BATCH.values():
+        text = text.replace(mark, "0")
+    return text
+
+
+def _node_rank(start: Start) -> int:
+    given = start.role.command.options.get("node-rank")
+    text = "" if given is None else _in_task(given.text, start)
+    backend = start.role.option("rdzv-backend")
+    is_static = backend is None or backend.text == "static"
+    return int(text) if text.isdecimal() and is_static else start.task
+
+
+def _of_torchrun(
+    local_rank: int, size: int, rank: int, total: int | None
+) -> dict[str, str]:
+    variables = {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(local_rank),
+        "LOCAL_WORLD_SIZE": str(size),
+        "GROUP_RANK": str(rank // size),
+        "TORCHELASTIC_RUN_ID": "none",
+    }
+    if total is not None:
+        variables["WORLD_SIZE"] = str(total)
+        variables["GROUP_WORLD_SIZE"] = str(total // size)
+    return variables
