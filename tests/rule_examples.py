@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ranktable import loads
 from ranktable.cli.commands.explain import BESIDE, example_ending
 from ranktable.cli.commands.explain import judge_example as validated
-from ranktable.cli.file_kinds import judge_by_schema
+from ranktable.cli.site_rules import judge_by_schema
 from ranktable.cluster.discovery.machine import Machine
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.hostfiles.launcher_formats import format_of, read_hostfile

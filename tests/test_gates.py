@@ -406,6 +406,7 @@ NAMES = {
     "a/sccl_rank_table.json": True,
     "b/rank_table_n1.json": True,
     "ranktable.json": True,
+    "job-rank-table.json": True,
     "cluster.yaml": True,
     "a/cluster-spec.yml": True,
     "cluster-role.yaml": False,
@@ -448,7 +449,7 @@ def test_what_is_not_judged_in_a_folder_is_said(run: Run, tmp_path: Path) -> Non
     assert {line.split(":")[0] for line in done.out.splitlines()[:-1]} == {
         *("hccl.json", "one.json", "python.json", "wide.json"),
     }
-    assert done.err == "3 other files were not judged (-v names them)\n"
+    assert done.err == "not judged: package.json, a.txt, b.py\n"
     assert named.err == "".join(
         f"not judged: {name}\n" for name in ("a.txt", "b.py", "package.json")
     )

@@ -63,7 +63,10 @@ def _with_launchers(tables: Iterable[str], incomplete: str, way: str) -> list[st
 
 def judged_formats(incomplete: str) -> list[str]:
     """Return the formats that ``validate`` judges."""
-    return [*formats(incomplete), *_beginning(["cluster-spec"], incomplete)]
+    from ranktable.cli.kinds import kinds
+
+    known = (kind.name for kind in kinds())
+    return [*dict.fromkeys((*formats(incomplete), *_beginning(known, incomplete)))]
 
 
 def schemas(incomplete: str) -> list[str]:

@@ -138,13 +138,13 @@ def read_nodes(file: str) -> tuple[Node, ...]:
     """
     # These take long to load, and most commands get only the names of hosts.
     from ranktable.cluster import merge as merging
-    from ranktable.cluster.probes import read_probes
+    from ranktable.cluster.probes.read_probes import is_probe_text
     from ranktable.cluster.specs.spec import table_from_spec
 
     if file.endswith((".yaml", ".yml")):
         return table_from_spec(replace(sound_spec(file), spares=frozenset())).nodes
     name, data = read_input(file)
-    if read_probes.is_probe_text(data):
+    if is_probe_text(data):
         options = merging.MergeOptions()
         merged = merging.merge_probes([name], [data], [None], options)
         if merged.table is None:

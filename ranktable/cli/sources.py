@@ -3,66 +3,36 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from contextlib import suppress
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ranktable.cli.output import CommandError
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.check import check_bytes, report_unreadable
+from ranktable.schema.check import TABLE, check_bytes, report_unreadable
+from ranktable.schema.file_kind import DESCRIPTIONS, LOOKED_AT_BYTES, Source
 from ranktable.schema.files import (
     DEFAULT_MAX_SIZE_BYTES,
     UnreadableError,
     read_file,
     read_stream,
 )
+from ranktable.schema.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from ranktable.schema.file_kind import FileKind
     from ranktable.schema.report import Options, Report
 
 STANDARD_INPUT: Final = "-"
 STANDARD_INPUT_NAME: Final = "<stdin>"
 MIB: Final = 1024 * 1024
-
-TABLE_NAMES: Final = ("*rank_table*.json", "*ranktable*.json", "*hccl*.json")
-"""Names of rank tables; the hooks and the settings of editors have the same."""
-
-SPEC_NAMES: Final = (
-    *("cluster.yaml", "cluster.yml", "cluster-spec.yaml", "cluster-spec.yml"),
-)
-"""Names of cluster specs, likewise."""
-
-_HOSTFILE_NAMES = ("*hostfile*", "*rankfile*", "*machinefile*")
-_HOSTFILE_ENDINGS = re.compile(r"(?:\.(?:txt|conf|cfg|hosts|[0-9]+))?")
-_OTHER_NAMES = ("topology.conf", "hccn.conf")
-_DESCRIPTIONS = (".yaml", ".yml", ".json")
-
-LOOKED_AT_BYTES: Final = 1 << 16
-"""Bytes of a file that are examined to detect its kind."""
-
-_TABLE = re.compile(rb"""["'](?:node|server|super_pod|rank)_list["']""")
-_SPEC = tuple(
-    re.compile(rb"(?m:^|[{,][ \t]*(?=\"))\"?" + key + rb"\"?[ \t]*:")
-    for key in (b"nodes", b"chips")
-)
-_CONFIG_MAP = re.compile(rb"""\bkind["']?\s*:\s*["']?ConfigMap\b""")
-_PROBE = b'{"probe"'
-
+NOTHING_HELD: Final = "holds no table, spec or host file"
 
 _ALREADY_READ: Final[set[str]] = set()
 """Has ``-`` once standard input was read: a second reading would find it empty."""
-
-
-class Source(NamedTuple):
-    """What was read, and the name for it in messages."""
-
-    name: str
-    data: bytes
 
 
 def read_source(file: str, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES) -> Source:
@@ -133,6 +103,22 @@ def named_file(file: str | None, *, may_be_input: bool = True) -> str:
     return os.path.join(".", name) if name == STANDARD_INPUT else name
 
 
+class NamedFile(NamedTuple):
+    """A file that an argument stands for.
+
+    Attributes:
+        name: Its name.
+        kind: Its kind by its name, or by its content if it is not sure; None for a file
+            that was named itself, or that cannot be read.
+        is_sure: Whether it is judged whatever it holds; otherwise only what looked at
+            first like a kind is in it.
+    """
+
+    name: str
+    kind: FileKind | None = None
+    is_sure: bool = True
+
+
 class NamedFiles(NamedTuple):
     """The files for some arguments.
 
@@ -141,7 +127,7 @@ class NamedFiles(NamedTuple):
         skipped: The other files of these folders.
     """
 
-    found: list[str]
+    found: list[NamedFile]
     skipped: list[str]
 
 
@@ -157,21 +143,22 @@ def files_of(names: Sequence[str]) -> NamedFiles:
     """
     if names.count(STANDARD_INPUT) > 1:
         raise CommandError("standard input can be read once")
-    found: list[str] = []
+    found: list[NamedFile] = []
     skipped: list[str] = []
     for name in names:
         if name == STANDARD_INPUT or not os.path.isdir(name):
-            found.append(name)
+            found.append(NamedFile(name))
             continue
         held = [_plain_name(path) for path in _files_below(name)]
-        known = [path for path in held if _is_known(path)]
+        known = [file for file in map(_known, held) if file is not None]
         if not known and len(names) == 1:
-            raise CommandError(f"{name} holds no table, spec or host file")
-        found += known or [name]
-        skipped += [path for path in held if path not in set(known)]
-    once: dict[str, str] = {}
-    for name in found:  # a file may also be in a named folder
-        once.setdefault(_place_of(name), name)
+            raise CommandError(f"{name} {NOTHING_HELD}")
+        found += known or [NamedFile(name)]
+        there = {file.name for file in known}
+        skipped += [path for path in held if path not in there]
+    once: dict[str, NamedFile] = {}
+    for file in found:  # a file may also be in a named folder
+        once.setdefault(_place_of(file.name), file)
     return NamedFiles(list(once.values()), skipped)
 
 
@@ -209,55 +196,51 @@ def _plain_name(path: str) -> str:
     return f"./{plain}" if plain == STANDARD_INPUT else plain
 
 
-def _is_known(path: str) -> bool:
-    """Whether a file is of a known kind by its name or its content."""
-    name = os.path.basename(path)
-    if os.path.isdir(path) or _is_known_name(name):
-        return True
+def _known(path: str) -> NamedFile | None:
+    """Return a file of a folder with its kind, None if it is of no known kind."""
+    from ranktable.cli.kinds import kind_among, kind_named, read_start
+
+    kind = kind_named(path)
+    if kind is not None or os.path.isdir(path):
+        return NamedFile(path, kind)
     try:
-        with open(path, "rb") as file:
-            start = file.read(LOOKED_AT_BYTES)
+        start = read_start(path)
     except OSError:
-        return name.endswith(_DESCRIPTIONS)  # reported with its code
-    if looks_like_table(start) or start.startswith(_PROBE):
-        return True
-    is_description = looks_like_spec(start) or (
-        _CONFIG_MAP.search(start) and _TABLE.search(start.replace(b"\\", b""))
-    )
-    return name.endswith(_DESCRIPTIONS) and bool(is_description)
-
-
-def _is_known_name(name: str) -> bool:
-    names = (*TABLE_NAMES, *SPEC_NAMES, *_OTHER_NAMES)
-    if any(fnmatch(name, pattern) for pattern in names):
-        return True
-    stem, dot, ending = name.partition(".")
-    return _HOSTFILE_ENDINGS.fullmatch(dot + ending) is not None and any(
-        fnmatch(stem, pattern) for pattern in _HOSTFILE_NAMES
-    )
-
-
-def looks_like_table(start: bytes) -> bool:
-    """Whether the beginning of a file is that of a rank table, perhaps a damaged one.
-
-    It may be a dictionary of Python, or encoded as UTF-16.
-    """
-    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        start = start[2:].replace(b"\0", b"")
-    is_object = start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
-    return is_object and _TABLE.search(start) is not None
-
-
-def looks_like_spec(start: bytes) -> bool:
-    """Whether the beginning of a file is that of a cluster spec."""
-    is_script = start.startswith(b"#!")  # it may contain a spec: templates/jobs
-    return not is_script and all(key.search(start) for key in _SPEC)
+        # It is reported with its code.
+        return NamedFile(path) if path.endswith(DESCRIPTIONS) else None
+    kind = kind_among(start, path)
+    return None if kind is None else NamedFile(path, kind, is_sure=not kind.is_part)
 
 
 def check_file(file: str, options: Options) -> Report:
-    """Judge a file, or standard input, as a rank table."""
+    """Judge a file, or standard input, as a rank table.
+
+    Raises:
+        CommandError: It is clearly of another kind.
+    """
     try:
         source = read_source(file, options.max_size_bytes)
     except UnreadableError as error:
         return report_unreadable(error, file=shown_name(file))
+    if not TABLE.detect(source.data[:LOOKED_AT_BYTES], source.name):
+        refuse_other_kind(source)
     return check_bytes(source.data, options, file=source.name)
+
+
+def refuse_other_kind(source: Source) -> None:
+    """Raise CommandError for a file that is clearly no rank table.
+
+    Raises:
+        CommandError: It is of another kind; the message says what to do with it.
+    """
+    from ranktable.cli.kinds import CONFIG_MAP, kinds_like
+
+    kind = next(kinds_like(source), None)
+    if kind is None or kind is CONFIG_MAP:
+        return
+    name = printable(source.name)
+    advice = kind.advice.format(file=name)
+    raise CommandError(
+        f"{name} is {kind.title}, and a rank table is needed"
+        + (f"\nhelp: {advice}" if advice else "")
+    )

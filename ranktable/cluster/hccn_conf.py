@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.file_kind import FileKind
 from ranktable.schema.finding import Finding, Findings, Severity
 from ranktable.schema.report import Report, make_report
 from ranktable.schema.rules.hccl import DUPLICATE_ADDRESS
@@ -42,6 +43,18 @@ def judge_hccn_conf(data: bytes, *, file: str, limit: int | None = None) -> Repo
     text = data.decode("utf-8", "replace")
     found = Findings(_findings(text), limit=limit)
     return make_report(found, file=file, text=text, data=data, format_name=NAME)
+
+
+HCCN_CONF = FileKind(
+    name=NAME,
+    title="the hccn.conf of a host",
+    detect=lambda start, _: is_hccn_conf(start.decode("utf-8", "replace")),
+    judge=lambda source, options: [
+        judge_hccn_conf(source.data, file=source.name, limit=options.limit)
+    ],
+    names=("hccn.conf",),
+    advice="name the table of the job; convert --hccn-conf {file} adds its addresses",
+)
 
 
 def addresses_in(text: str) -> Iterator[tuple[int, str, Offsets]]:

@@ -21,9 +21,10 @@ from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import ring_order
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.cluster.probes.probe_rules import MIXED_CHIPS
-from ranktable.cluster.probes.read_probes import read_probes
+from ranktable.cluster.probes.read_probes import is_probe_text, read_probes
 from ranktable.cluster.splitting import without_job
 from ranktable.schema.declare import LAYOUT_KEY, TOPOLOGY_KEY
+from ranktable.schema.file_kind import FileKind
 from ranktable.schema.finding import Finding, Findings, Severity
 from ranktable.schema.formats import DEFAULT, by_name
 from ranktable.schema.json_parser import decode
@@ -34,7 +35,7 @@ from ranktable.schema.remembered_layout import (
     parse_layout,
     world_size_of,
 )
-from ranktable.schema.report import Options, make_report
+from ranktable.schema.report import Options, Report, make_report
 from ranktable.schema.rules.ranks import NOT_FROM_ZERO, RANK_GAP
 from ranktable.schema.rules.shape import no_global_ranks
 from ranktable.schema.rules.syntax import EMPTY_FILE
@@ -49,8 +50,8 @@ if TYPE_CHECKING:
     from ranktable.cluster.probes.read_probes import ProbedNode
     from ranktable.schema.declare import Format
     from ranktable.schema.document import SourceSpan
+    from ranktable.schema.file_kind import Source
     from ranktable.schema.finding import Rule
-    from ranktable.schema.report import Report
     from ranktable.schema.topology import Topology
 
 OF_A_PART = (RANK_GAP.code, NOT_FROM_ZERO.code)
@@ -286,6 +287,23 @@ def _is_of_another_size(layout: object, parts: Sequence[Part]) -> bool:
         return False
     size = sum(len(part.node.devices) for part in parts)
     return known is not None and world_size_of(known) != size
+
+
+def _judge_probes(source: Source, options: Options) -> list[Report]:
+    request = MergeOptions(limit=options.limit)
+    found = merge_probes([source.name], [source.data], [None], request).reports
+    return list(found) or [Report(file=source.name, format="probe", text="")]
+
+
+PROBES = FileKind(
+    name="probe",
+    title="lines of ranktable probe",
+    detect=lambda start, _: is_probe_text(start),
+    judge=_judge_probes,
+    endings=(".json", ".jsonl", ".ndjson", ".log", ".out", ".txt"),
+    is_clear=lambda start: start.lstrip().startswith(b'{"probe"'),
+    advice="ranktable merge {file} -o TABLE makes their table",
+)
 
 
 def merge_probes(

@@ -23,6 +23,7 @@ from ranktable.cluster.host_lists import MAX_HOSTS
 from ranktable.cluster.hostfiles.slurm import expand_token
 from ranktable.cluster.source_text import parse_source, words_of
 from ranktable.layout.boundaries import Hierarchy, Level
+from ranktable.schema.file_kind import FileKind
 from ranktable.schema.finding import Rule
 from ranktable.schema.rules.syntax import TOO_MANY
 from ranktable.schema.text import counted, quoted
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ranktable.cluster.source_text import SourceText, Token
-    from ranktable.schema.report import Report
+    from ranktable.schema.file_kind import Source
+    from ranktable.schema.report import Options, Report
 
 MAX_SIZE_BYTES = 8 * 1024 * 1024
 """A line for each of 100,000 hosts is 3 MB."""
@@ -64,6 +66,8 @@ RACKS_DISAGREE = Rule(
 )
 RULES = (BAD_RACKS_LINE, RACKS_DISAGREE)
 
+SWITCHES_NAME = "slurm-topology-conf"
+
 _HEADERS = ("host", "name")
 """How a line with the names of the columns begins; kubectl's are often in capitals."""
 
@@ -91,11 +95,25 @@ def read_rack_file(
         data,
         _read_switches if is_switches else _read_columns,
         file=file,
-        name="slurm-topology-conf" if is_switches else "host-columns",
+        name=SWITCHES_NAME if is_switches else "host-columns",
         limit=limit,
         max_size_bytes=MAX_SIZE_BYTES,
     )
     return report, hierarchy
+
+
+def _judge(source: Source, options: Options) -> list[Report]:
+    return [read_rack_file(source.data, file=source.name, limit=options.limit)[0]]
+
+
+SWITCHES = FileKind(
+    name=SWITCHES_NAME,
+    title="a topology.conf of Slurm",
+    detect=lambda start, _: is_switch_file(start.decode("utf-8", "replace")),
+    judge=_judge,
+    names=("topology.conf",),
+    advice="name the table of the job; --racks {file} adds the racks",
+)
 
 
 def _lines(source: SourceText, *, may_go_on: bool) -> Iterator[list[Token]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING
 
 from ranktable.schema.document import Document, SourceSpan
 from ranktable.schema.fast_decode import LARGE_BYTES, decode_columns
+from ranktable.schema.file_kind import FileKind
 from ranktable.schema.files import (
     DEFAULT_MAX_SIZE_BYTES,
     UnreadableError,
@@ -27,6 +27,7 @@ from ranktable.schema.reader import read_document
 from ranktable.schema.report import Options, Report, make_report
 from ranktable.schema.rules.shape import CONFIG_MAP, UNREAD_FORMAT
 from ranktable.schema.rules.syntax import DUPLICATE_KEY, NOTHING, TOO_LARGE
+from ranktable.schema.table_marks import TABLE_NAMES, has_list, looks_like_table
 from ranktable.schema.table_readers import reader_by_name
 
 if TYPE_CHECKING:
@@ -44,9 +45,6 @@ MANIFEST_MARKS = (b"ConfigMap", b"apiVersion")
 """A manifest of Kubernetes has one of these texts."""
 
 _HEAD_BYTES = 1 << 14
-_LIST = re.compile(rb'(?<!\\)"(?:node|server|rank|group)_list"')
-"""The list of a table; a table inside a manifest of JSON is escaped."""
-
 IN_MEMORY = "<string>"
 """Name of a table that was given as bytes."""
 
@@ -146,24 +144,39 @@ def check_each(data: bytes, options: Options, *, file: str) -> list[Report]:
         At least one report.
     """
     if len(data) <= options.max_size_bytes and is_manifest(data):
-        from ranktable.schema.config_map import unwrap
+        from ranktable.schema.config_map import is_table, unwrap
 
         text = data.decode("utf-8-sig", "replace")
-        tables = unwrap(text, options.max_size_bytes, options.limit)
+        tables = unwrap(text, options.max_size_bytes, options.limit, is_table)
         if isinstance(tables, Findings):
-            found = make_report(tables, file=file, text=text, format_name=WRAPPED)
-            return [found._replace(data=data)]
+            return [report_wrapping(tables, data, file=file)]
         if tables is not None:
             return _check_inner(tables, options, file)
     return [_check_table(data, options, file=file)]
 
 
+TABLE = FileKind(
+    name="rank-table",
+    title="a rank table",
+    detect=lambda start, _: looks_like_table(start),
+    judge=lambda source, options: check_each(source.data, options, file=source.name),
+    names=TABLE_NAMES,
+    is_clear=looks_like_table,
+)
+
+
 def is_manifest(data: bytes) -> bool:
     """Whether bytes may be a manifest of Kubernetes, which may have tables in it."""
     head = data[:_HEAD_BYTES]
-    if head.lstrip().startswith(b"{") and _LIST.search(head):
+    if head.lstrip().startswith(b"{") and has_list(head):
         return any(mark in head for mark in MANIFEST_MARKS)  # a table, as a rule
     return any(mark in data for mark in MANIFEST_MARKS)
+
+
+def report_wrapping(found: Findings, data: bytes, *, file: str) -> Report:
+    """Return the report of a ConfigMap out of which nothing can be taken."""
+    text = data.decode("utf-8-sig", "replace")
+    return make_report(found, file=file, text=text, data=data, format_name=WRAPPED)
 
 
 def _check_inner(tables: list[Inner], options: Options, file: str) -> list[Report]:

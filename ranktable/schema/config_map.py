@@ -1,7 +1,7 @@
-"""Rank tables inside Kubernetes ConfigMaps.
+"""Files inside Kubernetes ConfigMaps.
 
-A ConfigMap is YAML or JSON. Any key may hold a table: as text, or as base64 of gzip.
-Each table is judged as a file of its own, so this module only takes the texts out.
+A ConfigMap is YAML or JSON. Any key may hold a file: as text, or as base64 of gzip.
+Each is judged as a file of its own, so this module only takes the texts out.
 Nothing larger than the size limit of a file is ever unpacked.
 """
 
@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 import zlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ranktable.schema.document import Document
+from ranktable.schema.file_kind import matches
 from ranktable.schema.finding import Finding, Findings
 from ranktable.schema.json_parser import parse
 from ranktable.schema.rules import shape as rules
 from ranktable.schema.rules.syntax import TOO_LARGE
+from ranktable.schema.table_marks import TABLE_NAMES, looks_like_any_table
 from ranktable.schema.text import quoted
 from ranktable.schema.values import plain_number
 from ranktable.schema.yaml_parser import MAX_YAML_BYTES, parse_yaml
@@ -27,21 +29,24 @@ if TYPE_CHECKING:
 
     from ranktable.schema.document import Path
 
-_TABLE_KEY = re.compile(r"(?i).*(?:rank.?table|hccl).*\.json")
-"""Names of keys of operators, such as hccl.json, and of users."""
-
-_LIST = re.compile(
-    r"""["'](?:node|server|rank|group|super_pod|server_group|prefill_device)_list["']"""
-)
-"""What a table under another key has."""
-
 _GZIP_TEXT, _GZIP = "H4sI", b"\x1f\x8b"
 _PIECE_BYTES = 1 << 16
 """Bytes that are unpacked at a time, so that the size is known early."""
 
 
+Wanted = Callable[[str, bytes | None], bool]
+"""Whether the text under a key is wanted; None for the text: by the key alone."""
+
+
+def is_table(key: str, text: bytes | None) -> bool:
+    """Whether the text under a key is a rank table; see ``Wanted``."""
+    return matches(key, TABLE_NAMES) or (
+        text is not None and looks_like_any_table(text)
+    )
+
+
 class Inner(NamedTuple):
-    """A table that was taken out of a ConfigMap.
+    """A file that was taken out of a ConfigMap.
 
     Attributes:
         key: Its key.
@@ -59,13 +64,19 @@ class _BadConfigMapError(Exception):
 
 
 def unwrap(
-    text: str, max_size_bytes: int, limit: int | None
+    text: str, max_size_bytes: int, limit: int | None, is_wanted: Wanted
 ) -> list[Inner] | Findings | None:
-    """Return the tables in the ConfigMaps of a text, or why they cannot be read.
+    """Return the files in the ConfigMaps of a text, or why they cannot be read.
+
+    Args:
+        text: The text.
+        max_size_bytes: Largest size of all files together.
+        limit: Most findings of each code to locate.
+        is_wanted: Tells which files are wanted.
 
     Returns:
         None for a text that is not a manifest of Kubernetes; an empty list for a
-        manifest without a table.
+        manifest in which no file is wanted.
     """
     documents, found = _documents(text, limit)
     manifests = [each for document in documents for each in _manifests(document)]
@@ -78,7 +89,8 @@ def unwrap(
         for document, path, members in manifests:
             if members.get("kind") == "ConfigMap":
                 used = sum(len(table.text) for table in tables)
-                tables += _tables(document, path, members, max_size_bytes - used)
+                left = max_size_bytes - used
+                tables += _files(document, path, members, left, is_wanted)
     except _BadConfigMapError as refused:
         return Findings([refused.finding])
     return tables
@@ -98,24 +110,34 @@ def _documents(text: str, limit: int | None) -> tuple[list[Document], Findings]:
 def _manifests(document: Document) -> Iterator[tuple[Document, Path, dict[str, Any]]]:
     """Yield the objects of a document, which may be a list of them."""
     found: list[tuple[Path, object]] = [((), document.data)]
-    items = document.get("items")
+    is_bare = isinstance(document.data, list)  # as jq prints the items
+    items = document.data if is_bare else document.get("items")
     if isinstance(items, list):
-        found = [(("items", index), item) for index, item in enumerate(items)]
+        at: Path = () if is_bare else ("items",)
+        found = [((*at, index), item) for index, item in enumerate(items)]
+    is_list = document.get("kind") == "ConfigMapList"  # its items may name no kind
     for path, members in found:
         if isinstance(members, dict) and isinstance(members.get("kind"), str):
             yield document, path, members
+        elif isinstance(members, dict) and is_list:
+            yield document, path, {"kind": "ConfigMap", **members}
 
 
-def _tables(
-    document: Document, path: Path, members: dict[str, Any], left: int
+def _files(
+    document: Document,
+    path: Path,
+    members: dict[str, Any],
+    left: int,
+    is_wanted: Wanted,
 ) -> Iterator[Inner]:
-    """Yield the tables in a ConfigMap.
+    """Yield the wanted files in a ConfigMap.
 
     Args:
         document: The text of the ConfigMap.
         path: Where the ConfigMap is in it.
         members: Its plain data.
         left: Number of characters that may be unpacked.
+        is_wanted: Tells which files are wanted.
     """
     for holder in ("data", "binaryData"):
         data = members.get(holder)
@@ -123,16 +145,16 @@ def _tables(
         total = plain_number(values.get("total")) or 1
         for key, value in values.items():
             here = (*path, holder, key)
-            is_known = _TABLE_KEY.fullmatch(key) is not None
+            is_known = is_wanted(key, None)
             if not isinstance(value, str):
                 if is_known:
                     message = f"{key} is {quoted(value)}, not text"
-                    _refuse(document, here, message, "write the table as a block: |")
+                    _refuse(document, here, message, "write it as a block: |")
                 continue
             table = value
             if holder == "binaryData" or value.lstrip().startswith(_GZIP_TEXT):
                 table = _unpacked(document, here, value, left, is_wanted=is_known)
-            if not (is_known or _LIST.search(table)):
+            if not (is_known or is_wanted(key, table.encode(errors="replace"))):
                 continue
             if total > 1 and "cm_index" in values:
                 message = f"{key} is one of {total} parts of a table"

@@ -6,14 +6,17 @@ import io
 import itertools
 import os
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ranktable.schema.document import Location, SourceSpan, find_locations
+from ranktable.schema.file_kind import FileKind
 from ranktable.schema.files import UnreadableError, read_file, read_stream
 from ranktable.schema.finding import Finding, RankTableError
 from ranktable.schema.json_parser import decode, parse, unreadable
+from ranktable.schema.report import Report
 from ranktable.schema.rules.shape import BAD_TOPOLOGY
 from ranktable.schema.text import quoted
 from ranktable.schema.topology import BUILT_IN, Topology, linked
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from ranktable.schema.document import Offsets, Path
+    from ranktable.schema.file_kind import Source
+    from ranktable.schema.report import Options
 
 MAX_CHIPS = 1024
 """Most chips of a host; the vendor's driver supports 64."""
@@ -63,6 +68,30 @@ def find_topology(name: str, data: bytes | None = None) -> Topology:
     pairs = _pairs(source) if _is_list(rows) else _linked_by_matrix(source)
     num_chips = len(rows) if not _is_list(rows) else max(map(max, pairs)) + 1
     return linked(label, num_chips, pairs)
+
+
+_ROWS = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:\[[\[ \t\n]*)?-?[0-9]+[ \t,]")
+
+
+def _judge(source: Source, _: Options) -> list[Report]:
+    text = source.data.decode("utf-8", "replace")
+    report = Report(file=source.name, format=LINKS.name, text=text)
+    try:
+        find_topology(source.name, source.data)
+    except RankTableError as error:
+        found = error.diagnostics
+        counts = Counter((each.code, each.severity) for each in found)
+        report = report._replace(diagnostics=found, counts=counts)
+    return [report]
+
+
+LINKS = FileKind(
+    name="topology",
+    title="a file of links between chips",
+    detect=lambda start, _: _ROWS.match(start) is not None,
+    judge=_judge,
+    advice="name the table of the job; --topology {file} judges it by these links",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ import typer
 
 from ranktable.cli import completion
 from ranktable.cli.app import with_options
+from ranktable.cli.kinds import CONFIG_MAP, kinds_like
 from ranktable.cli.output import (
     DEFECTS_FOUND,
     Color,
@@ -22,7 +23,7 @@ from ranktable.cli.output import (
     show_findings,
 )
 from ranktable.cli.parameters import OutputOption, ReplaceFileOption, number, valued
-from ranktable.cli.sources import MIB, named_file, read_input
+from ranktable.cli.sources import MIB, named_file, read_input, refuse_other_kind
 from ranktable.cli.table_input import refuse_without_ranks, table_in
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.conversion import (
@@ -50,7 +51,9 @@ from ranktable.cluster.hostfiles.hostfile import (
 )
 from ranktable.cluster.hostfiles.launcher_formats import (
     DEFAULT_TABLE,
+    HOSTFILE,
     LAUNCHER_FORMATS,
+    PODS,
     any_format_of,
     detect_formats,
     read_hostfile,
@@ -58,8 +61,9 @@ from ranktable.cluster.hostfiles.launcher_formats import (
 from ranktable.cluster.hostfiles.launcher_formats import convert as cluster_convert
 from ranktable.report.terminal import table_size
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.check import check_bytes
+from ranktable.schema.check import TABLE, check_bytes, is_manifest
 from ranktable.schema.declare import Format
+from ranktable.schema.file_kind import Source
 from ranktable.schema.finding import RankTableError
 from ranktable.schema.formats import DEFAULT
 from ranktable.schema.report import Options
@@ -385,14 +389,23 @@ def _read(file: str | None, from_name: str | None, form: FindingsFormat) -> _Rea
 
 
 def _detected(name: str, data: bytes) -> LauncherFormat | Format:
-    """Return the format of a file; if several formats read it alike, the first."""
-    formats = detect_formats(data)
+    """Return the format of a file; if several formats read it alike, the first.
+
+    Raises:
+        CommandError: It is of a kind that is not converted, or of several formats.
+    """
     shown = printable(name)
+    kind = next(kinds_like(Source(name, data)), None)
+    if kind is CONFIG_MAP or kind is TABLE:
+        return DEFAULT
+    if kind is not None and kind not in (HOSTFILE, PODS):
+        refuse_other_kind(Source(name, data))
+    formats = detect_formats(data)
     if not formats:
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         is_text = text.strip() and "\ufffd" not in text
         # An empty file, or one that is not UTF-8, is refused with the code of a table.
-        if not is_text or text.lstrip()[:1] in _JSON or "ConfigMap" in text:
+        if not is_text or text.lstrip()[:1] in _JSON or is_manifest(data):
             return DEFAULT
         names = ", ".join(each.name for each in LAUNCHER_FORMATS if each.read)
         raise CommandError(

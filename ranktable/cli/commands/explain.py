@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import completion
+from ranktable.cli.kinds import judge_source
 from ranktable.cli.output import (
     Color,
     CommandError,
@@ -17,11 +18,11 @@ from ranktable.cli.output import (
     write_json,
 )
 from ranktable.cli.parameters import ColorOption, OutputFormatOption
-from ranktable.cli.sources import Source
 from ranktable.preflight.rules import HostRule
 from ranktable.report.catalogue import RULES
 from ranktable.report.terminal import Style, render_full, table_lines
 from ranktable.schema.check import check
+from ranktable.schema.file_kind import Source
 from ranktable.schema.report import Options
 from ranktable.schema.vendor_codes import VENDOR_CODES, causes, code_in, has_variable
 
@@ -230,9 +231,7 @@ def _command(rule: Rule, name: str) -> str:
 def judge_example(rule: Rule, data: bytes, file: str) -> Report:
     """Return what ``validate`` finds in an example of a rule."""
     if not rule.options:
-        from ranktable.cli.file_kinds import judge_by_kind  # 40 ms
-
-        return judge_by_kind(Source(file, data), Options(limit=None))[0]
+        return judge_source(Source(file, data), Options(limit=None))[0]
     tp = rule.options.get("tp")
     return check(
         data,

@@ -60,6 +60,9 @@ if TYPE_CHECKING:
 
     from ranktable.schema.report import Report
 
+_MERGED = ("rank-table", "config-map", "probe")
+"""The kinds of files in folders that are merged."""
+
 _SHOWN = 4
 """Files that a note names; the others are counted."""
 
@@ -170,7 +173,9 @@ def _files_in(names: Sequence[str]) -> list[str]:
 
     A file of JSON is never left out: it may be that of a node, and damaged.
     """
-    found, skipped = files_of(names)
+    files, skipped = files_of(names)
+    found = [one.name for one in files if one.kind is None or one.kind.name in _MERGED]
+    skipped += [file.name for file in files if file.name not in found]
     damaged = [name for name in skipped if name.endswith((".json", ".jsonl"))]
     others = [name for name in skipped if name not in damaged]
     if others:

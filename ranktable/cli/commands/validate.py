@@ -14,12 +14,14 @@ from msgspec import structs
 
 from ranktable.cli import completion
 from ranktable.cli.app import with_options
+from ranktable.cli.kinds import judge_named, judge_source
 from ranktable.cli.output import (
     COULD_NOT_JUDGE,
     DEFECTS_FOUND,
     Color,
     CommandError,
     FindingsFormat,
+    about,
     show_findings,
     style,
     write,
@@ -35,11 +37,10 @@ from ranktable.cli.parameters import (
     valued,
 )
 from ranktable.cli.sources import (
-    LOOKED_AT_BYTES,
     MIB,
+    NOTHING_HELD,
     STANDARD_INPUT,
     files_of,
-    looks_like_table,
     named_file,
     read_source,
     shown_name,
@@ -49,12 +50,12 @@ from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.runtime.rules import RULES
 from ranktable.schema.check import (
     check_bytes,
-    check_each,
     chips_per_host,
     make_options,
     refuse_link,
     report_unreadable,
 )
+from ranktable.schema.file_kind import DESCRIPTIONS
 from ranktable.schema.files import UnreadableError
 from ranktable.schema.finding import Findings, RankTableError, Severity
 from ranktable.schema.fixes import repaired_text
@@ -68,11 +69,16 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from ranktable.cli.sources import NamedFile
+    from ranktable.schema.file_kind import Judge
     from ranktable.schema.report import Options, Report
     from ranktable.schema.site_schema import SiteSchema
 
+
+_SHOWN = 4
+"""Files that were not judged that are named; the others are counted."""
 
 FILES_HELP = (
     "Rank tables and other files, folders, or - for standard input; by default "
@@ -254,8 +260,18 @@ def validate(
     settings = report.added_to(find_settings(Path.cwd()))
     options = known.options(settings, limits)
     site = None if schema is None else _site_schema(schema, options.limit)
+    judge = None
+    if from_ is not None:
+        with about("--from"):
+            judge = judge_named(from_)
     found, skipped = files_of(files or [named_file(None)])
-    reports = _judged(found, from_, settings, options, site)
+    judged = {file.name: _judge_file(file, options, judge) for file in found}
+    skipped = sorted([*skipped, *(name for name, any_ in judged.items() if not any_)])
+    if not any(judged.values()):
+        raise CommandError(
+            f"nothing was judged: {', '.join(files or ())} {NOTHING_HELD}"
+        )
+    reports = _judged(judged, settings, options, site)
     if not files:
         reports = [_with_environment(report) for report in reports]
     if report.diff:
@@ -271,8 +287,7 @@ def validate(
 
 
 def _judged(
-    named: list[str],
-    kind: str | None,
+    judged: Mapping[str, list[Report]],
     settings: Settings,
     options: Options,
     site: SiteSchema | None,
@@ -280,56 +295,51 @@ def _judged(
     """Return the reports of all files, after the settings are applied."""
     reports = [
         refuse_link(report, name, options)
-        for name in named
-        for report in _judge_file(name, options, kind)
+        for name, reports in judged.items()
+        for report in reports
     ]
     if site is not None:
         reports = [_by_schema(report, site) for report in reports]
     return [selected(report, settings) for report in reports]
 
 
-def _judge_file(file: str, options: Options, kind: str | None) -> list[Report]:
-    """Judge a file, or standard input, and every table in a ConfigMap.
+def _judge_file(file: NamedFile, options: Options, judge: Judge | None) -> list[Report]:
+    """Judge a file, or standard input, and every file in a ConfigMap.
 
     Args:
         file: The file.
         options: The options of the check.
-        kind: Name of its format, or a beginning of it; None to detect the format.
-
-    Raises:
-        CommandError: There is no such format.
+        judge: What judges it; None to detect its kind.
     """
-    if kind is not None:
-        from ranktable.cli.file_kinds import judge_as  # 40 ms
-
-        return [judge_as(kind, file, options)]
     try:
-        source = read_source(file, options.max_size_bytes)
+        source = read_source(file.name, options.max_size_bytes)
     except UnreadableError as error:
-        return [report_unreadable(error, file=shown_name(file))]
-    if looks_like_table(source.data[:LOOKED_AT_BYTES]):
-        return check_each(source.data, options, file=source.name)
-    from ranktable.cli.file_kinds import judge_by_kind
-
-    return judge_by_kind(source, options)
+        return [report_unreadable(error, file=shown_name(file.name))]
+    if judge is not None:
+        return judge(source, options)
+    return judge_source(source, options, is_sure=file.is_sure)
 
 
 def _by_schema(report: Report, schema: SiteSchema) -> Report:
     """Return a report with the findings of a site's schema added."""
-    from ranktable.cli.file_kinds import judge_by_schema
+    from ranktable.cli.site_rules import judge_by_schema  # YAML: 10 ms
 
     return judge_by_schema(report, schema)
 
 
 def _tell_skipped(skipped: Sequence[str], *, verbose: bool) -> None:
-    """Print on standard error how many files of folders were not judged, or which."""
+    """Print on standard error which files of folders were not judged.
+
+    Those that could be descriptions come first, because only a few are named.
+    """
     if verbose:
         sys.stderr.writelines(f"not judged: {printable(name)}\n" for name in skipped)
     elif skipped:
-        verb = "was" if len(skipped) == 1 else "were"
-        sys.stderr.write(
-            f"{counted(len(skipped), 'other file')} {verb} not judged (-v names them)\n"
-        )
+        first = sorted(skipped, key=lambda name: not name.endswith(DESCRIPTIONS))
+        named = ", ".join(map(printable, first[:_SHOWN]))
+        more = len(skipped) - _SHOWN
+        rest = f" and {counted(more, 'other file')} (-v names them)" if more > 0 else ""
+        sys.stderr.write(f"not judged: {named}{rest}\n")
 
 
 def _with_environment(report: Report) -> Report:

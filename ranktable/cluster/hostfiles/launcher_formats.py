@@ -12,17 +12,22 @@ from ranktable.cluster.hostfiles.job_manifests import JOB_MANIFESTS
 from ranktable.cluster.hostfiles.line_formats import LINE_LAUNCHERS
 from ranktable.cluster.hostfiles.slurm import SLURM_NODELIST
 from ranktable.cluster.hostfiles.torchrun import TORCHRUN
-from ranktable.cluster.pod_job import KUBERNETES_PODS
+from ranktable.cluster.pod_job import KUBERNETES_PODS, is_pod_list
 from ranktable.cluster.source_text import parse_source
+from ranktable.schema.check import check_bytes
 from ranktable.schema.declare import Format
+from ranktable.schema.file_kind import LOOKED_AT_BYTES, FileKind
 from ranktable.schema.files import refuse_other_types
 from ranktable.schema.formats import DEFAULT, by_name, names
+from ranktable.schema.report import make_report
+from ranktable.schema.rules.shape import NOT_A_RANK_TABLE
 from ranktable.schema.text import quoted
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
     from ranktable.cluster.hostfiles.hostfile import Hostfile, LauncherFormat
-    from ranktable.schema.report import Report
+    from ranktable.schema.file_kind import Judge, Source
+    from ranktable.schema.report import Options, Report
 
 LAUNCHER_FORMATS: tuple[LauncherFormat, ...] = (
     *LINE_LAUNCHERS,
@@ -31,6 +36,9 @@ LAUNCHER_FORMATS: tuple[LauncherFormat, ...] = (
     *JOB_MANIFESTS,
     KUBERNETES_PODS,
 )
+DEFAULT_TABLE = "sccl"
+"""The name for the default format of rank tables."""
+
 _BY_NAME = {format_.name: format_ for format_ in LAUNCHER_FORMATS}
 
 
@@ -101,6 +109,62 @@ def detect_formats(data: bytes | str) -> list[LauncherFormat]:
     return formats[:1] if is_alike else formats
 
 
+def judge_by_format(name: str) -> Judge:
+    """Return what judges files of one format; see ``any_format_of``.
+
+    Raises:
+        ArgumentError: There is no such format.
+    """
+    format_ = any_format_of(name)
+
+    def judge(source: Source, options: Options) -> list[Report]:
+        file, data = source
+        if isinstance(format_, Format):
+            return [check_bytes(data, options._replace(format=format_), file=file)]
+        return [read_hostfile(data, format_, file=file, limit=options.limit).report]
+
+    return judge
+
+
+def _judge(source: Source, options: Options) -> list[Report]:
+    """Judge a file of a launcher or a scheduler, whatever it holds."""
+    formats = detect_formats(source.data)
+    if not formats:
+        named = ", ".join(one.name for one in LAUNCHER_FORMATS if one.read)
+        message = "nothing here says which format of host files it is"
+        hint = f"name it with --from: {named}"
+        found = [NOT_A_RANK_TABLE.finding(None, message, hint=hint)]
+        return [make_report(found, file=source.name, text="")]
+    name, data = source
+    return [read_hostfile(data, formats[0], file=name, limit=options.limit).report]
+
+
+def _looks_like_hostfile(start: bytes, _: str) -> bool:
+    text = start.decode("utf-8", "replace").removeprefix("\ufeff")
+    if len(start) >= LOOKED_AT_BYTES:  # the last line may be cut
+        text = text.rpartition("\n")[0]
+    return bool(formats_like(text))
+
+
+_MAKES = "ranktable convert {file} --to sccl-1.0 -o TABLE makes its table"
+HOSTFILE = FileKind(
+    name="host-file",
+    title="the file of a launcher",
+    detect=_looks_like_hostfile,
+    judge=_judge,
+    names=("*hostfile*", "*rankfile*", "*machinefile*"),
+    advice=_MAKES,
+)
+PODS = FileKind(
+    name=KUBERNETES_PODS.name,
+    title="a list of pods",
+    detect=lambda start, _: is_pod_list(start.decode("utf-8", "replace")),
+    judge=judge_by_format(KUBERNETES_PODS.name),
+    is_part=True,
+    advice=_MAKES,
+)
+
+
 def convert(
     hostfile: Hostfile,
     to: LauncherFormat | Format | str,
@@ -123,9 +187,6 @@ def convert(
         raise ArgumentError(f"{target.name} is read only, not written")
     return target.write(hostfile, options or WriterOptions())
 
-
-DEFAULT_TABLE = "sccl"
-"""The name for the default format of rank tables."""
 
 MAX_SIZE_BYTES = 64 * 1024 * 1024
 """A rank file of a million ranks is 32 MB."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from ranktable.cluster.source_text import MAX_SLOTS, SourceText, is_host, parse_
 from ranktable.cluster.specs import spec_rules as rules
 from ranktable.cluster.specs.spec import NAME, ClusterSpec, parse_pattern
 from ranktable.cluster.specs.spec_shape import read_shape
+from ranktable.schema.file_kind import DESCRIPTIONS, FileKind
 from ranktable.schema.finding import RankTableError
 from ranktable.schema.rules.syntax import TOO_MANY
 from ranktable.schema.text import printable, quoted
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
     from ranktable.cluster.specs.spec import AddressPattern
     from ranktable.cluster.specs.spec_shape import SpecDocument
     from ranktable.schema.document import Path
-    from ranktable.schema.report import Report
+    from ranktable.schema.file_kind import Source
+    from ranktable.schema.report import Options, Report
     from ranktable.schema.topology import Topology
 
 MAX_SIZE_BYTES = 4 * 1024 * 1024
@@ -54,6 +57,33 @@ class SpecReading:
 
     report: Report
     spec: ClusterSpec | None
+
+
+_KEYS = tuple(
+    re.compile(rb"(?m:^|[{,][ \t]*(?=\"))\"?" + key + rb"\"?[ \t]*:")
+    for key in (b"nodes", b"chips")
+)
+
+
+def looks_like_spec(start: bytes) -> bool:
+    """Whether the beginning of a file is that of a cluster spec."""
+    is_script = start.startswith(b"#!")  # it may contain a spec: templates/jobs
+    return not is_script and all(key.search(start) for key in _KEYS)
+
+
+def _judge(source: Source, options: Options) -> list[Report]:
+    return [read_spec(source.data, file=source.name, limit=options.limit).report]
+
+
+SPEC = FileKind(
+    name=NAME,
+    title="a cluster spec",
+    detect=lambda start, _: looks_like_spec(start),
+    judge=_judge,
+    names=("cluster.yaml", "cluster.yml", "cluster-spec.yaml", "cluster-spec.yml"),
+    endings=DESCRIPTIONS,
+    advice="ranktable gen --spec {file} -o TABLE makes its table",
+)
 
 
 def read_spec(

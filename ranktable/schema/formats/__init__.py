@@ -57,7 +57,10 @@ OTHERS = (
 DEFAULT = sccl.FORMAT
 """The format that is written by default."""
 
-LISTS = ("node_list", "server_list", "rank_list", "group_list")
+LISTS = (
+    *dict.fromkeys(one.nodes_key for one in FORMATS),
+    *(other.key for other in OTHERS if other.key),
+)
 """The list by which a format is detected: SCCL, HCCL 1.x, 2.0 and the cloud form."""
 
 

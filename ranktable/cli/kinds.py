@@ -1,0 +1,219 @@
+"""The one list of the kinds of files, and how a file is judged by its kind.
+
+A ConfigMap is judged as a folder is: each of its keys is a file of some kind.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from ranktable.schema.check import check_each, is_manifest, report_wrapping
+from ranktable.schema.file_kind import (
+    DESCRIPTIONS,
+    LOOKED_AT_BYTES,
+    FileKind,
+    Source,
+)
+from ranktable.schema.finding import Findings
+from ranktable.schema.report import make_report
+from ranktable.schema.rules.shape import NOT_A_RANK_TABLE
+from ranktable.schema.table_marks import has_list, looks_like_any_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.schema.file_kind import Judge
+    from ranktable.schema.report import Options, Report
+
+KINDS: Final = (
+    "cli.kinds:CONFIG_MAP",
+    "schema.check:TABLE",
+    "cluster.specs.read_spec:SPEC",
+    "cluster.merge:PROBES",
+    "cluster.hostfiles.launcher_formats:PODS",
+    "schema.topology_file:LINKS",
+    "cluster.hccn_conf:HCCN_CONF",
+    "cluster.hostfiles.launcher_formats:HOSTFILE",
+    "layout.rack_files:SWITCHES",
+)
+"""Every kind, as its module and its name there, in the order in which they are tried.
+
+A kind is imported when it is tried: a command that gets a table pays for no other.
+"""
+
+_MANIFEST = re.compile(rb"""(?m:^|[{,])\s*["']?apiVersion["']?\s*:""")
+_CONFIG_MAP = re.compile(rb"""\bkind["']?\s*:\s*["']?ConfigMap(?:List)?\b""")
+_COMMENTS = re.compile(r"\A\ufeff?(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*(?:#[^\n]*\Z)?")
+_MAX_MANIFEST_BYTES = 8 * 1024 * 1024
+
+
+def kinds() -> Iterator[FileKind]:
+    """Yield every kind; those that are not asked for are not imported."""
+    for place in KINDS:
+        module, _, name = place.partition(":")
+        kind: FileKind = getattr(import_module(f"ranktable.{module}"), name)
+        yield kind
+
+
+def start_of(data: bytes) -> bytes:
+    """Return the bytes by which the kind of a file is detected."""
+    start = data[:LOOKED_AT_BYTES]
+    return data[:_MAX_MANIFEST_BYTES] if _is_manifest(start) else start
+
+
+def read_start(path: str) -> bytes:
+    """Return the bytes of a file by which its kind is detected."""
+    with open(path, "rb") as file:
+        start = file.read(LOOKED_AT_BYTES)
+        if _is_manifest(start):
+            start += file.read(_MAX_MANIFEST_BYTES - len(start))
+    return start
+
+
+def _is_manifest(start: bytes) -> bool:
+    """Whether a file holds objects of Kubernetes: lines in them are of no other kind.
+
+    A script may contain a manifest.
+    """
+    is_config_map = _CONFIG_MAP.search(start) or _MANIFEST.search(start)
+    return is_config_map is not None and not start.startswith(b"#!")
+
+
+def kinds_like(source: Source) -> Iterator[FileKind]:
+    """Yield the kinds that a file looks like, the most likely one first."""
+    start = start_of(source.data)
+    has_parts = _is_manifest(start)
+    for kind in kinds():
+        if (kind.is_part or not has_parts) and kind.detect(start, source.name):
+            yield kind
+
+
+def kind_named(file: str) -> FileKind | None:
+    """Return the kind of the files with the name of a file, whatever they hold."""
+    name = os.path.basename(file)
+    return next((kind for kind in kinds() if kind.has_name(name)), None)
+
+
+def kind_among(start: bytes, file: str) -> FileKind | None:
+    """Return the kind of a file in a folder by its content, None for another file."""
+    name = os.path.basename(file)
+    has_parts = _is_manifest(start)
+    for kind in kinds():
+        if (kind.is_part or not has_parts) and kind.is_among(start, name):
+            return kind
+    return None
+
+
+def judge_named(name: str) -> Judge:
+    """Return what judges files of a kind or a format with this name.
+
+    Raises:
+        ArgumentError: There is no such kind or format.
+    """
+    kind = next((kind for kind in kinds() if kind.name == name), None)
+    if kind is not None:
+        judge = kind.judge
+        return lambda source, options: (
+            judge(source, options) or _judge_rest(source, options)
+        )
+    from ranktable.cluster.hostfiles.launcher_formats import judge_by_format  # 16 ms
+
+    return judge_by_format(name)
+
+
+def judge_source(
+    source: Source, options: Options, *, is_sure: bool = True, is_inner: bool = False
+) -> list[Report]:
+    """Judge a file by the first kind that it looks like, or as a rank table.
+
+    Args:
+        source: The file.
+        options: The options of the check.
+        is_sure: Whether it is of a kind that is judged; if not, and it turns out to
+            hold nothing, there is no report.
+        is_inner: Whether it was in a ConfigMap; manifests in it are not judged.
+    """
+    reports: list[Report] = []
+    for kind in kinds_like(source):
+        if not kind.is_part and not reports:
+            reports = kind.judge(source, options)
+            if reports:
+                break
+        elif kind.is_part and not is_inner:
+            reports += kind.judge(source, options)
+    return reports or (_judge_rest(source, options) if is_sure else [])
+
+
+def _judge_rest(source: Source, options: Options) -> list[Report]:
+    """Judge a file that looks like no kind."""
+    text = source.data[:LOOKED_AT_BYTES].decode("utf-8", "replace")
+    body = _COMMENTS.sub("", text)
+    is_yaml = source.name.endswith(DESCRIPTIONS[:2])
+    is_commented = "#" in text[: len(text) - len(body)]
+    # A message about what JSON expects in the first line would not help for these.
+    is_other = body[:1] not in ("", "{", "[") and (is_yaml or is_commented)
+    if is_other and not is_manifest(source.data) and "\ufffd" not in text:
+        return [_unknown(source)]
+    return check_each(source.data, options, file=source.name)
+
+
+def _unknown(source: Source) -> Report:
+    titles = "a cluster spec (which has nodes and chips)"
+    if not source.name.endswith(DESCRIPTIONS[:2]):
+        titles = "a rank table, a cluster spec or a host file"
+    finding = NOT_A_RANK_TABLE.finding(
+        None,
+        f"nothing here says that it is {titles}",
+        hint="if it is, name its format with --from",
+    )
+    text = source.data.decode("utf-8", "replace")
+    return make_report([finding], file=source.name, text=text)
+
+
+# ConfigMaps
+
+
+def _judge_config_map(source: Source, options: Options) -> list[Report]:
+    """Judge every file in the ConfigMaps of a manifest, with the name ``FILE#KEY``."""
+    from ranktable.schema.config_map import unwrap
+
+    if len(source.data) > options.max_size_bytes:
+        return check_each(source.data, options, file=source.name)
+    text = source.data.decode("utf-8-sig", "replace")
+    files = unwrap(text, options.max_size_bytes, options.limit, _is_wanted)
+    if isinstance(files, Findings):
+        return [report_wrapping(files, source.data, file=source.name)]
+    if files is None and has_list(source.data):
+        return check_each(source.data, options, file=source.name)  # it is damaged
+    reports = []
+    for key, text in files or ():
+        each = Source(f"{source.name}#{key}", text.encode(errors="replace"))
+        is_sure = _is_sure(key, each.data)
+        found = judge_source(each, options, is_sure=is_sure, is_inner=True)
+        reports += [report._replace(key=key) for report in found]
+    return reports
+
+
+def _is_wanted(key: str, text: bytes | None) -> bool:
+    """Whether the text under a key is judged; see ``config_map.Wanted``."""
+    if _is_sure(key, text):
+        return True
+    return text is not None and kind_among(start_of(text), key) is not None
+
+
+def _is_sure(key: str, text: bytes | None) -> bool:
+    is_table = text is not None and looks_like_any_table(text)
+    return is_table or kind_named(key) is not None
+
+
+CONFIG_MAP = FileKind(
+    name="config-map",
+    title="a ConfigMap",
+    detect=lambda start, _: _CONFIG_MAP.search(start) is not None,
+    judge=_judge_config_map,
+    endings=DESCRIPTIONS,
+    is_part=True,
+)
