@@ -103,6 +103,17 @@ def named_file(file: str | None, *, may_be_input: bool = True) -> str:
     return os.path.join(".", name) if name == STANDARD_INPUT else name
 
 
+class OtherKindError(CommandError):
+    """A file is of another kind than a command needs; the text says what to do."""
+
+    def __init__(self, kind: FileKind, source: Source) -> None:
+        """Store the kind and the file, for a command that shows other kinds too."""
+        self.kind, self.source = kind, source
+        name = printable(source.name)
+        help_ = f"\nhelp: {kind.advice.format(file=name)}" if kind.advice else ""
+        super().__init__(f"{name} is {kind.title}, and a rank table is needed{help_}")
+
+
 class NamedFile(NamedTuple):
     """A file that an argument stands for.
 
@@ -216,7 +227,7 @@ def check_file(file: str, options: Options) -> Report:
     """Judge a file, or standard input, as a rank table.
 
     Raises:
-        CommandError: It is clearly of another kind.
+        OtherKindError: It is clearly of another kind.
     """
     try:
         source = read_source(file, options.max_size_bytes)
@@ -231,16 +242,10 @@ def refuse_other_kind(source: Source) -> None:
     """Raise CommandError for a file that is clearly no rank table.
 
     Raises:
-        CommandError: It is of another kind; the message says what to do with it.
+        OtherKindError: It is of another kind.
     """
     from ranktable.cli.kinds import CONFIG_MAP, kinds_like
 
     kind = next(kinds_like(source), None)
-    if kind is None or kind is CONFIG_MAP:
-        return
-    name = printable(source.name)
-    advice = kind.advice.format(file=name)
-    raise CommandError(
-        f"{name} is {kind.title}, and a rank table is needed"
-        + (f"\nhelp: {advice}" if advice else "")
-    )
+    if kind is not None and kind is not CONFIG_MAP:
+        raise OtherKindError(kind, source)

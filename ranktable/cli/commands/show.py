@@ -7,10 +7,20 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
+import typer
 
 from ranktable.cli import completion
 from ranktable.cli.options import RACKS_HELP, holders, links_of
-from ranktable.cli.output import Color, CommandError, style, write
+from ranktable.cli.output import (
+    COULD_NOT_JUDGE,
+    DEFECTS_FOUND,
+    Color,
+    CommandError,
+    show_findings,
+    style,
+    write,
+    write_json,
+)
 from ranktable.cli.parameters import (
     ColorOption,
     FileArgument,
@@ -18,6 +28,7 @@ from ranktable.cli.parameters import (
     flag,
     valued,
 )
+from ranktable.cli.sources import OtherKindError
 from ranktable.cli.table_input import sound_table
 from ranktable.report.cluster_views import (
     MAX_DRAWN_CHIPS,
@@ -33,7 +44,9 @@ from ranktable.schema.text import counted, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ranktable.cli.output import OutputFormat
     from ranktable.report.terminal import Style
+    from ranktable.schema.file_kind import Shown
     from ranktable.schema.model import Device, Node, RankTable
 
 
@@ -68,7 +81,14 @@ def show(
     """
     if rank is not None and node is not None:
         raise CommandError("--rank and --node do not go together")
-    name, table, *_ = sound_table(file, needs_ranks=rank is not None)
+    try:
+        name, table, *_ = sound_table(file, needs_ranks=rank is not None)
+    except OtherKindError as other:
+        show_kind = other.kind.show
+        if show_kind is None or {rank, node, racks, links} != {None} or tree:
+            raise
+        _show_other(show_kind(other.source), format, color)
+        return
     if rank is not None and not 0 <= rank < table.world_size:
         raise CommandError(f"rank {rank} is not among the {table.world_size} ranks")
     chosen = [table.node_rank_of(rank)] if rank is not None else None
@@ -92,6 +112,20 @@ def show(
         write([msgspec.json.format(text, indent=2) + "\n"])
     else:
         write(_text(name, table, chosen, rank, look))
+
+
+def _show_other(shown: Shown, format: OutputFormat, color: Color) -> None:
+    """Print what a file that is not a rank table says."""
+    if any(report.totals for report in shown.reports):
+        show_findings(shown.reports, None, color, aside=True)
+    bad = [report for report in shown.reports if not report.ok]
+    if bad:
+        unread = any(report.is_unreadable for report in bad)
+        raise typer.Exit(COULD_NOT_JUDGE if unread else DEFECTS_FOUND)
+    if format == "json":
+        write_json(shown.data)
+    else:
+        write([shown.text])
 
 
 def _matrix(
