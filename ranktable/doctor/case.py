@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
 from ranktable.doctor.patterns import Evidence
+from ranktable.doctor.payload import judged_again
 from ranktable.schema.text import counted, folded
 
 if TYPE_CHECKING:
@@ -20,6 +22,32 @@ if TYPE_CHECKING:
 
 MAX_EVIDENCE = 6
 DAY_S = 24 * 3600
+PROGRESS = 20
+"""Ordinary lines of an unnamed speaker that show that a program went on."""
+
+CONSEQUENCES = {
+    Evidence.CLOSED,
+    Evidence.CASCADE,
+    Evidence.TIMEOUT,
+    Evidence.ABSENT,
+    Evidence.EDGE,
+    Evidence.LINK,
+}
+"""What a process says that waits for another, or has lost it."""
+
+NO_ERRORS = {
+    Evidence.IDENTITY, Evidence.STATE, Evidence.ATTEMPT, Evidence.LIFE, Evidence.END,
+}  # fmt: skip
+"""What is no error by itself."""
+
+NOT_OF_ITSELF = {
+    Evidence.HEARTBEAT, Evidence.ABSENT, Evidence.EDGE, Evidence.LINK, Evidence.STATE,
+    Evidence.TIMEOUT, Evidence.MISMATCH,
+}  # fmt: skip
+"""What a process says of another, or of how far it came."""
+
+_OF_OTHERS = ("hccl", "slurm", "kernel", "kubernetes", "torchrun")
+"""Those whose lines are not ended by what a program does afterwards."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +61,7 @@ class Cause:
         headline: What happened, in one line.
         waiting: Who waits for them, and where; None if nobody was seen to.
         evidence: The lines it follows from, the most telling first.
+        advice: What to do; None if that of the rule is meant.
     """
 
     rule: Rule
@@ -41,6 +70,12 @@ class Cause:
     headline: str
     waiting: str | None = None
     evidence: tuple[LogEvent, ...] = ()
+    advice: str | None = None
+
+    @property
+    def fix(self) -> str:
+        """What to do."""
+        return self.advice or self.rule.fix
 
 
 @dataclass(frozen=True)
@@ -65,19 +100,42 @@ class Wait:
 
 
 class Case:
-    """The events of a job, each with its speaker."""
+    """The events of a job, each with its speaker.
+
+    Attributes:
+        ranks: Who is who.
+        events: What counts: not what a process has overcome.
+        overcome: Errors below which their process went on.
+        waits: Who waited in vain, the first report of each rank first.
+        waiters: The ranks that report that they wait or have lost somebody.
+        edges: Who waits for whom, by rank.
+        seen: Ranks of which a line was read.
+        listed: Ranks that a launcher started, whose own log was given.
+        speakers_of_file: Ranks that say lines of a file, or of the files of one host.
+    """
 
     def __init__(self, events: Sequence[LogEvent], ranks: Ranks) -> None:
         """Resolve the speakers."""
         self.ranks = ranks
-        self.events = events
+        told = judged_again(events)
+        self._lives = self._find_lives(told)
+        self.overcome = [event for event in told if self._went_on(event)]
+        left = {id(event) for event in self.overcome}
+        self.events = [event for event in told if id(event) not in left]
         self.by_kind: dict[Evidence, list[LogEvent]] = defaultdict(list)
-        for event in events:
+        for event in self.events:
             self.by_kind[event.kind].append(event)
-        self._raised_at = {
-            (event.file, event.line): event
-            for event in self.by_kind[Evidence.EXCEPTION]
+        self.seen = set(ranks.seen)
+        self.listed = {
+            rank
+            for event in self.by_kind[Evidence.ATTEMPT]
+            for rank in event.numbers("peers")
         }
+        self.speakers_of_file: dict[str, set[int]] = defaultdict(set)
+        for event in told:
+            rank = ranks.speaker(event)
+            if rank is not None and {"rank", "group_rank"} & event.fields.keys():
+                self.speakers_of_file[_log_of(event.file)].add(rank)
         self.waits = list(self._find_waits())
         self.waiters = {wait.rank for wait in self.waits}
         self.waiters.update(self.speakers(Evidence.CLOSED, Evidence.ABSENT))
@@ -85,10 +143,31 @@ class Case:
         self.edges = list(self._find_edges())
         self.waiters.update(waiter for waiter, _, _ in self.edges)
 
-    def said_at(self, event: LogEvent) -> dict[str, str]:
-        """Return what a line says, and the traceback that ends with it."""
-        call = self._raised_at.get((event.file, event.line))
-        return {**event.fields, **(call.fields if call else {})}
+    # Who went on
+
+    def _find_lives(self, events: Iterable[LogEvent]) -> dict[object, list[int]]:
+        """Return the lines of progress, by file and speaker; END counts as many."""
+        lives: dict[object, list[int]] = defaultdict(list)
+        for event in events:
+            if event.kind in (Evidence.LIFE, Evidence.END):
+                times = PROGRESS if event.kind is Evidence.END else 1
+                rank = self.ranks.speaker(event)
+                lives[event.file, rank].extend([event.line] * times)
+        for lines in lives.values():
+            lines.sort()
+        return lives
+
+    def _went_on(self, event: LogEvent) -> bool:
+        """Whether its process went on below an error."""
+        if event.kind in NO_ERRORS or event.pattern.speaker in _OF_OTHERS:
+            return False
+        if event.is_overcome:
+            return True
+        rank = self.ranks.speaker(event)
+        lines = self._lives.get((event.file, rank), ())
+        return len(lines) - bisect_right(lines, event.line) >= (
+            PROGRESS if rank is None else 1
+        )
 
     def speakers(self, *kinds: Evidence) -> Iterator[int]:
         """Yield the ranks that say lines of some kinds."""
@@ -97,6 +176,15 @@ class Case:
                 rank = self.ranks.speaker(event)
                 if rank is not None:
                     yield rank
+
+    def reports_of(self, rank: int | None) -> list[LogEvent]:
+        """Return the lines by which a rank says that it waits or lost somebody."""
+        return [
+            event
+            for kind in (Evidence.TIMEOUT, Evidence.CLOSED, Evidence.STATE)
+            for event in self.by_kind[kind]
+            if self.ranks.speaker(event) == rank
+        ]
 
     def _raised(self) -> Iterator[int]:
         """Yield the ranks that ended as a program that raises, if nothing says why.
@@ -116,11 +204,57 @@ class Case:
             if rank is not None and has_raised:
                 yield rank
 
+    # Which logs were given
+
+    def everyone(self) -> frozenset[int]:
+        """Return all ranks of the job; empty if its size is not known."""
+        return self.ranks.everyone() if self.ranks.is_size_known else frozenset()
+
+    def gaps(self, files: Iterable[str] | None = None) -> set[int]:
+        """Return the ranks that are missing among their neighbours in one file.
+
+        Of the log of a node with ranks 8, 9 and 11, rank 10 is missing, and of one with
+        8 to 15 nobody, although ranks 0 to 7 must exist.
+        """
+        missing: set[int] = set()
+        for file in self.speakers_of_file if files is None else map(_log_of, files):
+            ranks = self.speakers_of_file.get(file, set())
+            if len(ranks) > 1:
+                block = 1 << (len(ranks) - 1).bit_length()
+                start = min(ranks) // block * block
+                if max(ranks) - start < 2 * len(ranks) + 1:
+                    missing.update(set(range(start, max(ranks))) - ranks)
+        limit = self.ranks.size if self.ranks.is_size_known else None
+        missing = (missing | self.listed if files is None else missing) - self.seen
+        return {rank for rank in missing if limit is None or rank < limit}
+
+    def is_covered(self, rank: int) -> bool:
+        """Whether a log of a rank was given, or one of its neighbours on its host."""
+        if rank in self.seen or rank in self.gaps():
+            return True
+        host = self.ranks.host_of(rank)
+        there = self.ranks.on_host(host) if host is not None else self._block(rank)
+        return bool(self.seen & set(there))
+
+    def _block(self, rank: int) -> set[int]:
+        """Return the ranks of the host of a rank, if all hosts have equally many."""
+        hosts: dict[str, set[int]] = defaultdict(set)
+        for one in self.seen:
+            if (host := self.ranks.host_of(one)) is not None:
+                hosts[host].add(one)
+        size = max(map(len, hosts.values()), default=0)
+        blocks = [{one // size for one in ranks} for ranks in hosts.values()]
+        if len(hosts) < 2 or any(len(block) > 1 for block in blocks):
+            return set()
+        return {one for one in self.seen if one // size == rank // size}
+
+    # Who waits
+
     def _find_waits(self) -> Iterator[Wait]:
         waiting: set[int] = set()
-        for event in (*self.by_kind[Evidence.TIMEOUT], *self.by_kind[Evidence.STATE]):
-            rank = self.ranks.speaker(event)
-            said = self.said_at(event)
+        events = (*self.by_kind[Evidence.TIMEOUT], *self.by_kind[Evidence.STATE])
+        for event in sorted(events, key=lambda event: event.kind is Evidence.STATE):
+            rank, said = self.ranks.speaker(event), event.fields
             number = said.get("seq", said.get("index"))
             has_waited = event.kind is Evidence.TIMEOUT or number is not None
             if rank is None or not has_waited or ("op" not in said and rank in waiting):
@@ -129,11 +263,18 @@ class Case:
             yield Wait(
                 rank,
                 self.ranks.group(event)[0],
-                None if number is None else int(number),
+                None if number is None or not number.isdecimal() else int(number[:18]),
                 _operation(said, event.pattern.speaker),
                 said.get("site", ""),
                 event,
             )
+
+    def first_waits(self) -> dict[tuple[str, int], Wait]:
+        """Return the first report of every rank in every group."""
+        found: dict[tuple[str, int], Wait] = {}
+        for wait in self.waits:
+            found.setdefault((wait.group, wait.rank), wait)
+        return found
 
     def _find_edges(self) -> Iterator[tuple[int, int, LogEvent]]:
         for event in (*self.by_kind[Evidence.EDGE], *self.by_kind[Evidence.LINK],
@@ -168,7 +309,7 @@ class Case:
         done = [event.fields["done"] for one, event in states_of(self)
                 if one == rank and "done" in event.fields]  # fmt: skip
         when = self.ranks.last_time_of(rank)
-        signs = [f"completed {done[-1]}"] if done else []
+        signs = [f"completed {done[0]}"] if done else []
         signs += [f"logged nothing after {when}"] if when else []
         return f"; it {' and '.join(signs)}" if signs else ""
 
@@ -181,17 +322,16 @@ def cause_of(
     evidence: Sequence[LogEvent],
     *,
     host: str | None = None,
+    advice: str | None = None,
 ) -> Cause:
     """Return a cause; ``what`` follows the names of the ranks or of the host."""
     accused = tuple(sorted(set(ranks)))
     hosts = {case.ranks.host_of(rank) for rank in accused}
     host = host or (hosts.pop() if len(hosts) == 1 else None)
-    if len(accused) == 1:
-        subject = case.ranks.describe(accused[0])
-    elif accused:
-        subject = f"ranks {folded(accused)}" + (f" ({host})" if host else "")
-    else:
-        subject = host or "a rank"
+    known = details(case, evidence[0], accused, what) if evidence else ""
+    known = "" if rule.code == "RT601" else known  # the line is what is wrong
+    what = f"{what} ({known})" if known else what
+    subject = subject_of(case, accused, host, evidence)
     return Cause(
         rule=rule,
         ranks=accused,
@@ -199,7 +339,49 @@ def cause_of(
         headline=f"{subject}{what}" if what[0] == ":" else f"{subject} {what}",
         waiting=case.waiting_for(accused),
         evidence=shortened(evidence, case),
+        advice=advice,
     )
+
+
+def subject_of(
+    case: Case,
+    ranks: Sequence[int],
+    host: str | None,
+    evidence: Sequence[LogEvent] = (),
+) -> str:
+    """Return who a sentence is about."""
+    if len(ranks) == 1:
+        return case.ranks.describe(ranks[0])
+    if ranks:
+        return f"ranks {folded(ranks)}" + (f" ({host})" if host else "")
+    pods = {event.fields.get("pod") for event in evidence}
+    pod = pods.pop() if len(pods) == 1 else None
+    if pod and pod != host:
+        return f"pod {pod} on {host}" if host else f"pod {pod}"
+    return host or "a rank"
+
+
+_DETAILS = (
+    ("pid", "pid {}"), ("local_rank", "local rank {}"), ("task", "task {}"),
+    ("bus", "PCI {}"), ("port", "port {}"),
+)  # fmt: skip
+
+
+def details(case: Case, event: LogEvent, ranks: Sequence[int], what: str) -> str:
+    """Return what else is known of a process: ``pid 4413, port 29500``.
+
+    A line of another process says nothing of the one that it accuses.
+    """
+    speaker = case.ranks.speaker(event)
+    if len(ranks) > 1 or (ranks and speaker != ranks[0]) or event.kind in NOT_OF_ITSELF:
+        return ""
+    hidden = {"local_rank", "task"} if ranks else set()
+    return ", ".join(
+        form.format(value)
+        for name, form in _DETAILS
+        if (value := event.fields.get(name)) and name not in hidden
+        and not re.search(rf"\b{re.escape(value)}\b", what)
+    )  # fmt: skip
 
 
 def shortened(evidence: Sequence[LogEvent], case: Case) -> tuple[LogEvent, ...]:
@@ -227,8 +409,7 @@ def seconds_of(event: LogEvent) -> float | None:
             of_day + (date(*map(int, day.groups())).toordinal() if day else 0) * DAY_S
         )
     except ValueError:
-        days = 0
-    return of_day + days * DAY_S
+        return of_day
 
 
 def seconds_between(first: LogEvent, second: LogEvent) -> float | None:
@@ -247,6 +428,11 @@ def states_of(case: Case) -> Iterator[tuple[int, LogEvent]]:
         rank = case.ranks.speaker(event)
         if rank is not None:
             yield rank, event
+
+
+def _log_of(file: str) -> str:
+    """Return a file, or the folder in which torchrun has the logs of one host."""
+    return re.sub(r"(attempt_\d+)[/\\]\d+[/\\]std(?:err|out)\.log$", r"\1", file)
 
 
 def _operation(fields: dict[str, str], speaker: str) -> str:

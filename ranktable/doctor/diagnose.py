@@ -10,7 +10,12 @@ from ranktable.doctor.case import Case, Cause
 from ranktable.doctor.files import read_logs
 from ranktable.doctor.identity import Ranks, old_processes, process_of
 from ranktable.doctor.patterns import Evidence
-from ranktable.doctor.verdict import decide
+from ranktable.doctor.verdict import (
+    decide,
+    has_ended_well,
+    told_unknown,
+    unknown_errors,
+)
 from ranktable.layout.parallel import remembered
 from ranktable.schema.document import Location
 from ranktable.schema.finding import Diagnostic
@@ -35,12 +40,18 @@ class Diagnosis:
         logs: What was read.
         ranks: The ranks, by table and logs.
         unseen: Ranks of which no line was seen.
+        unknown: Errors that are not known here, the first of each speaker.
+        unknown_text: How many these are, and the first of them; None without any.
+        has_ended_well: Whether the job said that it ended, or goes on to the end.
     """
 
     causes: tuple[Cause, ...]
     logs: tuple[Log, ...]
     ranks: Ranks
     unseen: tuple[int, ...]
+    unknown: tuple[LogEvent, ...] = ()
+    unknown_text: str | None = None
+    has_ended_well: bool = False
 
     @property
     def num_recognised(self) -> int:
@@ -95,11 +106,18 @@ def judge_logs(logs: Sequence[Log], table: RankTable | None = None) -> Diagnosis
     current = [replace(log, events=events) for log, events in _current(logs)]
     ranks = Ranks(current, table, layout)
     events = [event for log in current for event in log.events]
-    causes = decide(Case([e for e in events if not e.is_overcome], ranks))
+    case = Case(events, ranks)
+    causes, unknown = decide(case), unknown_errors(case)
     is_known = table is not None or ranks.is_size_known
     unseen = sorted(ranks.everyone() - ranks.seen) if is_known else []
     return Diagnosis(
-        causes=tuple(causes), logs=tuple(logs), ranks=ranks, unseen=tuple(unseen)
+        causes=tuple(causes),
+        logs=tuple(logs),
+        ranks=ranks,
+        unseen=tuple(unseen),
+        unknown=tuple(unknown),
+        unknown_text=told_unknown(case, unknown) if unknown else None,
+        has_ended_well=has_ended_well(case),
     )
 
 
@@ -130,7 +148,7 @@ def _diagnostic(cause: Cause) -> Diagnostic:
         severity=cause.rule.severity,
         location=_location(first),
         message=message,
-        hint=cause.rule.fix,
+        hint=cause.fix,
         related=tuple(
             _location(event, event.text.strip()) for event in cause.evidence[1:]
         ),

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from ranktable.doctor.patterns import (
     TRACEBACK,
-    TRIGGERS,
     Evidence,
     LogPattern,
     patterns,
+    triggers,
 )
 
 if TYPE_CHECKING:
@@ -399,7 +399,7 @@ def _candidates(letters: Sequence[bytes]) -> list[int]:
     """
     different = b"\n".join(set(letters))
     known: set[bytes] = set()
-    for trigger in TRIGGERS:
+    for trigger in triggers():
         at = different.find(trigger)
         while at >= 0:
             end = different.find(b"\n", at)

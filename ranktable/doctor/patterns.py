@@ -57,13 +57,15 @@ class LogPattern:
     match: str
     example: str
     what: str = ""
+    advice: str = ""
+    counter: str = ""
     before: int = 0
     after: int = 0
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
         """Texts of which every such line contains one."""
-        return tuple(self.key.split("|"))
+        return tuple(key for key in self.key.split("|") if key)
 
     @cached_property
     def compiled(self) -> re.Pattern[str]:
@@ -100,10 +102,10 @@ TRACEBACK = LogPattern(
 )
 """The start of a traceback, which is followed to the line of its exception."""
 
-TRIGGERS = (
-    b"rror", b"ERR", b"fail", b"Fail", b"out", b"onnect", b"exit", b"PID", b"Traceback",
-    b"dcollective", b"Rendezvouscomplete", b"OOMKilled", b"oomkillconstraint",
-    b"NVRMXid", b"sharedmemorybroadcast", b"hcominit", b"TIMEOUTset", b"needconnect",
-    b"rootInfo", b"ClusterException", b"ncclComm", b"opCount", b"NCCLWARN",
-)  # fmt: skip
-"""The letters of every line with a message have one of these."""
+
+@cache
+def triggers() -> tuple[bytes, ...]:
+    """Return letters of which every line with a message has some, in this order."""
+    keys = {key for pattern in (TRACEBACK, *patterns()) for key in pattern.keys}
+    found = {re.sub("[^A-Za-z]", "", key).encode() for key in keys}
+    return tuple(one for one in found if not any(o in one for o in found if o != one))

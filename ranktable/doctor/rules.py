@@ -326,6 +326,23 @@ SCHEDULER = Rule(
     command="doctor",
 )
 
+STORAGE = Rule(
+    code="RT617",
+    name="storage-failed",
+    summary="a file system or shared memory is full or does not answer",
+    why="The rank could not write or map a file; the others then waited for it.",
+    fix="Look at the file system that the line names, on that host: space, inodes, "
+    "quota, and whether it is mounted and answers; /dev/shm has a limit of its own in "
+    "a container.",
+    seen_as=("No space left on device", "insufficient shared memory"),
+    bad=_log(
+        *_traceback(1, "OSError: [Errno 28] No space left on device: '/out/9.pt'"),
+        *_traceback(0, _CLOSED),
+    ),
+    good=_QUIET,
+    command="doctor",
+)
+
 SILENT = Rule(
     code="RT620",
     name="rank-stopped-answering",
@@ -474,8 +491,25 @@ UNKNOWN = Rule(
     command="doctor",
 )
 
+UNKNOWN_ERROR = Rule(
+    code="RT631",
+    name="errors-not-known-here",
+    summary="errors that doctor does not know are all there is",
+    why="Lines of the level of an error were found, and no line says that the job went "
+    "on or ended well.",
+    fix="Read these lines first. If they are a message of a library, an entry in "
+    "`patterns.toml` teaches it to doctor.",
+    bad=_log(
+        "2026-01-05 10:00:00 INFO [rank1] step 1 loss 2.3",
+        "2026-01-05 10:00:01 ERROR [rank1] the shard index is broken",
+    ),
+    good=_QUIET,
+    command="doctor",
+)
+
 RULES = (
     RUNS_ELSEWHERE, LAUNCH, TABLE, NEVER_JOINED, PORT, SETTING, LEFTOVER, LOOPBACK,
     UNREACHABLE, EXCEPTION, ENDED, HOST_MEMORY, CHIP_MEMORY, FAULT, NODE, SCHEDULER,
-    SILENT, DIFFERENT, LATE, LINK, LOST, CIRCLE, FIRST, UNKNOWN,
+    STORAGE, SILENT, DIFFERENT, LATE, LINK, LOST, CIRCLE, FIRST, UNKNOWN,
+    UNKNOWN_ERROR,
 )  # fmt: skip

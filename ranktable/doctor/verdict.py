@@ -1,87 +1,90 @@
 """Decide which rank, host or chip a job failed by; ties and gaps are said.
 
-The rules, the first that fires wins, except that the first two are joined:
+One walk; the first step that has an answer decides:
 
-1. Launch: ranks, tables, ports and settings that contradict each other.
-2. Events of one rank or host: killed for memory, a chip that failed, an exception.
-   What others did after they waited in vain does not count.
-3. Who was never there, then what HCCL and NCCL saw of their links and peers, and
-4. waiting: numbers of operations before clocks (``waiting``).
-5. Otherwise the cause is not in these logs.
-
-Sequence numbers are compared within one communicator only, clocks within one host.
+1. What contradicts itself from the start: ranks, tables, ports and settings.
+2. What happened to one rank or host by itself (``failures``). What others say because
+   they waited or lost it does not count.
+3. Who was never there, then numbers of operations, and who waits for whom, to the end
+   (``waiting``).
+4. Exceptions and statuses that say little, if nothing else is known.
+5. Only consequences: the cause is not in these logs.
+6. Only errors that are not known here, if nothing says that the job ended well.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ranktable.doctor import rules
+from ranktable.doctor import causes, rules
 from ranktable.doctor.case import (
+    CONSEQUENCES,
+    NO_ERRORS,
     Case,
     Cause,
     cause_of,
-    seconds_between,
     shortened,
 )
+from ranktable.doctor.failures import OUTSIDE, TOLD, failure_causes
 from ranktable.doctor.patterns import Evidence
-from ranktable.doctor.waiting import behind, waiting_causes
+from ranktable.doctor.waiting import waiting_causes
+from ranktable.schema.text import counted, folded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ranktable.doctor.lines import LogEvent
     from ranktable.schema.finding import Rule
 
-SLACK_S = 300
-"""How long after a failure others may still begin to wait."""
-
-CONSEQUENCES = {
-    Evidence.CLOSED,
-    Evidence.CASCADE,
-    Evidence.TIMEOUT,
-    Evidence.ABSENT,
-    Evidence.EDGE,
-}
-"""What a process says that waits for another; its exception is no cause."""
-
-SAID_THERE = (
-    *CONSEQUENCES,
-    Evidence.FAULT,
-    Evidence.MEMORY,
-    Evidence.MISMATCH,
-    Evidence.LAUNCH,
-    Evidence.PORT,
-    Evidence.SETTING,
-    Evidence.TABLE,
-)
-"""What the line of an exception may say besides; it is then no cause of its own."""
-
-_STOPPED = {"-15", "143", "130", "-2", "0"}
-_SIGNALS = {
-    "-4": "SIGILL", "-6": "SIGABRT", "-7": "SIGBUS", "-8": "SIGFPE", "-9": "SIGKILL",
-    "-11": "SIGSEGV", "132": "SIGILL", "134": "SIGABRT", "135": "SIGBUS",
-    "136": "SIGFPE", "137": "SIGKILL", "139": "SIGSEGV", "247": "SIGKILL",
-}  # fmt: skip
-_STOPS = re.compile(
-    r"KeyboardInterrupt|SignalException|SystemExit|ChildFailedError|RendezvousClosed|"
-    r"ActorDied|DistBackendError|DistNetworkError|DistStoreError|RayTaskError|"
-    r"CalledProcessError|Engine core initialization failed|BrokenPipe"
-)
-"""Exceptions of those who start processes and of those who lose a peer."""
+MAX_CAUSES = 5
+MAX_UNKNOWN = 5
 
 
 def decide(case: Case) -> list[Cause]:
     """Return the causes, the first one first; empty if nothing failed."""
-    found = [*_launch(case), *_hard_events(case)] or waiting_causes(case)
-    is_failed = any(case.by_kind[kind] for kind in (*CONSEQUENCES, Evidence.EXIT))
-    return found or ([_unknown(case)] if is_failed else [])
+    launch = list(_launch(case))
+    own = failure_causes(case, TOLD if launch else OUTSIDE)
+    found = _folded([*launch, *own]) or _folded(waiting_causes(case))
+    if not found and any(event.kind not in NO_ERRORS for event in case.events):
+        found = list(_rest(case))
+    return found
 
 
-# Rule 1: what contradicts itself from the start
+def has_ended_well(case: Case) -> bool:
+    """Whether the job said that it ended, or steps go on to the end of the logs."""
+    signs = list(case.by_kind[Evidence.END])
+    signs += case.by_kind[Evidence.LIFE]
+    last: dict[str, int] = {}
+    for event in signs:
+        last[event.file] = max(event.line, last.get(event.file, 0))
+    return bool(signs)
+
+
+def unknown_errors(case: Case) -> list[LogEvent]:
+    """Return the errors that are not known here, the first of each speaker."""
+    first: dict[object, LogEvent] = {}
+    for event in case.by_kind[Evidence.UNKNOWN]:
+        speaker = case.ranks.speaker(event)
+        first.setdefault((event.file, speaker), event)
+    return list(first.values())
+
+
+def _folded(found: Iterable[Cause]) -> list[Cause]:
+    """Return causes with different headlines, and no more than a few."""
+    by_text: dict[tuple[str, str], list[Cause]] = {}
+    for cause in found:
+        by_text.setdefault((cause.rule.code, cause.headline), []).append(cause)
+    kept = [same[0] for same in by_text.values()]
+    left = len(kept) - MAX_CAUSES
+    if left > 0:
+        more = f"{kept[0].headline} (and {counted(left, 'finding')} more like these)"
+        kept = [replace(kept[0], headline=more), *kept[1:MAX_CAUSES]]
+    return kept
+
+
+# Step 1: what contradicts itself from the start
 
 
 def _launch(case: Case) -> Iterator[Cause]:
@@ -134,213 +137,65 @@ def _of_lines(case: Case, rule: Rule, events: Sequence[LogEvent]) -> Cause:
     first = events[0]
     speakers = {case.ranks.speaker(event) for event in events} - {None}
     named = {peer for event in events for peer in case.ranks.peers(event)}
-    accused = sorted({rank for rank in speakers | named if rank is not None})
-    what = first.fields.get("what") or first.pattern.what or rule.summary
-    said = f": {what}" if accused or case.ranks.host(first) else f"says: {what}"
-    if "port" in first.fields:
-        said += f" (port {first.fields['port']})"
-    return cause_of(case, rule, accused, said, events, host=case.ranks.host(first))
-
-
-# Rule 2: what happened to one rank or host by itself
-
-
-@dataclass(frozen=True)
-class _Hard:
-    """Something that happened to a process or host by itself."""
-
-    rule: Rule
-    rank: int | None
-    host: str | None
-    what: str
-    event: LogEvent
-
-
-def _hard_events(case: Case) -> Iterator[Cause]:
-    found = [hard for hard in _find_hard(case) if not _is_apart(case, hard)]
-    found = _explained(found)
-    if not found:
-        return
-    best = min(_weight(hard.rule) for hard in found)
-    found = [hard for hard in found if _weight(hard.rule) == best]
-    waited = {peer for _, peer, _ in case.edges} | behind(case)
-    preferred = [hard for hard in found if hard.rank in waited] or found
-    preferred = [hard for hard in preferred if hard.rank not in case.waiters] or (
-        preferred
+    accused = {rank for rank in speakers | named if rank is not None}
+    if "accused" in first.fields:
+        accused = set(first.numbers("accused"))
+    accused = {rank for rank in accused if rank < (case.ranks.size or rank + 1)}
+    what = first.pattern.what or first.fields.get("what") or rule.summary
+    host = first.fields.get("peer_server") or case.ranks.host(first)
+    said = f": {what}" if accused or host else f"says: {what}"
+    meaning = causes.meaning_of(first.text) if not first.pattern.advice else None
+    advice = first.pattern.advice or (
+        meaning.advice_for(first.text) if meaning and meaning.rule is rule else None
     )
-    by_text: dict[tuple[str, str, str | None], list[_Hard]] = defaultdict(list)
-    for hard in preferred:
-        host = hard.host if hard.rank is None else None
-        by_text[hard.rule.code, hard.what, host].append(hard)
-    for same in by_text.values():
-        ranks = {hard.rank for hard in same if hard.rank is not None}
-        if not ranks and same[0].host and same[0].rule is not rules.SCHEDULER:
-            ranks = _likely_on(case, same[0].host)
-        events = [hard.event for hard in same]
-        host = same[0].host
-        yield cause_of(case, same[0].rule, ranks, same[0].what, events, host=host)
+    return cause_of(case, rule, accused, said, events, host=host, advice=advice or None)
 
 
-def _likely_on(case: Case, host: str) -> set[int]:
-    """Return the one rank of a host that can be meant, if only one can."""
-    there = set(case.ranks.on_host(host))
-    for some in (there, there & behind(case), there - case.waiters):
-        if len(some) == 1:
-            return some
-    return set()
+# Steps 5 and 6: nothing names a culprit
 
 
-def _find_hard(case: Case) -> Iterator[_Hard]:
-    for kind, rule, what in (
-        (Evidence.NODE, rules.NODE, "was lost by the scheduler"),
-        (Evidence.SCHEDULER, rules.SCHEDULER, "was ended by the scheduler"),
-        (Evidence.OOM, rules.HOST_MEMORY, "was killed by its host for memory"),
-        (Evidence.FAULT, rules.FAULT, "has a chip or driver that failed"),
-        (Evidence.MEMORY, rules.CHIP_MEMORY, "has no memory left on its chip"),
-    ):
-        for event in case.by_kind[kind]:
-            said = event.fields.get("what", "")
-            text = f"{what}: {said}" if said and kind is not Evidence.OOM else what
-            hard = _hard(case, rule, text[:200], event)
-            is_of_host = kind in (Evidence.NODE, Evidence.SCHEDULER)
-            yield replace(hard, rank=None) if is_of_host else hard
-    said_there = {
-        (event.file, event.line) for kind in SAID_THERE for event in case.by_kind[kind]
-    }
-    for event in case.by_kind[Evidence.EXCEPTION]:
-        what = event.fields.get("what", "")
-        is_own = (event.file, event.line) not in said_there and not _STOPS.search(what)
-        if what and is_own and "C10D" not in what:
-            hard = _hard(case, rules.EXCEPTION, f"raised {what[:160]}", event)
-            yield hard if hard.rank is not None else _claimed(case, hard)
-    yield from _exits(case)
-
-
-def _claimed(case: Case, hard: _Hard) -> _Hard:
-    """Return an exception without a rank as that of the first process that failed."""
-    for event in case.by_kind[Evidence.EXIT]:
-        if event.file == hard.event.file and event.fields.get("exit") == "1":
-            return replace(hard, rank=case.ranks.speaker(event))
-    return hard
-
-
-def _hard(case: Case, rule: Rule, what: str, event: LogEvent) -> _Hard:
-    return _Hard(rule, case.ranks.speaker(event), case.ranks.host(event), what, event)
-
-
-def _exits(case: Case) -> Iterator[_Hard]:
-    """Yield the processes that ended by themselves and did not say why."""
-    stuck = {event.fields["pid"] for event in case.by_kind[Evidence.HEARTBEAT]
-             if "pid" in event.fields}  # fmt: skip
-    told = {*case.speakers(Evidence.EXCEPTION, *CONSEQUENCES), *case.waiters}
-    is_first_step = True
-    for event in case.by_kind[Evidence.EXIT]:
-        if event.pattern.speaker == "slurm":
-            if is_first_step:
-                yield from _slurm_exits(case, event)
-            is_first_step = False
-            continue
-        status, rank = event.fields.get("exit", ""), case.ranks.speaker(event)
-        if status in _STOPPED or event.fields.get("pid") in stuck or rank in told:
-            continue
-        if status in ("-6", "134") and case.waits:
-            continue  # what a watchdog does when it has waited in vain
-        name = _SIGNALS.get(status)
-        what = f"was ended by {name}" if name else f"ended with status {status}"
-        yield _hard(case, rules.ENDED, what, event)
-
-
-def _slurm_exits(case: Case, event: LogEvent) -> Iterator[_Hard]:
-    """Yield the tasks of srun's first line; all others are ended by srun."""
-    signal = event.fields["signal"]
-    if case.waits and signal in ("Killed", "Terminated", "Aborted"):
+def _rest(case: Case) -> Iterator[Cause]:
+    """Yield that there are only consequences, or only errors that are not known."""
+    events = [
+        event
+        for event in case.events
+        if event.kind not in NO_ERRORS and event.kind is not Evidence.UNKNOWN
+    ]
+    events.sort(key=lambda event: event.kind not in CONSEQUENCES)
+    if events:
+        yield Cause(
+            rule=rules.UNKNOWN,
+            headline="the cause is not in these logs; these lines only follow from it"
+            + _missing(case),
+            evidence=shortened(events, case),
+        )
         return
-    tasks = event.numbers("tasks")
-    rule = rules.HOST_MEMORY if signal == "Out Of Memory" else rules.ENDED
-    said = signal[0].lower() + signal[1:]
-    what = f"ended: {said}" if rule is rules.ENDED else "was killed for memory"
-    host = event.fields["host"]
-    if len(tasks) != 1:
-        yield _Hard(rule, None, host, what, event)
-        return
-    is_rank = not case.ranks.is_size_known or tasks[0] < (case.ranks.size or 0)
-    yield _Hard(rule, tasks[0] if is_rank else None, host, what, event)
+    unknown = unknown_errors(case)
+    if unknown and not has_ended_well(case):
+        yield Cause(
+            rule=rules.UNKNOWN_ERROR,
+            headline=told_unknown(case, unknown),
+            evidence=tuple(unknown[:MAX_UNKNOWN]),
+        )
 
 
-def _explained(found: Sequence[_Hard]) -> list[_Hard]:
-    """Leave out ends of processes that another line explains; join host and rank."""
-    kept: list[_Hard] = []
-    killed = [hard for hard in found if hard.rule is rules.ENDED]
-    named = {hard.host for hard in found
-             if hard.rule is rules.HOST_MEMORY and hard.rank is not None}  # fmt: skip
-    for hard in found:
-        is_vague = hard.rule is rules.HOST_MEMORY and hard.rank is None
-        if is_vague and named and hard.host in {None, *named}:
-            continue
-        if is_vague:
-            pid = hard.event.fields.get("pid")
-            same = [
-                other
-                for other in killed
-                if "SIGKILL" in other.what
-                and (other.event.fields.get("pid") == pid or other.host == hard.host
-                     or hard.host is None)
-            ]  # fmt: skip
-            ranks = {other.rank for other in same}
-            rank = ranks.pop() if len(ranks) == 1 else None
-            host = hard.host or (same[0].host if rank is not None else None)
-            kept.append(_Hard(hard.rule, rank, host, hard.what, hard.event))
-        elif hard.rule is rules.ENDED and any(_explains(o, hard) for o in found):
-            continue
-        else:
-            kept.append(hard)
-    return kept
-
-
-def _explains(other: _Hard, ended: _Hard) -> bool:
-    """Whether a line says why a process ended; srun ends a step without a reason."""
-    if other.rule is rules.ENDED:
-        return False
-    if other.rule is rules.SCHEDULER and "what" not in other.event.fields:
-        return other.event.line < ended.event.line
-    return other.rank in (None, ended.rank)
-
-
-def _weight(rule: Rule) -> int:
-    order = (
-        (rules.NODE, rules.HOST_MEMORY, rules.FAULT, rules.CHIP_MEMORY),
-        (rules.EXCEPTION,),
-        (rules.ENDED,),
-        (rules.SCHEDULER,),
+def told_unknown(case: Case, unknown: Sequence[LogEvent]) -> str:
+    """Return ``errors of unknown kind: 3 ranks, first n1/worker.log:88: text``."""
+    ranks = {case.ranks.speaker(event) for event in unknown} - {None}
+    who = counted(len(ranks), "rank") if ranks else counted(len(unknown), "line")
+    first = unknown[0]
+    what = first.fields.get("what") or first.text
+    return (
+        f"errors of unknown kind: {who}, first {first.file}:{first.line}: "
+        f"{what.strip()[:200]}"
     )
-    return next(place for place, same in enumerate(order) if rule in same)
 
 
-def _is_apart(case: Case, hard: _Hard) -> bool:
-    """Whether others had already waited in vain, or began to wait much later."""
-    if not case.waits or hard.rule in (rules.NODE, rules.HOST_MEMORY):
-        return False
-    if hard.rule is rules.SCHEDULER:
-        return True
-    for wait in case.waits:
-        same = hard.event.file == wait.event.file
-        gap = seconds_between(hard.event, wait.event)
-        if gap is not None and (same or hard.host is None):
-            waited_s = (wait.event.number("timeout_ms") or 0) / 1000
-            return gap < -1 or 0 < waited_s < gap - SLACK_S
-        if same and hard.rule is not rules.EXCEPTION:
-            return hard.event.line > wait.event.line
-    return False
-
-
-# Rule 5
-
-
-def _unknown(case: Case) -> Cause:
-    kinds = (Evidence.CLOSED, Evidence.CASCADE, Evidence.TIMEOUT, Evidence.EXIT)
-    events = [event for kind in kinds for event in case.by_kind[kind]]
-    return Cause(
-        rule=rules.UNKNOWN,
-        headline="the cause is not in these logs; these lines only follow from it",
-        evidence=shortened(events, case),
-    )
+def _missing(case: Case) -> str:
+    """Return which ranks no log was given of, as far as it can be known."""
+    highest = max(case.seen, default=-1)
+    known = case.everyone() or set(range(highest))
+    missing = sorted(known - case.seen)
+    if not missing:
+        return ""
+    return f"; no log was given of rank{'s' * (len(missing) > 1)} {folded(missing)}"

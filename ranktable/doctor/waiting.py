@@ -6,16 +6,16 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from ranktable.doctor import rules
+from ranktable.doctor import causes, rules
 from ranktable.doctor.case import (
     Case,
     Cause,
-    Wait,
     cause_of,
     seconds_between,
     shortened,
     states_of,
 )
+from ranktable.doctor.identity import MAX_RANKS
 from ranktable.doctor.lines import numbers_in
 from ranktable.doctor.patterns import Evidence
 from ranktable.schema.text import counted, folded
@@ -23,12 +23,10 @@ from ranktable.schema.text import counted, folded
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from ranktable.doctor.case import Wait
     from ranktable.doctor.lines import LogEvent
 
     Edge = tuple[int, int, LogEvent]
-
-HEARTBEATS = ("retry", "cqe", "stuck", "lost", "inconsistent", "dead", "not answer")
-"""What the heartbeats of HCCL and NCCL report, the most telling first."""
 
 LINK_TIMEOUT_S = 120
 TASK_TIMEOUT_S = 1800
@@ -38,9 +36,9 @@ TASK_TIMEOUT_S = 1800
 def waiting_causes(case: Case) -> list[Cause]:
     """Return what the first rule says that has an answer."""
     for rule in (
-        _absent, _not_started, _links, _heartbeats, _loopback, _unreached,
-        _said_to_differ, _behind, _other_call_of_number, _silent, _late, _lowest,
-        _other_call, _waits_for_itself, _circle, _first_operation,
+        _absent, _not_started, _links, _heartbeats, _loopback, _said_to_differ,
+        _other_call_of_number, _behind, _ends, _silent, _late, _lowest, _other_call,
+        _waits_for_itself, _circle, _first_operation, _unreached,
     ):  # fmt: skip
         found = list(rule(case))
         if found:
@@ -62,9 +60,9 @@ def _not_started(case: Case) -> Iterator[Cause]:
         elif event.fields.get("what") == "START" and rank is not None:
             started[group][rank] = event
     for group, events in started.items():
-        if group in completed or group[1] != case.ranks.size:
+        if group in completed or group[1] is None or group[1] != case.ranks.size:
             continue
-        missing = case.ranks.everyone() - set(events)
+        missing = case.everyone() - set(events)
         if missing:
             what = "did not begin the set-up of NCCL"
             sample = list(events.values())
@@ -78,29 +76,48 @@ def _absent(case: Case) -> Iterator[Cause]:
     speakers = {case.ranks.speaker(event) for event in events}
     missing = {rank for _, peers in named for rank in peers} - speakers
     joined = {rank for event in events for rank in event.numbers("joined_ranks")}
-    missing |= (case.ranks.everyone() if joined else set()) - joined
-    counts = [event for event in events if "joined" in event.fields]
-    if counts and case.ranks.is_size_known:
-        number = (counts[0].number("size") or 0) - (counts[0].number("joined") or 0)
-        silent = case.ranks.everyone() - case.ranks.seen - {0}
-        if len(silent) == number:
-            missing |= silent
-        elif not missing:
+    missing |= (case.everyone() if joined else set()) - joined
+    counts = [event for event in events if _num_missing(event) > 0]
+    hosts = [event for event in events if event.fields.get("peer_server")]
+    if counts and not missing:
+        number = _num_missing(counts[-1])
+        size = counts[-1].number("size") or 0
+        silent = set(range(min(size, MAX_RANKS))) - case.seen
+        if len(silent) != number:
             yield _some_never_joined(case, number, sorted(silent), counts)
+            return
+        missing = silent
     operations = [e for e, peers in named if peers and {"op", "seq"} & e.fields.keys()]
     if missing and operations:
         said = operations[0].fields
         what = " ".join(said[name] for name in ("op", "seq") if name in said)
         what = f"did not take part in {what}"
-        yield cause_of(case, rules.SILENT, missing, what, events)
+        yield cause_of(case, rules.SILENT, missing, what, operations or events)
     elif missing:
         yield cause_of(case, rules.NEVER_JOINED, missing, "did not join", events)
+    elif hosts:
+        what, host = hosts[0].pattern.what or "did not join", hosts[0].fields
+        yield cause_of(
+            case, rules.NEVER_JOINED, (), what, hosts, host=host["peer_server"]
+        )
+    elif events and not counts:
+        text = events[0].fields.get("what") or events[0].pattern.what
+        if text:
+            yield Cause(rule=rules.NEVER_JOINED, headline=text,
+                        evidence=shortened(events, case))  # fmt: skip
+
+
+def _num_missing(event: LogEvent) -> int:
+    """Return how many did not join, by a line that counts who did."""
+    joined, size = event.number("joined"), event.number("size")
+    return 0 if joined is None or size is None else size - joined
 
 
 def _some_never_joined(
     case: Case, number: int, silent: Sequence[int], events: Sequence[LogEvent]
 ) -> Cause:
-    among = f", among the ranks {folded(silent)}" if silent else ""
+    is_telling = 0 < len(silent) < 4 * number + 16
+    among = f", among the ranks {folded(silent)}" if is_telling else ""
     return Cause(
         rule=rules.NEVER_JOINED,
         headline=f"{counted(number, 'rank')} never joined{among}",
@@ -116,15 +133,42 @@ def _links(case: Case) -> Iterator[Cause]:
     links = [edge for edge in case.edges if edge[2].kind is Evidence.LINK]
     targets = _num_waiters(links)
     if not targets:
+        yield from _links_of_hosts(case)
         return
     most = max(targets.values())
     lost = {peer for peer, number in targets.items() if number == most}
     events = [event for _, peer, event in links if peer in lost]
     what = f"was lost by {counted(most, 'other rank')}"
     if most == 1:
+        hosts = _two_hosts(case, events[0])
         lost |= {one for one, peer, _ in links if peer in lost}
-        what = "lost the link between them"
+        what = "lost the link between them" + (f" ({hosts})" if hosts else "")
     yield cause_of(case, rules.LINK, lost, what, events)
+
+
+def _links_of_hosts(case: Case) -> Iterator[Cause]:
+    """Yield a link that broke if it is not known which ranks are at its ends."""
+    for event in case.by_kind[Evidence.LINK]:
+        hosts = _two_hosts(case, event)
+        what = f"the link between {hosts} broke" if hosts else "a link broke"
+        said = event.fields.get("what") or event.pattern.what
+        rank = case.ranks.speaker(event)
+        yield Cause(
+            rule=rules.LINK,
+            ranks=() if rank is None else (rank,),
+            host=case.ranks.host(event),
+            headline=what + (f": {said}" if said else ""),
+            evidence=shortened([event], case),
+        )
+        return
+
+
+def _two_hosts(case: Case, event: LogEvent) -> str:
+    fields = event.fields
+    there = fields.get("peer_server") or fields.get("peer_address")
+    there = there or fields.get("peer_ip")
+    here = case.ranks.host(event)
+    return f"{here} and {there}" if here and there else there or ""
 
 
 def _num_waiters(edges: Iterable[Edge]) -> Counter[int]:
@@ -152,8 +196,9 @@ def _heartbeats(case: Case) -> Iterator[Cause]:
 
 def _heartbeat_order(event: LogEvent) -> int:
     what = event.fields.get("what", "").lower()
-    found = (place for place, word in enumerate(HEARTBEATS) if word in what)
-    return next(found, len(HEARTBEATS))
+    order = causes.data()["heartbeats"]["order"]
+    found = (place for place, word in enumerate(order) if word in what)
+    return next(found, len(order))
 
 
 def _accused_by(case: Case, event: LogEvent) -> tuple[str, str, tuple[int, ...]]:
@@ -166,16 +211,28 @@ def _accused_by(case: Case, event: LogEvent) -> tuple[str, str, tuple[int, ...]]
 
 
 def _loopback(case: Case) -> Iterator[Cause]:
+    """Yield who was told a loopback address, or who told it if a line says that."""
+    tellers = [
+        event
+        for event in case.by_kind[Evidence.IDENTITY]
+        if event.fields.get("bootstrap", "").startswith("127.")
+    ]
     events = [
         event
         for event in case.by_kind[Evidence.EDGE]
-        if event.fields.get("peer_address", "").startswith("127.")
+        for name in ("peer_address", "peer_server")
+        if event.fields.get(name, "").startswith("127.")
     ]
-    if events:
-        speakers = (case.ranks.speaker(event) for event in events)
-        ranks = {rank for rank in speakers if rank is not None}
-        what = "got a loopback address from a peer"
-        yield cause_of(case, rules.LOOPBACK, ranks, what, events)
+    if not events:
+        return
+    here = {case.ranks.speaker(event) for event in tellers or events} - {None}
+    ranks = {rank for rank in here if rank is not None}
+    what = "got a loopback address from a peer"
+    if tellers:
+        what = "told the others a loopback address"
+    host = case.ranks.host((tellers or events)[0])
+    evidence = [*tellers[:2], *events]
+    yield cause_of(case, rules.LOOPBACK, ranks, what, evidence, host=host)
 
 
 def _unreached(case: Case) -> Iterator[Cause]:
@@ -183,11 +240,14 @@ def _unreached(case: Case) -> Iterator[Cause]:
     events = [
         event
         for event in case.by_kind[Evidence.EDGE]
-        if "port" in event.fields and "peer_server" in event.fields
+        if event.fields.get("peer_server") or event.fields.get("peer_address")
     ]
     if events and not case.waits:
         said = events[0].fields
-        what, host = f"was not reached at port {said['port']}", said["peer_server"]
+        host = said.get("peer_server") or said.get("peer_address") or ""
+        at = f" at port {said['port']}" if "port" in said else ""
+        why = f": {said['what']}" if said.get("what") else ""
+        what = f"was not reached{at}{why}"
         yield cause_of(case, rules.UNREACHABLE, (), what, events, host=host)
 
 
@@ -195,14 +255,43 @@ def _unreached(case: Case) -> Iterator[Cause]:
 
 
 def _said_to_differ(case: Case) -> Iterator[Cause]:
-    for event in case.by_kind[Evidence.MISMATCH][:1]:
+    events = case.by_kind[Evidence.MISMATCH]
+    for event in events[:1]:
         if "calls" in event.fields:
             ranks, what = _fewest(event.fields["calls"])
-        else:
-            speaker = case.ranks.speaker(event)
-            ranks = [*case.ranks.peers(event), *([] if speaker is None else [speaker])]
-            what = event.pattern.what or "call different operations"
-        yield cause_of(case, rules.DIFFERENT, ranks, what, [event])
+            yield cause_of(case, rules.DIFFERENT, ranks, what, [event])
+            return
+    calls = dict(_fingerprints(case, events))
+    if len(set(calls.values())) > 1:
+        yield from _minority(case, calls, events)
+    elif events:
+        named = {rank for event in events for rank in case.ranks.peers(event)}
+        named.update(case.speakers(Evidence.MISMATCH))
+        what = events[0].pattern.what or "call different operations"
+        yield cause_of(case, rules.DIFFERENT, named, what, events)
+
+
+def _fingerprints(case: Case, events: Iterable[LogEvent]) -> Iterator[tuple[int, str]]:
+    """Yield what ranks called, by lines that compare two of them."""
+    for event in events:
+        named = event.number("fingerprint_rank")
+        rank = case.ranks.speaker(event) if named is None else named
+        if rank is not None and "op" in event.fields:
+            yield rank, _call_of(event.fields["op"])
+        for peer in case.ranks.peers(event)[:1]:
+            if "peer_op" in event.fields:
+                yield peer, _call_of(event.fields["peer_op"])
+
+
+def _call_of(fingerprint: str) -> str:
+    """Return operation and shape of ``CollectiveFingerPrint(SequenceNumber=..``."""
+    op = re.search(r"OpType=(\w+)", fingerprint)
+    shape = re.search(r"TensorShape=(\[[\d, ]*\])", fingerprint)
+    kind = re.search(r"TensorDtypes=(\w+)", fingerprint)
+    if op is None:
+        return fingerprint[:80]
+    text = op[1] + (f" of {shape[1]}" if shape else "")
+    return text + (f" {kind[1]}" if kind else "")
 
 
 def _fewest(calls: str) -> tuple[list[int], str]:
@@ -241,7 +330,7 @@ def _other_call(case: Case) -> Iterator[Cause]:
             by_group[wait.group].setdefault(wait.rank, wait.op)
     sites = {wait.rank: wait.site for wait in case.waits if wait.site}
     for event in case.by_kind[Evidence.CLOSED]:
-        rank, said = case.ranks.speaker(event), case.said_at(event)
+        rank, said = case.ranks.speaker(event), event.fields
         if rank is not None and "op" in said:
             by_group[case.ranks.group(event)[0]].setdefault(rank, said["op"])
         if rank is not None and "site" in said:
@@ -252,74 +341,118 @@ def _other_call(case: Case) -> Iterator[Cause]:
 
 def _first_minority(case: Case, all_calls: Sequence[dict[int, str]]) -> Iterator[Cause]:
     calls = next((one for one in all_calls if len(set(one.values())) > 1), None)
-    if calls is None:
-        return
+    if calls is not None:
+        yield from _minority(case, calls)
+
+
+def _minority(
+    case: Case, calls: dict[int, str], evidence: Sequence[LogEvent] = ()
+) -> Iterator[Cause]:
+    """Yield the ranks that called what the fewest called; a tie names all."""
     common = Counter(calls.values()).most_common()
     usual, number = common[0]
     odd = [rank for rank, call in calls.items() if call != usual]
+    what = f"was in {calls[min(odd)]}, the others in {usual}"
     if number == common[1][1]:
         odd = list(calls)
-    what = f"was in {calls[min(odd)]}, the others in {usual}"
+        what = f": {', '.join(_in_calls(calls))}"
     events = [wait.event for wait in case.waits if wait.rank in odd] or [
         event for rank, event in states_of(case) if rank in odd
     ]
-    yield cause_of(case, rules.DIFFERENT, odd, what, events)
+    yield cause_of(case, rules.DIFFERENT, odd, what, evidence or events)
+
+
+def _in_calls(calls: dict[int, str]) -> Iterator[str]:
+    """Yield ``rank 3 was in BROADCAST of 8``."""
+    for call in dict.fromkeys(calls.values()):
+        ranks = [rank for rank, one in calls.items() if one == call]
+        verb = "rank {} was" if len(ranks) == 1 else "ranks {} were"
+        yield f"{verb.format(folded(ranks))} in {call}"
 
 
 # Who is behind, silent or late
 
 
 def behind(case: Case) -> set[int]:
-    """Return the ranks that had not begun an operation in which others waited."""
-    wanted: dict[str, int] = {}
-    for wait in case.waits:
-        if wait.seq is not None:
-            wanted[wait.group] = max(wait.seq, wanted.get(wait.group, 0))
-    begun: dict[int, bool] = {}
+    """Return the ranks that had not begun an operation in which others waited.
+
+    The first report of a rank counts: who slept calls again later, and may then time
+    out itself, at a higher number.
+    """
+    begun: dict[str, dict[int, int]] = defaultdict(dict)
     for rank, event in states_of(case):
-        group, _ = case.ranks.group(event)
-        number = wanted.get(group, wanted.get(""))
-        if not group and len(wanted) == 1:
-            (number,) = wanted.values()
         enqueued = event.number("enqueued")
-        if number is not None and enqueued is not None:
-            begun[rank] = enqueued >= number
-    return {rank for rank, has in begun.items() if not has} - {
-        wait.rank for wait in case.waits
-    }
+        if enqueued is not None:
+            begun[case.ranks.group(event)[0]].setdefault(rank, enqueued)
+    wanted: dict[str, dict[int, int]] = defaultdict(dict)
+    for (group, rank), wait in case.first_waits().items():
+        if wait.seq is not None:
+            wanted[group].setdefault(rank, wait.seq)
+    accused: set[int] = set()
+    for group, numbers in begun.items():
+        waits = wanted.get(group) or wanted.get("", {})
+        if not waits and len(wanted) == 1 and not group:
+            (waits,) = wanted.values()
+        for rank, enqueued in numbers.items():
+            if any(
+                seq > enqueued and numbers.get(other, seq) >= seq
+                for other, seq in waits.items()
+                if other != rank
+            ):
+                accused.add(rank)
+    return accused
 
 
 def _behind(case: Case) -> Iterator[Cause]:
     accused = behind(case)
     if accused:
-        events = [event for rank, event in states_of(case) if rank in accused]
-        done = max((event.number("done") or 0 for event in events), default=0)
+        first: dict[int, LogEvent] = {}
+        for rank, event in states_of(case):
+            if rank in accused:
+                first.setdefault(rank, event)
+        done = max((event.number("done") or 0 for event in first.values()), default=0)
         what = "stopped answering" + (f" after operation {done}" if done else "")
-        yield cause_of(case, rules.SILENT, accused, what, events)
+        yield cause_of(case, rules.SILENT, accused, what, list(first.values()))
+
+
+def _ends(case: Case) -> Iterator[Cause]:
+    """Yield where the walk from every waiter ends: ranks that wait for nobody."""
+    waited = {peer for _, peer, _ in case.edges}
+    ends = waited - case.waiters
+    covered = {rank for rank in ends if case.is_covered(rank)}
+    accused = covered or ends
+    if not accused:
+        return
+    events = [event for _, peer, event in case.edges if peer in accused]
+    yield _silent_ranks(case, accused, events, is_covered=bool(covered))
 
 
 def _silent(case: Case) -> Iterator[Cause]:
-    """Yield who is waited for, or has to take part, and reports nothing."""
-    edges = [edge for edge in case.edges if edge[1] not in case.waiters]
-    targets = _num_waiters(edges)
-    most = max(targets.values(), default=0)
-    accused = {rank for rank, number in targets.items() if number == most}
-    events = [event for _, peer, event in edges if peer in accused]
-    if not accused:
-        accused = _missing_members(case)
-        events = [wait.event for wait in case.waits] or case.by_kind[Evidence.CLOSED]
-    if not accused:
-        return
+    """Yield who has to take part and reports nothing, although its log was given."""
+    accused = {rank for rank in _missing_members(case) if case.is_covered(rank)}
+    events = [wait.event for wait in case.waits] or case.by_kind[Evidence.CLOSED]
+    if accused and len(accused) <= len(case.waiters):
+        yield _silent_ranks(case, accused, events, is_covered=True)
+
+
+def _silent_ranks(
+    case: Case, accused: set[int], events: Sequence[LogEvent], *, is_covered: bool
+) -> Cause:
     is_running = case.waits or case.by_kind[Evidence.CLOSED]
     rule = rules.SILENT if is_running else rules.NEVER_JOINED
     what = "stopped answering" if is_running else "was not reached"
-    yield cause_of(case, rule, accused, what, events[:4])
+    if not is_covered:
+        verb = "is" if len(accused) == 1 else "are"
+        what = f"{verb} waited for; no log of {'it' if verb == 'is' else 'them'}"
+        what += " was given"
+    return cause_of(case, rule, accused, what, events[:4])
 
 
 def _missing_members(case: Case) -> set[int]:
     """Return the members of communicators that report nothing.
 
-    If they are more than those that report, the logs are not complete.
+    Of a communicator whose members are not known, those that are missing among the
+    ranks of one file. Ranks whose log was given come before those without.
     """
     reporters: dict[tuple[str, int | None], set[int]] = defaultdict(set)
     samples: dict[tuple[str, int | None], LogEvent] = {}
@@ -332,12 +465,14 @@ def _missing_members(case: Case) -> set[int]:
         samples.setdefault(group, event)
     missing: set[int] = set()
     if not samples and not case.edges and case.waiters:
-        missing = set(case.ranks.everyone())
+        missing = set(case.everyone() or case.seen | case.gaps())
     for group, event in samples.items():
-        missing |= case.ranks.members(reporters[group], event)
+        members = case.ranks.members(reporters[group], event)
+        if members == case.ranks.everyone() and not case.ranks.is_size_known:
+            members = frozenset(case.seen | case.gaps())
+        missing |= members
     missing -= case.waiters
-    missing = (missing - case.ranks.seen) or missing
-    return missing if len(missing) <= len(case.waiters) else set()
+    return (missing & case.seen) or missing
 
 
 def _late(case: Case) -> Iterator[Cause]:
@@ -372,10 +507,11 @@ def _timeout_s(case: Case, said: Sequence[tuple[int, LogEvent]]) -> float:
 
 def _lowest(case: Case) -> Iterator[Cause]:
     """Yield the ranks that waited in an earlier operation than the others."""
+    lost = set(case.speakers(Evidence.CLOSED))  # what they lost tells no order
     by_group: dict[str, dict[int, Wait]] = defaultdict(dict)
-    for wait in case.waits:
-        if wait.seq is not None:
-            by_group[wait.group].setdefault(wait.rank, wait)
+    for (group, rank), wait in case.first_waits().items():
+        if wait.seq is not None and rank not in lost:
+            by_group[group][rank] = wait
     for waits in by_group.values():
         lowest = min(wait.seq or 0 for wait in waits.values())
         slow = [rank for rank, wait in waits.items() if wait.seq == lowest]
@@ -398,15 +534,17 @@ def _waits_for_itself(case: Case) -> Iterator[Cause]:
 
 
 def _circle(case: Case) -> Iterator[Cause]:
+    """Yield the circle in which every walk over the waits ends."""
     follows = {waiter: peer for waiter, peer, _ in reversed(case.edges)}
     for start in sorted(follows):
-        path: list[int] = []
+        path: dict[int, None] = {}
         at = start
         while at in follows and at not in path:
-            path.append(at)
+            path[at] = None
             at = follows[at]
         if at in path:
-            circle = path[path.index(at) :]
+            walked = list(path)
+            circle = walked[walked.index(at) :]
             text = " -> ".join(map(str, (*circle, at)))
             what = f"wait for each other: {text}"
             events = [event for waiter, _, event in case.edges if waiter in circle]

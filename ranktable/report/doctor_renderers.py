@@ -35,7 +35,7 @@ def render_full(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
         rule = f"{cause.rule.summary} ({cause.rule.code})"
         yield f"{style.mark('cause:', 'bold')} {rule}\n"
         explain = f"`ranktable explain {cause.rule.code}`"
-        yield f"{style.mark('do:', 'help')} {cause.rule.fix} {explain}\n"
+        yield f"{style.mark('do:', 'help')} {cause.fix} {explain}\n"
     if not diagnosis.causes:
         yield f"no failure found in {looked_at(diagnosis)}\n"
     yield from _gaps(diagnosis)
@@ -101,7 +101,7 @@ def render_markdown(diagnosis: Diagnosis, _style: Style) -> Iterator[str]:
         for event in cause.evidence:
             text = printable(event.text.strip()).replace("`", "'")
             yield f"- {escaped(f'{event.file}:{event.line}')}: `{text}`\n"
-        yield f"\n**Cause:** {cause.rule.summary}. **Do:** {cause.rule.fix}\n\n"
+        yield f"\n**Cause:** {cause.rule.summary}. **Do:** {cause.fix}\n\n"
     if diagnosis.unseen:
         yield f"Not seen: no line of {escaped(unseen(diagnosis))}.\n"
 
@@ -149,7 +149,7 @@ def _cause_data(cause: Cause, diagnosis: Diagnosis) -> dict[str, object]:
         "chips": [diagnosis.ranks.chip_of(rank) for rank in cause.ranks],
         "message": cause.headline,
         "waiting": cause.waiting,
-        "hint": cause.rule.fix,
+        "hint": cause.fix,
         "evidence": [
             {"file": e.file, "line": e.line, "text": e.text.strip(), "count": e.count}
             for e in cause.evidence

@@ -1,0 +1,127 @@
+"""What the text of an error means: ``causes.toml`` is the table."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from ranktable.doctor import rules
+
+if TYPE_CHECKING:
+    from ranktable.schema.finding import Rule
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+RULE_OF_CLASS = {
+    "setting": rules.SETTING, "in use": rules.LEFTOVER, "program": rules.EXCEPTION,
+    "memory": rules.EXCEPTION, "chip memory": rules.CHIP_MEMORY, "chip": rules.FAULT,
+    "unclear": rules.FAULT, "network": rules.UNREACHABLE, "port": rules.PORT,
+    "storage": rules.STORAGE,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a text means; ``causes.toml`` describes the attributes."""
+
+    of_class: str
+    match: str
+    advice: str
+    example: str
+    counter: str
+    what: str = ""
+
+    @cached_property
+    def compiled(self) -> re.Pattern[str]:
+        """The compiled expression."""
+        return re.compile(self.match)
+
+    @property
+    def rule(self) -> Rule:
+        """The rule of its class."""
+        return RULE_OF_CLASS[self.of_class]
+
+    def advice_for(self, text: str) -> str:
+        """Return the advice, with the variable of the vendor that a text names."""
+        names = data()["visible"]
+        found = (names[key] for key in names if key in text)
+        fallback = "the list of visible chips (CUDA_VISIBLE_DEVICES, "
+        fallback += "ASCEND_RT_VISIBLE_DEVICES)"
+        return self.advice.replace("{visible}", next(found, fallback))
+
+
+@cache
+def data() -> dict[str, Any]:
+    """Return the tables of ``causes.toml``."""
+    text = resources.files("ranktable.doctor").joinpath("causes.toml").read_text()
+    return tomllib.loads(text)
+
+
+@cache
+def meanings() -> tuple[Meaning, ...]:
+    """Return the meanings, in the order in which a text is compared with them."""
+    return tuple(
+        Meaning(**{("of_class" if k == "class" else k): v for k, v in entry.items()})
+        for entry in data()["cause"]
+    )
+
+
+def meaning_of(text: str) -> Meaning | None:
+    """Return what a text means, None if it is not known."""
+    return next((one for one in meanings() if one.compiled.search(text)), None)
+
+
+@cache
+def _expression(name: str) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{text})" for text in data()["peer"][name]))
+
+
+def _is(name: str, kind: str) -> bool:
+    return kind.rpartition(".")[2] in data()["peer"][name]
+
+
+def type_of(what: str) -> str:
+    """Return the type of an exception, as ``Type: text`` begins."""
+    return what.partition(":")[0].strip()
+
+
+def is_stop(what: str) -> bool:
+    """Whether an exception is that of a process that was told to stop."""
+    return _is("stops", type_of(what))
+
+
+def is_wrapper(what: str) -> bool:
+    """Whether an exception only tells what another process raised."""
+    return _is("wrappers", type_of(what).partition("(")[0])
+
+
+def is_general(what: str) -> bool:
+    """Whether the type of an exception says little."""
+    return _is("general", type_of(what))
+
+
+def is_bland(what: str) -> bool:
+    """Whether an exception often was handled before another was raised."""
+    return _is("bland", type_of(what))
+
+
+def is_of_peer(what: str, frame: str = "") -> bool:
+    """Whether an exception follows from what happened to another process.
+
+    Args:
+        what: The exception, ``Type: text``.
+        frame: The file of its innermost frame; empty if it is not known.
+    """
+    kind = type_of(what)
+    return bool(
+        _is("types", kind)
+        or _expression("texts").search(what)
+        or (_is("raised", kind) and frame and _expression("sites").search(frame))
+    )

@@ -1,0 +1,364 @@
+"""What happened to one rank or host by itself, and not because of another."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ranktable.doctor import causes, rules
+from ranktable.doctor.case import CONSEQUENCES, Case, Cause, cause_of, seconds_between
+from ranktable.doctor.patterns import Evidence
+from ranktable.doctor.waiting import behind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ranktable.doctor.lines import LogEvent
+    from ranktable.schema.finding import Rule
+
+SLACK_S = 300
+"""How long after a failure others may still begin to wait."""
+
+_TELLING = (
+    Evidence.EXCEPTION, Evidence.FAULT, Evidence.MEMORY, Evidence.MISMATCH,
+    Evidence.LAUNCH, Evidence.TABLE, Evidence.PORT, Evidence.SETTING, Evidence.LEFTOVER,
+)  # fmt: skip
+"""What a process says of its end; how it then ended tells nothing more."""
+
+CLEARLY_S = 5
+"""Events of processes are in order if their clocks are so far apart."""
+
+HARD, TOLD, SIGNAL, GENERAL, STATUS, OUTSIDE = range(6)
+"""How much a failure says, the most first: memory and chips; exceptions that say what
+happened; signals; exceptions of general types; exit statuses; and the scheduler."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """Something that happened to a process or host by itself."""
+
+    rule: Rule
+    rank: int | None
+    host: str | None
+    what: str
+    event: LogEvent
+    strength: int
+    advice: str | None = None
+
+    @property
+    def kind(self) -> tuple[str, str, str | None]:
+        """What equal failures of several ranks have in common."""
+        text = re.sub(r"0x[0-9a-f]+|\d+", "#", self.what)
+        return self.rule.code, text, self.host if self.rank is None else None
+
+
+def failure_causes(case: Case, strongest: int = OUTSIDE) -> list[Cause]:
+    """Return the failures that no other explains, the first one first.
+
+    Args:
+        case: The events.
+        strongest: Leave out what says less than this.
+    """
+    found = [one for one in _find(case) if not _is_apart(case, one)]
+    found = [one for one in _explained(found) if one.strength <= strongest]
+    if not found:
+        return []
+    best = min(one.strength for one in found)
+    found = [one for one in found if one.strength == best]
+    found = _first_in_time(_waited_for(case, found))
+    by_kind: dict[object, list[Failure]] = defaultdict(list)
+    for one in found:
+        by_kind[one.kind].append(one)
+    return [_cause(case, same) for same in by_kind.values()]
+
+
+def _cause(case: Case, same: Sequence[Failure]) -> Cause:
+    first = same[0]
+    ranks = {one.rank for one in same if one.rank is not None}
+    if not ranks and first.host and first.rule is not rules.SCHEDULER:
+        ranks = _likely_on(case, first.host)
+    return cause_of(
+        case, first.rule, ranks, first.what, [one.event for one in same],
+        host=first.host if len({one.host for one in same}) == 1 else None,
+        advice=first.advice,
+    )  # fmt: skip
+
+
+def _waited_for(case: Case, found: list[Failure]) -> list[Failure]:
+    """Return those that others wait for, and that do not wait themselves, if any."""
+    waited = {peer for _, peer, _ in case.edges} | behind(case)
+    found = [one for one in found if one.rank in waited] or found
+    return [one for one in found if one.rank not in case.waiters] or found
+
+
+def _first_in_time(found: list[Failure]) -> list[Failure]:
+    """Leave out what clearly came later; order lines of one file, and clocks."""
+    kept = [
+        one
+        for one in found
+        if not any(_is_clearly_later(one, other) for other in found)
+    ]
+    return kept or found
+
+
+def _is_clearly_later(one: Failure, other: Failure) -> bool:
+    gap = seconds_between(other.event, one.event)
+    return gap is not None and gap > CLEARLY_S and other.kind != one.kind
+
+
+def _likely_on(case: Case, host: str) -> set[int]:
+    """Return the one rank of a host that can be meant, if only one can."""
+    files = [event.file for event in case.events if case.ranks.host(event) == host]
+    there = set(case.ranks.on_host(host)) | case.gaps(files)
+    for some in (there, there & behind(case), there - case.waiters):
+        if len(some) == 1:
+            return some
+    return set()
+
+
+def _find(case: Case) -> Iterator[Failure]:
+    for kind, rule, what in (
+        (Evidence.NODE, rules.NODE, "was lost by the scheduler"),
+        (Evidence.SCHEDULER, rules.SCHEDULER, "was ended by the scheduler"),
+        (Evidence.OOM, rules.HOST_MEMORY, "was killed by its host for memory"),
+    ):
+        for event in case.by_kind[kind]:
+            said = event.fields.get("what", "")
+            text = f"{what}: {said}" if said and kind is not Evidence.OOM else what
+            strength = OUTSIDE if kind is Evidence.SCHEDULER else HARD
+            one = _failure(case, rule, text[:200], event, strength)
+            is_of_host = kind in (Evidence.NODE, Evidence.SCHEDULER)
+            yield replace(one, rank=None) if is_of_host else one
+    for event in (*case.by_kind[Evidence.FAULT], *case.by_kind[Evidence.MEMORY]):
+        yield from _errors(case, event)
+    for event in case.by_kind[Evidence.EXCEPTION]:
+        yield from _exceptions(case, event)
+    yield from _exits(case)
+
+
+def _errors(case: Case, event: LogEvent) -> Iterator[Failure]:
+    """Yield an error whose text has a meaning."""
+    said = event.fields.get("what", "")
+    text = event.fields.get("raised") or said
+    if "xid" in event.fields:
+        yield from _xid(case, event)
+        return
+    meaning = causes.meaning_of(said) or causes.meaning_of(event.text)
+    if meaning is None:
+        yield _failure(case, rules.FAULT, f"reported: {text[:200]}", event, TOLD)
+        return
+    verb = "raised" if "raised" in event.fields else "reported:"
+    told = f"{verb} {text[:200]}" + (f": {meaning.what}" if meaning.what else "")
+    strength = HARD if meaning.of_class in ("chip", "chip memory") else TOLD
+    one = _failure(case, meaning.rule, told, event, strength)
+    one = one if one.rank is not None else _claimed(case, one)
+    yield replace(one, advice=meaning.advice_for(f"{event.text} {said}"))
+
+
+def _xid(case: Case, event: LogEvent) -> Iterator[Failure]:
+    number = event.number("xid")
+    table = causes.data()["xid"]
+    if number in table["follows"]:
+        return
+    what = f"has a chip or driver that failed: Xid {number}"
+    what += f" of PCI {event.fields.get('bus', '?')}: {event.fields.get('what', '')}"
+    one = _failure(case, rules.FAULT, what[:200], event, HARD)
+    if number in table["program"]:
+        advice = causes.meaning_of("illegal memory access")
+        what = what.replace(
+            "has a chip or driver that failed", "made its driver report"
+        )
+        one = replace(one, what=what[:200], rule=rules.EXCEPTION, strength=TOLD,
+                      advice=advice.advice if advice else None)  # fmt: skip
+    yield one
+
+
+def _exceptions(case: Case, event: LogEvent) -> Iterator[Failure]:
+    """Yield an exception of a process's own."""
+    what = event.fields.get("raised") or event.fields.get("what", "")
+    chain = event.fields.get("chain", "").splitlines()
+    root = next((one for one in chain if not causes.is_bland(one)), what)
+    if not what or causes.is_stop(root) or causes.is_wrapper(root):
+        return
+    if causes.is_of_peer(root, event.fields.get("frame", "") if root == what else ""):
+        return
+    strength = GENERAL if causes.is_general(root) else TOLD
+    one = _failure(case, rules.EXCEPTION, f"raised {root[:160]}", event, strength)
+    yield one if one.rank is not None else _claimed(case, one)
+
+
+def _claimed(case: Case, one: Failure) -> Failure:
+    """Return an exception without a rank as that of the first process that failed."""
+    for event in case.by_kind[Evidence.EXIT]:
+        if event.file == one.event.file and event.fields.get("exit") == "1":
+            return replace(one, rank=case.ranks.speaker(event))
+    return one
+
+
+def _failure(
+    case: Case, rule: Rule, what: str, event: LogEvent, strength: int
+) -> Failure:
+    return Failure(rule=rule, rank=case.ranks.speaker(event), what=what, event=event,
+                   host=case.ranks.host(event), strength=strength)  # fmt: skip
+
+
+# How processes ended
+
+
+def _exits(case: Case) -> Iterator[Failure]:
+    """Yield the processes that ended by themselves and did not say why."""
+    stuck = {event.fields["pid"] for event in case.by_kind[Evidence.HEARTBEAT]
+             if "pid" in event.fields}  # fmt: skip
+    closing = {(event.file, event.fields["closing"])
+               for event in case.by_kind[Evidence.CASCADE]
+               if "closing" in event.fields}  # fmt: skip
+    told = {*case.speakers(*_TELLING, *CONSEQUENCES), *case.waiters}
+    is_first_step = True
+    for event in case.by_kind[Evidence.EXIT]:
+        if event.pattern.speaker == "slurm":
+            if is_first_step:
+                yield from _slurm_exits(case, event)
+            is_first_step = False
+            continue
+        pid = event.fields.get("pid", "")
+        is_told_to = (event.file, pid) in closing
+        if is_told_to or pid in stuck or case.ranks.speaker(event) in told:
+            continue
+        yield from _exit(case, event, any(file == event.file for file, _ in closing))
+
+
+def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
+    """Yield how one process ended, if that is a failure.
+
+    Args:
+        case: The events.
+        event: The line.
+        is_told_who: Whether its launcher says which processes it ended itself.
+    """
+    ended = causes.data()["ended"]
+    status = event.fields.get("exit", "")
+    name = _signal(event)
+    if status in ended["stopped"]:
+        if name is None or not is_told_who:
+            return
+    elif status in ended["aborted"] and case.waits:
+        return  # what a watchdog does when it has waited in vain
+    if status in ("0", "") and name is None:
+        return
+    what = f"was ended by {name}" if name else f"ended with status {status}"
+    yield _failure(case, rules.ENDED, what, event, SIGNAL if name else STATUS)
+
+
+def _signal(event: LogEvent) -> str | None:
+    """Return the name of the signal that ended a process, None if none did."""
+    ended = causes.data()["ended"]
+    said = next((event.fields[name] for name in event.fields
+                 if name.startswith("signal")), "")  # fmt: skip
+    name = ended["signals"].get(event.fields.get("exit", ""))
+    name = name or ended["signals"].get(f"-{said}") or ended["words"].get(said)
+    return name or said or None
+
+
+def _slurm_exits(case: Case, event: LogEvent) -> Iterator[Failure]:
+    """Yield the tasks of srun's first line; all others are ended by srun."""
+    signal = event.fields["signal"]
+    if case.waits and signal in ("Killed", "Terminated", "Aborted"):
+        return
+    tasks = event.numbers("tasks")
+    rule = rules.HOST_MEMORY if signal == "Out Of Memory" else rules.ENDED
+    said = signal[0].lower() + signal[1:]
+    what = f"ended: {said}" if rule is rules.ENDED else "was killed for memory"
+    strength = HARD if rule is rules.HOST_MEMORY else SIGNAL
+    strength = STATUS if "exit" in event.fields else strength
+    rank = tasks[0] if len(tasks) == 1 else None
+    if rank is not None and case.ranks.is_size_known and rank >= (case.ranks.size or 0):
+        rank = None
+    one = _failure(case, rule, what, event, strength)
+    yield replace(one, rank=rank, host=case.ranks.host(event) or event.fields["host"])
+
+
+# What explains what
+
+
+def _explained(found: Sequence[Failure]) -> list[Failure]:
+    """Leave out ends of processes that another line explains; join host and rank."""
+    kept: list[Failure] = []
+    killed = [one for one in found if one.rule is rules.ENDED]
+    named = {one.host for one in found
+             if one.rule is rules.HOST_MEMORY and one.rank is not None}  # fmt: skip
+    for one in found:
+        is_vague = one.rule is rules.HOST_MEMORY and one.rank is None
+        if is_vague and named and one.host in {None, *named}:
+            continue
+        if is_vague:
+            kept.append(_joined_by_pid(one, killed))
+        elif one.strength > TOLD and any(_explains(o, one) for o in found):
+            continue
+        else:
+            kept.append(one)
+    return kept
+
+
+def _joined_by_pid(vague: Failure, killed: Iterable[Failure]) -> Failure:
+    """Return what a host says of a process with the rank of that process."""
+    pid = vague.event.fields.get("pid")
+    same = [
+        one
+        for one in killed
+        if ("SIGKILL" in one.what or "killed" in one.what)
+        and (one.event.fields.get("pid") == pid or one.host == vague.host
+             or vague.host is None)
+    ]  # fmt: skip
+    ranks = {one.rank for one in same}
+    if len(ranks) != 1 or ranks == {None}:
+        return vague
+    return replace(vague, rank=ranks.pop(), host=vague.host or same[0].host)
+
+
+def _explains(other: Failure, ended: Failure) -> bool:
+    """Whether a line says why a process ended; srun ends a step without a reason."""
+    if other is ended or other.strength >= ended.strength:
+        return False
+    if other.rule is rules.SCHEDULER and "what" not in other.event.fields:
+        return other.event.line < ended.event.line
+    return other.rank in (None, ended.rank)
+
+
+def _is_apart(case: Case, one: Failure) -> bool:
+    """Whether its rank went on afterwards, or others had waited in vain before."""
+    if not case.waits or one.rule in (rules.NODE, rules.HOST_MEMORY):
+        return False
+    if one.rule is rules.SCHEDULER:
+        return True
+    if one.rank in case.waiters:
+        return any(_is_other_time(one, event) for event in case.reports_of(one.rank))
+    if one.strength <= TOLD:
+        return False
+    lost = set(case.speakers(Evidence.CLOSED))  # a process that ends is lost at once
+    return any(
+        _came_before(wait.event, one.event)
+        for wait in case.waits
+        if wait.event.kind is Evidence.TIMEOUT and wait.rank not in lost
+    )
+
+
+def _is_other_time(one: Failure, report: LogEvent) -> bool:
+    """Whether a rank had reported before it failed, or waited much later."""
+    if _came_before(report, one.event):
+        return True
+    gap = seconds_between(one.event, report)
+    waited_s = (report.number("timeout_ms") or 0) / 1000
+    return gap is not None and 0 < waited_s < gap - SLACK_S
+
+
+def _came_before(first: LogEvent, second: LogEvent) -> bool:
+    """Whether a line was written before another; lines of a file stand above clocks.
+
+    What a launcher says of a process may stand far below: there its time counts.
+    """
+    gap = seconds_between(first, second)
+    if second.kind is Evidence.EXIT and gap is not None:
+        return gap > 1
+    return first.file == second.file and first.line < second.line

@@ -1,0 +1,102 @@
+"""What a message carries is judged again as if it stood alone.
+
+A watchdog, the block of torchrun, ``Last error:`` or a chain of exceptions only wraps
+what happened. A traceback with all that stands below it is one event.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ranktable.doctor import causes
+from ranktable.doctor.lines import recognise
+from ranktable.doctor.patterns import Evidence, LogPattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ranktable.doctor.lines import LogEvent
+
+MAX_DEPTH = 4
+MAX_TEXT = 300
+SILENT = {
+    Evidence.IDENTITY, Evidence.STATE, Evidence.LIFE, Evidence.END, Evidence.ATTEMPT,
+    Evidence.UNKNOWN, Evidence.EXIT,
+}  # fmt: skip
+"""What does not tell more than the message that carries it."""
+
+WRAPPERS = {Evidence.EXCEPTION, Evidence.CASCADE, Evidence.CLOSED, Evidence.UNKNOWN}
+"""What may carry something that tells more."""
+
+ERROR = LogPattern("error-text", "text", Evidence.FAULT, "", "", "")
+"""A text whose meaning is in ``causes.toml``, wherever it stands."""
+
+
+def judged_again(events: Sequence[LogEvent]) -> list[LogEvent]:
+    """Return the events, each as what it carries; an exception is one event."""
+    raised = {
+        (event.file, event.line): event
+        for event in events
+        if event.kind is Evidence.EXCEPTION
+    }
+    told: set[tuple[str, int]] = set()
+    kept: list[LogEvent] = []
+    for event in events:
+        call = raised.get((event.file, event.line))
+        if event is call or (call is not None and event.kind is Evidence.UNKNOWN):
+            continue
+        if call is not None and event.kind not in SILENT:
+            told.add((event.file, event.line))
+            event = _joined(event, call)  # noqa: PLW2901 - the line is one event
+        kept.append(_unwrapped(event))
+    kept += [_unwrapped(call) for place, call in raised.items() if place not in told]
+    return sorted(kept, key=lambda event: (event.file, event.line))
+
+
+def root_of(event: LogEvent) -> str:
+    """Return the exception of a chain that counts: the first that says something."""
+    chain = event.fields.get("chain", "").splitlines()
+    for what in chain:
+        if not causes.is_bland(what) and not causes.is_wrapper(what):
+            return what
+    return event.fields.get("what", "")
+
+
+def _joined(event: LogEvent, call: LogEvent) -> LogEvent:
+    """Return a message with the traceback that ends with it."""
+    return replace(
+        event, fields={**call.fields, **event.fields, "raised": root_of(call)}
+    )
+
+
+def _unwrapped(event: LogEvent, depth: int = MAX_DEPTH) -> LogEvent:
+    """Return what an event carries as an event of the same speaker."""
+    for text in _carried(event) if depth else ():
+        found = recognise(text)
+        if found is not None and found[0].kind not in SILENT:
+            return _unwrapped(_told(event, *found), depth - 1)
+        if causes.meaning_of(text) is not None:
+            return _told(event, ERROR, {"what": text[:MAX_TEXT]})
+    return event
+
+
+def _told(event: LogEvent, pattern: LogPattern, fields: dict[str, str]) -> LogEvent:
+    """Return what an event carries, with its speaker."""
+    left = ("payload", "below", "chain", "what")
+    own = {name: text for name, text in event.fields.items() if name not in left}
+    said = {"what": event.fields.get("what", ""), **fields, **own}
+    if event.kind is Evidence.EXCEPTION:
+        said["raised"] = root_of(event)
+    return replace(event, pattern=pattern, fields=said)
+
+
+def _carried(event: LogEvent) -> Iterator[str]:
+    """Yield the texts that an event carries, the most telling first."""
+    if event.kind not in WRAPPERS and "payload" not in event.fields:
+        return
+    yield from reversed(event.fields.get("below", "").splitlines())
+    if payload := event.fields.get("payload"):
+        yield payload
+    if event.kind is Evidence.EXCEPTION:
+        yield root_of(event)
