@@ -358,7 +358,12 @@ def subject_of(
     pod = pods.pop() if len(pods) == 1 else None
     if pod and pod != host:
         return f"pod {pod} on {host}" if host else f"pod {pod}"
-    return host or "a rank"
+    kinds = {event.kind for event in evidence}
+    if kinds == {Evidence.OOM}:
+        return f"a process on {host}" if host else "a process"
+    if kinds == {Evidence.NODE}:
+        return host or "a node of the job"
+    return host or ("the job" if kinds == {Evidence.SCHEDULER} else "a rank")
 
 
 _DETAILS = (

@@ -140,8 +140,9 @@ def _of_lines(case: Case, rule: Rule, events: Sequence[LogEvent]) -> Cause:
     accused = {rank for rank in speakers | named if rank is not None}
     if "accused" in first.fields:
         accused = set(first.numbers("accused"))
-    accused = {rank for rank in accused if rank < (case.ranks.size or rank + 1)}
-    what = first.pattern.what or first.fields.get("what") or rule.summary
+    limit = case.ranks.size if case.ranks.is_size_known else None
+    accused = {rank for rank in accused if limit is None or rank < limit}
+    what = first.fields.get("what") or first.pattern.what or rule.summary
     host = first.fields.get("peer_server") or case.ranks.host(first)
     said = f": {what}" if accused or host else f"says: {what}"
     meaning = causes.meaning_of(first.text) if not first.pattern.advice else None
