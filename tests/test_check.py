@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable.cluster.discovery.machine import Machine
+from ranktable.cluster.generate import make_table
 from ranktable.preflight.here import check_here
 from ranktable.preflight.rules import CHIPS, OF_HOST
 from ranktable.runtime.process_chip import (
@@ -19,6 +20,7 @@ from ranktable.runtime.process_chip import (
     read_mounted,
 )
 from ranktable.schema.check import check
+from ranktable.schema.writing import dumps
 from tests.commands import BIN, run_process
 from tests.conftest import HERE
 from tests.node_tree import Tree
@@ -484,3 +486,148 @@ def test_check_of_a_host_takes_less_than_a_second_of_cpu_time() -> None:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
 
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
+
+
+# Recorded hosts from the field
+
+GPU_QUERY = "--query-gpu=index,uuid,pci.bus_id,serial,name --format=csv,noheader"
+
+
+def gpu_host(root: Path, *, env: str = "", tool: bool = True, count: int = 8) -> Tree:
+    """Return a recorded host n1 with NVIDIA's chips."""
+    tree = Tree(root, "n1")
+    tree.put("/dev/null")
+    tree.put("/environ", env)
+    for chip in range(count):
+        tree.put(f"/dev/nvidia{chip}")
+    rows = [
+        f"{n}, GPU-5a1f0e2{n}-90c4, 00000000:{n + 1}7:00.0, 16{n}, NVIDIA H100\n"
+        for n in range(count)
+    ]
+    if tool:
+        tree.put(f"/commands/nvidia-smi {GPU_QUERY}", "".join(rows))
+    return tree
+
+
+def of_eight(hosts: tuple[str, ...] = ("n1",)) -> bytes:
+    return dumps(make_table([range(8)] * len(hosts), hosts=hosts))
+
+
+@pytest.mark.parametrize(
+    ("env", "codes"),
+    [
+        ("CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7\n", set()),
+        ("", set()),
+        ("CUDA_VISIBLE_DEVICES=7,6,5,4,3,2,1,0\n", {"RT705"}),
+        ("CUDA_VISIBLE_DEVICES=0,1,9,2,3,4,5,6\n", {"RT704", "RT705"}),
+        ("CUDA_VISIBLE_DEVICES=GPU-5a1f0e20,GPU-dead\n", {"RT704", "RT705"}),
+        ("CUDA_VISIBLE_DEVICES=0\nSLURM_GPUS_PER_TASK=1\n", set()),
+        ("CUDA_VISIBLE_DEVICES=0\nRANK=3\nWORLD_SIZE=8\nLOCAL_RANK=3\n",
+         {"RT705", "RT720"}),
+        ("CUDA_VISIBLE_DEVICES=3\nRANK=3\nWORLD_SIZE=8\nLOCAL_RANK=0\n", {"RT304"}),
+        ("SLURM_PROCID=3\nSLURM_NTASKS=8\nSLURM_LOCALID=3\n", set()),
+    ],
+)  # fmt: skip
+def test_lists_of_a_gpu_host_are_compared_by_local_rank(
+    tmp_path: Path, env: str, codes: set[str]
+) -> None:
+    checked = checked_at(gpu_host(tmp_path, env=env), of_eight())
+
+    assert set(found(checked)) == codes
+    assert not any("ASCEND" in (each.hint or "") for each in checked.diagnostics)
+
+
+def test_cgroup_of_slurm_counts_from_0_and_the_table_from_the_host(
+    tmp_path: Path,
+) -> None:
+    env = "SLURM_JOB_GPUS=4,5,6,7\nCUDA_VISIBLE_DEVICES=0,1,2,3\n"
+    table = dumps(make_table([range(4, 8)], hosts=["n1"]))
+    agrees = checked_at(gpu_host(tmp_path / "a", env=env, count=4), table)
+    other = env.replace("4,5,6,7", "0,1,2,3")
+    differs = checked_at(gpu_host(tmp_path / "b", env=other, count=4), table)
+
+    assert found(agrees) == {}
+    assert "RT702" in found(differs)
+
+
+def test_device_nodes_without_the_tool_are_no_missing_chips(tmp_path: Path) -> None:
+    checked = checked_at(gpu_host(tmp_path, tool=False), of_eight())
+
+    assert found(checked) == {}
+    (why,) = [each.why for each in checked.not_checked if each.code == "RT702"]
+    assert "nvidia-smi is not there" in why
+
+
+def test_reason_of_a_tool_that_fails_is_told(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, "n1")
+    tree.put("/dev/null")
+    reason = "dcmi module initialize failed. ret is -8005"
+    tree.put("/commands/npu-smi_info_-m.failed", reason)
+    (finding,) = checked_at(tree, of_eight()).diagnostics
+
+    assert (finding.code, reason in (finding.hint or "")) == ("RT702", True)
+
+
+@pytest.mark.parametrize(
+    ("free", "codes"), [(0, {"RT719"}), (400000, {"RT719"}), (600000, set())]
+)
+def test_shared_memory_that_is_full_is_small(
+    tmp_path: Path, free: int, codes: set[str]
+) -> None:
+    tree = gpu_host(tmp_path)
+    head = "Filesystem 1024-blocks Used Available Capacity Mounted on"
+    row = f"tmpfs 4194304 0 {free} 1% /dev/shm"
+    tree.put("/commands/df_-Pk_dev_shm", f"{head}\n{row}\n")
+
+    assert set(found(checked_at(tree, of_eight()))) == codes
+
+
+def test_recorded_host_without_a_name_is_not_this_machine(tmp_path: Path) -> None:
+    tree = gpu_host(tmp_path)
+    (tmp_path / "etc/hostname").unlink()
+    checked = checked_at(tree, of_eight(("n1", "n2")))
+
+    assert found(checked) == {}
+    assert socket.gethostname() not in checked.subject
+    assert "etc/hostname" in checked.not_checked[0].why
+
+
+@pytest.mark.parametrize(
+    ("health", "codes"), [("OK", set()), ("Alarm", {"RT703"}), ("Critical", {"RT703"})]
+)
+def test_health_of_npu_smi_is_judged(
+    tmp_path: Path, health: str, codes: set[str]
+) -> None:
+    tree = npu_host(tmp_path)
+    rows = "".join(
+        f"| {n}     910B3    | {health if n == 6 else 'OK'}     | 93.6   40   0 / 0 |\n"
+        f"| 0              | 0000:C{n}:00.0  | 0       0    / 0     3345 / 65536 |\n"
+        for n in range(NUM_NPUS)
+    )
+    text = (tmp_path / "commands/npu-smi info").read_text()
+    tree.put("/commands/npu-smi info", rows + text)
+    checked = checked_at(tree, hccl_table())
+
+    assert set(found(checked)) == codes
+    assert "RT703" in {each.code for each in checked.agrees} | codes
+    if codes:
+        assert "chip 6 has the status" in found(checked)["RT703"]
+
+
+@pytest.mark.parametrize(
+    ("env", "hosts", "codes"),
+    [
+        ("GLOO_SOCKET_IFNAME=lo\n", ("n1", "n2"), {"RT713"}),
+        ("NCCL_SOCKET_IFNAME==lo\n", ("n1", "n2"), {"RT713"}),
+        ("GLOO_SOCKET_IFNAME=lo\n", ("n1",), set()),
+        ("GLOO_SOCKET_IFNAME=eth0\n", ("n1", "n2"), set()),
+        ("NCCL_SOCKET_IFNAME=^lo\n", ("n1", "n2"), set()),
+    ],
+)
+def test_loopback_interface_reaches_no_other_host(
+    tmp_path: Path, env: str, hosts: tuple[str, ...], codes: set[str]
+) -> None:
+    tree = gpu_host(tmp_path, env=env)
+    tree.put("/proc/net/dev", "Inter-| R\n face |bytes\n    lo: 1 2\n  eth0: 3 4\n")
+
+    assert set(found(checked_at(tree, of_eight(hosts)))) == codes

@@ -284,7 +284,7 @@ def test_dry_run_prints_a_command_a_node(
         (["--table", "nowhere"], {}, "RT001"),
         ([], {"JOB_COMPLETION_INDEX": "7"}, "the rank table has 2 nodes"),
         ([], {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "3"}, "started several"),
-        ([], FLUX_OF_FOUR, "started several processes"),
+        ([], FLUX_OF_FOUR, "started 4 processes on"),
         ([], {"RANK": "0", "WORLD_SIZE": "1"}, "started a job of 1"),
         (["--table", "-"], {}, "name a file"),
         ([], {"PET_NNODES": "3", "PET_NODE_RANK": "0"}, "the rank table has 2 nodes"),
@@ -789,3 +789,90 @@ def test_run_starts_the_processes_of_this_node(tmp_path: Path) -> None:
         "0 3 ['--lr', '0.1']",
         "1 1 ['--lr', '0.1']",
     ]
+
+
+SRUN_TASK = {
+    "SLURM_JOB_ID": "44", "SLURM_STEP_ID": "0", "SLURM_PROCID": "0",
+    "SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_STEP_NUM_TASKS": "2",
+    "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NODELIST": "g[1-2]",
+    "SLURM_STEP_TASKS_PER_NODE": "1(x2)", "SLURM_GTIDS": "0",
+}  # fmt: skip
+
+
+def test_env_says_that_one_task_sees_two_chips(run: Callable[..., Outcome]) -> None:
+    env = {**SRUN_TASK, "CUDA_VISIBLE_DEVICES": "0,1", "SLURM_GPUS_ON_NODE": "2"}
+    done = run("ranktable", "env", env=env)
+
+    assert done.status == 0
+    assert "note: 1 process on this node, and 2 chips visible (CUDA_VIS" in done.out
+    assert "start 2 of them (--ntasks-per-node)" in done.out
+    alone = run("ranktable", "env", env={**env, "CUDA_VISIBLE_DEVICES": "0"})
+    assert "note" not in alone.out
+
+
+@pytest.mark.parametrize(
+    ("env", "status", "kind"),
+    [
+        ({"LOCAL_RANK": "3", "CUDA_VISIBLE_DEVICES": "0"}, 1, "error[RT720]"),
+        ({"LOCAL_RANK": "0", "CUDA_VISIBLE_DEVICES": "1,1"}, 1, "error[RT720]"),
+        ({"LOCAL_RANK": "0", "HIP_VISIBLE_DEVICES": "1,1"}, 1, "unset HIP_VISIBLE"),
+        (
+            {
+                "LOCAL_RANK": "3",
+                "CUDA_VISIBLE_DEVICES": "0",
+                "SLURM_GPUS_PER_TASK": "1",
+            },
+            0,
+            "note[RT720]",
+        ),
+        ({"LOCAL_RANK": "3"}, 0, "local_rank       3"),
+        ({"LOCAL_RANK": "0", "CUDA_VISIBLE_DEVICES": ""}, 0, "local_rank       0"),
+    ],
+)
+def test_env_says_whether_this_process_finds_a_chip(
+    run: Callable[..., Outcome], env: dict[str, str], status: int, kind: str
+) -> None:
+    job = {"RANK": env["LOCAL_RANK"], "WORLD_SIZE": "4", "MASTER_ADDR": "n1"}
+    done = run("ranktable", "env", env={**job, **env})
+    data = json.loads(
+        run("ranktable", "env", "--format", "json", env={**job, **env}).out
+    )
+
+    assert (done.status, kind in done.out) == (status, True)
+    assert bool(data["chip"]["wrong"]) == ("RT720" in done.out)
+
+
+def test_run_names_the_step_that_has_one_task_here_and_several_elsewhere(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").touch()
+    dump(
+        make_table([range(2)] * 4, hosts=["n1", "n2", "n3", "n4"]), tmp_path / "t.json"
+    )
+    env = {
+        **SRUN_TASK, "SLURM_PROCID": "6", "SLURM_NODEID": "2", "SLURM_GTIDS": "6",
+        "SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_NUM_NODES": "4",
+        "SLURM_STEP_TASKS_PER_NODE": "4,2,1(x2)", "SLURM_STEP_NODELIST": "n[1-4]",
+        "SLURMD_NODENAME": "n3",
+    }  # fmt: skip
+    done = run("ranktable", "run", "--rank-table", "t.json", "train.py", env=env)
+
+    assert done.status == 1
+    assert "slurm started 8 processes on 4 nodes" in done.err
+    assert "srun --ntasks-per-node=1" in done.err
+
+
+@pytest.mark.torch
+def test_run_warns_of_fewer_chips_than_processes(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").touch()
+    dump(make_table([range(2)]), tmp_path / "t.json")
+    words = ("ranktable", "run", "--rank-table", "t.json", "--node", "0")
+    port = ("--master-port", str(free_port()), "train.py")
+    fewer = run(*words, *port, env={"CUDA_VISIBLE_DEVICES": "0"})
+    hidden = run(*words, *port, env={"CUDA_VISIBLE_DEVICES": ""})
+
+    assert "2 processes will start here, and 1 chip can be seen" in fewer.err
+    assert "unset CUDA_VISIBLE_DEVICES" in fewer.err
+    assert "warning: 2 processes" not in hidden.err

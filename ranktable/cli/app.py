@@ -43,7 +43,7 @@ PANELS: Final = {
         "schema": "Print the JSON Schema (draft 2020-12) of a format.",
     },
     "Use in a job": {
-        "env": "Show rank, size and master address, and what gave each.",
+        "env": "Show rank, size, master address and chip, and what gave each.",
         "wait": "Wait until a rank table exists, is sound and stays the same.",
         "run": (
             "Start the processes of this node with torchrun, as the rank table says."

@@ -12,6 +12,8 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import structs
+
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.preflight.facts import SHARED_MEMORY, is_loopback
 from ranktable.runtime.process_chip import (
@@ -98,6 +100,10 @@ def host(_facts: Facts, declared: Declared) -> Iterator[Disagreement]:
         raise NotDetectedError(f"the table names no hosts; {taken}")
     if declared.node_rank is not None:
         return
+    if not declared.named:
+        raise NotDetectedError(
+            "the recorded host has no /etc/hostname; name it with --host"
+        )
     shown = ", ".join(hosts[:4]) + (", ..." if len(hosts) > 4 else "")
     yield Disagreement(
         f"the table has no row of this host: it is {' or '.join(declared.named[:4])}, "
@@ -129,10 +135,13 @@ def health(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
     """Yield the chips whose status is not that of a working chip."""
     if not facts.chips:
         raise NotDetectedError("no chips were found")
-    if all(chip.status is None for chip in facts.probe.chips):
+    chips = [
+        structs.replace(chip, status=facts.status(chip)) for chip in facts.probe.chips
+    ]
+    if all(chip.status is None for chip in chips):
         raise NotDetectedError(f"no tool of {facts.probe.vendor} says a status")
     wanted = None if declared is None else declared.device_ids
-    for chip in facts.probe.chips:
+    for chip in chips:
         is_used = wanted is None or chip.device_id in wanted
         if is_used and not chip.is_healthy:
             place = None if wanted is None else wanted.index(chip.device_id)
@@ -499,14 +508,20 @@ def port_settings(facts: Facts, _declared: Declared | None) -> Iterator[Disagree
             )
 
 
-def interfaces(facts: Facts, _declared: Declared | None) -> Iterator[Disagreement]:
-    """Yield the interfaces of variables that this host does not have."""
+def interfaces(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
+    """Yield the interfaces of variables that this host or the other hosts lack."""
+    nodes = facts.environment.num_nodes if declared is None else declared.num_nodes
     for name, text in _set(facts, "HCCL_IF_IP", *_INTERFACES):
         if name == "HCCL_IF_IP":
             if text not in facts.addresses:
                 yield Disagreement(f"{name}={text} is not an address of this host")
         elif problem := _lost_interfaces(name, text, facts.interfaces):
             yield Disagreement(f"{name}={quoted(text)}: {problem}")
+        elif (nodes or 1) > 1 and text.lstrip("=") == "lo":
+            yield Disagreement(
+                f"{name}={quoted(text)}: no other host reaches a loopback interface, "
+                f"and the job has {counted(nodes or 1, 'node')}"
+            )
 
 
 def _lost_interfaces(name: str, text: str, there: list[str]) -> str:
@@ -641,6 +656,12 @@ def locked_memory(facts: Facts, _declared: Declared | None) -> Iterator[Disagree
 
 def shared_memory(facts: Facts, _declared: Declared | None) -> Iterator[Disagreement]:
     """Yield that /dev/shm is small."""
-    size = facts.shared_memory_bytes
+    size, free = facts.shared_memory_bytes
     if size < LEAST_SHARED_MEMORY_BYTES:
         yield Disagreement(f"{SHARED_MEMORY} has {size >> 20} MiB, less than 1024")
+    elif free < min(LEAST_SHARED_MEMORY_BYTES, size // 8):
+        yield Disagreement(
+            f"{SHARED_MEMORY} has {size >> 20} MiB, and {free >> 20} of them are free",
+            hint=f"`ls -l {SHARED_MEMORY}` shows what an earlier job left there; "
+            "remove it if no process uses it",
+        )

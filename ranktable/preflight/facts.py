@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.cluster.discovery import ascend
+from ranktable.cluster.discovery import ascend, nvidia
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.cluster.discovery.node_probe import probe
 from ranktable.runtime.agreement import is_same_host
@@ -32,15 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ranktable.cluster.discovery.machine import Machine
-    from ranktable.cluster.probes.probe_line import NodeProbe
+    from ranktable.cluster.probes.probe_line import NodeProbe, ProbedChip
     from ranktable.runtime.process_chip import ProcessChip
     from ranktable.schema.model import Node, RankTable
     from ranktable.schema.report import Report
 
 ENVIRON = "/environ"
 """File of a recorded folder with the variables of the job, ``NAME=value`` a line."""
-
-_TOOLS = ("nvidia-smi", "npu-smi")
 
 TOOL_FOLDERS = ("/usr/local/Ascend/driver/tools", "/usr/local/Ascend/driver/bin")
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - it is only looked at
@@ -102,6 +100,11 @@ class Declared:
         return [device.device_id for device in self.node.devices]
 
     @property
+    def num_nodes(self) -> int:
+        """The number of nodes of the job."""
+        return self.table.num_nodes
+
+    @property
     def is_first(self) -> bool:
         """Whether rank 0 is on this host."""
         return any(device.rank == 0 for device in self.node.devices)
@@ -141,8 +144,9 @@ class Facts:
         found = [chip.device_id for chip in self.probe.chips]
         if not found and not self.machine.names("/dev"):
             raise NotDetectedError("nothing shows chips: there is no /dev, and no tool")
-        unread = [each for each in self.probe.unseen if each.what in _TOOLS]
-        if not found and unread:  # chips may be there: /dev/nvidiaN, or a driver fails
+        unread = [each for each in self.probe.unseen if each.what == nvidia.TOOL[0]]
+        if not found and unread and self.machine.numbers(*nvidia.NODES):
+            # /dev/nvidiaN is not the chip N of the tool, so their numbers are unknown.
             raise NotDetectedError(f"{unread[0].what}: {unread[0].why}")
         return found
 
@@ -298,6 +302,25 @@ class Facts:
             raise NotDetectedError("no chips were found")
         raise NotDetectedError(f"no tool of {vendor} lists processes")
 
+    def status(self, chip: ProbedChip) -> str | None:
+        """Return the status of a chip in the words of its vendor's tool."""
+        return self.npu_health.get(chip.device_id) if self.is_ascend else chip.status
+
+    @cached_property
+    def npu_health(self) -> dict[int, str]:
+        """The column Health of npu-smi by chip."""
+        places = {
+            (each.npu_id, each.chip_id): each.device_id for each in self.mapped_chips
+        }
+        found, npu, health = {}, -1, ""
+        for line in self.run("npu-smi", "info").splitlines():
+            if (row := _HEALTH_ROW.match(line)) is not None:
+                npu, health = int(row[1]), row[2]
+            elif health and (row := _CHIP_ROW.match(line)) is not None:
+                found[places.get((npu, int(row[1])), npu)] = health
+                health = ""
+        return found
+
     @property
     def listening(self) -> set[int]:
         """The TCP ports on which something listens."""
@@ -347,13 +370,13 @@ class Facts:
         return {port for port in ports if any(a <= port <= b for a, b in spans)}
 
     @property
-    def shared_memory_bytes(self) -> int:
-        """The size of /dev/shm."""
+    def shared_memory_bytes(self) -> tuple[int, int]:
+        """The size of /dev/shm, and how much of it is free."""
         rows = self.run("df", "-Pk", SHARED_MEMORY).splitlines()
         cells = rows[-1].split() if len(rows) > 1 else []
-        if len(cells) < 6 or not cells[1].isdecimal():
+        if len(cells) < 6 or not (cells[1].isdecimal() and cells[3].isdecimal()):
             raise NotDetectedError("df prints something else than a size of /dev/shm")
-        return int(cells[1]) * 1024
+        return int(cells[1]) * 1024, int(cells[3]) * 1024
 
     def resolve(self, host: str) -> list[str]:
         """Return the addresses of a host name; none if it does not resolve."""
@@ -411,6 +434,9 @@ def _ipv6(digits: str) -> str:
     return str(ipaddress.IPv6Address(int(digits, 16)))
 
 
+# The rows of a chip in npu-smi info: NPU, name and health; then chip and bus address.
+_HEALTH_ROW = re.compile(r"\|\s*(\d+)\s+[A-Za-z0-9_-]+\s*\|\s*([A-Za-z]+)\s*\|")
+_CHIP_ROW = re.compile(r"\|\s*(\d+)(?:\s+\d+)?\s*\|\s*[0-9A-Fa-f]+:[0-9A-Fa-f:.]+\s*\|")
 _PROCESS = re.compile(
     r"\|\s*(\d+)(?:\s+(\d+))?\s*\|\s*(\d+)\s*\|\s*([^|]*?)\s*\|\s*\d+\s*\|.*"
 )
@@ -435,12 +461,17 @@ def names_of(facts: Facts, host: str | None, env_host: str | None) -> tuple[str,
     """Return the names and addresses of this host, the surest first."""
     if host is not None:
         return (host,)
-    names = [facts.machine.host()]
+    names = [facts.machine.host()] if has_name(facts.machine) else []
     if env_host:
         names.append(env_host)
     with suppress(NotDetectedError):
         names += sorted(facts.addresses)
     return tuple(dict.fromkeys(names))
+
+
+def has_name(machine: Machine) -> bool:
+    """Whether the name of a host is known; a recording may lack it."""
+    return machine.is_this_one or machine.first_line("/etc/hostname") is not None
 
 
 def find_node(table: RankTable, names: Sequence[str], *, is_index: bool) -> int | None:

@@ -14,6 +14,7 @@ from ranktable.preflight.facts import (
     Declared,
     Facts,
     find_node,
+    has_name,
     names_of,
 )
 from ranktable.preflight.rules import HOST, OF_HOST
@@ -143,7 +144,7 @@ def check_here(
             if not differences:
                 agrees.append(Looked(rule.code, rule.name))
         found += [_finding(rule, each, declared) for each in differences]
-    subject = host or machine.host()
+    subject = host or (machine.host() if has_name(machine) else "the recorded host")
     diagnostics = _located(found, report, subject)
     diagnostics += _by_generation(facts, report)
     if isinstance(contradiction, (InvalidVariableError, ConflictingVariablesError)):

@@ -27,6 +27,7 @@ CUDA_LIST, HIP_LIST = "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"
 ROCR_LIST = "ROCR_VISIBLE_DEVICES"
 ASCEND_LIST, ASCEND_MOUNTED = "ASCEND_RT_VISIBLE_DEVICES", "ASCEND_VISIBLE_DEVICES"
 GPU_LISTS = (CUDA_LIST, HIP_LIST, ROCR_LIST)
+VISIBLE_LISTS = (*GPU_LISTS, ASCEND_LIST)
 
 _LISTS = {
     "nvidia": ((CUDA_LIST,),),
@@ -492,3 +493,27 @@ def _chosen(
             else "only the number of a chip is known here, not its UUID or address"
         )
     return ProcessChip(**facts, device_id=number, identity=identity, unknown=why)
+
+
+def idle_beside(
+    env: Mapping[str, str], environment: Environment, chip: ProcessChip
+) -> str:
+    """Return that fewer processes than visible chips were started here, else nothing.
+
+    It may be meant, or the process may be an agent such as torchrun.
+    """
+    processes, visible = environment.local_world_size, chip.num_visible
+    if processes is None or visible is None or not processes < visible:
+        return ""
+    if environment.launcher is None or chip.isolated_by:
+        return ""
+    lists = [f"{name}={quoted(env[name])}" for name in VISIBLE_LISTS if name in env]
+    by = f" ({lists[0]})" if lists else ""
+    option = "--nproc-per-node" if is_of_torchrun(env) else "--ntasks-per-node"
+    if not is_of_torchrun(env) and environment.launcher != "slurm":
+        option = "--nproc-per-node of torchrun"
+    return (
+        f"{counted(processes, 'process', 'processes')} on this node, and "
+        f"{counted(visible, 'chip')} visible{by}: unless it starts others, as torchrun "
+        f"does, or uses several chips, start {visible} of them ({option})"
+    )

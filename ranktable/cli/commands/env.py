@@ -18,10 +18,13 @@ from ranktable.cli.output import (
 )
 from ranktable.cli.parameters import ColorOption, OutputFormatOption
 from ranktable.cli.table_input import sound_table
+from ranktable.cluster.discovery.machine import Machine
+from ranktable.preflight.facts import Facts
 from ranktable.report.terminal import table_lines
 from ranktable.runtime.agreement import refuse_other_table, with_world_size
 from ranktable.runtime.environment import advice, resolve_environment
 from ranktable.runtime.errors import ConflictingVariablesError, LaunchEnvironmentError
+from ranktable.runtime.process_chip import ProcessChip, idle_beside
 from ranktable.runtime.resolution import Outcome, resolve_claims
 from ranktable.schema.text import printable
 
@@ -44,10 +47,10 @@ def env(
     format: OutputFormatOption = "text",
     color: ColorOption = Color.AUTO,
 ) -> None:
-    """Show rank, size and master address, and what gave each.
+    """Show rank, size, master address and chip, and what gave each.
 
-    Exit status: 0 resolved, 1 the variables contradict each other or the table, or
-    the table is not sound, 2 it cannot be read.
+    Exit status: 0 resolved, 1 the variables contradict each other or the table, leave
+    this process no chip, or the table is not sound, 2 it cannot be read.
 
     Example: ranktable env --explain
     """
@@ -64,13 +67,55 @@ def env(
         claims = _disputed(claims, error)
     except CommandError as error:  # about the table
         unsound = error
+    chip = _chip()
+    note = "" if found is None else idle_beside(os.environ, found, chip)
     if format == "json":
-        write_json(_data(found, claims, problem, unsound))
+        write_json(_data(found, claims, problem, unsound) | _chip_data(chip, note))
     else:
-        write(_text(found, claims if explain else [], problem, style(color)))
+        look = style(color)
+        write(_text(found, claims if explain else [], problem, look))
+        write(_chip_text(chip, note, look))
     if unsound is not None:
         raise unsound
-    raise typer.Exit(0 if problem is None else DEFECTS_FOUND)
+    has_chip = not chip.wrong or chip.is_doubtful
+    raise typer.Exit(0 if problem is None and has_chip else DEFECTS_FOUND)
+
+
+_TOOLS_S = 3.0
+"""For the vendor's tool that lists chips."""
+
+
+def _chip() -> ProcessChip:
+    """Return the chip of this process, by its variables and this machine."""
+    return Facts(machine=Machine(timeout_s=_TOOLS_S), env=os.environ).process_chip
+
+
+def _chip_data(chip: ProcessChip, note: str) -> dict[str, object]:
+    return {
+        "chip": {
+            "number": chip.device_id,
+            "identity": chip.identity or None,
+            "visible": chip.num_visible,
+            "unknown": chip.unknown or None,
+            "wrong": chip.wrong or None,
+            "help": chip.hint or None,
+            "note": note or None,
+        }
+    }
+
+
+def _chip_text(chip: ProcessChip, note: str, look: Style) -> Iterator[str]:
+    """Yield the chip, where there are chips or a list of them, and what is wrong."""
+    if chip.num_visible is not None and not chip.is_none:
+        number = "unknown" if chip.device_id is None else str(chip.device_id)
+        more = chip.identity or chip.unknown
+        yield f"{'chip':<16} {printable(f'{number}  ({more})' if more else number)}\n"
+    if chip.wrong:
+        kind = "note" if chip.is_doubtful else "error"
+        yield f"{look.mark(f'{kind}[RT720]', kind)} {printable(chip.wrong)}\n"
+        yield f"  {look.mark('help', 'help')}: {printable(chip.hint)}\n"
+    elif note:
+        yield f"{look.mark('note', 'note')}: {printable(note)}\n"
 
 
 def _with_table(found: Environment) -> Environment:

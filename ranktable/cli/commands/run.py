@@ -18,10 +18,12 @@ from ranktable.cli.output import DEFECTS_FOUND, CommandError, write
 from ranktable.cli.parameters import flag, number, valued
 from ranktable.cli.sources import STANDARD_INPUT
 from ranktable.cli.table_input import sound_table
+from ranktable.cluster.discovery.machine import Machine
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.layout.change.nodes import has_own_addresses, node_names, spares_of
 from ranktable.layout.change.operations import fit_layout
 from ranktable.layout.parallel import KEPT, remembered
+from ranktable.preflight.facts import Facts
 from ranktable.runtime import agreement
 from ranktable.runtime.agents import (
     agents_of,
@@ -29,10 +31,11 @@ from ranktable.runtime.agents import (
     find_agent,
     short_name,
 )
-from ranktable.runtime.environment import resolve_environment
+from ranktable.runtime.environment import Environment, resolve_environment
 from ranktable.runtime.errors import InvalidVariableError, LaunchEnvironmentError
 from ranktable.runtime.launchers.slurm import SLURM, step_hosts
 from ranktable.runtime.master_address import DEFAULT_PORT
+from ranktable.runtime.process_chip import VISIBLE_LISTS, process_chip
 from ranktable.runtime.table import VARIABLE
 from ranktable.runtime.values import read_address
 from ranktable.schema.text import counted, printable
@@ -41,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ranktable.runtime.agents import Agent
-    from ranktable.runtime.environment import Environment
     from ranktable.schema.model import RankTable
 
 # torchrun reads PET_X for an option --x. These say where and what to start, which the
@@ -56,6 +58,8 @@ _LONG_LIST = 200
 """Most characters of a list of hosts in a sentence."""
 
 _SHOWN = 8
+_TOOLS_S = 3.0
+"""For the vendor's tool that lists chips; the start does not wait longer."""
 
 
 def run(
@@ -127,6 +131,7 @@ def run(
         return
     agent = _this_agent(ranks, agents, environment, node, file)
     _refuse_missing_script(script[0])
+    _warn_of_chips(agent)
     _start(agent.arguments(script, addr, port), file)
 
 
@@ -279,6 +284,23 @@ def _commands(
         yield f"# {host}\n{VARIABLE}={shlex.quote(file)} {shlex.join(words)}\n"
 
 
+def _warn_of_chips(agent: Agent) -> None:
+    """Say that fewer chips are visible than processes start; they may use CPUs."""
+    facts = Facts(machine=Machine(timeout_s=_TOOLS_S), env=os.environ)
+    nobody = Environment()
+    chip = process_chip(os.environ, nobody, facts.probe.vendor, facts.seen_chips)
+    visible, wanted = chip.num_visible, agent.num_processes
+    if visible is not None and visible < wanted and not (chip.is_none and chip.unknown):
+        lists = [name for name in VISIBLE_LISTS if name in os.environ]
+        by = "".join(f" ({name}={os.environ[name]})" for name in lists[:1])
+        sys.stderr.write(
+            f"warning: {counted(wanted, 'process', 'processes')} will start here, and "
+            f"{counted(visible, 'chip')} can be seen{printable(by)}; local rank "
+            f"{visible} and above find none: "
+            + (f"unset {lists[0]}\n" if lists else "correct the table\n")
+        )
+
+
 def _refuse_missing_script(script: str) -> None:
     """Raise unless the script exists; an option of torchrun may be in its place."""
     path = Path(script)
@@ -320,25 +342,28 @@ def launched_by(*, is_started: bool, has_address: bool = False) -> Environment:
     except LaunchEnvironmentError as error:
         raise CommandError(str(error), DEFECTS_FOUND) from None
     if is_started and (started := _processes_here(environment)) is not None:
+        srun = " (srun --ntasks-per-node=1)" * (environment.launcher == SLURM.name)
         raise CommandError(
-            f"{environment.launcher} started {started} processes "
-            "on this node; start ranktable run once per node, it starts the others",
+            f"{environment.launcher} started {started}; start ranktable run once per "
+            f"node{srun}, it starts the others",
             DEFECTS_FOUND,
         )
     return environment
 
 
 def _processes_here(environment: Environment) -> str | None:
-    """Return how many processes a launcher started on this node, None for one."""
+    """Return how many processes a launcher started on its nodes, None for one each."""
     # A pod that is told how many processes to start has not started them yet.
     if environment.launcher is None:
         return None
     started, nodes = environment.local_world_size, environment.num_nodes
     if started not in (None, 1):
-        return str(started)
-    is_second = started is None and (environment.local_rank or 0) > 0
-    is_crowd = nodes is not None and (environment.world_size or 0) > nodes
-    return "several" if is_second or is_crowd else None
+        return f"{started} processes on this node"
+    if started is None and (environment.local_rank or 0) > 0:
+        return "several processes on this node"
+    if nodes is not None and (environment.world_size or 0) > nodes:
+        return f"{environment.world_size} processes on {counted(nodes, 'node')}"
+    return None
 
 
 def refuse_other_node(

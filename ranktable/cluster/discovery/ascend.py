@@ -19,7 +19,7 @@ from ranktable.cluster.discovery.chip_family import (
     ProbeResult,
     refuse_repetition,
 )
-from ranktable.cluster.discovery.machine import NotDetectedError
+from ranktable.cluster.discovery.machine import NotDetectedError, NotInstalledError
 from ranktable.cluster.hccn_conf import addresses_in
 from ranktable.cluster.probes.probe_line import ProbedChip
 from ranktable.schema.text import folded, quoted
@@ -130,7 +130,8 @@ def _mapped(machine: Machine, result: ProbeResult) -> list[MappedChip]:
     try:
         return parse_mapping(machine.run("npu-smi", "info", "-m"))
     except NotDetectedError as error:
-        if machine.numbers(*NODES) or machine.find("npu-smi"):
+        is_there = not isinstance(error, NotInstalledError)
+        if is_there or machine.numbers(*NODES):
             result.miss("npu-smi", error)
         return []
 

@@ -23,9 +23,14 @@ class NotDetectedError(Exception):
     """Something could not be found out; the text is the reason."""
 
 
+class NotInstalledError(NotDetectedError):
+    """A tool is not there."""
+
+
 MAX_OUTPUT_BYTES = 1 << 20
 """Most bytes of each output stream; the output for a node has some kilobytes."""
 
+_NOT_THERE = "is not there"
 _PART_BYTES = 1 << 16
 _LINGER_S = 0.1
 """Time for the remaining output of a tool that has ended."""
@@ -255,7 +260,7 @@ class Machine:
             return recorded
         found = self.find(program, folders)
         if found is None:
-            raise NotDetectedError(f"{program} is not there")
+            raise NotInstalledError(f"{program} {_NOT_THERE}")
         if not (self.is_this_one or self.runs_programs):
             raise NotDetectedError(
                 f"{program} lies below --root and was not run; --run-programs runs it"
@@ -275,7 +280,10 @@ class Machine:
             if recorded_name(known) == name:
                 text = self.text(f"{RECORDED}/{file}")
                 if file.endswith(FAILED):
-                    raise NotDetectedError(text.strip())
+                    is_there = not text.strip().endswith(_NOT_THERE)
+                    raise (NotDetectedError if is_there else NotInstalledError)(
+                        text.strip()
+                    )
                 return text
         return None
 

@@ -18,7 +18,7 @@ from ranktable.cluster.discovery.chip_family import (
     refuse_repetition,
     text_of,
 )
-from ranktable.cluster.discovery.machine import NotDetectedError
+from ranktable.cluster.discovery.machine import NotDetectedError, NotInstalledError
 from ranktable.cluster.probes.probe_line import MAX_CHIPS, ProbedChip
 from ranktable.schema.text import quoted
 
@@ -40,7 +40,8 @@ def detect(machine: Machine) -> ProbeResult:
     try:
         result.chips, messages = parse_csv(machine.run(*TOOL))
     except NotDetectedError as error:
-        if machine.numbers(*NODES) or machine.find(TOOL[0]):
+        is_there = not isinstance(error, NotInstalledError)
+        if is_there or machine.numbers(*NODES):
             result.miss("nvidia-smi", error)
         return result
     for message in messages:
