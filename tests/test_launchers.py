@@ -118,6 +118,90 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
          "node_rank": 1, "num_nodes": 2, "master_port": 25811},
         "slurm",
     ),
+    # Since Slurm 26.05 tasks follow the topology, if no --distribution is given.
+    "slurm, order of the topology": (
+        {**SLURM, "SLURM_TOPOLOGY_ADDR_PATTERN": "switch.switch.node"},
+        {"rank": 4, "world_size": 6, "local_rank": 0, "local_world_size": 2,
+         "node_rank": 1, "num_nodes": 2, "master_port": 25811},
+        "slurm",
+    ),
+    "slurm, order of the topology, task 0": (
+        {**SLURM, "SLURM_TOPOLOGY_ADDR_PATTERN": "block.node", "SLURM_PROCID": "0",
+         "SLURM_NODEID": "0", "SLURM_GTIDS": "0,1,2,3", "SLURMD_NODENAME": "gpu08"},
+        {"rank": 0, "world_size": 6, "local_rank": 0, "local_world_size": 4,
+         "node_rank": 0, "num_nodes": 2, "master_addr": "gpu08", "host": "gpu08",
+         "master_port": 25811},
+        "slurm",
+    ),
+    "slurm, a topology and an order of blocks": (
+        {**SLURM, "SLURM_TOPOLOGY_ADDR_PATTERN": "switch.node",
+         "SLURM_DISTRIBUTION": "block"},
+        {"rank": 4, "world_size": 6, "local_rank": 0, "local_world_size": 2,
+         "node_rank": 1, "num_nodes": 2, "master_addr": "gpu07", "master_port": 25811},
+        "slurm",
+    ),
+    # docs.skypilot.co, stable.
+    "skypilot": (
+        {"SKYPILOT_NODE_RANK": "1", "SKYPILOT_NUM_NODES": "2",
+         "SKYPILOT_NUM_GPUS_PER_NODE": "8", "SKYPILOT_NODE_IPS": "10.1.0.1\n10.1.0.2"},
+        {"node_rank": 1, "num_nodes": 2, "master_addr": "10.1.0.1"}, None,
+    ),
+    "torchrun on skypilot, where c10d has sorted the nodes": (
+        {**TORCHRUN, "SKYPILOT_NODE_RANK": "0", "SKYPILOT_NUM_NODES": "2",
+         "SKYPILOT_NODE_IPS": "10.1.0.1\n10.1.0.2"},
+        {"rank": 5, "world_size": 8, "local_rank": 1, "local_world_size": 4,
+         "node_rank": 1, "num_nodes": 2, "master_addr": "gpu07", "master_port": 29400},
+        "torchrun",
+    ),
+    # dstack's runner, 2026.
+    "dstack": (
+        {"DSTACK_NODE_RANK": "0", "DSTACK_NODES_NUM": "2", "DSTACK_GPUS_PER_NODE": "8",
+         "DSTACK_NODES_IPS": "10.2.0.1\n10.2.0.2", "DSTACK_MASTER_NODE_IP": "10.2.0.1"},
+        {"node_rank": 0, "num_nodes": 2, "master_addr": "10.2.0.1"}, None,
+    ),
+    # kubernetes-sigs/lws v1.
+    "leaderworkerset": (
+        {"LWS_LEADER_ADDRESS": "s-0.s.ns", "LWS_GROUP_SIZE": "4",
+         "LWS_WORKER_INDEX": "2"},
+        {"node_rank": 2, "num_nodes": 4, "master_addr": "s-0.s.ns"}, None,
+    ),
+    # ModelArts, 2026-08.
+    "modelarts": (
+        {"VC_TASK_INDEX": "1", "VC_WORKER_NUM": "2", "MA_NUM_HOSTS": "2",
+         "MA_NUM_GPUS": "8", "VC_WORKER_HOSTS": "a.svc,b.svc"},
+        {"node_rank": 1, "num_nodes": 2, "master_addr": "a.svc"}, None,
+    ),
+    # Volcengine MLP, 2026.
+    "volcengine mlp": (
+        {"MLP_ROLE": "worker", "MLP_ROLE_INDEX": "1", "MLP_WORKER_NUM": "2",
+         "MLP_WORKER_GPU": "8", "MLP_WORKER_0_HOST": "10.3.0.1",
+         "MLP_WORKER_0_PORT": "2222"},
+        {"node_rank": 1, "num_nodes": 2, "master_addr": "10.3.0.1",
+         "master_port": 2222}, None,
+    ),
+    # sagemaker-training-toolkit.
+    "sagemaker": (
+        {"SM_HOSTS": '["algo-1","algo-2"]', "SM_CURRENT_HOST": "algo-2",
+         "SM_NUM_GPUS": "8"},
+        {"node_rank": 1, "num_nodes": 2, "master_addr": "algo-1"}, None,
+    ),
+    "sagemaker with a broken list": (
+        {"SM_HOSTS": "[algo-1", "SM_CURRENT_HOST": "algo-2"}, {}, None,
+    ),
+    # lightning.ai: WORLD_SIZE counts devices.
+    "lightning ai": (
+        {"MASTER_ADDR": "10.4.0.1", "MASTER_PORT": "29500", "WORLD_SIZE": "16",
+         "NODE_RANK": "1", "NUM_NODES": "2"},
+        {"node_rank": 1, "num_nodes": 2, "master_addr": "10.4.0.1",
+         "master_port": 29500}, None,
+    ),
+    # kubeflow/trainer v2, runtime jax.
+    "jax of trainer": (
+        {"JAX_PROCESS_ID": "1", "JAX_NUM_PROCESSES": "4",
+         "JAX_COORDINATOR_ADDRESS": "j-node-0-0.j:12345"},
+        {"rank": 1, "world_size": 4, "master_addr": "j-node-0-0.j",
+         "master_port": 12345}, "jax",
+    ),
     # salloc of Slurm 22.05 where LaunchParameters has use_interactive_step.
     "slurm interactive step": (
         {**SLURM, "SLURM_STEP_ID": "4294967290", "SLURM_PROCID": "0",

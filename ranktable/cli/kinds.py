@@ -38,6 +38,7 @@ KINDS: Final = (
     "cluster.hccn_conf:HCCN_CONF",
     "cluster.hostfiles.launcher_formats:HOSTFILE",
     "layout.rack_files:SWITCHES",
+    "layout.rack_files:NODES",
 )
 """Every kind, as its module and its name there, in the order in which they are tried.
 

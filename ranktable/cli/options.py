@@ -343,11 +343,15 @@ def read_racks(
     """
     if is_level_list(racks) and not os.path.exists(racks):
         return counted_levels(racks, names)
-    if racks.endswith((".yaml", ".yml")):
-        return _racks_of_spec(racks)
-    from ranktable.layout.rack_files import MAX_SIZE_BYTES, read_rack_file
+    from ranktable.layout.rack_files import (
+        MAX_SIZE_BYTES,
+        is_known_by_content,
+        read_rack_file,
+    )
 
     name, data = read_input(racks, MAX_SIZE_BYTES)
+    if racks.endswith((".yaml", ".yml")) and not is_known_by_content(data):
+        return _racks_of_spec(racks)
     report, hierarchy = read_rack_file(data, file=name)
     if hierarchy is None:
         show_findings([report], "json" if form == "json" else None, color)

@@ -9,7 +9,7 @@ from ranktable.cluster.hostfiles import hostfile_rules
 from ranktable.cluster.probes import probe_rules
 from ranktable.cluster.specs import spec_rules
 from ranktable.doctor import rules as doctor_rules
-from ranktable.layout import rack_files
+from ranktable.layout import rack_rules
 from ranktable.preflight import pods as preflight_pods
 from ranktable.preflight import rules as preflight_rules
 from ranktable.runtime import rules as runtime_rules
@@ -45,7 +45,7 @@ FAMILIES = (
     hostfile_rules,
     pod_rules,
     probe_rules,
-    rack_files,
+    rack_rules,
     merge_rules,
     spec_rules,
     runtime_rules,

@@ -110,13 +110,13 @@ def resolve_environment(
 
 def advice(env: Mapping[str, str]) -> str | None:
     """Return how to start processes with a rank here, None if this is not known."""
-    launcher = _advising(env)
+    launcher = advising(env)
     return None if launcher is None else f"{launcher.advice} ({launcher.name})"
 
 
 def no_rank(environment: Environment, env: Mapping[str, str]) -> MissingVariableError:
     """Return the error for a process with an unknown rank or size."""
-    launcher = _advising(env)
+    launcher = advising(env)
     lacking = ("RANK", "WORLD_SIZE") if launcher is None else launcher.lacks
     pod = {name: env[name] for name in ("RANK", "WORLD_SIZE") if env.get(name)}
     known = pod or {
@@ -139,7 +139,8 @@ def no_rank(environment: Environment, env: Mapping[str, str]) -> MissingVariable
     )
 
 
-def _advising(env: Mapping[str, str]) -> Launcher | None:
+def advising(env: Mapping[str, str]) -> Launcher | None:
+    """Return the first launcher here that knows how a process gets a rank."""
     found = (launcher for launcher in launchers_in(env) if launcher.advice is not None)
     return next(found, None)
 

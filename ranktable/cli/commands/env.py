@@ -23,6 +23,7 @@ from ranktable.preflight.facts import Facts
 from ranktable.report.terminal import table_lines
 from ranktable.runtime.agreement import refuse_other_table, with_world_size
 from ranktable.runtime.environment import advice, resolve_environment
+from ranktable.runtime.environment_notes import notes
 from ranktable.runtime.errors import ConflictingVariablesError, LaunchEnvironmentError
 from ranktable.runtime.process_chip import ProcessChip, idle_beside
 from ranktable.runtime.resolution import Outcome, resolve_claims
@@ -164,6 +165,7 @@ def _data(
     return {
         "ok": problem is None and unsound is None,
         "environment": None if found is None else asdict(found),
+        "notes": [] if found is None else notes(found, os.environ),
         "claims": [
             {
                 "field": claim.field,
@@ -205,6 +207,8 @@ def _text(
             lacking = "rank" if found.rank is None else "size"
             if (how := advice(os.environ)) is not None:
                 yield f"no {lacking} is given here: {how}\n"
+        for note in notes(found, os.environ):
+            yield f"{printable(note)}\n"
     if claims:
         yield "\n" if found is not None else ""
         yield from _table(claims, look)

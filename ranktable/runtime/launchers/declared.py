@@ -14,6 +14,7 @@ from ranktable.runtime.chip_map import VARIABLE as CHIP_MAP
 from ranktable.runtime.chip_map import read_chip_map
 from ranktable.runtime.errors import ConflictingVariablesError, InvalidVariableError
 from ranktable.runtime.launchers.launcher import Launcher, Scope
+from ranktable.runtime.launchers.platforms import JAX_JOB, PLATFORMS
 from ranktable.runtime.launchers.slurm import SLURM
 from ranktable.runtime.values import is_plain, read_again, read_number, said
 
@@ -413,7 +414,8 @@ LAUNCHERS: Final = (
     *(TORCHRUN, DEEPSPEED, RAY_TRAIN, MSRUN, PADDLE, OPEN_MPI, SLURM, FLUX),
     *(FLUX_INSTANCE, PALS, MPICH, MPICH_BY_PORT, PRRTE, PMIX),
     *(TORCHRUN_ARGUMENTS, NUMBERED_POD, PYTORCH_JOB, ONE_PROCESS_OF_PYTORCH_JOB),
-    *(VOLCANO, ONE_PROCESS_OF_VOLCANO, PAI, ONE_PROCESS_OF_PAI, INDEXED_JOB),
+    *(VOLCANO, ONE_PROCESS_OF_VOLCANO, PAI, ONE_PROCESS_OF_PAI),
+    *(JAX_JOB, *PLATFORMS, INDEXED_JOB),
     *(SLURM_JOB, LSF, PBS, SGE, ASCEND, ASCEND_DEVICE, SOPHGO, BY_HAND),
 )
 

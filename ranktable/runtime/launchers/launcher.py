@@ -67,6 +67,7 @@ class Launcher:
         more: Claims that need more than reading a number.
         may_lack: Fields that it need not set beside the other one of a pair.
         advice: How to get a rank or a size where it is present and does not give it.
+        chips: The variable with the number of chips of a node, where it is known.
         lacks: The variables that are missing then.
     """
 
@@ -82,6 +83,7 @@ class Launcher:
     more: More | None = None
     may_lack: tuple[str, ...] = ()
     advice: str | None = None
+    chips: str = ""
     lacks: tuple[str, ...] = ("RANK", "WORLD_SIZE")
 
     def is_present(self, env: Mapping[str, str]) -> bool:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ranktable.runtime.launchers.platforms import PLATFORMS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -46,7 +48,10 @@ _MPI = ("open mpi", "mpich or intel mpi")
 _PRRTE = ("prterun",)
 _MANAGERS = ("slurm", "flux", "pals")
 _PODS = ("pytorchjob", "volcano", "pai dlc")
-_PLATFORMS = ("torchrun's PET_* variables", *_PODS, "kubernetes indexed job")
+_PLATFORMS = (
+    *("torchrun's PET_* variables", *_PODS, "kubernetes indexed job"),
+    *(each.name for each in PLATFORMS),
+)
 
 NESTINGS = (
     Nesting(

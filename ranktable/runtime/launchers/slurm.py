@@ -140,17 +140,29 @@ def _other_step(env: Mapping[str, str], *variables: str) -> ConflictingVariables
     )
 
 
+def follows_topology(env: Mapping[str, str]) -> bool:
+    """Whether the tasks of a step may be in the order of the topology of the nodes."""
+    has_groups = "." in env.get("SLURM_TOPOLOGY_ADDR_PATTERN", "")
+    return has_groups and not env.get("SLURM_DISTRIBUTION")
+
+
 def _master(env: Mapping[str, str], hosts: list[str]) -> str | None:
     """Return the host of rank 0 if it is the first of the list, else None.
 
     The list is sorted. Rank 0 is on another host if the user arranged the tasks, or if
     the order of a step's components is not that of their hosts: then the index of a
-    node differs from its place in the list. Measured with Slurm 22.05.
+    node differs from its place in the list. Measured with Slurm 22.05. Since 26.05
+    tasks follow the topology, if there is one and no --distribution is given; then task
+    0 alone knows where it is. Read in srun(1), option --distribution.
     """
     node, name = env.get("SLURM_NODEID", ""), env.get("SLURMD_NODENAME", "")
     if len(hosts) == 1:
         return hosts[0]
+    if name in hosts and env.get("SLURM_PROCID") == "0":
+        return name
     if env.get("SLURM_DISTRIBUTION", "").startswith("arbitrary"):
+        return None
+    if follows_topology(env):
         return None
     if name and is_plain(node) and hosts[int(node) : int(node) + 1] != [name]:
         return None

@@ -1,0 +1,75 @@
+"""What the variables of a launcher say besides the rank: hints for people."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ranktable.runtime.environment import advising
+from ranktable.runtime.launchers.launcher import Scope
+from ranktable.runtime.launchers.slurm import follows_topology
+from ranktable.runtime.values import is_plain, said
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ranktable.runtime.environment import Environment
+
+_TASKS: Final = re.compile(r"VC_\w+_NUM")
+
+
+def notes(found: Environment, env: Mapping[str, str]) -> list[str]:
+    """Return what else the variables say, in sentences."""
+    return [
+        note
+        for note in (_start_line(found, env), _no_master(found, env), _others(env))
+        if note is not None
+    ]
+
+
+def _start_line(found: Environment, env: Mapping[str, str]) -> str | None:
+    """Return how torchrun is started where only the node of this process is known."""
+    launcher = advising(env)
+    if launcher is None or found.rank is not None:
+        return None
+    if launcher.level is not Scope.NODE or None in (found.node_rank, found.num_nodes):
+        return None
+    chips = env.get(launcher.chips, "")
+    options = {
+        "nnodes": found.num_nodes,
+        "node-rank": found.node_rank,
+        "nproc-per-node": int(chips) if is_plain(chips) else found.local_world_size,
+        "master-addr": found.master_addr,
+        "master-port": found.master_port,
+    }
+    words = [f"--{name} {value}" for name, value in options.items() if value]
+    if not found.node_rank:
+        words.insert(1, "--node-rank 0")
+    return f"{launcher.name} says: torchrun {' '.join(words)} SCRIPT"
+
+
+def _no_master(found: Environment, env: Mapping[str, str]) -> str | None:
+    if found.launcher != "slurm" or found.master_addr or not follows_topology(env):
+        return None
+    return (
+        "the host of rank 0 is not known: Slurm since 26.05 may order tasks by the "
+        "topology of the nodes; give srun --distribution=block, or export MASTER_ADDR"
+    )
+
+
+def _others(env: Mapping[str, str]) -> str | None:
+    """Return what Volcano before 1.12 counts besides the tasks that join the job."""
+    counts = ("WORLD_SIZE", "VC_MASTER_NUM", "VC_WORKER_NUM")
+    if not all(is_plain(env.get(name, "")) for name in ("VC_TASK_INDEX", *counts)):
+        return None
+    size, *parts = (int(env[name]) for name in counts)
+    joining = sum(parts)
+    if size <= joining:
+        return None
+    others = (name for name in env if _TASKS.fullmatch(name) and name not in counts)
+    more = sorted(said(name, env[name]) for name in others)
+    return (
+        f"WORLD_SIZE={size} counts other tasks too ({', '.join(more) or 'unknown'}): "
+        f"{joining} of {size} pods are master and workers; Volcano counts these alone "
+        "since 1.12, before that export WORLD_SIZE yourself"
+    )

@@ -1,0 +1,170 @@
+"""Platforms that start one program on each node or pod, and say which node it is.
+
+None of them gives a rank: the program is to start torchrun, or ``ranktable run``.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from ranktable.runtime.launchers.launcher import Launcher, Scope
+from ranktable.runtime.values import read_address, read_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from ranktable.runtime.values import Value
+
+    Claims = Iterator[tuple[str, Value, str]]
+
+_IN_NODES: Final = "start torchrun, or ranktable run, on every node"
+_IN_PODS: Final = "start torchrun, or ranktable run, in every pod"
+
+
+def _first_of(
+    variable: str, separator: str | None = None
+) -> Callable[[Mapping[str, str]], Claims]:
+    """Return what claims the first host of a list as the address of the rendezvous."""
+
+    def more(env: Mapping[str, str]) -> Claims:
+        hosts = [one.strip() for one in env.get(variable, "").split(separator)]
+        if hosts and hosts[0]:
+            yield (
+                "master_addr",
+                read_address("master_addr", variable, hosts[0]),
+                variable,
+            )
+
+    return more
+
+
+# docs.skypilot.co, "Distributed Multi-Node Jobs". The list has one address a line.
+SKYPILOT: Final = Launcher(
+    name="skypilot",
+    level=Scope.NODE,
+    markers=("SKYPILOT_NODE_RANK", "SKYPILOT_NUM_NODES"),
+    fields={"node_rank": "SKYPILOT_NODE_RANK", "num_nodes": "SKYPILOT_NUM_NODES"},
+    more=_first_of("SKYPILOT_NODE_IPS"),
+    chips="SKYPILOT_NUM_GPUS_PER_NODE",
+    advice=_IN_NODES,
+)
+# dstackai/dstack, runner/internal/runner/executor/executor.go.
+DSTACK: Final = Launcher(
+    name="dstack",
+    level=Scope.NODE,
+    markers=("DSTACK_NODE_RANK", "DSTACK_NODES_NUM"),
+    fields={
+        "node_rank": "DSTACK_NODE_RANK",
+        "num_nodes": "DSTACK_NODES_NUM",
+        "master_addr": "DSTACK_MASTER_NODE_IP",
+    },
+    chips="DSTACK_GPUS_PER_NODE",
+    advice=_IN_NODES,
+)
+# The index counts in one group of pods, which is a world of its own.
+# kubernetes-sigs/lws, pkg/utils/pod/pod_utils.go.
+LEADER_WORKER_SET: Final = Launcher(
+    name="leaderworkerset",
+    level=Scope.NODE,
+    markers=("LWS_GROUP_SIZE", "LWS_WORKER_INDEX"),
+    fields={
+        "node_rank": "LWS_WORKER_INDEX",
+        "num_nodes": "LWS_GROUP_SIZE",
+        "master_addr": "LWS_LEADER_ADDRESS",
+    },
+    advice=_IN_PODS,
+)
+# It looks like Volcano without RANK. Huawei Cloud ModelArts, "Viewing Environment
+# Variables of a Training Container"; MA_NUM_GPUS counts NPUs too.
+MODELARTS: Final = Launcher(
+    name="modelarts",
+    level=Scope.NODE,
+    markers=("MA_NUM_HOSTS", "VC_TASK_INDEX"),
+    absent=("RANK",),
+    fields={"node_rank": "VC_TASK_INDEX", "num_nodes": "MA_NUM_HOSTS"},
+    more=_first_of("VC_WORKER_HOSTS", ","),
+    chips="MA_NUM_GPUS",
+    advice=_IN_NODES,
+)
+# MLP_WORKER_RACK_RANK_INDEX is the place after sorting by switch; all nodes must take
+# the same of the two. Volcengine, "Environment variables of a custom task".
+MLP: Final = Launcher(
+    name="volcengine mlp",
+    level=Scope.NODE,
+    markers=("MLP_ROLE_INDEX", "MLP_WORKER_NUM"),
+    fields={
+        "node_rank": "MLP_ROLE_INDEX",
+        "num_nodes": "MLP_WORKER_NUM",
+        "master_addr": "MLP_WORKER_0_HOST",
+        "master_port": "MLP_WORKER_0_PORT",
+    },
+    chips="MLP_WORKER_GPU",
+    advice=_IN_NODES,
+)
+
+
+def _of_sagemaker(env: Mapping[str, str]) -> Claims:
+    try:
+        hosts = json.loads(env["SM_HOSTS"])
+    except ValueError:
+        return
+    if not isinstance(hosts, list) or not all(isinstance(one, str) for one in hosts):
+        return
+    if env["SM_CURRENT_HOST"] in hosts:
+        yield "node_rank", hosts.index(env["SM_CURRENT_HOST"]), "SM_CURRENT_HOST"
+        yield "num_nodes", len(hosts), "SM_HOSTS"
+        yield (
+            "master_addr",
+            read_address("master_addr", "SM_HOSTS", hosts[0]),
+            "SM_HOSTS",
+        )
+
+
+# aws/sagemaker-training-toolkit, README. Under its MPI the current host may be wrong.
+SAGEMAKER: Final = Launcher(
+    name="sagemaker",
+    level=Scope.NODE,
+    markers=("SM_HOSTS", "SM_CURRENT_HOST"),
+    absent=("OMPI_COMM_WORLD_RANK",),
+    more=_of_sagemaker,
+    chips="SM_NUM_GPUS",
+    advice=_IN_NODES,
+)
+# WORLD_SIZE counts devices there, and no variable has the rank of a process.
+# lightning.ai, multi-machine training.
+LIGHTNING: Final = Launcher(
+    name="lightning ai",
+    owns_torchs_names=True,
+    level=Scope.NODE,
+    markers=("NODE_RANK", "NUM_NODES", "WORLD_SIZE"),
+    absent=("RANK", "LOCAL_RANK"),
+    fields={
+        "node_rank": "NODE_RANK",
+        "num_nodes": "NUM_NODES",
+        "master_addr": "MASTER_ADDR",
+        "master_port": "MASTER_PORT",
+    },
+    advice=_IN_NODES,
+)
+
+
+def _coordinator(env: Mapping[str, str]) -> Claims:
+    variable = "JAX_COORDINATOR_ADDRESS"
+    host, _, port = env.get(variable, "").rpartition(":")
+    if host and port:
+        yield "master_addr", read_address("master_addr", variable, host), variable
+        yield "master_port", read_number("master_port", variable, port), variable
+
+
+# One process in each pod. kubeflow/trainer, pkg/runtime/framework/plugins/jax.
+JAX_JOB: Final = Launcher(
+    name="jax",
+    markers=("JAX_PROCESS_ID", "JAX_NUM_PROCESSES"),
+    fields={"rank": "JAX_PROCESS_ID", "world_size": "JAX_NUM_PROCESSES"},
+    more=_coordinator,
+)
+
+PLATFORMS: Final = (
+    *(SKYPILOT, DSTACK, LEADER_WORKER_SET, MODELARTS, MLP, SAGEMAKER, LIGHTNING),
+)

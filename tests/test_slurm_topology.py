@@ -1,0 +1,143 @@
+"""Slurm's topologies in all of their forms, and labels of Kubernetes' nodes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ranktable.layout.rack_files import read_rack_file
+from tests.effort import law, within_cpu
+
+Groups = dict[str, dict[str, str]]
+
+
+def levels(text: str) -> list[tuple[str, dict[str, str]]]:
+    """Return the levels of a file, and no finding."""
+    report, hierarchy = read_rack_file(text.encode(), file="t")
+    assert report.ok, report.diagnostics
+    assert hierarchy is not None
+    return [(level.name, dict(level.groups)) for level in hierarchy.levels]
+
+
+def codes(text: str) -> list[str]:
+    report, _ = read_rack_file(text.encode(), file="t")
+    return [each.code for each in report.diagnostics]
+
+
+TREES = st.lists(
+    st.lists(st.integers(1, 4), min_size=1, max_size=3), min_size=1, max_size=3
+)
+"""Number of nodes of each leaf switch of each spine."""
+
+
+def tree(spines: list[list[int]]) -> list[tuple[str, str, str]]:
+    """Return (spine, leaf, node) of every node."""
+    rows, number = [], 0
+    for at, leaves in enumerate(spines):
+        for leaf, size in enumerate(leaves):
+            for _ in range(size):
+                rows.append((f"s{at}", f"l{at}-{leaf}", f"n{number}"))
+                number += 1
+    return rows
+
+
+@law(60)
+@given(TREES)
+def test_one_tree_is_the_same_in_every_form(spines: list[list[int]]) -> None:
+    rows = tree(spines)
+    leaves = {leaf: spine for spine, leaf, _ in rows}
+    of_leaf = {leaf: [n for _, at, n in rows if at == leaf] for leaf in leaves}
+    below = {
+        spine: [leaf for leaf, over in leaves.items() if over == spine]
+        for spine in dict.fromkeys(leaves.values())
+    }
+    conf = [f"SwitchName={leaf} Nodes={','.join(of_leaf[leaf])}" for leaf in leaves]
+    conf += [f"switchname={spine} Switches={','.join(below[spine])}" for spine in below]
+    switches = [
+        *({"switch": leaf, "nodes": ",".join(of_leaf[leaf])} for leaf in leaves),
+        *({"switch": spine, "children": ",".join(below[spine])} for spine in below),
+    ]
+    described = [
+        {"topology": "flat", "flat": True},
+        {"topology": "a", "cluster_default": True, "tree": {"switches": switches}},
+    ]
+    lines = "".join(f"- topology: {json.dumps(one['topology'])}\n" + "".join(
+        f"  {key}: {json.dumps(value)}\n" for key, value in one.items()
+        if key != "topology") for one in described)  # fmt: skip
+    places = "".join(
+        f"{at}: SLURM_TOPOLOGY_ADDR={spine}.{leaf}.{node}\n"
+        f"{at}: SLURM_TOPOLOGY_ADDR_PATTERN=switch.switch.node\n"
+        for at, (spine, leaf, node) in enumerate(rows)
+    )
+    columns = "host switch outer\n" + "".join(
+        f"{node} {leaf} {spine}\n" for spine, leaf, node in rows
+    )
+    expected = [groups for _, groups in levels(columns)]
+
+    for text in ("\n".join(conf), lines, places):
+        assert [groups for _, groups in levels(text)] == expected
+
+
+def test_blocks_and_rings_are_groups_and_a_block_may_be_empty() -> None:
+    text = (
+        "BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n3\nBlockName=b3\n"
+        "BlockSizes=2,4\n"
+    )
+    shown = (
+        "BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=2\n"
+        "BlockName=b2 BlockIndex=1 Nodes=n3 BlockSize=2\n"
+        "AggregatedBlock=b1,b2 BlockIndex=2 Nodes=n[1-3] BlockSize=4\n"
+    )
+    blocks = [("block", {"n1": "b1", "n2": "b1", "n3": "b2"})]
+
+    assert levels(text) == levels(shown) == blocks
+    assert levels("RingName=r1 Nodes=n[1-2]\n") == [("ring", {"n1": "r1", "n2": "r1"})]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("BlockName=b1 Nodes=n1\nBlockName=b2 Nodes=n1\n", "RT147"),
+        ("BlockName=b1 Nodes=n1\nSwitchName=s1 Nodes=n2\n", "RT146"),
+        ("BlockName=b1 Node=n1\n", "RT146"),
+        ("BlockSizes=4\n", "RT133"),
+        ("- topology: a\n  flat: true\n", "RT146"),
+        ("- topology: a\n  block: {blocks: [{nodes: n1}]}\n", "RT146"),
+        ("- topology: a\n  tree: {switches: [{switch: s, children: t}]}\n", "RT133"),
+        ("SLURM_TOPOLOGY_ADDR=s1.n1\nSLURM_TOPOLOGY_ADDR=s2.n1\n", "RT147"),
+    ],
+)
+def test_what_is_wrong_in_a_topology_is_told(text: str, code: str) -> None:
+    assert code in codes(text)
+
+
+def test_a_chain_of_switches_is_read_in_linear_time() -> None:
+    chain = [f"SwitchName=s{at} Switches=s{at - 1}" for at in range(1, 20_000)]
+    text = "\n".join(["SwitchName=s0 Nodes=n1", *chain])
+
+    within_cpu(20, lambda: codes(text))
+    assert codes(text) == ["RT146"]
+
+
+def nodes(*labels: dict[str, str]) -> str:
+    items = [
+        {"kind": "Node", "metadata": {"name": f"n{at}", "labels": each}}
+        for at, each in enumerate(labels)
+    ]
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+
+
+def test_labels_of_nodes_are_levels_if_all_have_them() -> None:
+    text = nodes(
+        {"nvidia.com/gpu.clique": "u.1", "topology.kubernetes.io/zone": "z", "a": "b"},
+        {"nvidia.com/gpu.clique": "u.2", "topology.kubernetes.io/zone": "z"},
+    )
+
+    assert levels(text) == [
+        ("clique", {"n0": "u.1", "n1": "u.2"}),
+        ("zone", {"n0": "z", "n1": "z"}),
+    ]
+    assert codes(nodes({"nvidia.com/gpu.clique": "u.1"}, {})) == ["RT146"]
