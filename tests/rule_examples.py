@@ -21,8 +21,6 @@ from ranktable.doctor.lines import read_log
 from ranktable.preflight.here import check_here
 from ranktable.preflight.pods import check_pods
 from ranktable.schema.check import check
-from ranktable.schema.finding import Findings
-from ranktable.schema.rules.shape import no_global_ranks
 from ranktable.schema.site_schema import read_site_schema
 
 if TYPE_CHECKING:
@@ -102,11 +100,7 @@ def check_example(rule: Rule, data: bytes | None) -> Checked:
 
 def _judge_ranks(report: Report) -> Report:
     """Return the report for a command that needs the ranks of a job."""
-    table = report.sound_table()
-    if table.has_global_ranks:
-        return report
-    finding = no_global_ranks(table.format)
-    return report.with_findings(Findings([finding]))
+    return report.where_needed()
 
 
 def _judge_by_schema(rule: Rule, data: bytes, file: str) -> Report:

@@ -128,6 +128,30 @@ def test_a_table_that_is_as_asked_is_sound(judge: Callable[..., Outcome]) -> Non
     assert (done.status, done.out) == (0, "t.json: sound\n")
 
 
+DRAFT_3 = "http://json-schema.org/draft-03/schema#"
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({"zone": {"required": True}}, 'the key "zone" is missing'),
+        (
+            {"node_list": {"items": {"properties": {"rack": {"required": True}}}}},
+            'the key "rack" is missing',
+        ),
+        ({"version": {"type": [{"type": "integer"}, "null"]}}, '"1.0" is not of type'),
+        ({"version": {"disallow": [{"type": "string"}]}}, "does not satisfy disallow"),
+    ],
+)
+def test_draft_3_says_what_is_required_in_its_own_way(
+    schema: dict[str, object], message: str, judge: Callable[..., Outcome]
+) -> None:
+    done = judge({"$schema": DRAFT_3, "properties": schema})
+
+    assert done.status == 1, done.err
+    assert message in done.out
+
+
 @pytest.mark.parametrize("draft", ["draft-04", "draft-07", "2019-09", "2020-12"])
 def test_the_schema_says_its_draft(draft: str, judge: Callable[..., Outcome]) -> None:
     address = (
@@ -204,6 +228,7 @@ def test_nothing_is_fetched(judge: Callable[..., Outcome]) -> None:
         ("[]", "a JSON Schema is an object, or true or false"),
         ({"type": "text"}, '#/type: "text" does not satisfy anyOf'),
         ({"$schema": "http://example.com/mine"}, "is not a draft of JSON Schema"),
+        ({"$schema": ["x"]}, "is not a draft of JSON Schema"),
         (
             in_devices({"properties": {"rank": {"pattern": "["}}}),
             '"[" does not satisfy format "regex"',

@@ -39,9 +39,10 @@ def _last_of_list(values: Iterable[str], incomplete: str) -> list[str]:
 
 def formats(incomplete: str) -> list[str]:
     """Return the formats that ``convert`` reads."""
+    from ranktable.schema.check import WRAPPED
     from ranktable.schema.formats import names
 
-    return _with_launchers(names(), incomplete, "read")
+    return _with_launchers((*names(), WRAPPED), incomplete, "read")
 
 
 def written_formats(incomplete: str) -> list[str]:

@@ -10,7 +10,7 @@ import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from ranktable.schema.check import check_each, is_manifest, report_wrapping
+from ranktable.schema.check import WRAPPED, check_each, is_manifest, report_wrapping
 from ranktable.schema.file_kind import (
     DESCRIPTIONS,
     LOOKED_AT_BYTES,
@@ -211,7 +211,7 @@ def _is_sure(key: str, text: bytes | None) -> bool:
 
 
 CONFIG_MAP = FileKind(
-    name="config-map",
+    name=WRAPPED,
     title="a ConfigMap",
     detect=lambda start, _: _CONFIG_MAP.search(start) is not None,
     judge=_judge_config_map,

@@ -21,7 +21,7 @@ from ranktable.schema.finding import RankTableError
 from ranktable.schema.model import RankTable
 from ranktable.schema.report import Options
 from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK
-from ranktable.schema.rules.shape import no_global_ranks
+from ranktable.schema.rules.shape import no_ranks_yet
 from ranktable.schema.text import printable
 
 if TYPE_CHECKING:
@@ -48,40 +48,29 @@ class TableFile(NamedTuple):
     key: str = ""
 
 
-def sound_table(file: str | None, *, needs_ranks: bool = True) -> TableFile:
+def sound_table(file: str | None) -> TableFile:
     """Return a file and its table.
 
     Args:
         file: Name of the file, ``-`` or None.
-        needs_ranks: Whether its ranks must be those of one job.
 
     Raises:
-        CommandError: The table has errors; the message lists them.
+        CommandError: The table has errors, which the message lists, or is not there
+            yet.
     """
     report = check_file(named_file(file), Options(limit=5, is_table_wanted=True))
-    read = TableFile(report.file, table_in(report), report.data or b"", report.key)
-    if needs_ranks:
-        refuse_without_ranks(read.table, read.name)
-    return read
-
-
-def refuse_without_ranks(table: RankTable, name: str) -> None:
-    """Raise CommandError for a table whose ranks are not those of one job.
-
-    Raises:
-        CommandError: The table is like this.
-    """
-    if not table.has_global_ranks:
-        finding = no_global_ranks(table.format)
-        raise CommandError(f"{name}: {finding.message}\nhelp: {finding.hint}")
+    return TableFile(report.file, table_in(report), report.data or b"", report.key)
 
 
 def table_in(report: Report) -> RankTable:
     """Return the table of a report.
 
     Raises:
-        CommandError: It has errors; the message lists them.
+        CommandError: It has errors, which the message lists, or is not there yet.
     """
+    if report.is_placeholder:
+        finding = no_ranks_yet()
+        raise CommandError(f"{report.file}: {finding.message}\nhelp: {finding.hint}")
     try:
         return report.sound_table()
     except RankTableError as error:
@@ -112,7 +101,7 @@ def table_with_gaps(file: str) -> TableFile:
     """Return a table whose ranks may have gaps.
 
     Raises:
-        CommandError: It has other errors, or its ranks are not those of one job.
+        CommandError: It has other errors, or is not there yet.
     """
     report = check_file(file, Options(limit=5, is_table_wanted=True))
     # A node from which chips were removed also has gaps in its local ranks.
@@ -120,7 +109,6 @@ def table_with_gaps(file: str) -> TableFile:
     table = part_of(report, also)
     if table is None:
         table = table_in(report)
-    refuse_without_ranks(table, report.file)
     return TableFile(report.file, table, report.data or b"", report.key)
 
 

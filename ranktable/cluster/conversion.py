@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.schema.check import IN_MEMORY, WRAPPED, check_bytes, loads
-from ranktable.schema.declare import SPARES_KEY, SUPER_POD_KEY, NotExpressibleError
+from ranktable.schema.check import IN_MEMORY, WRAPPED, check_bytes
+from ranktable.schema.config_map import new_config_map
+from ranktable.schema.declare import SPARES_KEY, SUPER_POD_KEY
 from ranktable.schema.formats import by_name
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.report import Options
-from ranktable.schema.rules.shape import no_global_ranks
 from ranktable.schema.super_pods import PODS, pods_of, pods_renamed
 from ranktable.schema.text import counted, folded, named_ranks, printable
 from ranktable.schema.writing import dumps
@@ -103,16 +103,10 @@ def convert_table(
             f"{to} cannot be written from a table of another format",
             hint=f"{', '.join(WRITTEN)} can",
         )
-    if not table.has_global_ranks:
-        finding = no_global_ranks(table.format)
-        raise ArgumentError(finding.message, hint=finding.hint)
     given = _with_given(table, options)
     if to != DEFAULT_TARGET:
         _refuse_incomplete(given, to)
-    try:
-        data = dumps(_expressed(given, target), format=to)
-    except NotExpressibleError as error:
-        raise ArgumentError(str(error)) from None
+    data = dumps(_expressed(given, target), format=to)
     judged = Options(format=target, is_table_wanted=True)
     written = check_bytes(data, judged, file=IN_MEMORY).table
     assert written is not None
@@ -130,7 +124,7 @@ def _wrapped(table: RankTable, options: TableOptions) -> Conversion:
         ArgumentError: Kubernetes would refuse it.
     """
     inner = convert_table(table, table.format, options)
-    data = dumps(loads(inner.data), format=WRAPPED)
+    data = new_config_map(inner.data, table.format)
     if len(data) > MAX_CONFIG_MAP_BYTES:
         raise ArgumentError(
             f"the ConfigMap would have {len(data) / MAX_CONFIG_MAP_BYTES:.1f} MiB, and "

@@ -37,7 +37,6 @@ from ranktable.schema.remembered_layout import (
 )
 from ranktable.schema.report import Options, Report, make_report
 from ranktable.schema.rules.ranks import NOT_FROM_ZERO, RANK_GAP
-from ranktable.schema.rules.shape import no_global_ranks
 from ranktable.schema.rules.syntax import EMPTY_FILE
 from ranktable.schema.super_pods import PODS, pods_of_all
 from ranktable.schema.text import counted, named_ranks, printable, quoted
@@ -196,7 +195,7 @@ def is_part(report: Report, also: Sequence[str] = ()) -> bool:
         report: Its findings.
         also: Codes of other errors that do not matter.
     """
-    errors = report.count(Severity.ERROR)
+    errors = report.where_needed().count(Severity.ERROR)
     return errors == sum(report.totals.get(code, 0) for code in (*OF_A_PART, *also))
 
 
@@ -214,6 +213,7 @@ def merge_tables(
     Raises:
         ArgumentError: The requested order of the nodes is not possible.
     """
+    reports = [report.where_needed() for report in reports]
     unsound = [
         report.only(lambda code: code not in OF_A_PART)
         for report in reports
@@ -231,10 +231,7 @@ def merge_tables(
     ]
     first = tables[0][1]
     for at, table in tables:
-        if not table.has_global_ranks:
-            finding = no_global_ranks(table.format)
-            found.report(finding.rule, at, finding.message, finding.hint)
-        elif table.format != first.format:
+        if table.format != first.format:
             message = f"the format is {table.format}, and {first.format} in {files[0]}"
             found.report(rules.PARTS_DISAGREE, at, message)
     if any(rule is not rules.REPEATED_NODE for rule, _ in found.every.counts):

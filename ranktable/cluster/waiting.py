@@ -15,8 +15,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ranktable.schema.check import check_bytes, report_unreadable
+from ranktable.schema.document import Document
 from ranktable.schema.files import UnreadableError
-from ranktable.schema.finding import Severity
+from ranktable.schema.finding import Finding, Severity
+from ranktable.schema.formats.placeholder import is_placeholder
+from ranktable.schema.json_parser import parse
 from ranktable.schema.report import Options
 from ranktable.schema.text import quoted
 
@@ -148,12 +151,20 @@ UNCONFIRMED = Reason("", "it is sound, and had no time to be read once more")
 CHANGED = Reason("changed", "it changed since the last reading")
 
 
+def _placeholder_status(text: str) -> object:
+    """Return the status of a placeholder, None for another text."""
+    parsed = parse(text)
+    if isinstance(parsed, Finding) or not is_placeholder(parsed[0]):
+        return None
+    return Document(text=text, data=parsed[0]).get("status")
+
+
 def _defect(report: Report) -> Reason | None:
     """Return why a table is not ready; a half-written one has no status."""
     columns = report.columns
     status = columns.top.get("status") if columns else None
-    if status is None and columns and not columns.format.has_global_ranks:
-        status = columns.document.get("status")  # of a placeholder, or of groups
+    if columns is None and report.text is not None:
+        status = _placeholder_status(report.text)
     if isinstance(status, str) and status not in (COMPLETED, INITIALIZING):
         text = f"its status is {quoted(status)}, which never becomes {COMPLETED!r}"
         return Reason("status", f"{text}; correct the word", is_final=True)

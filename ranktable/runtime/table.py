@@ -6,10 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from ranktable.schema.check import check_path
-from ranktable.schema.document import Location
 from ranktable.schema.finding import RankTableError
 from ranktable.schema.report import Options
-from ranktable.schema.rules.shape import no_global_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,9 +38,6 @@ def read_rank_table(
     """
     report = check_path(find_table(path, env), _OPTIONS)
     if report.ok and report.columns is not None:
-        if not report.columns.format.has_global_ranks:
-            finding = no_global_ranks(report.columns.format.name)
-            raise RankTableError([finding.diagnostic(Location(file=report.file))])
         return report.columns.chip_map()
     return report.sound_table().chip_map
 

@@ -15,7 +15,8 @@ from ranktable.schema.files import (
     refuse_other_types,
 )
 from ranktable.schema.finding import Finding, Findings, Rule, Severity
-from ranktable.schema.formats import FORMATS, by_name, detect
+from ranktable.schema.formats import DEFAULT, FORMATS, by_name, detect
+from ranktable.schema.formats.placeholder import PLACEHOLDER, is_placeholder
 from ranktable.schema.json_parser import (
     TEXT_AFTER,
     decode,
@@ -23,9 +24,9 @@ from ranktable.schema.json_parser import (
     parse,
     unreadable,
 )
-from ranktable.schema.reader import read_document
+from ranktable.schema.reader import Reader, read_document
 from ranktable.schema.report import Options, Report, make_report
-from ranktable.schema.rules.shape import CONFIG_MAP, UNREAD_FORMAT
+from ranktable.schema.rules.shape import CONFIG_MAP, UNREAD_FORMAT, no_ranks_yet
 from ranktable.schema.rules.syntax import DUPLICATE_KEY, NOTHING, TOO_LARGE
 from ranktable.schema.table_marks import TABLE_NAMES, has_list, looks_like_table
 from ranktable.schema.table_readers import reader_by_name
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from ranktable.schema.topology import Topology
 
 WRAPPED = "kubernetes"
-"""Name of the format of ConfigMaps."""
+"""What reports call a ConfigMap or a placeholder, and commands a ConfigMap to write."""
 
 MANIFEST_MARKS = (b"ConfigMap", b"apiVersion")
 """A manifest of Kubernetes has one of these texts."""
@@ -183,8 +184,6 @@ def _check_inner(tables: list[Inner], options: Options, file: str) -> list[Repor
     if not tables:
         message = "there is nothing to judge: no ConfigMap in this manifest has a table"
         return [make_report([NOTHING.finding(None, message)], file=file)]
-    if options.format is not None and options.format.name == WRAPPED:
-        options = options._replace(format=None)
     reports = []
     for key, text in tables:
         report = _check_table(text.encode(), options, file=f"{file}#{key}")
@@ -255,15 +254,29 @@ def _check_text(data: bytes, options: Options, file: str) -> Report:
         found.add(parsed._replace(severity=Severity.WARNING))
         parsed = first
     found.extend(parsed[1])
-    columns = _judge_document(Document(text=text, data=parsed[0]), options, found)
+    document = Document(text=text, data=parsed[0])
+    if options.format is None and is_placeholder(document.data):
+        _judge_placeholder(document, found)
+        name: str | None = WRAPPED
+        columns = None
+    else:
+        columns = _judge_document(document, options, found)
+        name = None if columns is None else columns.format.name
     return make_report(
         _weighed(found, columns, options),
         file=file,
         text=text,
         data=data,
-        format_name=None if columns is None else columns.format.name,
+        format_name=name,
         columns=columns,
     )
+
+
+def _judge_placeholder(document: Document, found: Findings) -> None:
+    """Add what is wrong with a placeholder, or that it is one."""
+    Reader(DEFAULT, document, found).explain((), document.data, PLACEHOLDER)
+    if not found.has_errors:
+        found.add(no_ranks_yet())
 
 
 def _parse_first(text: str, ended: Finding) -> tuple[object, Findings] | None:
@@ -435,7 +448,8 @@ def make_options(
         npu=_npu(chip) if chip != "any" else None,
         topology=topology,
         tp=tp,
-        format=by_name(format) if format is not None else None,
+        # A ConfigMap is detected: what is in it may have any format.
+        format=by_name(format) if format not in (None, WRAPPED) else None,
         reader=reader_by_name(reader) if reader is not None else None,
         max_size_bytes=max_size_bytes,
         limit=limit,

@@ -209,8 +209,9 @@ def _pieces(data: bytes, most: int) -> Iterator[bytes]:
         yield piece
 
 
-def new_config_map(data: bytes, key: str) -> bytes:
-    """Return a ConfigMap in YAML around the bytes of a table."""
+def new_config_map(data: bytes, format_name: str) -> bytes:
+    """Return a ConfigMap in YAML around the bytes of a table of a format."""
+    key = "hccl.json" if format_name.startswith("hccl") else "rank_table.json"
     start = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n"
     start += f"  name: rings-config-ranktable\ndata:\n  {key}: |\n"
     body = "".join(f"    {line}\n" for line in data.decode().rstrip().split("\n"))

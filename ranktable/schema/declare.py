@@ -12,6 +12,7 @@ from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ranktable._error import Error
 from ranktable.schema.values import MAX_DEPTH, MAX_NUMBER, is_too_deep, plain_number
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ SUPER_POD_KEY = "super_pod_id"
 """The key with which a node names its super pod, as in Ascend's tables."""
 
 
-class NotExpressibleError(ValueError):
+class NotExpressibleError(Error, ValueError):
     """A format cannot express the content of a table."""
 
 
@@ -253,7 +254,6 @@ class _FormatFields(NamedTuple):
     keeps_file_order: bool = False
     is_hccl_1: bool = False
     most_chips: int | None = None
-    has_global_ranks: bool = True
     counts_ranks: bool = False
     has_other_keys: bool = False
 
@@ -283,7 +283,6 @@ class Format(_FormatFields):
             address", "3x" is 3, the last of repeated keys is used, without a message,
             and text after the table is ignored.
         most_chips: Chips of the largest node that can use it; None if not known.
-        has_global_ranks: Whether the ranks are those of one job, 0 to world_size - 1.
         counts_ranks: Whether the count at the top counts ranks, not nodes.
         has_other_keys: Whether operators add keys of their own, so that an unknown key
             is reported only if it may be a missing key, misspelt.

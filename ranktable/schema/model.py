@@ -111,7 +111,6 @@ class RankTable:
     Attributes:
         version: Version of the table.
         format: Name of its format, in which it is written by default.
-        has_global_ranks: Whether the ranks are those of one job, 0 to world_size - 1.
     """
 
     def __init__(
@@ -122,13 +121,11 @@ class RankTable:
         format: str = "sccl-1.0",
         extra: Mapping[str, object] | None = None,
         layout: Layout | None = None,
-        has_global_ranks: bool = True,
     ) -> None:
         """Make a table from nodes."""
         self._columns: Columns | None = None
         self.version = version
         self.format = format
-        self.has_global_ranks = has_global_ranks
         self._parts = Parts(tuple(nodes), version, format, dict(extra or {}), layout)
 
     @classmethod
@@ -138,7 +135,6 @@ class RankTable:
         table._columns = columns
         table.version = str(columns.top.get("version", ""))
         table.format = columns.format.name
-        table.has_global_ranks = columns.format.has_global_ranks
         return table
 
     @cached_property
@@ -195,7 +191,6 @@ class RankTable:
             format=self.format,
             extra=self.extra if extra is None else extra,
             layout=self.layout,
-            has_global_ranks=self.has_global_ranks,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -226,7 +221,7 @@ class RankTable:
     @property
     def rank_end(self) -> int:
         """Highest rank plus one; larger than world_size if some ranks are missing."""
-        return 1 + max(self._cells.ranks)
+        return 1 + max(self._cells.ranks, default=-1)
 
     @property
     def hosts(self) -> tuple[str | None, ...]:
@@ -245,8 +240,6 @@ class RankTable:
     @property
     def chip_map(self) -> list[int]:
         """``device_id`` of every rank; length world_size."""
-        if not self.has_global_ranks:
-            raise ValueError(f"a table of the format {self.format} has no chip_map")
         return [*map(self._cells.device_ids.__getitem__, self._by_rank)]
 
     @cached_property

@@ -115,16 +115,32 @@ class Report(_ReportFields):
 
         return RankTable.from_columns(self.columns)
 
+    @property
+    def is_placeholder(self) -> bool:
+        """Whether the file is sound, but has no table yet: RT262 says so."""
+        return self.ok and self.columns is None and "RT262" in self.totals
+
+    def where_needed(self) -> Report:
+        """Return this report where the table is needed: no table is an error then."""
+        if not self.is_placeholder:
+            return self
+        return self._replace(
+            diagnostics=tuple(
+                each._replace(severity=Severity.ERROR) for each in self.diagnostics
+            ),
+            counts={(code, Severity.ERROR): n for (code, _), n in self.counts.items()},
+        )
+
     def sound_table(self) -> RankTable:
         """Return the table.
 
         Raises:
-            RankTableError: The table has errors.
+            RankTableError: The table has errors, or there is none yet.
         """
         if self.table is None:
             raise RankTableError(
                 diagnostic
-                for diagnostic in self.diagnostics
+                for diagnostic in self.where_needed().diagnostics
                 if diagnostic.severity is Severity.ERROR
             )
         return self.table

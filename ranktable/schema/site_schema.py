@@ -165,7 +165,9 @@ def _kind_of(schema: object) -> Any:
     draft = schema.get("$schema") if isinstance(schema, dict) else None
     if draft is None:
         return jsonschema.Draft202012Validator
-    kind: Any = validator_for({"$schema": draft}, default=None)  # type: ignore[arg-type]
+    kind: Any = None
+    if isinstance(draft, str):
+        kind = validator_for({"$schema": draft}, default=None)  # type: ignore[arg-type]
     if kind is None:
         raise ValueError(f"$schema {quoted(draft)} is not a draft of JSON Schema")
     return kind
@@ -173,8 +175,13 @@ def _kind_of(schema: object) -> Any:
 
 def _findings(error: ValidationError, document: Document) -> Iterator[Finding]:
     """Yield the causes of an error; of several alternatives, the nearest one."""
-    nearest = best_match(iter([error])) or error
+    try:
+        nearest = best_match(iter([error])) or error
+    except TypeError:  # jsonschema 4.26: a schema as a type, which draft 3 allows
+        nearest = error
     path: list[str | int] = list(nearest.absolute_path)
+    if nearest.validator == "required" and nearest.validator_value is True:
+        path.pop()  # draft 3 adds the key that is missing
     keys = _unexpected(nearest)
     for key in keys:
         message = f"{_SAYS} the key {quoted(key)} is not allowed"
@@ -208,6 +215,8 @@ def _message(error: Any) -> str:
     """Return the message of an error, with the value shortened."""
     value, asked = quoted(error.instance), error.validator_value
     if error.validator == "required":
+        # In draft 3 it is true, and the path ends with the key.
+        asked = error.absolute_path if asked is True else asked
         missing = next(k for k in asked if error.message.startswith(repr(k)))
         return f"the key {quoted(missing)} is missing"
     if error.validator == "type":

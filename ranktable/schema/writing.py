@@ -68,6 +68,8 @@ def dumps(table: RankTable, *, format: str | None = None) -> bytes:
         RankTableError: The table is not sound, for example a rank occurs twice.
         ValueError: There is no such format.
     """
+    if format == WRAPPED:
+        return new_config_map(dumps(table), table.format)
     target = None if format is None else by_name(format)
     return dumps_judged(table, target)[0]
 
@@ -91,10 +93,6 @@ def dumps_judged(
         RankTableError: The table is not sound.
         ValueError: The table is of a format that does not exist.
     """
-    if target is not None and target.name == WRAPPED != table.format:
-        data, notes = dumps_judged(table, options=options, may_have_gaps=may_have_gaps)
-        key = "hccl.json" if table.format.startswith("hccl") else "rank_table.json"
-        return new_config_map(data, key), notes
     target = target or by_name(table.format)
     data, found = judged_document(
         target, plain_data(table, target), options or Options()

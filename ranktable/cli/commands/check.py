@@ -29,7 +29,7 @@ from ranktable.cli.parameters import (
     valued,
 )
 from ranktable.cli.sources import check_file, named_file, read_input
-from ranktable.cli.table_input import refuse_without_ranks, table_in
+from ranktable.cli.table_input import table_in
 from ranktable.cli.this_node import ROOT, TIMEOUT_S, machine_at
 from ranktable.preflight.here import Checked, check_here
 from ranktable.preflight.live import check_live
@@ -178,9 +178,9 @@ def check(
 
 
 def _report(file: str) -> Report:
-    """Return the report of a sound table with the ranks of one job."""
+    """Return the report of a sound table."""
     report = check_file(file, Options(limit=5))
-    refuse_without_ranks(table_in(report), report.file)
+    table_in(report)
     return report
 
 

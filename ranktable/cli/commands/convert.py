@@ -24,7 +24,7 @@ from ranktable.cli.output import (
 )
 from ranktable.cli.parameters import OutputOption, ReplaceFileOption, number, valued
 from ranktable.cli.sources import MIB, named_file, read_input, refuse_other_kind
-from ranktable.cli.table_input import refuse_without_ranks, table_in
+from ranktable.cli.table_input import table_in
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.conversion import (
     WRITTEN,
@@ -61,7 +61,7 @@ from ranktable.cluster.hostfiles.launcher_formats import (
 from ranktable.cluster.hostfiles.launcher_formats import convert as cluster_convert
 from ranktable.report.terminal import table_size
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.check import TABLE, check_bytes, is_manifest
+from ranktable.schema.check import TABLE, WRAPPED, check_bytes, is_manifest
 from ranktable.schema.declare import Format
 from ranktable.schema.file_kind import Source
 from ranktable.schema.finding import RankTableError
@@ -255,13 +255,14 @@ def convert(
 
     Example: ranktable convert sccl_rank_table.json --hosts n1 --to openmpi-rankfile
     """
-    target = _format_of("--to", to)
-    _refuse_unused(writer, target, getattr(target, "options", ()))
+    target = None if to == WRAPPED else _format_of("--to", to)
+    name = to if target is None else target.name
+    _refuse_unused(writer, name, getattr(target, "options", ()))
     source = _read(file, from_, format)
-    if isinstance(target, Format):
-        data, size = _as_table(source, chosen, target, arguments)
+    if target is None or isinstance(target, Format):
+        data, size = _as_table(source, chosen, name, arguments)
     else:
-        _refuse_unused(arguments, target)
+        _refuse_unused(arguments, target.name)
         hostfile = chosen.hostfile_of(source)
         options = WriterOptions(**asdict(writer))
         data = cluster_convert(hostfile, target, options).encode()
@@ -275,31 +276,31 @@ def convert(
 
 
 def _as_table(
-    source: _ReadInput, chosen: HostOptions, target: Format, arguments: TableArguments
+    source: _ReadInput, chosen: HostOptions, to: str, arguments: TableArguments
 ) -> tuple[bytes, str]:
-    """Return the bytes of a rank table, and its size in words.
+    """Return the bytes of a rank table or its ConfigMap, and its size in words.
 
     Raises:
         CommandError: The format cannot express it; the message names the missing
             option.
     """
     table = source.table
-    if table is not None and source.hostfile is not None and target is DEFAULT:
+    if table is not None and source.hostfile is not None and to == DEFAULT.name:
         # Pods: the names of HCCL are those of hosts, or UIDs.
         table = with_servers(table, [host.name or "" for host in source.hostfile.hosts])
     if table is None or chosen.have_chips:
         hostfile = chosen.hostfile_of(source)
         table = table_from_hostfile(hostfile)
-        _tell_losses(target.name, _lost_beside_hosts(source, hostfile, None))
+        _tell_losses(to, _lost_beside_hosts(source, hostfile, None))
         if any(host.device_ids is None for host in hostfile.hosts):
             _note("every host has the chips from 0 on; --device-id names others")
     elif chosen.hosts is not None:
         table = with_servers(table, expand_hosts(chosen.hosts))
     try:
-        made = convert_table(table, target.name, arguments.options(table))
+        made = convert_table(table, to, arguments.options(table))
     except RankTableError as error:
-        raise CommandError(unsound_in(target.name, error)) from None
-    _tell_losses(target.name, made.losses)
+        raise CommandError(unsound_in(to, error)) from None
+    _tell_losses(to, made.losses)
     return made.data, table_size(table)
 
 
@@ -344,15 +345,10 @@ class _ReadInput:
     left_out: tuple[str, ...] = ()
 
     def hosts(self) -> Hostfile:
-        """Return the hosts of the file.
-
-        Raises:
-            CommandError: It is a table whose ranks are not those of one job.
-        """
+        """Return the hosts of the file."""
         if self.hostfile is not None:
             return self.hostfile
         assert self.table is not None
-        refuse_without_ranks(self.table, self.name)
         return hostfile_from_table(self.table)
 
 
@@ -367,12 +363,13 @@ def _read(file: str | None, from_name: str | None, form: FindingsFormat) -> _Rea
     Raises:
         CommandError: It cannot be read, has defects, or its format is ambiguous.
     """
-    source = None if from_name is None else _format_of("--from", from_name)
+    is_detected = from_name in (None, WRAPPED)  # what is in a ConfigMap is detected
+    source = None if is_detected else _format_of("--from", str(from_name))
     name, data = read_input(named_file(file))
     if source is None:
         source = _detected(name, data)
     if isinstance(source, Format):
-        is_known = from_name not in (None, DEFAULT_TABLE)
+        is_known = from_name not in (None, WRAPPED, DEFAULT_TABLE)
         options = Options(limit=5, format=source if is_known else None)
         table = table_in(check_bytes(data, options, file=name))
         return _ReadInput(format=source, name=name, data=data, table=table)
@@ -434,7 +431,7 @@ def _sound(reading: HostfileReading, form: FindingsFormat) -> Hostfile:
 
 def _refuse_unused(
     given: WriterArguments | TableArguments,
-    target: LauncherFormat | Format,
+    to: str,
     used: tuple[str, ...] = (),
 ) -> None:
     """Raise CommandError for an option that the format to write does not use."""
@@ -443,7 +440,7 @@ def _refuse_unused(
         is_given = value is not None and value is not False and value != []  # 0 is
         if is_given and field.name not in used:
             option = field.name.replace("_", "-")
-            raise CommandError(f"{target.name} does not use --{option}")
+            raise CommandError(f"{to} does not use --{option}")
 
 
 def _note(text: str) -> None:

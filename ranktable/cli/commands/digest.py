@@ -27,7 +27,7 @@ def digest(
 
     Example: ranktable digest sccl_rank_table.json
     """
-    reads = [sound_table(file, needs_ranks=False) for file in files or (None,)]
+    reads = [sound_table(file) for file in files or (None,)]
     found = [{"file": read.name, "digest": read.table.digest()} for read in reads]
     if format == "json":
         write_json(found)

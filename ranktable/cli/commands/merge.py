@@ -48,7 +48,7 @@ from ranktable.cluster.merge import (
     merge_tables,
 )
 from ranktable.cluster.probes.read_probes import is_probe_text
-from ranktable.schema.check import check_bytes, report_unreadable
+from ranktable.schema.check import TABLE, WRAPPED, check_bytes, report_unreadable
 from ranktable.schema.files import UnreadableError
 from ranktable.schema.finding import Severity
 from ranktable.schema.report import Options
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
     from ranktable.schema.report import Report
 
-_MERGED = ("rank-table", "config-map", "probe")
+_MERGED = (TABLE.name, WRAPPED, "probe")
 """The kinds of files in folders that are merged."""
 
 _SHOWN = 4

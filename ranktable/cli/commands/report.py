@@ -23,7 +23,7 @@ from ranktable.cli.parameters import (
     valued,
 )
 from ranktable.cli.sources import check_file, named_file, read_input
-from ranktable.cli.table_input import refuse_without_ranks, sound_table, table_in
+from ranktable.cli.table_input import sound_table, table_in
 from ranktable.layout.change.comparison import difference
 from ranktable.layout.parallel import remembered
 from ranktable.report.html_page import MARK, render_html, render_picture
@@ -111,7 +111,6 @@ def _facts(
         if against is not None or layout_options.are_given:
             table_in(judged)
         return ReportFacts(name=judged.file, columns=columns, table=None)
-    refuse_without_ranks(table, judged.file)
     layout = _layout(table, layout_options, costs)
     known = costs.facts(table)
     facts = ReportFacts(

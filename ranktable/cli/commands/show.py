@@ -82,7 +82,7 @@ def show(
     if rank is not None and node is not None:
         raise CommandError("--rank and --node do not go together")
     try:
-        name, table, *_ = sound_table(file, needs_ranks=rank is not None)
+        name, table, *_ = sound_table(file)
     except OtherKindError as other:
         show_kind = other.kind.show
         if show_kind is None or {rank, node, racks, links} != {None} or tree:

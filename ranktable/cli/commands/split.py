@@ -11,7 +11,6 @@ from ranktable.cli.parameters import FileArgument, flag, valued
 from ranktable.cli.sources import STANDARD_INPUT_NAME
 from ranktable.cli.table_input import sound_table
 from ranktable.cluster.splitting import begins_at_zero, split_by_node
-from ranktable.schema.declare import NotExpressibleError
 from ranktable.schema.files import is_open_already
 from ranktable.schema.text import counted, printable
 from ranktable.schema.writing import create_folder
@@ -48,10 +47,7 @@ def split(
     name, table = read.name, read.table
     folder = _default_folder(name) if output is None else output
     _refuse_folder(folder)
-    try:
-        create_folder(folder, split_by_node(table, renumber=renumber))
-    except NotExpressibleError as error:
-        raise CommandError(f"{name}: {error}") from None
+    create_folder(folder, split_by_node(table, renumber=renumber))
     wrote = counted(len(table.nodes), "file")
     sys.stderr.write(f"wrote {wrote} to {printable(folder)}\n")
     others = sum(not begins_at_zero(node) for node in table.nodes)

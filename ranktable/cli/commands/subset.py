@@ -14,7 +14,6 @@ from ranktable.cli.parameters import (
 from ranktable.cli.table_input import sound_table
 from ranktable.cluster.generate import parse_numbers
 from ranktable.cluster.splitting import subset as part_of
-from ranktable.schema.declare import NotExpressibleError
 from ranktable.schema.finding import RankTableError
 from ranktable.schema.writing import dumps
 
@@ -40,8 +39,6 @@ def subset(
             chosen = parse_numbers(ranks, noun="a rank", example="0-7,16")
             table = part_of(read.table, chosen)
         data = dumps(table)
-    except NotExpressibleError as error:
-        raise CommandError(f"{read.name}: {error}") from None
     except RankTableError as error:
         raise CommandError(
             f"these ranks alone are not a sound table: {error}"

@@ -46,11 +46,9 @@ class Other(NamedTuple):
         return format_
 
 
-KUBERNETES = Other("kubernetes", "kubernetes", "")
 OTHERS = (
     Other("hccl-2.0", "hccl_2_0", "rank_list"),
     Other("hccl-cloud", "hccl_cloud", "group_list"),
-    KUBERNETES,
 )
 """Other formats, in the order in which they are tried, before ``FORMATS``."""
 
@@ -59,7 +57,7 @@ DEFAULT = sccl.FORMAT
 
 LISTS = (
     *dict.fromkeys(one.nodes_key for one in FORMATS),
-    *(other.key for other in OTHERS if other.key),
+    *(other.key for other in OTHERS),
 )
 """The list by which a format is detected: SCCL, HCCL 1.x, 2.0 and the cloud form."""
 
@@ -84,11 +82,6 @@ def names() -> tuple[str, ...]:
     return (*(one.name for one in FORMATS), *(other.name for other in OTHERS))
 
 
-def is_placeholder(document: dict[str, Any]) -> bool:
-    """Whether a document has a status and no nodes."""
-    return "status" in document and document.keys() <= {"status", "version"}
-
-
 def detect(document: object) -> Format | Finding:
     """Return the format of a document, or RT110 or RT111."""
     known = foreign_format(document)
@@ -104,8 +97,6 @@ def detect(document: object) -> Format | Finding:
         return rules.NOT_A_RANK_TABLE.finding(
             SourceSpan(()), f"a rank table is an object; this is {quoted(document)}"
         )
-    if is_placeholder(document):
-        return KUBERNETES.load()
     for other in OTHERS:
         if other.key in document:
             return other.load()

@@ -295,13 +295,13 @@ NO_GLOBAL_RANKS = Rule(
 )
 
 
-def no_global_ranks(format_name: str) -> Finding:
-    """Return RT262 for a file whose format has no ranks of a job."""
+def no_ranks_yet() -> Finding:
+    """Return RT262 for a placeholder: a note, unless its ranks are needed."""
     return NO_GLOBAL_RANKS.finding(
         None,
-        f"a file of the format {format_name} does not give ranks to the "
-        "processes of a job",
+        "a placeholder does not give ranks to the processes of a job",
         hint="it is not complete yet: ranktable wait FILE waits until it is",
+        severity=Severity.NOTE,
     )
 
 
