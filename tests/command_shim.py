@@ -21,7 +21,8 @@ def main() -> None:
         real = f"{os.readlink(f'{FOLDER}/real')}/{PROGRAM}"
         os.execv(real, [real, *sys.argv[1:]])  # noqa: S606 - no shell is wanted
     elif status < 0:
-        _signal.signal(-status, _signal.SIG_DFL)
+        if -status != _signal.SIGKILL:  # nobody can have changed what it does
+            _signal.signal(-status, _signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     os._exit(status or 0)
 

@@ -111,6 +111,7 @@ class Case:
         edges: Who waits for whom, by rank.
         seen: Ranks of which a line was read.
         listed: Ranks that a launcher started, whose own log was given.
+        pids: Process ids that anybody but the kernel names.
         speakers_of_file: Ranks that say lines of a file, or of the files of one host.
     """
 
@@ -136,6 +137,11 @@ class Case:
             rank = ranks.speaker(event)
             if rank is not None and {"rank", "group_rank"} & event.fields.keys():
                 self.speakers_of_file[_log_of(event.file)].add(rank)
+        self.pids = {
+            event.fields.get("pid")
+            for event in told
+            if event.pattern.speaker != "kernel"
+        }
         self.waits = list(self._find_waits())
         self.waiters = {wait.rank for wait in self.waits}
         self.waiters.update(self.speakers(Evidence.CLOSED, Evidence.ABSENT))
@@ -145,29 +151,35 @@ class Case:
 
     # Who went on
 
-    def _find_lives(self, events: Iterable[LogEvent]) -> dict[object, list[int]]:
+    def _find_lives(
+        self, events: Iterable[LogEvent]
+    ) -> dict[str, dict[int | None, list[int]]]:
         """Return the lines of progress, by file and speaker; END counts as many."""
-        lives: dict[object, list[int]] = defaultdict(list)
+        lives: dict[str, dict[int | None, list[int]]] = {}
         for event in events:
             if event.kind in (Evidence.LIFE, Evidence.END):
                 times = PROGRESS if event.kind is Evidence.END else 1
-                rank = self.ranks.speaker(event)
-                lives[event.file, rank].extend([event.line] * times)
-        for lines in lives.values():
-            lines.sort()
+                of_file = lives.setdefault(event.file, defaultdict(list))
+                of_file[self.ranks.speaker(event)].extend([event.line] * times)
+        for of_file in lives.values():
+            for lines in of_file.values():
+                lines.sort()
         return lives
 
     def _went_on(self, event: LogEvent) -> bool:
-        """Whether its process went on below an error."""
+        """Whether its process went on below an error.
+
+        If it is not known which process that was, all of the file have to go on.
+        """
         if event.kind in NO_ERRORS or event.pattern.speaker in _OF_OTHERS:
             return False
         if event.is_overcome:
             return True
-        rank = self.ranks.speaker(event)
-        lines = self._lives.get((event.file, rank), ())
-        return len(lines) - bisect_right(lines, event.line) >= (
-            PROGRESS if rank is None else 1
-        )
+        rank, of_file = self.ranks.speaker(event), self._lives.get(event.file, {})
+        wanted = of_file if rank is None else {rank: of_file.get(rank, [])}
+        below = [len(one) - bisect_right(one, event.line) for one in wanted.values()]
+        least = PROGRESS if rank is None else 1
+        return bool(below) and min(below) >= least
 
     def speakers(self, *kinds: Evidence) -> Iterator[int]:
         """Yield the ranks that say lines of some kinds."""
@@ -359,7 +371,7 @@ def subject_of(
     if pod and pod != host:
         return f"pod {pod} on {host}" if host else f"pod {pod}"
     kinds = {event.kind for event in evidence}
-    if kinds == {Evidence.OOM}:
+    if kinds in ({Evidence.OOM}, {Evidence.EXIT}):
         return f"a process on {host}" if host else "a process"
     if kinds == {Evidence.NODE}:
         return host or "a node of the job"
@@ -384,7 +396,7 @@ def details(case: Case, event: LogEvent, ranks: Sequence[int], what: str) -> str
     return ", ".join(
         form.format(value)
         for name, form in _DETAILS
-        if (value := event.fields.get(name)) and name not in hidden
+        if (value := event.fields.get(name, "0")) != "0" and name not in hidden
         and not re.search(rf"\b{re.escape(value)}\b", what)
     )  # fmt: skip
 

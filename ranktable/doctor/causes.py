@@ -112,16 +112,17 @@ def is_bland(what: str) -> bool:
     return _is("bland", type_of(what))
 
 
-def is_of_peer(what: str, frame: str = "") -> bool:
-    """Whether an exception follows from what happened to another process.
+def is_of_peer(what: str) -> bool:
+    """Whether an exception says that another process was lost or did not come."""
+    return _is("types", type_of(what)) or bool(_expression("texts").search(what))
+
+
+def is_below_call(what: str, frame: str) -> bool:
+    """Whether an exception came out of a call that talks to other processes.
 
     Args:
-        what: The exception, ``Type: text``.
+        what: The exception, ``Type: text``; wrong arguments have types of their own.
         frame: The file of its innermost frame; empty if it is not known.
     """
-    kind = type_of(what)
-    return bool(
-        _is("types", kind)
-        or _expression("texts").search(what)
-        or (_is("raised", kind) and frame and _expression("sites").search(frame))
-    )
+    is_raised = _is("raised", type_of(what)) and bool(frame)
+    return is_raised and bool(_expression("sites").search(frame))

@@ -56,14 +56,19 @@ class Diagnosis:
     @property
     def num_recognised(self) -> int:
         """Number of lines with a known message."""
-        return sum(event.count for log in self.logs for event in log.events)
+        return sum(
+            event.count
+            for log in self.logs
+            for event in log.events
+            if event.kind is not Evidence.LIFE
+        )
 
     @property
     def is_judged(self) -> bool:
         """Whether anything in the logs could be judged."""
         read = any(log.num_bytes for log in self.logs)
         spoken = any(log.ranks for log in self.logs)
-        return read and (self.num_recognised > 0 or spoken)
+        return read and (self.num_recognised > 0 or spoken or self.has_ended_well)
 
     def only(self, codes: tuple[str, ...]) -> Diagnosis:
         """Return this diagnosis with the causes whose codes begin with one of these."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from ranktable.doctor import causes, rules
 from ranktable.doctor.case import CONSEQUENCES, Case, Cause, cause_of, seconds_between
-from ranktable.doctor.patterns import Evidence
+from ranktable.doctor.patterns import TRACEBACK, Evidence
+from ranktable.doctor.payload import LOST, root_of
 from ranktable.doctor.waiting import behind
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ CLEARLY_S = 5
 HARD, TOLD, SIGNAL, GENERAL, STATUS, OUTSIDE = range(6)
 """How much a failure says, the most first: memory and chips; exceptions that say what
 happened; signals; exceptions of general types; exit statuses; and the scheduler."""
+
+
+_PROGRAMS = re.compile(r"(?i)python|torch|train|pt_|ray|worker|mpi|deepspeed|java")
+"""Names of programs that may be processes of a job."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +72,11 @@ def failure_causes(case: Case, strongest: int = OUTSIDE) -> list[Cause]:
         return []
     best = min(one.strength for one in found)
     found = [one for one in found if one.strength == best]
-    found = _first_in_time(_waited_for(case, found))
+    return _by_kind(case, _first_in_time(_waited_for(case, found)))
+
+
+def _by_kind(case: Case, found: Iterable[Failure]) -> list[Cause]:
+    """Return one cause for equal failures of several ranks."""
     by_kind: dict[object, list[Failure]] = defaultdict(list)
     for one in found:
         by_kind[one.kind].append(one)
@@ -125,17 +134,49 @@ def _find(case: Case) -> Iterator[Failure]:
         (Evidence.OOM, rules.HOST_MEMORY, "was killed by its host for memory"),
     ):
         for event in case.by_kind[kind]:
+            if not _is_of_job(case, event):
+                continue
             said = event.fields.get("what", "")
             text = f"{what}: {said}" if said and kind is not Evidence.OOM else what
+            text = event.pattern.what or text if kind is Evidence.NODE else text
             strength = OUTSIDE if kind is Evidence.SCHEDULER else HARD
             one = _failure(case, rule, text[:200], event, strength)
             is_of_host = kind in (Evidence.NODE, Evidence.SCHEDULER)
             yield replace(one, rank=None) if is_of_host else one
     for event in (*case.by_kind[Evidence.FAULT], *case.by_kind[Evidence.MEMORY]):
-        yield from _errors(case, event)
+        if _is_of_job(case, event):
+            yield from _errors(case, event)
     for event in case.by_kind[Evidence.EXCEPTION]:
         yield from _exceptions(case, event)
     yield from _exits(case)
+
+
+def _is_of_job(case: Case, event: LogEvent) -> bool:
+    """Whether a line of the kernel is about a process or host of the job.
+
+    Other programs of the host run out of memory too. A process of the job has a known
+    id, or the name of a program that trains.
+    """
+    if event.pattern.speaker != "kernel":
+        return True
+    host = _short(case.ranks.host(event))
+    hosts = {_short(case.ranks.host_of(rank)) for rank in case.seen} - {None}
+    if host is not None and hosts and host not in hosts and all(hosts):
+        return False
+    name = event.fields.get("comm") or (
+        event.fields.get("what", "") if event.kind is Evidence.OOM else ""
+    )
+    is_known = event.fields.get("pid") in case.pids
+    return is_known or not name or bool(_PROGRAMS.search(name))
+
+
+def _short(host: str | None) -> str | None:
+    """Return the first part of a name of a host; None for an address."""
+    return (
+        None
+        if host is None or re.match(r"[\d.]+$|.*:", host)
+        else (host.partition(".")[0])
+    )
 
 
 def _errors(case: Case, event: LogEvent) -> Iterator[Failure]:
@@ -177,16 +218,21 @@ def _xid(case: Case, event: LogEvent) -> Iterator[Failure]:
 
 def _exceptions(case: Case, event: LogEvent) -> Iterator[Failure]:
     """Yield an exception of a process's own."""
-    what = event.fields.get("raised") or event.fields.get("what", "")
-    chain = event.fields.get("chain", "").splitlines()
-    root = next((one for one in chain if not causes.is_bland(one)), what)
-    if not what or causes.is_stop(root) or causes.is_wrapper(root):
-        return
-    if causes.is_of_peer(root, event.fields.get("frame", "") if root == what else ""):
-        return
-    strength = GENERAL if causes.is_general(root) else TOLD
-    one = _failure(case, rules.EXCEPTION, f"raised {root[:160]}", event, strength)
-    yield one if one.rank is not None else _claimed(case, one)
+    root = root_of(event)
+    if root:
+        strength = GENERAL if causes.is_general(root) else TOLD
+        is_raised = event.pattern is TRACEBACK or event.pattern is LOST
+        rule = rules.EXCEPTION if is_raised else rules.ENDED
+        verb = "raised" if is_raised else "ended:"
+        one = _failure(case, rule, f"{verb} {root[:160]}", event, strength)
+        yield one if one.rank is not None else _claimed(case, one)
+
+
+def below_calls(case: Case) -> list[Cause]:
+    """Return the exceptions out of calls to others, if nothing else is known."""
+    events = [e for e in case.by_kind[Evidence.CLOSED] if "below_call" in e.fields]
+    found = [one for event in events for one in _exceptions(case, event)]
+    return _by_kind(case, _first_in_time(found))
 
 
 def _claimed(case: Case, one: Failure) -> Failure:

@@ -17,6 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ranktable.doctor.patterns import (
+    LIFE,
     TRACEBACK,
     Evidence,
     LogPattern,
@@ -49,7 +50,10 @@ PROGRESS = 20
 MAX_SHAPES = 10_000
 _COMPLAINTS = (b"rror", b"ERR", b"ail", b"WARN", b"arn", b"imeout", b"CCL", b"retry",
                b"aiting", b"xception", b"kill", b"xit")  # fmt: skip
-_NO_COMPLAINTS = (Evidence.IDENTITY, Evidence.STATE, Evidence.ATTEMPT, Evidence.EXIT)
+_NO_COMPLAINTS = (
+    Evidence.IDENTITY, Evidence.STATE, Evidence.ATTEMPT, Evidence.EXIT, Evidence.LIFE,
+    Evidence.END,
+)  # fmt: skip
 _OUTSIDE = ("hccl", "slurm", "kernel", "kubernetes")
 """Those whose logs go on whatever happens to a program."""
 
@@ -99,6 +103,12 @@ _CONTEXTS = tuple(
     )
 )
 """What a line says about its speaker anywhere in it."""
+
+_STEP = re.compile(
+    rb"(?i)\b(?:step|iter(?:ation)?|epoch|batch|global_step)s?\b[\s:=#\[(]*\d"
+    rb"|\d%\|.*\d/\d|\bloss\b\W{0,3}\d"
+)
+"""A line of training that goes on."""
 
 _NO_LETTERS = bytes(set(range(256)) - set(b"\n" + string.ascii_letters.encode()))
 
@@ -254,6 +264,7 @@ class _Reader:
         while block := stream.read(BLOCK_BYTES):
             if not self.log.num_bytes:
                 self._look_at_speakers(block[:MAX_BELOW_BYTES])
+                self._look_for_life(block[:MAX_BELOW_BYTES], 1)
             self.log.num_bytes += len(block)
             data += block
             end = data.rfind(b"\n", 0, max(0, len(data) - MAX_BELOW_BYTES)) + 1
@@ -263,7 +274,10 @@ class _Reader:
             data = data[end:]
             tail = block if len(block) >= MAX_BELOW_BYTES else tail + block
         self._read_lines(data, len(data))
-        self._look_at_speakers(tail[-MAX_BELOW_BYTES:])
+        tail = tail[-MAX_BELOW_BYTES:]
+        self._look_at_speakers(tail)
+        if self.log.num_bytes > MAX_BELOW_BYTES:
+            self._look_for_life(tail, self.log.num_lines - tail.count(b"\n") + 1)
 
     def finished(self) -> Log:
         """Return the log, with its events in order."""
@@ -279,6 +293,16 @@ class _Reader:
             if "rank" in fields:
                 self.log.ranks.add(int(fields["rank"]))
             self.log.last_time = fields.get("time", self.log.last_time)
+
+    def _look_for_life(self, data: bytes, number: int) -> None:
+        """Note the steps at the beginning and the end of a log: who went on."""
+        for index, line in enumerate(data.split(b"\n")):
+            if _STEP.search(line) and not any(word in line for word in _COMPLAINTS):
+                text = _decoded(line[:400])
+                event = LogEvent(
+                    LIFE, speaker_of(text)[0], self.log.file, number + index, text
+                )
+                self._keep(event)
 
     def _read_lines(self, data: bytes, end: int) -> None:
         """Read the lines up to a place; those below it only belong to messages."""

@@ -103,6 +103,10 @@ TRACEBACK = LogPattern(
 """The start of a traceback, which is followed to the line of its exception."""
 
 
+LIFE = LogPattern("step", "program", Evidence.LIFE, "", "", "step 7 loss 2.31")
+"""A line of a step: its process goes on."""
+
+
 @cache
 def triggers() -> tuple[bytes, ...]:
     """Return letters of which every line with a message has some, in this order."""

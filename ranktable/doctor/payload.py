@@ -26,6 +26,12 @@ SILENT = {
 }  # fmt: skip
 """What does not tell more than the message that carries it."""
 
+LOST = LogPattern("lost-a-peer", "python", Evidence.CLOSED, "", "", "")
+"""An exception of a process that lost another, or waited for it."""
+
+STOPPED = LogPattern("stopped", "python", Evidence.CASCADE, "", "", "")
+"""An exception of a process that was told to stop, or that tells of another."""
+
 WRAPPERS = {Evidence.EXCEPTION, Evidence.CASCADE, Evidence.CLOSED, Evidence.UNKNOWN}
 """What may carry something that tells more."""
 
@@ -78,6 +84,19 @@ def _unwrapped(event: LogEvent, depth: int = MAX_DEPTH) -> LogEvent:
             return _unwrapped(_told(event, *found), depth - 1)
         if causes.meaning_of(text) is not None:
             return _told(event, ERROR, {"what": text[:MAX_TEXT]})
+    return _of_others(event) if event.kind is Evidence.EXCEPTION else event
+
+
+def _of_others(event: LogEvent) -> LogEvent:
+    """Return an exception as what it follows from, if it is no failure of its own."""
+    what = root_of(event)
+    if causes.is_stop(what) or causes.is_wrapper(what):
+        return replace(event, pattern=STOPPED)
+    if causes.is_of_peer(what):
+        return replace(event, pattern=LOST)
+    frame = "" if "chain" in event.fields else event.fields.get("frame", "")
+    if causes.is_below_call(what, frame):
+        return replace(event, pattern=LOST, fields={**event.fields, "below_call": "1"})
     return event
 
 

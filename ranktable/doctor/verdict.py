@@ -27,7 +27,12 @@ from ranktable.doctor.case import (
     cause_of,
     shortened,
 )
-from ranktable.doctor.failures import OUTSIDE, TOLD, failure_causes
+from ranktable.doctor.failures import (
+    OUTSIDE,
+    TOLD,
+    below_calls,
+    failure_causes,
+)
 from ranktable.doctor.patterns import Evidence
 from ranktable.doctor.waiting import waiting_causes
 from ranktable.schema.text import counted, folded
@@ -47,25 +52,22 @@ def decide(case: Case) -> list[Cause]:
     launch = list(_launch(case))
     own = failure_causes(case, TOLD if launch else OUTSIDE)
     found = _folded([*launch, *own]) or _folded(waiting_causes(case))
+    found = found or _folded(below_calls(case))
     if not found and any(event.kind not in NO_ERRORS for event in case.events):
         found = list(_rest(case))
     return found
 
 
 def has_ended_well(case: Case) -> bool:
-    """Whether the job said that it ended, or steps go on to the end of the logs."""
-    signs = list(case.by_kind[Evidence.END])
-    signs += case.by_kind[Evidence.LIFE]
-    last: dict[str, int] = {}
-    for event in signs:
-        last[event.file] = max(event.line, last.get(event.file, 0))
-    return bool(signs)
+    """Whether the job said that it ended, or steps go on below all errors."""
+    return bool(case.by_kind[Evidence.END] or case.by_kind[Evidence.LIFE])
 
 
 def unknown_errors(case: Case) -> list[LogEvent]:
     """Return the errors that are not known here, the first of each speaker."""
     first: dict[object, LogEvent] = {}
-    for event in case.by_kind[Evidence.UNKNOWN]:
+    overcome = [e for e in case.overcome if e.kind is Evidence.UNKNOWN]
+    for event in (*case.by_kind[Evidence.UNKNOWN], *overcome):
         speaker = case.ranks.speaker(event)
         first.setdefault((event.file, speaker), event)
     return list(first.values())
@@ -171,8 +173,8 @@ def _rest(case: Case) -> Iterator[Cause]:
             evidence=shortened(events, case),
         )
         return
-    unknown = unknown_errors(case)
-    if unknown and not has_ended_well(case):
+    unknown = case.by_kind[Evidence.UNKNOWN] and unknown_errors(case)
+    if unknown and not case.by_kind[Evidence.END]:
         yield Cause(
             rule=rules.UNKNOWN_ERROR,
             headline=told_unknown(case, unknown),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_UNSEEN_HOSTS = 8
 MAX_TEXT = 200
+MAX_UNKNOWN = 20
 _SOURCE = re.compile(r"\[/\S*/(?=[\w.]+:\d+\])")
 """The folders of a source file of a library, which only take room."""
 
@@ -37,8 +38,25 @@ def render_full(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
         explain = f"`ranktable explain {cause.rule.code}`"
         yield f"{style.mark('do:', 'help')} {cause.fix} {explain}\n"
     if not diagnosis.causes:
-        yield f"no failure found in {looked_at(diagnosis)}\n"
+        yield f"{no_failure(diagnosis)}\n"
+    if diagnosis.unknown_text and not _is_told(diagnosis):
+        yield f"{style.mark('also:', 'help')} {printable(diagnosis.unknown_text)}\n"
     yield from _gaps(diagnosis)
+
+
+def no_failure(diagnosis: Diagnosis) -> str:
+    """Return that nothing failed, or that nothing says how the job ended."""
+    if diagnosis.has_ended_well:
+        return f"no failure found in {looked_at(diagnosis)}"
+    return (
+        f"no failure found in {looked_at(diagnosis)}, and no line that says that the "
+        "job ended or goes on: add the logs of the other ranks and of the launcher"
+    )
+
+
+def _is_told(diagnosis: Diagnosis) -> bool:
+    """Whether the errors that are not known are a cause of their own."""
+    return any(cause.rule.code == "RT631" for cause in diagnosis.causes)
 
 
 def _evidence(events: Sequence[LogEvent], style: Style) -> Iterator[str]:
@@ -93,7 +111,7 @@ def render_concise(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
 def render_markdown(diagnosis: Diagnosis, _style: Style) -> Iterator[str]:
     """Yield the diagnosis for a pull request or the summary of a run."""
     if not diagnosis.causes:
-        yield f"No failure found in {looked_at(diagnosis)}.\n"
+        yield f"N{no_failure(diagnosis)[1:]}.\n"
     for cause in diagnosis.causes:
         yield f"### {cause.rule.code}: {escaped(cause.headline)}\n\n"
         if cause.waiting:
@@ -124,6 +142,10 @@ def render_json(diagnosis: Diagnosis, _style: Style) -> Iterator[str]:
             ),
             "world_size": diagnosis.ranks.size,
             "unseen": list(diagnosis.unseen),
+            "ended_well": diagnosis.has_ended_well,
+            "unknown": [
+                _event_data(event) for event in diagnosis.unknown[:MAX_UNKNOWN]
+            ],
             "logs": {
                 "files": len(logs),
                 "lines": sum(log.num_lines for log in logs),
@@ -150,10 +172,16 @@ def _cause_data(cause: Cause, diagnosis: Diagnosis) -> dict[str, object]:
         "message": cause.headline,
         "waiting": cause.waiting,
         "hint": cause.fix,
-        "evidence": [
-            {"file": e.file, "line": e.line, "text": e.text.strip(), "count": e.count}
-            for e in cause.evidence
-        ],
+        "evidence": [_event_data(event) for event in cause.evidence],
+    }
+
+
+def _event_data(event: LogEvent) -> dict[str, object]:
+    return {
+        "file": event.file,
+        "line": event.line,
+        "text": event.text.strip(),
+        "count": event.count,
     }
 
 

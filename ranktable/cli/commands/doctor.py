@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from ranktable.cli.output import (
+    COULD_NOT_JUDGE,
     DEFECTS_FOUND,
     Color,
     CommandError,
@@ -41,7 +42,8 @@ def doctor(
 ) -> None:
     """Find from logs which rank, host and chip made a job fail.
 
-    Exit status: 0 no failure found, 1 a cause found, 2 the logs could not be judged.
+    Exit status: 0 no failure, and a sign that the job ended or goes on; 1 a cause
+    found; 2 the logs could not be judged, or nothing in them says how the job ended.
 
     Example: ranktable doctor job.log --rank-table sccl_rank_table.json
     """
@@ -59,6 +61,8 @@ def doctor(
     write(RENDERERS[format](diagnosis, style(color)))
     if diagnosis.causes:
         raise typer.Exit(DEFECTS_FOUND)
+    if not (diagnosis.has_ended_well or codes):
+        raise typer.Exit(COULD_NOT_JUDGE)
 
 
 def _not_judged(diagnosis: Diagnosis) -> str:
