@@ -469,7 +469,7 @@ def test_table_of_the_pods_agrees_with_them(controller: Controller) -> None:
 
     assert checked.diagnostics == ()
     assert checked.not_checked == ()
-    assert [one.code for one in checked.agrees][-1] == "RT765"
+    assert [one.code for one in checked.agrees][-1] == "RT766"
 
 
 @BY_CONTROLLER
@@ -537,7 +537,7 @@ def test_row_may_name_a_pod_or_a_host(hosts: str, run: Run, tmp_path: Path) -> N
     bad = run("ranktable", "check", "table.json", "--pods", "fewer.json")
 
     assert (good.status, good.err) == (0, "")
-    assert good.out.endswith("all that was checked agrees: 16 rules\n")
+    assert good.out.endswith("all that was checked agrees: 17 rules\n")
     assert bad.status == 1
     assert (
         "error[RT761]: no pod that runs has ranks 4,5, which the table has on"
@@ -671,3 +671,119 @@ def test_pods_need_a_table_and_no_host(run: Run, tmp_path: Path) -> None:
     assert "error[RT750]" in none.out
     assert "the pods cannot be read" in broken.err
     assert "--host and --root are about one host, not about --pods" in mixed.err
+
+
+def state(name: str, **state: Any) -> dict[str, Any]:
+    """Return the status of a container; ``last`` is why it ended before."""
+    last = state.pop("last", None)
+    more = {} if last is None else {"lastState": {"terminated": {"reason": last}}}
+    return {"name": name, "state": state, **more}
+
+
+UP = {"running": {"startedAt": "2026-11-27T06:00:00Z"}}
+KILLED = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
+DONE = {"terminated": {"reason": "Completed", "exitCode": 0}}
+CRASHING = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m"}}
+
+
+@pytest.mark.parametrize(
+    ("states", "said"),
+    [
+        ((state("main", **UP), state("log", **UP)), None),
+        ((state("main", **UP), state("log", **DONE)), None),
+        ((state("main", waiting={"reason": "ContainerCreating"}),), None),
+        ((state("main", **UP, last="OOMKilled"),), None),
+        ((), None),
+        (
+            (state("log", **UP), state("main", **KILLED)),
+            "container main: OOMKilled, exit code 137",
+        ),
+        (
+            (state("main", **DONE), state("log", **UP)),
+            "container main: Completed, exit code 0",
+        ),
+        (
+            (state("main", **CRASHING, last="OOMKilled"),),
+            "container main: CrashLoopBackOff (OOMKilled)",
+        ),
+        (
+            (state("main", **CRASHING, last="Error"),),
+            "container main: CrashLoopBackOff (back-off 5m)",
+        ),
+    ],
+)
+def test_containers_that_do_not_run_are_named(
+    states: tuple[dict[str, Any], ...], said: str | None
+) -> None:
+    pods = [kubeflow(at) for at in range(3)]
+    report = table_of(*pods)
+    pods[1]["status"]["containerStatuses"] = list(states)
+
+    found = differences(report, *pods)
+
+    message = f"RT766 pod train-worker-0 is Running, but not its job: {said}"
+    assert found == ([] if said is None else [message])
+
+
+def test_a_pending_pod_says_why() -> None:
+    pod = kubeflow(1)
+    pod["status"] = {
+        "phase": "Pending",
+        "conditions": [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": "0/4 nodes are available",
+            }
+        ],
+    }
+
+    assert codes(kubeflow(0), pod) == [
+        "RT755 pod train-worker-0 is Pending: Unschedulable: 0/4 nodes are available"
+    ]
+
+
+def test_a_pod_that_failed_says_why() -> None:
+    pods = [kubeflow(at) for at in range(3)]
+    pods[2]["status"] |= {"phase": "Failed", "reason": "Evicted", "message": "low disk"}
+
+    (found,) = codes(*pods)
+    assert found.endswith("pod train-worker-1 ended (Failed: Evicted: low disk)")
+
+
+def test_a_master_alone_invents_no_other_masters() -> None:
+    found = codes(kubeflow(0, env={"PET_NNODES": "4"}))
+
+    assert found == [
+        "RT754 3 more pods of team/train are missing: PET_NNODES counts them"
+    ]
+
+
+def mpi(at: int, *, chips: int = 2) -> Pod:
+    """Return the launcher, which works too, or a worker: they are numbered together."""
+    role = "launcher" if at == 0 else "worker"
+    labels = {
+        "training.kubeflow.org/job-name": "ring",
+        "training.kubeflow.org/job-role": role,
+        "training.kubeflow.org/replica-type": role,
+        "training.kubeflow.org/replica-index": str(at),
+    }
+    name = "ring-launcher-x7" if at == 0 else f"ring-worker-{at - 1}"
+    return running(name, at, labels=labels, chips=chips)
+
+
+def test_the_launcher_of_an_mpijob_may_be_its_first_worker() -> None:
+    assert codes(*map(mpi, range(4))) == []
+    assert [one[:5] for one in codes(mpi(0), mpi(1), mpi(3))] == ["RT754"]
+
+
+def test_pods_of_a_ray_cluster_are_one_job() -> None:
+    pods = [
+        running(
+            f"r-worker-{name}", at, labels={"ray.io/cluster": "r"}, owner=("Ray", "r")
+        )
+        for at, name in enumerate(("abc", "q1z"))
+    ]
+
+    assert {one[:5] for one in codes(*pods)} == {"RT752"}

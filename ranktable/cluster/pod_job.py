@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 NAME = "kubernetes-pods"
 _ASCEND = re.compile(r"huawei\.com/(?:Ascend|npu)", re.IGNORECASE)
 _FIRST_ROLES = ("master", "chief", "leader", "launcher", "head", "driver")
+_LAUNCHER = "launcher"
 _NUMBERS = re.compile(r"([0-9]{1,9})")
 _WAITING = {
     "Pending": "it has no chips or no address yet",
@@ -190,8 +191,13 @@ def _missing(
         size = _size(peers[0], LWS + "size") or _size(peers[0], "env:LWS_GROUP_SIZE")
         if size is None and group == list(groups)[-1]:
             nodes = _size(peers[0], "env:PET_NNODES")
+            if nodes and way.role and role[0] == 0:  # a job has one master
+                yield from _others_missing(peers[0], nodes - num_places)
+                nodes = None
             size = nodes and nodes - num_places + len(indexes)
         start = min(indexes) if way.marks[0] == POD_INDEX else 0
+        if _LAUNCHER in next(iter(groups))[0] and role[0] == 1 and indexes[0] == 1:
+            start = 1  # the launcher of an MPIJob that works is 0, worker-0 is 1
         gaps = (
             place
             for index in range(start, max(indexes[-1] + 1, size or 0))
@@ -205,6 +211,12 @@ def _missing(
                 gap = fold_numbers(range(one + 1, min(other, one + 1 + _SHOWN_GAPS)))
                 message = f"no pod has {way.marks[0]} {gap}"
                 yield rules.MISSING.finding(pods[0].span(), message)
+
+
+def _others_missing(pod: Pod, number: int) -> Iterator[Finding]:
+    if number > 0:
+        message = f"{counted(number, 'more pod')} of {printable(pod.job)} are missing"
+        yield rules.MISSING.finding(pod.span(), f"{message}: PET_NNODES counts them")
 
 
 def _gaps(
@@ -250,7 +262,8 @@ def _not_ready(pod: Pod) -> Iterator[Finding]:
     key = pod.configuration_key
     span = pod.span("metadata", "annotations", key or "")
     if phase in _WAITING:
-        message = f"{pod} is {phase}: {_WAITING[phase]}"
+        why = "; ".join(pod.troubles) or _WAITING[phase]
+        message = f"{pod} is {phase}: {why}"
         yield rules.NOT_READY.finding(pod.span("status", "phase"), message)
     elif key is not None and not objects(pod.configuration.get("devices")):
         message = f"{key} of {pod} does not name its devices"

@@ -52,8 +52,10 @@ _RANDOM_NAMES = {
 """Owners whose pods have names that end with random characters."""
 
 _ENDED = ("Succeeded", "Failed")
+_STARTING = ("ContainerCreating", "PodInitializing")
+_COMPLETED = "Completed, exit code 0"
 _JOBS = (
-    *("jobset.sigs.k8s.io/jobset-name", "volcano.sh/job-name"),
+    *("ray.io/cluster", "jobset.sigs.k8s.io/jobset-name", "volcano.sh/job-name"),
     *("training.kubeflow.org/job-name", "leaderworkerset.sigs.k8s.io/name"),
     *("batch.kubernetes.io/job-name", "job-name"),
 )
@@ -214,7 +216,8 @@ class Pod:
     @cached_property
     def kind(self) -> tuple[str, ...]:
         """Its job and its kind in that job: the pods of a kind have one template."""
-        roles = (way.role and self.mark(way.role) for way in NUMBERINGS)
+        marks = (*(way.role for way in NUMBERINGS), _KUBEFLOW + "job-role")
+        roles = (mark and self.mark(mark) for mark in marks)
         is_leader = plain_number(self.mark(LWS + "worker-index")) == 0
         return (self.job, *filter(None, roles), "leader" if is_leader else "")
 
@@ -232,19 +235,45 @@ class Pod:
         phase = self.text("status", "phase")
         if self._get("metadata", "deletionTimestamp") is not None:
             return "is being deleted"
-        return f"ended ({phase})" if phase in _ENDED else None
+        if phase not in _ENDED:
+            return None
+        why = ", ".join(filter(None, [self._told_reason, *self._troubles(*_ENDED)]))
+        return f"ended ({phase}: {why})" if why else f"ended ({phase})"
+
+    @property
+    def _told_reason(self) -> str:
+        reason = self.text("status", "reason")
+        said = self.text("status", "message")
+        return printable(f"{reason}: {said}" if reason and said else reason or said)
+
+    @property
+    def troubles(self) -> list[str]:
+        """Why it, or a container of it, does not run: "container a: OOMKilled"."""
+        unscheduled = (
+            f"{one.get('reason')}: {one.get('message')}"
+            for one in objects(self._get("status", "conditions"))
+            if one.get("type") == "PodScheduled" and one.get("status") == "False"
+        )
+        said = [self._told_reason, *map(printable, unscheduled), *self._troubles()]
+        return [one for one in said if one]
+
+    def _troubles(self, *phases: str) -> Iterator[str]:
+        """Yield what the states of its containers say."""
+        with_chips = {str(one.get("name")) for one in self._containers if chips_in(one)}
+        for key in ("initContainerStatuses", "containerStatuses"):
+            for one in objects(self._get("status", key)):
+                name = str(one.get("name"))
+                has_chips = not with_chips or name in with_chips
+                why = _trouble(one, is_init=key[0] == "i", has_chips=has_chips)
+                if why and not (phases and why == _COMPLETED):
+                    yield printable(f"container {name}: {why}")
 
     @property
     def asked(self) -> Counter[str]:
         """Number of chips that its containers ask for, by resource."""
         asked: Counter[str] = Counter()
         for one in self._containers:
-            given = one.get("resources")
-            given = given if isinstance(given, dict) else {}
-            limits = given.get("limits") or given.get("requests")
-            for name, number in (limits if isinstance(limits, dict) else {}).items():
-                if _CHIP.match(name) and (count := plain_number(number)):
-                    asked[name] += count
+            asked.update(chips_in(one))
         return asked
 
     @property
@@ -314,6 +343,40 @@ class Pod:
     def __str__(self) -> str:
         """Return its name for messages."""
         return f"pod {printable(self.name)}"
+
+
+def chips_in(container: Mapping[str, Any]) -> dict[str, int]:
+    """Return the number of chips that a container asks for, by resource."""
+    given = container.get("resources")
+    given = given if isinstance(given, dict) else {}
+    limits = given.get("limits") or given.get("requests")
+    return {
+        name: count
+        for name, number in (limits if isinstance(limits, dict) else {}).items()
+        if _CHIP.match(name) and (count := plain_number(number))
+    }
+
+
+def _trouble(
+    status: Mapping[str, Any], *, is_init: bool, has_chips: bool
+) -> str | None:
+    """Return why a container does not run, None if it does or has done its work."""
+    states = status.get("state"), status.get("lastState")
+    state, before = (one if isinstance(one, dict) else {} for one in states)
+    waiting, ended = state.get("waiting"), state.get("terminated")
+    last = before.get("terminated")
+    if isinstance(waiting, dict):
+        reason = str(waiting.get("reason") or "waiting")
+        if reason in _STARTING:
+            return None
+        killed = last.get("reason") if isinstance(last, dict) else None
+        said = killed if killed and killed != "Error" else waiting.get("message")
+        return f"{reason} ({said})" if said else reason
+    if isinstance(ended, dict):
+        if ended.get("exitCode") == 0:
+            return None if is_init or not has_chips else _COMPLETED
+        return f"{ended.get('reason') or 'ended'}, exit code {ended.get('exitCode')}"
+    return None
 
 
 def objects(value: object) -> list[Mapping[str, Any]]:

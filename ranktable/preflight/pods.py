@@ -1,4 +1,4 @@
-"""RT761 to RT765: the rows of a table against the pods that run now.
+"""RT761 to RT766: the rows of a table against the pods that run now.
 
 A row of the table is one server or node. It belongs to the pod that its server_id names
 (by UID, address or name), or to a pod of the host that it names.
@@ -109,7 +109,22 @@ OTHER_ORDER = Rule(
     ),
     **_AGAINST_PODS,
 )
-RULES = (STALE, NOT_IN_TABLE, OTHER_CHIPS, OTHER_ADDRESS, OTHER_ORDER)
+_CRASHED = pod(1, 0)
+_CRASHED["status"]["containerStatuses"] = [
+    {"name": "main", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+]
+NOT_RUNNING = Rule(
+    code="RT766",
+    name="container-not-running",
+    summary="a pod is Running, and a container of it is not",
+    why="A pod is Running as long as one container is: a sidecar hides that the main "
+    "one was killed for memory, and one that starts again and again waits between "
+    "two starts. The other ranks wait for this one.",
+    fix="Look at its last output: `kubectl logs --previous`, `kubectl describe pod`.",
+    bad=pod_list(pod(0, 0), _CRASHED),
+    **_AGAINST_PODS,
+)
+RULES = (STALE, NOT_IN_TABLE, OTHER_CHIPS, OTHER_ADDRESS, OTHER_ORDER, NOT_RUNNING)
 ALL = (*OF_PODS, *RULES)
 _OF_CHIPS = (SHARED_CHIP, BAD_ADDRESS, DIFFERING, OTHER_ADDRESS)
 """Rules that need to know which chips a pod has."""
@@ -272,6 +287,7 @@ def _unmatched(
     """Yield the rows without a pod, with the pods that have none, by their order."""
     used = {id(row.pod) for row in rows}
     left = {at: one for at, one in enumerate(pods) if id(one) not in used}
+    has_addresses = any(row.pod and row.host == row.pod.pod_ip for row in rows)
     is_paired = len(left) == sum(row.pod is None for row in rows)
     before = {
         name: one for one in ended for name in {*_names(one), one.host_ip, one.node}
@@ -286,6 +302,8 @@ def _unmatched(
             message = (
                 f"the table has {row.ranks} on {where}, and {now} runs on {_where(now)}"
             )
+            if has_addresses and now.pod_ip:
+                message += f" with the address {printable(now.pod_ip)}"
             yield STALE.finding(now.span("spec", "nodeName"), message)
         else:
             message = (
@@ -339,6 +357,9 @@ def _of_row(row: Row, one: Pod) -> Iterator[Finding]:
             f"rank {device.rank}{more}"
         )
         yield OTHER_ADDRESS.finding(span, message)
+    if one.text("status", "phase") == "Running" and one.troubles:
+        message = f"{one} is Running, but not its job: {'; '.join(one.troubles)}"
+        yield NOT_RUNNING.finding(one.span("status", "containerStatuses"), message)
     told = row.told("container_ip")
     if told and one.pod_ip and told != one.pod_ip:
         message = f"the address of {one} is {one.pod_ip}, and the table has {told}"
