@@ -207,6 +207,9 @@ def test_sound_table_of_hccl_is_sound_for_its_chip_and_written_back(path: Path) 
     report = check(path, chip=CHIPS[start])
 
     assert {one.severity.value for one in report.diagnostics} <= {"note"}
+    if report.is_placeholder:
+        assert check(path).totals == {"RT262": 1}
+        return
     assert check(path).totals == {}
     assert report.table is not None
     assert check(ranktable.dumps(report.table)).totals == {}
