@@ -182,24 +182,23 @@ COMMANDS = {
     "plan scattered": f"plan table.json {_MODEL} --racks scattered",
     "diff": "diff table.json less.json",
     "diff sizes": f"diff hccl.json table.json {_SIZES}",
-    "shrink": "shrink table.json --drop n[000003,000100] -o out-table --force",
-    "shrink racks": f"shrink table.json --drop n[000003,000100] {_RACKS} -o out-table "
+    "fit": "fit table.json --lost n[000003,000100] -o out-table --force",
+    "fit racks": f"fit table.json --lost n[000003,000100] {_RACKS} -o out-table "
     "--force",
-    "shrink hccl 1.2": f"shrink pods.json --drop n[000003,000100] {_SIZES} "
+    "fit hccl 1.2": f"fit pods.json --lost n[000003,000100] {_SIZES} "
     "-o out-pods --force",
-    "shrink uneven": f"shrink uneven.json --drop n[000003,000100] {_SIZES} "
+    "fit uneven": f"fit uneven.json --lost n[000003,000100] {_SIZES} "
     "-o out-table --force",
-    "shrink uneven racks": f"shrink uneven.json --drop n[000003,000100] {_SIZES} "
+    "fit uneven racks": f"fit uneven.json --lost n[000003,000100] {_SIZES} "
     f"{_RACKS} -o out-table --force",
-    "grow uneven": f"grow uneven.json --add x[00-31] --new {_SIZES} "
+    "fit uneven, more": f"fit uneven.json --with x[00-31] --grow {_SIZES} "
     "-o out-table --force",
-    "grow": "grow table.json --add x[00-31] --new -o out-table --force",
-    "renumber": "renumber hccl.json --drop n000003 -o out-file --force",
-    "replace-node": "replace-node table.json n000003 x1 --new -o out-table --force",
-    "spares": "spares table.json --add x[00-31] --new -o out-table --force",
-    "subset": "subset table.json --ranks 0-511 -o out-table --force",
+    "fit, more": "fit table.json --with x[00-31] --grow -o out-table --force",
+    "fit, replaced": "fit table.json --lost n000003 --with x1 -o out-table --force",
+    "fit, spares": "fit table.json --spare x[00-31] -o out-table --force",
+    "split ranks": "split table.json --ranks 0-511 -o out-table --force",
     "split": "split table.json -o out-parts",
-    "digest": "digest table.json",
+    "show digest": "show table.json --digest",
     "convert": "convert table.json --to openmpi-rankfile -o out-file --force",
     "convert hccl": "convert hccl.json --to sccl-1.0 -o out-file --force",
 }
@@ -238,6 +237,15 @@ LOSS_JOBS = {
     "1,024 nodes, tp 8 pp 4, 2 lost, racks": LossJob(
         (8,) * 1024, {"tp": 8, "pp": 4}, (3, 100), 16, 8, 64, 200
     ),
+    "16,384 nodes, tp 8 pp 16, 103 lost": LossJob(
+        (8,) * 16384,
+        {"tp": 8, "pp": 16},
+        tuple(range(0, 16384, 160)),
+        0,
+        0,
+        7504,
+        1_500,
+    ),
     "48 uneven nodes, tp 4 pp 2, 2 lost, racks": LossJob(
         (8, 8, 4, 4, 8, 8) * 8, {"tp": 4, "pp": 2}, (5, 20), 8, 4, 208, 700
     ),
@@ -247,7 +255,7 @@ LOSS_JOBS = {
 }
 """Realistic jobs; the limits are what exhaustive searches came to."""
 
-SLOWER_COMMANDS = {"shrink racks": 8_000, "shrink uneven racks": 8_000}
+SLOWER_COMMANDS = {"fit racks": 8_000, "fit uneven racks": 8_000}
 """CPU time in milliseconds of the commands that may take longer than the others."""
 
 BUDGETS = (
@@ -557,20 +565,20 @@ BUDGETS = (
     *(
         Budget(
             key=f"change {name}, {lost}",
-            what=f"{name} {{changed}}, every {lost} lost: judged and encoded",
+            what=f"fit {{changed}}, {name}, every {lost} lost: judged and encoded",
             limit=1_000,
             unit=Unit.MILLISECONDS,
         )
         for name, lost in (
-            ("renumber", "sixteenth node"),
-            ("renumber", "sixteenth rank or so"),
-            ("shrink", "sixteenth node"),
+            ("dp only", "sixteenth node"),
+            ("dp only", "sixteenth chip or so"),
+            ("tp and pp", "sixteenth node"),
         )
     ),
     *(
         Budget(
             key=f"lost {job} {what}",
-            what=f"shrink, {job}: {text}",
+            what=f"fit, {job}: {text}",
             limit=limit,
             unit=unit,
         )

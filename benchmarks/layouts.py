@@ -30,7 +30,7 @@ from ranktable.layout import (
     model_flows,
 )
 from ranktable.layout.boundaries import counted_levels
-from ranktable.layout.change import CostFacts, difference, renumber, shrink
+from ranktable.layout.change import CostFacts, fit
 from ranktable.schema.topology import best_order, blocks, linked
 from ranktable.schema.writing import dumps
 
@@ -205,13 +205,18 @@ def _changes(ranks: int) -> Iterator[Result]:
     hosts = [f"n{place}" for place in range(ranks // NODE)]
     table = make_table([range(NODE)] * len(hosts), hosts=hosts)
     layout = ParallelLayout(tp=NODE, pp=16, dp=-1, world_size=ranks)
-    lost = range(0, len(hosts), 16)
+    lost = hosts[::16]
     # Nodes of every size: after their loss, no node of one size fits where another was.
-    chips = random.Random(0).sample(range(ranks), ranks // 16)  # noqa: S311 - no secret
+    dead: dict[str, list[int]] = {}
+    for chip in random.Random(0).sample(range(ranks), ranks // 16):  # noqa: S311 - no secret
+        dead.setdefault(hosts[chip // NODE], []).append(chip % NODE)
+    alone_dp = ParallelLayout(dp=ranks)
     calls: dict[str, Callable[[], RankTable]] = {
-        "renumber, sixteenth node": lambda: renumber(table, nodes=lost),
-        "renumber, sixteenth rank or so": lambda: renumber(table, ranks=chips),
-        "shrink, sixteenth node": lambda: shrink(table, layout, lost).table,
+        "dp only, sixteenth node": lambda: fit(table, alone_dp, lost=lost).table,
+        "dp only, sixteenth chip or so": lambda: (
+            fit(table, alone_dp, lost_chips=dead).table
+        ),
+        "tp and pp, sixteenth node": lambda: fit(table, layout, lost=lost).table,
     }
     for name, call in calls.items():
         alone = _best(call)
@@ -233,10 +238,10 @@ def _losses() -> Iterator[Result]:
         layout = ParallelLayout(**{**job.sizes, "dp": -1, "world_size": size})  # type: ignore[arg-type]  # by name
         racks = counted_levels(f"rack={job.rack}", hosts) if job.rack else None
         facts = CostFacts(racks=racks)
-        call = partial(shrink, table, layout, job.lost, facts=facts)
+        lost = [hosts[at] for at in job.lost]
+        call = partial(fit, table, layout, lost=lost, facts=facts)
         cost = _best(call, repeats=2)
-        found = call()
-        changed = difference(table, found.table, (layout, found.layout))
+        changed = call().diff
         for what, figure in (
             ("loads", len(changed.role_moves)),
             ("moves", len(changed.rank_moves)),

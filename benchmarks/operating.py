@@ -37,7 +37,7 @@ def measure_operating(bench: Bench, scale: Scale) -> Iterator[Result]:
     folder.mkdir()
     _write_files(folder, scale)
     make = f"gen --spec spec.yaml --tp {CHIPS} --cp 2 --pp 16 --output table.json"
-    for prepare in (make, "shrink table.json --drop n000003 -o less.json"):
+    for prepare in (make, "fit table.json --lost n000003 -o less.json"):
         bench.command(_command(folder, prepare))
     for key, command in COMMANDS.items():
         status = DIFFERENT if command.startswith("diff") else 0

@@ -418,7 +418,7 @@ def test_missing_node_is_one_finding_between_its_neighbours() -> None:
         "the ranks 24-31 are missing: 56 devices need the ranks 0 to 55"
     )
     assert gap.location.pointer == "/node_list/3/device_list/0/rank"
-    assert "ranktable renumber" in str(gap.hint)
+    assert "ranktable fit" in str(gap.hint)
 
 
 def test_devices_that_are_not_read_are_no_set_of_chips() -> None:

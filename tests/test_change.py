@@ -1,4 +1,4 @@
-"""Tables that change: in Python, and what the commands say and write."""
+"""Tables that change: in Python, and what ``fit`` and ``diff`` say and write."""
 
 from __future__ import annotations
 
@@ -10,20 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ranktable
-from ranktable import dump, load
+from ranktable import dump, dumps, load
 from ranktable.cluster.generate import make_table
-from ranktable.layout import LayoutError, ParallelLayout
-from ranktable.layout.change import (
-    ChangeError,
-    difference,
-    grow,
-    renumber,
-    replace_node,
-    shrink,
-    spares_of,
-)
+from ranktable.layout import LayoutError, ParallelLayout, fit
+from ranktable.layout.change import ChangeError, difference
 from ranktable.layout.change.facts import CostFacts, crossed
-from ranktable.layout.change.operations import fit_layout
+from ranktable.layout.change.sizes import fit_layout
 from ranktable.schema.model import Device, Node
 
 if TYPE_CHECKING:
@@ -33,8 +25,11 @@ if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
     from tests.conftest import Outcome
 
+    Run = Callable[..., Outcome]
+
 GIB = 1 << 30
 PROBE = b'{"probe":1,"host":"p1","chips":[{"device_id":0},{"device_id":1}]}\n'
+SLOWEST_DP = ParallelLayout(tp=4, pp=4, dp=4, order="tp-pp-dp")
 
 
 def eight(hosts: Sequence[str] | None = None) -> RankTable:
@@ -50,6 +45,10 @@ def hosts_and_ranks(table: RankTable) -> dict[str | None, tuple[int, int]]:
     return {
         node.host: (node.devices[0].rank, node.devices[-1].rank) for node in table.nodes
     }
+
+
+def spare_hosts(table: RankTable) -> list[str | None]:
+    return [spare.host for spare in table.spares]
 
 
 @pytest.mark.parametrize(
@@ -86,45 +85,40 @@ def test_bytes_of_experts_and_of_rings_are_counted_as_they_are_sent() -> None:
     assert (sent.before, sent.after) == (2.0 * GIB, 20)
 
 
+# In Python
+
+
 def test_lost_replica_is_filled_by_the_last_one_where_dp_counts_slowest() -> None:
-    layout = ParallelLayout(tp=4, pp=4, dp=4, order="tp-pp-dp")
+    found = fit(eight(), SLOWEST_DP, lost=["n3"])
 
-    found = shrink(eight(), layout, [3])
-
-    assert found.layout.dp == 3
+    assert found.layouts is not None
+    assert found.layouts[1].dp == 3
     assert hosts_and_ranks(found.table) == {
         **{f"n{at}": (8 * at, 8 * at + 7) for at in (0, 1, 2, 4, 5)},
         "n7": (24, 31),  # stages 2 and 3 of the last copy, as n3 had of its own
     }
-    assert [node.host for node in spares_of(found.table)] == ["n6"]
+    assert spare_hosts(found.table) == ["n6"]
+    assert found.diff.now_spares == ("n6",)
+    assert {move.node for move in found.moves} == {"n7"}
 
 
-def test_renumbering_closes_gaps_and_keeps_the_order() -> None:
-    table = make_table([range(1)] * 8, hosts=[f"n{at}" for at in range(8)])
-
-    found = renumber(table, ranks=[1, 4, 5])
-
-    assert hosts_and_ranks(found) == {
-        "n0": (0, 0), "n2": (1, 1), "n3": (2, 2), "n6": (3, 3), "n7": (4, 4),
-    }  # fmt: skip
-
-
-def test_shrunk_table_grows_back_from_its_spares() -> None:
-    table = eight()
-    layout = ParallelLayout(tp=4, pp=4, dp=4, order="tp-pp-dp")
-    less = shrink(table, layout, [7])
+def test_shrunk_table_grows_back_from_its_spares_when_asked() -> None:
+    less = fit(eight(), SLOWEST_DP, lost=["n7"]).table
     extra = make_table([range(8)], hosts=["x"]).nodes
 
-    more = grow(less.table, less.layout, [*spares_of(less.table), *extra])
+    same = fit(less, using=extra)
+    more = fit(less, using=extra, grow=True)
 
-    assert less.table.world_size == 48
-    assert more.layout == layout
+    assert (less.world_size, same.table.world_size) == (48, 48)
+    assert spare_hosts(same.table) == ["n6", "x"]
+    assert more.layouts is not None
+    assert more.layouts[1] == SLOWEST_DP
     assert hosts_and_ranks(more.table) == {
-        **{f"n{at}": (8 * at, 8 * at + 7) for at in range(7)},
-        "x": (56, 63),
+        **{f"n{at}": (8 * at, 8 * at + 7) for at in range(6)},
+        "x": (48, 55),
+        "n6": (56, 63),
     }
-    assert spares_of(more.table) == []
-    assert difference(less.table, more.table).moves == ()
+    assert (more.table.spares, more.moves) == ((), ())
 
 
 def test_chips_keep_their_order_in_another_node() -> None:
@@ -133,35 +127,36 @@ def test_chips_keep_their_order_in_another_node() -> None:
     (same,) = make_table([range(9)], hosts=["c"]).nodes
     (other,) = make_table([range(10, 18)], hosts=["d"]).nodes
 
-    as_before = replace_node(table, "b", same)
-    in_its_own = replace_node(table, "b", other)
+    as_before = fit(table, lost=["b"], using=[same]).table
+    in_its_own = fit(table, lost=["b"], using=[other]).table
 
     assert as_before.local_chip_map(1) == list(ring)
+    assert [chip.device_id for chip in as_before.spares[0].devices] == [8]
     assert in_its_own.local_chip_map(1) == list(range(10, 18))
 
 
-def test_addresses_of_another_host_are_not_made_up() -> None:
-    device = Device(rank=0, device_id=0, address="10.0.0.1")
-    table = ranktable.RankTable(nodes=(Node(devices=(device,), host="a"),))
-    local = ranktable.RankTable(
-        nodes=(
-            Node(devices=(Device(rank=0, device_id=0, address="127.0.0.1"),), host="a"),
-        )
-    )
+def test_values_of_another_host_are_not_made_up() -> None:
+    def with_chip(**values: object) -> RankTable:
+        device = Device(rank=0, device_id=0, **values)  # type: ignore[arg-type]
+        other = Node(devices=(Device(rank=1, device_id=0),), host="z")
+        return ranktable.RankTable(nodes=(Node(devices=(device,), host="a"), other))
 
-    with pytest.raises(ChangeError, match="the chips of a have addresses, and those"):
-        replace_node(table, "a", "b")
-    assert replace_node(local, "a", "b").nodes[0].host == "b"
+    for values in ({"address": "10.0.0.1"}, {"extra": {"super_device_id": "7"}}):
+        with pytest.raises(ChangeError, match="of a have addresses or ids of their"):
+            fit(with_chip(**values), lost=["a"], using=["b"])
+    local = fit(with_chip(address="127.0.0.1"), lost=["a"], using=["b"])
+    assert local.table.nodes[0].host == "b"
 
 
 def test_expert_sizes_still_fit_after_shrinking() -> None:
     layout = ParallelLayout(tp=2, dp=8, ep=4, etp=2)
     table = make_table([range(2)] * 8, hosts=[f"n{at}" for at in range(8)])
 
-    found = shrink(table, layout, [7])
+    found = fit(table, layout, lost=["n7"])
 
     # ep 4 spreads over dp, so that dp 7 fits no more and dp 4 does.
-    assert (found.layout.dp, found.layout.ep) == (4, 4)
+    assert found.layouts is not None
+    assert (found.layouts[1].dp, found.layouts[1].ep) == (4, 4)
     assert found.table.world_size == 8
 
 
@@ -183,7 +178,7 @@ def test_layout_that_does_not_fit_names_what_would(
     layout = ParallelLayout(tp=4, pp=4, dp=4)
 
     with pytest.raises(LayoutError) as caught:
-        shrink(eight(), layout, [3], kept=kept, world_size=world_size)
+        fit(eight(), layout, lost=["n3"], kept=kept, world_size=world_size)
     assert text in str(caught.value)
 
 
@@ -197,46 +192,219 @@ def test_layout_that_does_not_fit_names_what_would(
 def test_what_is_named_as_nearest_fits(
     sizes: dict[str, int], ep: int, world_size: int, available: int
 ) -> None:
-    def fit(wanted: int, **other: int) -> None:
+    def fitted(wanted: int, **other: int) -> None:
         given_ = {**sizes, **other}
         layout = ParallelLayout(tp=given_["tp"], pp=given_["pp"], dp=4, ep=ep, etp=1)
         fit_layout(layout, available, sizes, world_size=wanted)
 
     try:
-        fit(world_size)
+        fitted(world_size)
     except LayoutError as error:
         near = str(error).partition("; nearest: ")[2]
         for choice in near.replace(" or ", ", ").split(", ") if near else ():
             name, _, size = choice.partition("=")
             if size:
-                fit(world_size, **{name: int(size)})
+                fitted(world_size, **{name: int(size)})
             else:
-                fit(int(choice.split()[0]))
+                fitted(int(choice.split()[0]))
 
 
-def test_growing_to_fewer_ranks_is_refused() -> None:
+def test_more_ranks_than_before_need_to_be_allowed() -> None:
     layout = ParallelLayout(tp=4, pp=4, dp=4)
     more = make_table([range(8)] * 2, hosts=["a", "b"]).nodes
 
-    with pytest.raises(LayoutError, match="48 ranks are not more than the 64"):
-        grow(eight(), layout, more, world_size=48)
-    with pytest.raises(LayoutError, match="for 70 ranks; nearest: 80 ranks"):
-        grow(eight(), layout, more, world_size=70)
+    with pytest.raises(ChangeError, match=r"80 ranks are more than the 64 .* --grow"):
+        fit(eight(), layout, using=more, world_size=80)
+    with pytest.raises(
+        LayoutError, match="for 70 ranks; nearest: 64 ranks or 80 ranks"
+    ):
+        fit(eight(), layout, using=more, world_size=70, grow=True)
+    assert (
+        fit(eight(), layout, using=more, world_size=80, grow=True).table.world_size
+        == 80
+    )
 
 
 def test_other_sizes_may_shrink_where_they_are_not_kept() -> None:
     layout = ParallelLayout(tp=4, pp=2, cp=2, dp=1)
     table = make_table([range(4)] * 4, hosts=list("abcd"))
 
-    found = shrink(table, layout, [0], kept=("tp", "pp"))
+    found = fit(table, layout, lost=["a"], kept=("tp", "pp"))
 
-    assert (found.layout.cp, found.layout.dp) == (1, 1)
+    assert found.layouts is not None
+    assert (found.layouts[1].cp, found.layouts[1].dp) == (1, 1)
     assert found.table.world_size == 8
 
 
-def test_diff_says_what_moved(run: Callable[..., Outcome], tmp_path: Path) -> None:
+def test_layout_of_another_number_of_ranks_is_refused() -> None:
+    with pytest.raises(LayoutError, match="is for 48 ranks, but the table has 64"):
+        fit(eight(), ParallelLayout(tp=4, pp=4, dp=3))
+    with pytest.raises(LayoutError, match="is for 80 ranks, but the table has 64"):
+        fit(eight(), ParallelLayout(tp=4, pp=4, dp=5))
+
+
+def test_most_nodes_are_not_lost_without_a_number_of_ranks() -> None:
+    layout = ParallelLayout(tp=4, pp=2, dp=8)
+
+    with pytest.raises(ChangeError, match=r"5 of the 8 nodes would be .* --ranks 24$"):
+        fit(eight(), layout, hosts=["n0", "n1", "n2"])
+    half = fit(eight(), layout, hosts=["n0", "n1", "n2", "n3"])
+    assert half.table.num_nodes == 4
+    meant = fit(eight(), layout, hosts=["n0", "n1", "n2"], world_size=24)
+    assert meant.table.hosts == ("n0", "n1", "n2")
+
+
+def test_hosts_are_known_with_and_without_their_domain() -> None:
+    names = ["n1.site", "n2", "10.0.0.3", "a.x", "a.y"]
+    table = make_table([range(2)] * 5, hosts=names)
+
+    for same in (["n1", "n2.site", "10.0.0.3", "a.x", "a.y"], names[::-1]):
+        assert fit(table, hosts=same).diff.is_same
+    with pytest.raises(ChangeError, match=r"'a' may be a\.x or a\.y"):
+        fit(table, lost=["a"])
+    for other in ("n1.other", "10.0.0.4"):
+        with pytest.raises(ChangeError, match=f"there is no node '{other}'"):
+            fit(table, lost=[other])
+
+
+def test_number_is_a_host_or_the_index_of_a_node_without_one() -> None:
+    chips = [Device(rank=rank, device_id=0) for rank in range(4)]
+    hosts = ["1", None, None, "a"]
+    nodes = [Node(devices=(c,), host=h) for c, h in zip(chips, hosts, strict=True)]
+    table = ranktable.RankTable(nodes=nodes)
+
+    with pytest.raises(ChangeError, match="1 is a host, and the index of another node"):
+        fit(table, ParallelLayout(dp=4), lost=["1"])
+    found = fit(table, ParallelLayout(dp=4), lost=["2"]).table
+    assert found.hosts == ("1", None, "a")
+    assert fit(table, ParallelLayout(dp=4), lost=["a"]).table.hosts == ("1", None, None)
+
+
+def test_pods_of_one_host_are_lost_together() -> None:
+    chips = [Device(rank=rank, device_id=rank) for rank in range(4)]
+    hosts = ["a", "a", "b", "c"]
+    nodes = [Node(devices=(c,), host=h) for c, h in zip(chips, hosts, strict=True)]
+    table = ranktable.RankTable(nodes=nodes)
+
+    assert fit(table, ParallelLayout(dp=4), lost=["a"]).table.hosts == ("b", "c")
+    assert fit(table, ParallelLayout(dp=4), lost=["b"]).table.hosts == ("a", "a", "c")
+
+
+def pods_of(hosts: Sequence[str], size: int) -> list[dict[str, object]]:
+    servers = [{"server_id": host} for host in hosts]
+    return [
+        {"super_pod_id": str(at // size), "server_list": servers[at : at + size]}
+        for at in range(0, len(hosts), size)
+    ]
+
+
+def in_super_pods(hosts: Sequence[str], size: int) -> RankTable:
+    document = make_document(hosts)
+    return ranktable.loads(
+        json.dumps({**document, "super_pod_list": pods_of(hosts, size)})
+    )
+
+
+def make_document(hosts: Sequence[str]) -> dict[str, object]:
+    chips = [
+        {"device_id": str(at % 2), "rank_id": str(at), "device_ip": f"10.0.0.{at}"}
+        | {"super_device_id": str(at)}
+        for at in range(2 * len(hosts))
+    ]
+    servers = [
+        {"server_id": host, "device": chips[2 * at : 2 * at + 2]}
+        for at, host in enumerate(hosts)
+    ]
+    top = {"version": "1.2", "status": "completed", "server_count": str(len(hosts))}
+    return {**top, "server_list": servers}
+
+
+def listed_pods(table: RankTable) -> object:
+    return json.loads(ranktable.dumps(table)).get("super_pod_list")
+
+
+def test_super_pods_follow_the_nodes_of_a_change() -> None:
+    table = in_super_pods(["a", "b", "c"], 2)
+    layout = ParallelLayout(tp=2, dp=3)
+    new = ranktable.loads(json.dumps(make_document(["x", "z"]).copy())).nodes[1]
+    new = Node(
+        devices=tuple(
+            Device(
+                rank=at,
+                device_id=at,
+                address=f"10.9.0.{at}",
+                extra={"super_device_id": f"9{at}"},
+            )
+            for at in range(2)
+        ),
+        host="z",
+    )
+
+    less = fit(table, layout, lost=["b"])
+    other = fit(table, layout, lost=["b"], using=[new])
+
+    # Each of the two groups of dp is in both super pods before and after.
+    between = less.diff.crossed[1]
+    assert between.name == "super pod"
+    assert 0 < between.after == between.before
+    assert listed_pods(less.table) == [
+        {"super_pod_id": "0", "server_list": [{"server_id": "a"}]},
+        {"super_pod_id": "1", "server_list": [{"server_id": "c"}]},
+    ]
+    assert listed_pods(other.table) == [
+        {"super_pod_id": "0", "server_list": [{"server_id": "a"}, {"server_id": "z"}]},
+        {"super_pod_id": "1", "server_list": [{"server_id": "c"}]},
+    ]
+    assert other.notes == (
+        "z is taken to be in super pod 0, that of the node replaced",
+    )
+
+
+def test_super_pod_of_a_new_node_is_asked_for_where_it_is_not_clear() -> None:
+    table = in_super_pods(["a", "b", "c", "d"], 2)
+    new = [
+        Node(
+            devices=tuple(
+                Device(rank=at, device_id=at, address=f"10.{host}.0.{at}")
+                for at in range(2)
+            ),
+            host=f"x{host}",
+        )
+        for host in (8, 9)
+    ]
+
+    with pytest.raises(
+        ChangeError, match="the super pod of x8 is not known; give --pod"
+    ):
+        fit(table, lost=["a", "d"], using=new)
+    named = fit(table, lost=["a", "d"], using=new, super_pod="7").table
+    assert {node.host: node.super_pod for node in named.nodes} == {
+        "x8": "7", "x9": "7", "b": "0", "c": "1",
+    }  # fmt: skip
+    with pytest.raises(ChangeError, match="--pod: the table has no super pods"):
+        fit(eight(), using=["x"], super_pod="7")
+
+
+def test_spare_joins_its_super_pod_again() -> None:
+    hosts = [f"n{node}" for node in range(6)]
+    table = in_super_pods(hosts, 2)
+
+    less = fit(table, ParallelLayout(tp=4, dp=3), lost=["n0"]).table
+    again = fit(less, lost=[str(less.nodes[1].host)]).table
+
+    assert spare_hosts(less) == ["n5"]
+    assert less.spares[0].super_pod == "2"
+    assert "n5" in again.hosts
+    assert listed_pods(again) == pods_of(hosts, 2)[1:]
+    assert all("super_pod_id" not in node.extra for node in again.nodes)
+
+
+# What differs
+
+
+def test_diff_says_what_moved(run: Run, tmp_path: Path) -> None:
     saved(tmp_path, eight())
-    saved(tmp_path, replace_node(eight(), "n3", "n9"), "r.json")
+    saved(tmp_path, fit(eight(), lost=["n3"], using=["n9"]).table, "r.json")
 
     same = run("ranktable", "diff", "t.json", "t.json")
     shown = run("ranktable", "diff", "t.json", "r.json", "--tp", "4", "--pp", "4",
@@ -263,9 +431,7 @@ bytes between nodes, GiB a step: 48.00 -> 48.00, optimal
     )
 
 
-def test_diff_tells_roles_from_ranks(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_diff_tells_roles_from_ranks(run: Run, tmp_path: Path) -> None:
     saved(tmp_path, make_table([range(2)] * 2, hosts=["a", "b"]))
     saved(tmp_path, make_table([range(2)] * 2, hosts=["b", "a"]), "other.json")
 
@@ -278,7 +444,7 @@ def test_diff_tells_roles_from_ranks(
     assert "roles: 4 moved\n  b chip 0: rank 2 -> 0, pp 1 -> 0\n" in pp.out
 
 
-def test_diff_json_is_documented(run: Callable[..., Outcome], tmp_path: Path) -> None:
+def test_diff_json_is_documented(run: Run, tmp_path: Path) -> None:
     saved(tmp_path, make_table([range(2)] * 2, hosts=["a", "b"]))
     saved(tmp_path, make_table([range(2)] * 2, hosts=["b", "c"]), "other.json")
 
@@ -315,7 +481,7 @@ def test_diff_json_is_documented(run: Callable[..., Outcome], tmp_path: Path) ->
     ],
 )
 def test_diff_that_cannot_judge_says_why(
-    run: Callable[..., Outcome], tmp_path: Path, arguments: list[str], text: str
+    run: Run, tmp_path: Path, arguments: list[str], text: str
 ) -> None:
     saved(tmp_path, eight())
     (tmp_path / "bad.json").write_text('{"version":"1.0","node_list":[]}')
@@ -327,390 +493,15 @@ def test_diff_that_cannot_judge_says_why(
     assert text in shown.err
 
 
-def test_node_is_replaced_in_place_and_only_once(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
-    name = saved(tmp_path, eight())
-
-    first = run("ranktable", "replace-node", name, "n3", "n9", "--new", "-i")
-    after = (tmp_path / name).read_bytes()
-    second = run("ranktable", "replace-node", name, "n3", "n9", "--new", "-i")
-
-    assert (first.status, first.out) == (0, "")
-    assert first.err == (
-        "wrote t.json: 8 nodes, 64 ranks\nnodes out: -n3\nnodes in: +n9\n"
-        "ranks: 56 as before, 8 on new chips\n"
-        "  ranks 24-31: n9 chips 0-7, before on n3\n"
-    )
-    assert second.status == 0
-    assert second.err == (
-        "unchanged t.json: 8 nodes, 64 ranks\nnote: there is no node 'n3', and n9 is "
-        "in the table already, so nothing was changed\n"
-    )
-    assert (tmp_path / name).read_bytes() == after
-    assert hosts_and_ranks(load(tmp_path / name))["n9"] == (24, 31)
-
-
-def test_new_node_comes_from_a_table_a_part_or_a_probe(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
-    name = saved(tmp_path, make_table([range(2)] * 2, hosts=["a", "b"]))
-    saved(tmp_path, make_table([range(4, 8)], hosts=["c"]), "c.json")
-    saved(tmp_path, make_table([range(2)] * 2, hosts=["x", "d"]), "xd.json")
-    run("ranktable", "split", "xd.json", "-o", "parts")
-    (tmp_path / "p.jsonl").write_bytes(PROBE)
-
-    table = run("ranktable", "replace-node", name, "b", "c.json", "-o", "1.json")
-    part = run("ranktable", "replace-node", name, "b", "parts/d.json", "-o", "2.json")
-    probe = run("ranktable", "replace-node", name, "b", "p.jsonl", "-o", "3.json")
-
-    assert [done.status for done in (table, part, probe)] == [0, 0, 0], probe.err
-    found = [load(tmp_path / f"{number}.json") for number in (1, 2, 3)]
-    assert [one.nodes[1].host for one in found] == ["c", "d", "p1"]
-    assert found[0].local_chip_map(1) == [4, 5]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["n33", "n9"], "there is no node 'n33'; the nodes are n0, n1"),
-        (["n03", "n9"], "there is no node 'n03'; did you mean n3?"),
-        (["n3", "n4"], "n4 is in the table already, as node 4"),
-        (["n3", "small.json"], "s has 4 chips, and n3 carries 8 ranks"),
-        (["n3", "t.json"], "t.json holds 8 nodes, of which the table lacks 0"),
-        (["n3", "n[8-9]"], "'n[8-9]' names 2 hosts; give one"),
-        (["n3", ""], "'' does not name a node"),
-        (["n3", "a b"], "a b"),
-        (["n3", "none.json"], "none.json: RT001 the file does not exist"),
-        (["n3", "n9", "-i", "-o", "x.json"], "--in-place and --output do not go"),
-        (
-            ["n3", "n9", "--format", "json"],
-            "--format json needs --in-place or --output",
-        ),
-        (
-            ["n3", "n9", "--new", "-o", "small.json"],
-            "small.json holds a different table",
-        ),
-    ],
-)
-def test_node_that_cannot_be_replaced_changes_nothing(
-    run: Callable[..., Outcome], tmp_path: Path, arguments: list[str], text: str
-) -> None:
-    name = saved(tmp_path, eight())
-    saved(tmp_path, make_table([range(4)], hosts=["s"]), "small.json")
-    before = (tmp_path / name).read_bytes()
-
-    shown = run("ranktable", "replace-node", name, *arguments)
-
-    assert (shown.status, shown.out) == (2, "")
-    assert text in shown.err
-    assert (tmp_path / name).read_bytes() == before
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["small.json", name]
-
-
-def test_shrink_and_grow_say_what_became_of_the_layout(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
-    name = saved(tmp_path, eight())
-    sizes = ("--tp", "4", "--pp", "4", "--order", "tp-pp-dp")
-
-    less = run("ranktable", "shrink", name, "--drop", "n3", *sizes, "-o", "s.json")
-    listed = run("ranktable", "spares", "s.json")
-    more = run(
-        "ranktable", "grow", "s.json", "--spares", "--add", "n8", "--new", *sizes, "-i"
-    )
-
-    assert less.err == (
-        "wrote s.json: 6 nodes, 48 ranks\nnodes out: -n3\nnow spares: n6\n"
-        "ranks: 40 as before, 8 moved\n  n7: ranks 56-63 -> 24-31\n"
-        "roles: none moved\n"
-        "typical bytes between nodes, GiB a step: 112.00 -> 75.00, 178% above the "
-        "bound of 27.00\n"
-        "also differs: at the top: layout, spare_list\nlayout: dp 4 -> 3\n"
-        "note: 8 chips on other nodes would keep dp 4: ranktable replace-node t.json "
-        "n3 NEW\n"
-    )
-    assert listed.out == "s.json: 1 spare\nn6: chips 0-7\n"
-    assert (less.status, listed.status, more.status) == (0, 0, 0)
-    assert more.err.endswith("layout: dp 3 -> 4\n")
-    assert run("ranktable", "validate", "s.json").status == 0
-    assert load(tmp_path / "s.json").world_size == 64
-
-
-def test_again_skips_nodes_that_are_already_done(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
-    name = saved(tmp_path, eight())
-    shrunk = ("ranktable", "shrink", name, "--drop", "n3", "--dp", "-1", "-i")
-    grown = ("ranktable", "grow", name, "--add", "n9", "--new", "-i")
-    spared = ("ranktable", "spares", name, "--add", "s1", "--new", "-i")
-
-    for command, text in (
-        (shrunk, "there is no node 'n3'"),
-        (grown, "n9 is in the table already"),
-        (spared, "s1 is a spare already"),
-    ):
-        assert run(*command).status == 0
-        after = (tmp_path / name).read_bytes()
-        refused = run(*command)
-        again = run(*command, "--again")
-
-        assert (refused.status, again.status) == (2, 0)
-        assert text in refused.err
-        assert "unchanged t.json" in again.err
-        assert (tmp_path / name).read_bytes() == after
-
-
-def test_spares_have_no_rank_and_no_warning(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
-    name = saved(tmp_path, eight())
-    run("ranktable", "spares", name, "--add", "s[1-2]", "--new", "-i")
-
-    shown = run("ranktable", "spares", name, "--format", "json")
-    taken = run("ranktable", "replace-node", name, "n3", "s2", "-o", "r.json")
-    removed = run("ranktable", "spares", name, "--remove", "s1,s2", "-o", "n.json")
-    unknown = run("ranktable", "spares", name, "--remove", "s3")
-
-    assert json.loads(shown.out) == {
-        "file": name,
-        "spares": [{"host": f"s{at}", "device_ids": list(range(8))} for at in (1, 2)],
-        "totals": {"spares": 2, "chips": 16},
-    }
-    assert "RT117" not in run("ranktable", "validate", name).out
-    assert taken.status == removed.status == 0
-    assert [n.host for n in spares_of(load(tmp_path / "r.json"))] == ["s1"]
-    assert load(tmp_path / "n.json").digest() == eight().digest()
-    assert unknown.err == (
-        "ranktable: there is no spare 's3'; the spares are: s1, s2\n"
-    )
-
-
-def test_spares_that_are_known_are_named_as_such(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
-    name = saved(tmp_path, eight())
-    run("ranktable", "spares", name, "--add", "s1", "--new", "-i")
-    before = (tmp_path / name).read_bytes()
-
-    twice = run("ranktable", "spares", name, "--add", "s1")
-    again = run("ranktable", "spares", name, "--add", "s1", "--again", "-i")
-    present = run("ranktable", "spares", name, "--add", "n2")
-
-    assert twice.err == "ranktable: s1 is a spare already\n"
-    assert (again.status, (tmp_path / name).read_bytes()) == (0, before), again.err
-    assert present.err.startswith("ranktable: n2 is in the table already, as node ")
-
-
-@pytest.mark.parametrize(
-    "spares",
-    [
-        ["a"],
-        [{}],
-        [{"device_list": []}],
-        [{"device_list": [1]}],
-        [{"device_list": [{"device_id": "x"}]}],
-        [{"device_list": [{"device_id": "-1"}]}],
-        [{"device_list": [{"device_id": "1"}, {"device_id": 1}]}],
-        [{"host": 3, "device_list": [{"device_id": "1"}]}],
-        [{"host": "a", "device_list": [{"device_id": "1", "device_ip": 3}]}],
-    ],
-)
-def test_spares_that_are_no_nodes_are_refused(
-    run: Callable[..., Outcome], tmp_path: Path, spares: object
-) -> None:
-    name = saved(tmp_path, eight())
-    document = json.loads((tmp_path / name).read_text())
-    (tmp_path / name).write_text(json.dumps({**document, "spare_list": spares}))
-
-    shown = run("ranktable", "spares", name)
-
-    assert (shown.status, shown.out) == (2, "")
-    assert shown.err.startswith("ranktable: spare_list")
-
-
-def test_renumber_reads_a_table_with_gaps(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
-    name = saved(tmp_path, eight())
-    document = json.loads((tmp_path / name).read_text())
-    del document["node_list"][2]
-    (tmp_path / name).write_text(json.dumps(document))
-
-    filled = run("ranktable", "renumber", name, "-o", "f.json")
-    again = run("ranktable", "renumber", "f.json", "-i")
-    misfit = run("ranktable", "renumber", name, "--tp", "16", "-i")
-
-    assert (filled.status, again.status) == (0, 0), filled.err
-    assert "ranks: 16 as before, 40 moved" in filled.err
-    assert hosts_and_ranks(load(tmp_path / "f.json"))["n7"] == (48, 55)
-    assert again.err == "unchanged f.json: 7 nodes, 56 ranks\n"
-    assert misfit.status == 2
-    assert "tp 16 x cp 1 x pp 1 = 16 does not divide world_size 56" in misfit.err
-    assert json.loads((tmp_path / name).read_text()) == document
-
-
-def test_chips_may_be_missing_from_the_file_of_a_node(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
-    run("ranktable", "gen", "--device-id", "[[0..3],[0..3]]", "-o", "t.json")
-    document = json.loads((tmp_path / "t.json").read_text())
-    del document["node_list"][0]["device_list"][1:3]
-    (tmp_path / "t.json").write_text(json.dumps(document))
-
-    shown = run("ranktable", "renumber", "t.json", "-o", "s.json")
-
-    assert shown.err == (
-        "wrote s.json: 2 nodes, 6 ranks\nranks: 1 as before, 5 moved\n"
-        "  0: rank 3 -> 1\n  1: ranks 4-7 -> 2-5\n"
-    )
-    assert load(tmp_path / "s.json").chip_map == [0, 3, 0, 1, 2, 3]
-    assert ranktable.check(tmp_path / "s.json").ok
-
-
-def test_local_ranks_out_of_order_are_no_chips_that_are_missing(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
-    run("ranktable", "gen", "--device-id", "[[0..3]]", "-o", "t.json")
-    document = json.loads((tmp_path / "t.json").read_text())
-    devices = document["node_list"][0]["device_list"]
-    devices[0]["local_rank"], devices[1]["local_rank"] = "1", "0"
-    data = json.dumps(document).encode()
-
-    shown = run("ranktable", "renumber", "-", "-o", "s.json", given=data)
-
-    assert shown.status == 1
-    assert "RT206 local_rank is 1, but this is device 0 of node 0" in shown.err
-    assert not (tmp_path / "s.json").exists()
-
-
-def test_nodes_are_listed_in_the_order_of_their_ranks(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
-    name = saved(tmp_path, eight())
-    sizes = ("--tp", "4", "--order", "tp-dp")
-    run("ranktable", "shrink", name, "--drop", "n3", *sizes, "-o", "s.json")
-    run("ranktable", "grow", "s.json", "--add", "n9", "--new", *sizes, "-o", "g.json")
-
-    for changed in ("s.json", "g.json"):
-        first_ranks = ranktable.load(tmp_path / changed).first_ranks
-        assert list(first_ranks) == sorted(first_ranks)
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        (["--drop-ranks", "1,x"], "--drop-ranks: 'x' is not a rank; write 1,4-5"),
-        (["--drop-ranks", "5-4"], "--drop-ranks: '5-4' is not a rank"),
-        (["--drop-ranks", "1,0-2"], "--drop-ranks names 1 twice"),
-        (["--drop-ranks", "64"], "there is no rank 64 in the table"),
-        (["--drop", "n[0-7]"], "no node would be left"),
-        (["--drop", "n["], "n["),
-        (["--drop", ","], "',' does not name a node"),
-        (["--drop", "n1", "--drop", "n1"], "the node 'n1' is given twice"),
-    ],
-)
-def test_what_cannot_be_renumbered_is_said(
-    run: Callable[..., Outcome], tmp_path: Path, options: list[str], text: str
-) -> None:
-    name = saved(tmp_path, eight())
-
-    shown = run("ranktable", "renumber", name, *options)
-
-    assert (shown.status, shown.out) == (2, "")
-    assert text in shown.err
-
-
-def test_nodes_without_a_host_are_told_apart_by_their_index(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
-    name = saved(tmp_path, make_table([range(2)] * 4))
-
-    shown = run(
-        "ranktable", "shrink", name, "--drop", "1", "--dp", "-1", "-o", "s.json"
-    )
-    unknown = run("ranktable", "shrink", name, "--drop", "4")
-
-    assert shown.err.splitlines()[:4] == [
-        "wrote s.json: 3 nodes, 6 ranks",
-        "nodes out: -1",
-        "ranks: 4 as before, 2 moved",
-        "  3: ranks 6,7 -> 2,3",
-    ]
-    assert all(node.host is None for node in load(tmp_path / "s.json").nodes)
-    assert unknown.err == (
-        "ranktable: there is no node '4'; the nodes are 0, 1, 2, 3\n"
-    )
-
-
-def test_node_name_that_occurs_twice_is_refused() -> None:
-    nodes = [
-        Node(devices=(Device(rank=rank, device_id=0),), host="a") for rank in (0, 1)
-    ]
-    table = ranktable.RankTable(nodes=tuple(nodes))
-
-    with pytest.raises(ChangeError, match="the nodes 0 and 1 are both named 'a'"):
-        replace_node(table, "a", "b")
-
-
-def test_super_pods_follow_the_nodes_of_a_change() -> None:
-    nodes = make_table([range(2)] * 3, hosts=["a", "b", "c"]).nodes
-    servers = [{"server_id": host} for host in "abc"]
-    pods = [
-        {"super_pod_id": "0", "server_list": servers[:2]},
-        {"super_pod_id": "1", "server_list": servers[2:]},
-    ]
-    extra = {"super_pod_list": pods}
-    table = ranktable.RankTable(nodes=nodes, extra=extra)
-
-    layout = ParallelLayout(tp=2, dp=3)
-    found = shrink(table, layout, [1])
-    less = found.table
-    other = replace_node(table, "b", "z")
-
-    # Each of the two groups of dp is in both super pods before and after.
-    between = crossed((table, layout), (less, found.layout), CostFacts())[1]
-    assert between.name == "super pod"
-    assert 0 < between.after == between.before
-    assert less.extra["super_pod_list"] == [
-        {"super_pod_id": "0", "server_list": [{"server_id": "a"}]},
-        pods[1],
-    ]
-    assert other.extra["super_pod_list"] == [
-        {"super_pod_id": "0", "server_list": [{"server_id": "a"}, {"server_id": "z"}]},
-        pods[1],
-    ]
-
-
-def test_spare_joins_its_super_pod_again() -> None:
-    hosts = [f"n{node}" for node in range(6)]
-    servers = [{"server_id": host} for host in hosts]
-    pods = [
-        {"super_pod_id": str(pod), "server_list": servers[2 * pod : 2 * pod + 2]}
-        for pod in range(3)
-    ]
-    nodes = make_table([range(2)] * 6, hosts=hosts).nodes
-    table = ranktable.RankTable(nodes=nodes, extra={"super_pod_list": pods})
-
-    less = shrink(table, ParallelLayout(tp=4, dp=3), [0])
-    again = shrink(less.table, less.layout, [1])
-
-    assert [spare.host for spare in spares_of(less.table)] == ["n5"]
-    assert {node.host for node in again.table.nodes} == {"n5", "n2", "n3", "n4"}
-    assert again.table.extra["super_pod_list"] == pods[1:]
-    assert all("super_pod_id" not in node.extra for node in again.table.nodes)
-
-
 def test_diff_says_that_only_the_order_of_spares_differs() -> None:
-    chips = [{"device_id": "0"}]
-    spares = [{"server_id": host, "device_list": chips} for host in "yz"]
-    nodes = make_table([range(1)] * 2, hosts=["a", "b"]).nodes
-    before = ranktable.RankTable(nodes=nodes, extra={"spare_list": spares})
-    after = ranktable.RankTable(nodes=nodes, extra={"spare_list": spares[::-1]})
-    other = ranktable.RankTable(nodes=nodes, extra={"spare_list": spares[:1] * 2})
+    nodes = make_table([range(1)] * 4, hosts=["a", "b", "y", "z"]).nodes
+    before = ranktable.RankTable(nodes=nodes[:2], spares=nodes[2:])
+    after = before.with_changes(spares=nodes[:1:-1])
+    other = before.with_changes(spares=nodes[2:3])
 
     assert difference(before, after).others == ("at the top: the order of spare_list",)
     assert difference(before, other).others == ("at the top: spare_list",)
+    assert difference(before, other).spares_out == ("z",)
 
 
 def test_diff_finds_other_roles_of_nodes_that_are_as_they_were() -> None:
@@ -728,69 +519,403 @@ def test_diff_finds_other_roles_of_nodes_that_are_as_they_were() -> None:
     ]
 
 
-def test_spec_of_the_whole_cluster_gives_the_nodes_that_a_table_lacks(
-    run: Callable[..., Outcome], tmp_path: Path
+# On the command line
+
+
+def test_node_is_replaced_in_place_and_only_once(run: Run, tmp_path: Path) -> None:
+    name = saved(tmp_path, eight())
+    command = ("ranktable", "fit", name, "--lost", "n3", "--with", "n9", "-i")
+
+    first = run(*command)
+    after = (tmp_path / name).read_bytes()
+    second = run(*command)
+
+    assert (first.status, first.out) == (0, "")
+    assert first.err == (
+        "wrote t.json: 8 nodes, 64 ranks\nnodes out: -n3\nnodes in: +n9\n"
+        "ranks: 56 as before, 8 on new chips\n"
+        "  ranks 24-31: n9 chips 0-7, before on n3\n"
+        "note: n9 is new, with the chips 0-7 of n3\n"
+    )
+    assert second.status == 0
+    assert second.err == (
+        "unchanged t.json: 8 nodes, 64 ranks\nnote: there is no node 'n3', and n9 is "
+        "in the table already, so nothing was changed\n"
+    )
+    assert (tmp_path / name).read_bytes() == after
+    assert hosts_and_ranks(load(tmp_path / name))["n9"] == (24, 31)
+
+
+@pytest.mark.parametrize("given", ["--hosts", "--hosts-from"])
+def test_hosts_that_are_there_are_a_state(run: Run, tmp_path: Path, given: str) -> None:
+    name = saved(tmp_path, eight())
+    (tmp_path / "hosts").write_text(
+        "# of the scheduler\nn0 slots=8\nn[1-2]:8\n\nn4\nn4\nn[5-7],n9\n"
+    )
+    listed = ("--hosts", "n[0-2,4-7],n9.cluster")
+    option = ("--hosts-from", "hosts") if given == "--hosts-from" else listed
+    command = ("ranktable", "fit", name, *option)
+
+    shown = run(*command, "--diff")
+    is_kept = load(tmp_path / name).digest() == eight().digest()
+    done = run(*command, "-i")
+    again = run(*command, "--diff")
+
+    assert (shown.status, is_kept, done.status, again.status) == (1, True, 0, 0)
+    assert shown.out == "".join(done.err.splitlines(keepends=True)[1:5])
+    assert again.out == "unchanged t.json: 8 nodes, 64 ranks\n"
+    assert load(tmp_path / name).num_nodes == 8
+
+
+def test_new_node_comes_from_a_table_a_part_or_a_probe(
+    run: Run, tmp_path: Path
+) -> None:
+    name = saved(tmp_path, make_table([range(2)] * 2, hosts=["a", "b"]))
+    saved(tmp_path, make_table([range(4, 8)], hosts=["c"]), "c.json")
+    saved(tmp_path, make_table([range(2)] * 2, hosts=["x", "d"]), "xd.json")
+    run("ranktable", "split", "xd.json", "-o", "parts")
+    (tmp_path / "p.jsonl").write_bytes(PROBE)
+
+    found = []
+    for file in ("c.json", "parts/d.json", "p.jsonl"):
+        done = run("ranktable", "fit", name, "--lost", "b", "--with", file, "-o", "-")
+        assert done.status == 0, done.err
+        found.append(ranktable.loads(done.out))
+
+    assert [one.nodes[1].host for one in found] == ["c", "d", "p1"]
+    assert found[0].local_chip_map(1) == [4, 5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "text"),
+    [
+        ("--lost n33", 2, "there is no node 'n33'; the nodes are n0, n1"),
+        ("--lost n03", 2, "there is no node 'n03'; did you mean n3?"),
+        (
+            "--lost n3 --with n4",
+            2,
+            "56 chips are there for 64 ranks, and the layout of",
+        ),
+        ("--lost n3 --with n3", 2, "n3 is lost, and is there too"),
+        ("--lost n3 --hosts n[0-7]", 2, "n3 is lost, and is there too"),
+        ("--spare n9 --with n9", 2, "n9 is to carry ranks, and to be a spare too"),
+        ("--with small.json --grow", 2, "68 chips are there for 64 ranks, and the"),
+        ("--with bare.json", 2, "a new node needs a host as its name"),
+        ("--hosts x[0-7]", 2, "none of the 8 hosts is in the table; there is no node"),
+        ("--hosts n[0-2] --dp -1", 2, "5 of the 8 nodes would be lost; if they are"),
+        ("--hosts ,", 2, "',' does not name a node"),
+        ("--hosts n[", 2, "n["),
+        ("--hosts-from empty", 2, "empty names no hosts"),
+        ("--hosts-from bad", 2, "bad: this bracket is not closed"),
+        ("--hosts-from none", 2, "none: RT001 the file does not exist"),
+        ("--lost n[0-7] --dp -1", 2, "no node would be left"),
+        ("--lost-chips n3", 2, "--lost-chips: 'n3' is not a node and chips: n3:2,5"),
+        ("--lost-chips n3:x", 2, "--lost-chips: 'x' is not a chip; write 2,5"),
+        ("--lost-chips n3:7-9", 2, "n3 has no chip 8, 9; its chips are 0-7"),
+        ("--lost-chips n9:1", 2, "there is no node 'n9'"),
+        ("--lost n3 --with none.json", 2, "none.json: RT001 the file does not exist"),
+        ("--lost n3 --with bad.json", 1, "bad.json is not sound"),
+        ("-i -o x.json", 2, "--in-place and --output do not go together"),
+        ("-i --diff", 2, "--diff writes no table; leave out --in-place and -o"),
+        ("--format json", 2, "--format json needs --in-place or --output FILE"),
+        ("--lost n3 --with n9 -o small.json", 2, "small.json holds a different table"),
+        ("--ranks 72", 2, "72 ranks are more than the 64 that there are; add --grow"),
+        ("--pod 1 --with n9", 2, "--pod: the table has no super pods"),
+    ],
+)
+def test_change_that_is_not_possible_changes_nothing(
+    run: Run, tmp_path: Path, arguments: str, status: int, text: str
+) -> None:
+    name = saved(tmp_path, eight())
+    saved(tmp_path, make_table([range(4)], hosts=["s"]), "small.json")
+    saved(tmp_path, make_table([range(4)]), "bare.json")
+    (tmp_path / "bad.json").write_text('{"version":"1.0","node_list":[]}')
+    (tmp_path / "empty").write_text("# nothing\n")
+    (tmp_path / "bad").write_text("n[\n")
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+
+    shown = run("ranktable", "fit", name, *arguments.split())
+
+    assert (shown.status, shown.out) == (status, "")
+    assert text in shown.err
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_fit_says_what_became_of_the_layout(run: Run, tmp_path: Path) -> None:
+    name = saved(tmp_path, eight())
+    sizes = ("--tp", "4", "--pp", "4", "--order", "tp-pp-dp")
+
+    less = run("ranktable", "fit", name, "--lost", "n3", *sizes, "-o", "s.json")
+    few = run("ranktable", "fit", "s.json", "--grow", "--diff")
+    idle = run("ranktable", "fit", "s.json", "--with", "n8", "-o", "idle.json")
+    more = run("ranktable", "fit", "s.json", "--with", "n8", "--grow", "-i")
+
+    assert less.err == (
+        "wrote s.json: 6 nodes, 48 ranks\nnodes out: -n3\nnow spares: n6\n"
+        "ranks: 40 as before, 8 moved\n  n7: ranks 56-63 -> 24-31\n"
+        "roles: none moved\n"
+        "typical bytes between nodes, GiB a step: 112.00 -> 75.00, 178% above the "
+        "bound of 27.00\n"
+        "also differs: at the top: layout, spare_list\nlayout: dp 4 -> 3\n"
+        "note: 8 chips more would keep dp 4: --with NODES\n"
+    )
+    assert few.err == "note: 8 chips are too few for another copy (16)\n"
+    assert idle.err.endswith("note: 2 spares would be enough for dp 4: --grow\n")
+    assert (less.status, few.status, more.status) == (0, 0, 0)
+    assert "layout: dp 3 -> 4\n" in more.err
+    assert run("ranktable", "validate", "s.json").status == 0
+    assert load(tmp_path / "s.json").world_size == 64
+
+
+def test_spares_come_go_and_rest(run: Run, tmp_path: Path) -> None:
+    name = saved(tmp_path, eight())
+    fitted = ("ranktable", "fit", name)
+
+    new = run(*fitted, "--spare", "s[1-2]", "-i")
+    again = run(*fitted, "--spare", "s[1-2]", "-i")
+    shown = run("ranktable", "show", name)
+    listed = run("ranktable", "show", name, "--format", "json")
+    taken = run(*fitted, "--lost", "n3", "--with", "s2", "-o", "r.json")
+    resting = run(*fitted, "--spare", "n3", "--with", "s1", "-o", "q.json")
+    gone = run(*fitted, "--lost", "s1,s2", "-o", "n.json")
+
+    assert "now spares: s[1-2]\n" in new.err
+    assert "note: s1, s2 are new, with the chips 0-7 of n7\n" in new.err
+    assert again.err == "unchanged t.json: 8 nodes, 64 ranks\n"
+    assert shown.out.endswith("spares: s1, s2 (chips 0-7)\n")
+    assert json.loads(listed.out)["spares"] == [
+        {"host": f"s{at}", "device_ids": list(range(8))} for at in (1, 2)
+    ]
+    assert "RT117" not in run("ranktable", "validate", name).out
+    assert (taken.status, resting.status, gone.status) == (0, 0, 0)
+    assert spare_hosts(load(tmp_path / "r.json")) == ["s1"]
+    assert spare_hosts(load(tmp_path / "q.json")) == ["s2", "n3"]
+    assert "spares out: -s[1-2]\n" in gone.err
+    assert load(tmp_path / "n.json").digest() == eight().digest()
+
+
+def test_new_host_is_named_with_the_spare_that_may_be_meant(
+    run: Run, tmp_path: Path
+) -> None:
+    name = saved(tmp_path, eight())
+    run("ranktable", "fit", name, "--spare", "gpu101", "-i")
+
+    slip = run("ranktable", "fit", name, "--lost", "n1", "--with", "gpu10", "--diff")
+
+    assert slip.err == (
+        "note: gpu10 is new, with the chips 0-7 of n1; did you mean the spare gpu101?\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("spares", "code"),
+    [
+        (3, "RT113"),
+        (["a"], "RT113"),
+        ([{}], "RT112"),
+        ([{"device_list": []}], "RT116"),
+        ([{"device_list": [1]}], "RT113"),
+        ([{"device_list": [{"device_id": "x"}]}], "RT114"),
+        ([{"device_list": [{"device_ip": "10.0.0.1"}]}], "RT112"),
+        ([{"device_list": [{"device_id": "1"}, {"device_id": 1}]}], "RT217"),
+        ([{"host": "n2", "device_list": [{"device_id": "1"}]}], "RT217"),
+        ([{"host": 3, "device_list": [{"device_id": "1"}]}], "RT113"),
+        ([{"host": "a", "device_list": [{"device_id": "1", "device_ip": 3}]}], "RT113"),
+    ],
+)
+def test_spares_that_are_no_nodes_are_found_before_they_are_used(
+    run: Run, tmp_path: Path, spares: object, code: str
+) -> None:
+    name = saved(tmp_path, eight())
+    document = json.loads((tmp_path / name).read_text())
+    (tmp_path / name).write_text(json.dumps({**document, "spare_list": spares}))
+
+    report = ranktable.check(tmp_path / name)
+    done = run("ranktable", "fit", name, "--lost", "n1", "-o", "x.json")
+
+    (found,) = (one for one in report.diagnostics if one.severity == "error")
+    assert found.code == code
+    assert str(found.location.pointer).startswith("/spare_list")
+    assert (done.status, done.out) == (1, "")
+    assert code in done.err
+
+
+def test_spare_without_a_host_may_have_an_address() -> None:
+    chip = {"device_id": "0", "device_ip": "10.0.0.1"}
+    document = json.loads(dumps(make_table([range(2)], hosts=["a"])))
+    spares = [{"device_list": [chip]}, {"device_list": [chip]}]
+
+    def found(*spares: object) -> list[str]:
+        data = json.dumps({**document, "spare_list": spares}).encode()
+        return [
+            one.code for one in ranktable.check(data).diagnostics if one.code == "RT216"
+        ]
+
+    assert found(*spares[:1]) == []
+    assert found(*spares) == ["RT216"]
+
+
+def test_spare_keeps_its_form_and_the_order_of_its_chips(
+    run: Run, tmp_path: Path
+) -> None:
+    ring = (0, 2, 6, 7, 3, 1, 5, 4)
+    name = saved(tmp_path, make_table([ring] * 2, hosts=["a", "b"]))
+    document = json.loads((tmp_path / name).read_text())
+    spare = {
+        "slot": 3,
+        "host": "s",
+        "device_list": [{"device_id": at} for at in range(8)],
+    }
+    document["spare_list"] = [spare]
+    (tmp_path / name).write_text(json.dumps(document))
+
+    run("ranktable", "fit", name, "--spare", "t", "-o", "more.json")
+    run("ranktable", "fit", name, "--lost", "a", "-o", "used.json")
+    run(
+        "ranktable",
+        "fit",
+        "used.json",
+        "--spare",
+        "s",
+        "--with",
+        "a",
+        "-o",
+        "back.json",
+    )
+
+    more, used, back = (
+        json.loads((tmp_path / f"{one}.json").read_text())
+        for one in ("more", "used", "back")
+    )
+    assert more["spare_list"][0] == spare
+    chip = used["node_list"][0]["device_list"][0]
+    assert {"rank", "world_rank", "device_id"} <= chip.keys()
+    assert back["spare_list"][0].keys() == spare.keys()
+    assert not {"rank", "world_rank", "local_rank"} & {
+        key for one in back["spare_list"][0]["device_list"] for key in one
+    }
+
+
+@pytest.mark.parametrize("gone", [slice(2, 3), slice(1, 4)])
+def test_gaps_of_a_file_are_closed_or_filled(
+    run: Run, tmp_path: Path, gone: slice
+) -> None:
+    name = saved(tmp_path, eight())
+    document = json.loads((tmp_path / name).read_text())
+    del document["node_list"][gone]
+    (tmp_path / name).write_text(json.dumps(document))
+    lost = gone.stop - gone.start
+
+    unknown = run("ranktable", "fit", name, "-o", "f.json")
+    closed = run("ranktable", "fit", name, "--dp", "-1", "-o", "f.json")
+    again = run("ranktable", "fit", "f.json", "-i")
+    filled = run("ranktable", "fit", name, "--with", f"x[1-{lost}]", "-o", "g.json")
+    misfit = run("ranktable", "fit", name, "--tp", "128", "-i")
+
+    assert (unknown.status, misfit.status) == (2, 2)
+    assert "the layout of the ranks is not known" in unknown.err
+    assert (closed.status, filled.status) == (0, 0), closed.err
+    assert load(tmp_path / "f.json").world_size == 64 - 8 * lost
+    assert again.err == f"unchanged f.json: {8 - lost} nodes, {64 - 8 * lost} ranks\n"
+    assert f"ranks: {64 - 8 * lost} as before, {8 * lost} on new chips" in filled.err
+    assert json.loads((tmp_path / name).read_text()) == document
+
+
+def test_chips_may_be_missing_from_the_file_of_a_node(run: Run, tmp_path: Path) -> None:
+    run("ranktable", "gen", "--device-id", "[[0..3],[0..3]]", "-o", "t.json")
+    document = json.loads((tmp_path / "t.json").read_text())
+    del document["node_list"][0]["device_list"][1:3]
+    (tmp_path / "t.json").write_text(json.dumps(document))
+
+    shown = run("ranktable", "fit", "t.json", "--dp", "-1", "-o", "s.json")
+
+    assert shown.status == 0, shown.err
+    table = load(tmp_path / "s.json")
+    assert sorted(table.chip_map) == [0, 0, 1, 2, 3, 3]
+    assert ranktable.check(tmp_path / "s.json").ok
+
+
+def test_local_ranks_out_of_order_are_no_chips_that_are_missing(
+    run: Run, tmp_path: Path
+) -> None:
+    run("ranktable", "gen", "--device-id", "[[0..3]]", "-o", "t.json")
+    document = json.loads((tmp_path / "t.json").read_text())
+    devices = document["node_list"][0]["device_list"]
+    devices[0]["local_rank"], devices[1]["local_rank"] = "1", "0"
+    data = json.dumps(document).encode()
+
+    shown = run("ranktable", "fit", "-", "-o", "s.json", given=data)
+
+    assert shown.status == 1
+    assert "RT206 local_rank is 1, but this is device 0 of node 0" in shown.err
+    assert not (tmp_path / "s.json").exists()
+
+
+def test_nodes_are_listed_in_the_order_of_their_ranks() -> None:
+    layout = ParallelLayout(tp=4, dp=16, order="tp-dp")
+    less = fit(eight(), layout, lost=["n3"]).table
+    more = fit(less, using=["n9"], grow=True).table
+
+    for changed in (less, more):
+        assert list(changed.first_ranks) == sorted(changed.first_ranks)
+
+
+def test_nodes_without_a_host_are_told_apart_by_their_index(
+    run: Run, tmp_path: Path
+) -> None:
+    name = saved(tmp_path, make_table([range(2)] * 4))
+
+    shown = run("ranktable", "fit", name, "--lost", "1", "--dp", "-1", "-o", "s.json")
+    unknown = run("ranktable", "fit", name, "--lost", "4")
+
+    assert "nodes out: -1\n" in shown.err
+    assert "ranks: 4 as before, 2 moved\n  3: ranks 6,7 -> 2,3\n" in shown.err
+    assert all(node.host is None for node in load(tmp_path / "s.json").nodes)
+    assert unknown.err == (
+        "ranktable: there is no node '4'; the nodes are 0, 1, 2, 3\n"
+    )
+
+
+def test_spec_of_the_whole_cluster_gives_what_a_table_lacks(
+    run: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "c.yaml").write_text(
         "nodes: n[1-4]\nchips: 2\naddresses: 10.0.{node}.{chip+1}\nspares: n4\n"
     )
     run("ranktable", "gen", "--spec", "c.yaml", "-o", "t.json")
-    run("ranktable", "spares", "t.json", "--remove", "n4", "-o", "without.json")
+    run("ranktable", "fit", "t.json", "--lost", "n4", "-o", "without.json")
+    chip = ("--lost-chips", "n2:1", "--dp", "-1")
+    run("ranktable", "fit", "t.json", *chip, "--lost", "n4", "-o", "less.json")
 
-    spared = run("ranktable", "spares", "t.json", "--add", "c.yaml", "-o", "x.json")
-    replaced = run(
-        "ranktable", "replace-node", "t.json", "n2", "c.yaml", "-o", "r.json"
+    same = run("ranktable", "fit", "t.json", "--with", "c.yaml", "--diff")
+    spared = run(
+        "ranktable", "fit", "without.json", "--spare", "c.yaml", "-o", "s.json"
     )
-    grown = [
-        run("ranktable", "grow", name, "--add", "c.yaml", "--dp", "-1", "-i")
-        for name in ("t.json", "without.json")
-    ]
-    full = run("ranktable", "grow", "t.json", "--add", "c.yaml", "--dp", "-1", "-i")
-    (tmp_path / "d.yaml").write_text("nodes: n[1-6]\nchips: 2\nspares: n[5-6]\n")
-    run("ranktable", "gen", "--spec", "d.yaml", "-o", "d.json")
-    unclear = run("ranktable", "replace-node", "d.json", "n2", "d.yaml")
+    lost = ("--lost", "n2", "--with", "c.yaml")
+    replaced = run("ranktable", "fit", "without.json", *lost, "-o", "r.json")
+    whole = run("ranktable", "fit", "less.json", "--with", "c.yaml", "--grow", "-i")
 
-    assert "the table lacks 2; give one" in unclear.err
-    assert unclear.err.endswith("or name one of the spares\n")
-    assert spared.err == (
-        "ranktable: c.yaml: all of its 4 nodes are in the table or among its spares\n"
-    )
-    assert [done.status for done in (spared, replaced, full)] == [2, 0, 2]
-    assert [done.status for done in grown] == [0, 0], grown[1].err
-    assert "nodes in: +n4" in replaced.err
-    assert load(tmp_path / "t.json").world_size == 8
-    assert load(tmp_path / "without.json").nodes == load(tmp_path / "t.json").nodes
+    assert [d.status for d in (same, spared, replaced, whole)] == [0, 0, 0, 0]
+    assert load(tmp_path / "s.json").digest() == load(tmp_path / "t.json").digest()
+    assert load(tmp_path / "r.json").hosts == ("n1", "n4", "n3")
+    assert "n2" in load(tmp_path / "less.json").hosts
+    assert load(tmp_path / "less.json").world_size == 8
 
 
 @pytest.mark.parametrize(
-    ("spares", "text"),
+    ("command", "text"),
     [
-        ([("n2", 0, "10.0.9.1")], "spare_list[0] has chip 0 of n2, which is in the"),
-        (
-            [("s", 0, "10.0.9.1"), ("s", 0, "10.0.9.2")],
-            "spare_list[1] has chip 0 of s, which is in the table already",
-        ),
+        ("shrink t.json --drop n1", "shrink is now: ranktable fit FILE --lost NODES"),
+        ("grow", "grow is now: ranktable fit FILE --with NODES --grow"),
+        ("spares t.json", "spares is now: ranktable fit FILE --spare NODES"),
+        ("renumber t.json", "renumber is now: ranktable fit FILE"),
+        ("replace-node --help", "replace-node is now: ranktable fit FILE --lost OLD"),
+        ("subset", "subset is now: ranktable split FILE --ranks LIST"),
+        ("digest", "digest is now: ranktable show FILE --digest"),
     ],
 )
-def test_spares_that_clash_with_the_table_change_nothing(
-    run: Callable[..., Outcome],
-    tmp_path: Path,
-    spares: list[tuple[str, int, str]],
-    text: str,
-) -> None:
-    addresses = "['10.0.1.1','10.0.2.1','10.0.3.1']"
-    given = ("--hosts", "n[1-3]", "--device-ip", addresses, "--dp", "-1")
-    run("ranktable", "gen", "--device-id", "[[0],[0],[0]]", *given, "-o", "t.json")
-    document = json.loads((tmp_path / "t.json").read_text())
-    document["spare_list"] = [
-        {"host": host, "device_list": [{"device_id": str(chip), "device_ip": address}]}
-        for host, chip, address in spares
-    ]
-    (tmp_path / "t.json").write_text(json.dumps(document))
+def test_old_command_names_the_new_one(run: Run, command: str, text: str) -> None:
+    done = run("ranktable", *command.split())
 
-    shrunk = run("ranktable", "shrink", "t.json", "--drop", "n1", "-o", "-")
-    grown = run("ranktable", "grow", "t.json", "--spares", "-o", "-")
-
-    assert [(done.status, done.out) for done in (shrunk, grown)] == [(2, "")] * 2
-    assert text in shrunk.err
-    assert text in grown.err
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith(f"ranktable: {text}")

@@ -130,7 +130,7 @@ def test_table_in_a_config_map_is_not_changed_in_place(
     (tmp_path / "k.yaml").write_text(text)
     (tmp_path / "good.yaml").write_text(in_yaml())
     fixed = run("ranktable", "validate", "k.yaml", "--fix")
-    command = ("renumber", "good.yaml", "--drop-ranks", "0")
+    command = ("fit", "good.yaml", "--dp", "-1", "--ranks", "1")
     changed = run("ranktable", *command, "-i")
     written = run("ranktable", *command, "-o", "t.json")
 

@@ -339,12 +339,12 @@ def test_spares_are_written_in_the_form_of_the_new_format(
         b'{"device_id":%d,"address":"10.0.9.%d"}' % (chip, chip) for chip in (1, 2)
     )
     (tmp_path / "p.jsonl").write_bytes(spare)
-    run("ranktable", "spares", "s.json", "--add", "p.jsonl", "-i")
+    run("ranktable", "fit", "s.json", "--spare", "p.jsonl", "-i")
     before = json.loads((tmp_path / "s.json").read_text())
 
     there = run("ranktable", "convert", "s.json", "--to", "hccl-1.0", "-o", "h.json")
     back = run("ranktable", "convert", "h.json", "--to", "sccl-1.0")
-    used = run("ranktable", "replace-node", "h.json", "10.1.0.2", "-o", "-")
+    used = run("ranktable", "fit", "h.json", "--lost", "10.1.0.2", "-o", "-")
 
     assert there.err == "wrote h.json: 2 nodes, 4 ranks\n"
     assert table_of(back)["spare_list"] == before["spare_list"]

@@ -487,7 +487,7 @@ def test_advice_fits_the_table_to_the_nodes_that_are_there(
         *layout.split(),
         *("-o", "a table.json"),
     )
-    more = run("ranktable", "spares", "a table.json", "--add", "spare", "--new", "-i")
+    more = run("ranktable", "fit", "a table.json", "--spare", "spare", "-i")
     hosts = expand_hosts(step)
     assert (made.status, more.status) == (0, 0)
     for _ in range(4):

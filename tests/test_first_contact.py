@@ -30,7 +30,7 @@ TABLE = ("gen", "--device-id", "[[0..7]]", "--ring", "sophgo-8", "--output")
 # Streams
 
 
-@pytest.mark.parametrize("command", ["validate", "show", "digest"])
+@pytest.mark.parametrize("command", ["validate", "show", "show --digest"])
 def test_what_a_shell_pipes_in_is_read(command: str, run: Run, tmp_path: Path) -> None:
     run("ranktable", *TABLE, "t.json")
     line = f"{BIN}/ranktable {command} <(cat t.json)"

@@ -110,10 +110,8 @@ def test_what_has_no_ranks_is_not_merged(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ["renumber"],
-        ["shrink", "--drop", "n1"],
-        ["grow", "--add", "n9", "--new"],
-        ["replace-node", "n1", "n9", "--new"],
+        ["fit"],
+        ["fit", "--lost", "n1"],
     ],
 )
 def test_what_has_no_ranks_is_not_changed(run: Run, command: list[str]) -> None:
@@ -131,11 +129,16 @@ def test_every_command_takes_every_format_or_says_what_to_do(
 ) -> None:
     (tmp_path / "t.json").write_text(json.dumps(by_name(name).example))
     changing = [
-        *("split t.json -o parts", "subset t.json --ranks 0"),
-        "renumber t.json",
+        *("split t.json -o parts", "split t.json --ranks 0"),
+        "fit t.json",
     ]
     looking = ("diff t.json t.json", "mesh t.json --dp -1", "plan t.json --dp -1")
-    always = ("show t.json", "digest t.json", f"schema {name}", "validate t.json")
+    always = (
+        "show t.json",
+        "show t.json --digest",
+        f"schema {name}",
+        "validate t.json",
+    )
 
     for command in (*changing, *looking, *always):
         done = run("ranktable", *command.split())
@@ -148,7 +151,7 @@ def test_every_command_takes_every_format_or_says_what_to_do(
 
 
 def test_subset_has_its_own_super_pods_and_ranks(run: Run) -> None:
-    done = run("ranktable", "subset", str(PODS), "--ranks", "16-17,0")
+    done = run("ranktable", "split", str(PODS), "--ranks", "16-17,0")
     table = ranktable.loads(done.out)
 
     assert (done.status, done.err) == (0, "")
@@ -160,7 +163,7 @@ def test_subset_has_its_own_super_pods_and_ranks(run: Run) -> None:
 
 
 def test_subset_of_version_2_keeps_its_layers(run: Run) -> None:
-    done = run("ranktable", "subset", str(V2), "--ranks", "2-3")
+    done = run("ranktable", "split", str(V2), "--ranks", "2-3")
 
     before = json.loads(V2.read_text())["rank_list"][2:]
     after = json.loads(done.out)
@@ -174,7 +177,7 @@ def test_subset_of_version_2_keeps_its_layers(run: Run) -> None:
 @pytest.mark.parametrize(
     ("command", "written"),
     [
-        ("subset t.json --ranks 0-7 -o out.json", "out.json"),
+        ("split t.json --ranks 0-7 -o out.json", "out.json"),
         ("split t.json --renumber -o out", "out/n1.json"),
         ("merge parts/n0.json parts/n2.json --renumber -o out.json", "out.json"),
     ],
@@ -185,7 +188,7 @@ def test_table_of_fewer_ranks_forgets_the_layout_and_the_spares_of_the_job(
     chips, hosts = "[[0..7],[0..7],[0..7]]", "n[0-2]"
     made = ("--hosts", hosts, "--tp", "4", "--ring", "sophgo-8", "-o", "a.json")
     run("ranktable", "gen", "--device-id", chips, *made)
-    run("ranktable", "spares", "a.json", "--add", "n9", "--new", "-o", "t.json")
+    run("ranktable", "fit", "a.json", "--spare", "n9", "-o", "t.json")
     run("ranktable", "split", "t.json", "-o", "parts")
     done = run("ranktable", *command.split())
 
@@ -200,11 +203,11 @@ def test_merge_puts_the_layout_and_the_spares_together_again(
 ) -> None:
     chips = ("--device-id", "[[0,1],[0,1]]", "--hosts", "a,b", "--tp", "2")
     run("ranktable", "gen", *chips, "-o", "a.json")
-    run("ranktable", "spares", "a.json", "--add", "n9", "--new", "-o", "t.json")
+    run("ranktable", "fit", "a.json", "--spare", "n9", "-o", "t.json")
     run("ranktable", "split", "t.json", "-o", "parts")
     files = ("parts/a.json", "parts/b.json", "--renumber", "-o", "again.json")
     run("ranktable", "merge", *files)
-    run("ranktable", "subset", "t.json", "--ranks", "2,3,0,1", "-o", "turned.json")
+    run("ranktable", "split", "t.json", "--ranks", "2,3,0,1", "-o", "turned.json")
 
     data = (tmp_path / "t.json").read_bytes()
     turned = ranktable.load(tmp_path / "turned.json")
@@ -214,14 +217,14 @@ def test_merge_puts_the_layout_and_the_spares_together_again(
 
 @pytest.mark.parametrize("ranks", ["32", "3-1", "x", "1,1", "", "0-999999999"])
 def test_ranks_that_are_not_there_are_refused(run: Run, ranks: str) -> None:
-    done = run("ranktable", "subset", str(PODS), "--ranks", ranks)
+    done = run("ranktable", "split", str(PODS), "--ranks", ranks)
 
     assert (done.status, done.out) == (2, "")
     assert "--ranks" in done.err
 
 
 def test_file_that_is_not_there_is_not_called_unsound(run: Run) -> None:
-    done = run("ranktable", "digest", "nowhere.json")
+    done = run("ranktable", "show", "--digest", "nowhere.json")
 
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith(
@@ -263,8 +266,8 @@ def without_last_server(run: Run, tmp_path: Path) -> str:
 def test_new_server_is_in_the_super_pod_that_its_file_names(
     run: Run, without_last_server: str, tmp_path: Path
 ) -> None:
-    added = ("--add", "parts/sp1-node1.json", "--tp", "4", "-o", "four.json")
-    done = run("ranktable", "grow", without_last_server, *added)
+    added = ("--with", "parts/sp1-node1.json", "--tp", "4", "--grow", "-o", "four.json")
+    done = run("ranktable", "fit", without_last_server, *added)
 
     assert done.status == 0, done.err
     grown = json.loads((tmp_path / "four.json").read_text())
@@ -275,8 +278,8 @@ def test_new_server_is_in_the_super_pod_that_its_file_names(
 def test_super_pod_of_a_new_server_is_asked_for(
     run: Run, without_last_server: str, tmp_path: Path
 ) -> None:
-    grow = ["ranktable", "grow", without_last_server, "--add", "./bare.json"]
-    grow += ["--tp", "4", "-o", "four.json"]
+    grow = ["ranktable", "fit", without_last_server, "--with", "./bare.json"]
+    grow += ["--tp", "4", "--grow", "-o", "four.json"]
     refused = run(*grow)
     done = run(*grow, "--pod", "1")
 
@@ -299,7 +302,7 @@ def test_chip_ids_that_a_super_pod_has_already_are_one_sentence(
     (tmp_path / "bare.json").write_text(json.dumps(part))
 
     done = run(
-        *("ranktable", "grow", without_last_server, "--add", "./bare.json"),
+        *("ranktable", "fit", without_last_server, "--with", "./bare.json", "--grow"),
         *("--tp", "4", "--pod", "1", "-o", "four.json"),
     )
 
@@ -312,8 +315,8 @@ def test_chip_ids_that_a_super_pod_has_already_are_one_sentence(
 
 def test_pod_of_a_table_without_super_pods_is_refused(run: Run) -> None:
     source = VALID / "hccl10_a2_uneven_8_6.json"
-    add = ("--add", str(VALID / "hccl10_1s1p.json"), "--pod", "1", "--dp", "-1")
-    done = run("ranktable", "grow", str(source), *add)
+    add = ("--with", str(VALID / "hccl10_1s1p.json"), "--pod", "1", "--grow")
+    done = run("ranktable", "fit", str(source), *add)
 
     assert done.status == 2
     assert "--pod: the table has no super pods" in done.err
@@ -344,6 +347,6 @@ def test_servers_without_any_address_are_one_finding() -> None:
 def test_unknown_node_among_many_is_told_how_many_others_there_are(run: Run) -> None:
     chips = f"[{','.join(['[0]'] * 20)}]"
     run("ranktable", "gen", "--device-id", chips, "--hosts", "n[01-20]", "-o", "t.json")
-    done = run("ranktable", "shrink", "t.json", "--drop", "other")
+    done = run("ranktable", "fit", "t.json", "--lost", "other")
 
     assert re.search(r", n\d+ and \d+ more\n", done.err), done.err

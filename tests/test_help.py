@@ -43,7 +43,7 @@ TYPED = {
     "plan --links s": {"sophgo-8"},
     "plan --preset v": {"vllm"},
     "mesh --ep-style t": {"torchtitan"},
-    "shrink --ke": {"--keep"},
+    "fit --ke": {"--keep"},
 }
 
 
@@ -130,11 +130,11 @@ def test_front_page_of_the_site_has_the_first_steps_and_every_page() -> None:
 def test_usage_says_which_arguments_there_are(run: Run) -> None:
     usages = {
         name: run("ranktable", name, "--help").out.partition("\n")[0]
-        for name in ("merge", "validate", "replace-node")
+        for name in ("merge", "validate", "fit")
     }
 
     assert usages == {
         "merge": "Usage: ranktable merge [OPTIONS] FILES...",
         "validate": "Usage: ranktable validate [OPTIONS] [FILE]...",
-        "replace-node": "Usage: ranktable replace-node [OPTIONS] FILE OLD [NEW]",
+        "fit": "Usage: ranktable fit [OPTIONS] FILE",
     }

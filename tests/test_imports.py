@@ -194,7 +194,7 @@ def test_layouts_need_neither_torch_nor_the_command_line() -> None:
 
 def test_a_command_loads_no_other() -> None:
     modules = modules_after(
-        "from ranktable.cli.app import app_for; app_for(['digest', '-h'])"
+        "from ranktable.cli.app import app_for; app_for(['show', '-h'])"
     )
 
     loaded = {
@@ -202,7 +202,7 @@ def test_a_command_loads_no_other() -> None:
         for name in COMMANDS
         if f"ranktable.cli.commands.{module_of(name)}" in modules
     }
-    assert loaded == {"digest"}
+    assert loaded == {"show"}
 
 
 @pytest.mark.parametrize("arguments", ["[]", "['--help']", "['shrin']"])
@@ -227,7 +227,7 @@ def test_a_command_does_what_the_list_says(name: str) -> None:
 def test_a_shell_completes_the_options_of_a_command() -> None:
     asked = {
         "_RANKTABLE_COMPLETE": "complete_bash",
-        "COMP_WORDS": "ranktable shrink --ke",
+        "COMP_WORDS": "ranktable fit --ke",
         "COMP_CWORD": "2",
     }
 

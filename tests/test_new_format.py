@@ -155,7 +155,7 @@ def test_made_up_format_is_split_merged_and_changed(copy: Copy) -> None:
     split = copy.run("split", "t.json", "--output", "parts")
     parts = sorted(map(str, (copy.folder / "parts").iterdir()))
     merged = copy.run("merge", *parts, "-o", "-")
-    other = copy.run("replace-node", "t.json", "b", "c", "--new", "-o", "-")
+    other = copy.run("fit", "t.json", "--lost", "b", "--with", "c", "-o", "-")
 
     assert split.status == merged.status == 0, split.err + merged.err
     assert json.loads(merged.out) == TABLE

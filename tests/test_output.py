@@ -28,14 +28,10 @@ MAKES = {
     "init": ["slurm"],
     "schema": ["cluster-spec"],
     "convert": ["t.json", "--to", "openmpi-hostfile"],
-    "subset": ["t.json", "--ranks", "0-7"],
+    "split": ["t.json", "--ranks", "0-7"],
     "plan": ["t.json", "--tp", "8", "--bytes", "dp=1GiB"],
     "report": ["t.json", "--tp", "8"],
-    "shrink": ["t.json", "--drop", "n1", "--tp", "8"],
-    "grow": ["t.json", "--add", "n9", "--new", "--tp", "8"],
-    "renumber": ["t.json", "--tp", "8"],
-    "replace-node": ["t.json", "n1", "n9", "--new"],
-    "spares": ["t.json", "--add", "n9", "--new"],
+    "fit": ["t.json", "--lost", "n1", "--with", "n9"],
 }
 """Commands that make one file, with arguments."""
 
@@ -49,7 +45,6 @@ SHOWS = {
     "validate": ["t.json"],
     "mesh": ["t.json", "--tp", "8"],
     "explain": ["RT202"],
-    "digest": ["t.json"],
     "env": [],
     "init": [],
     "probe": [],
@@ -57,7 +52,7 @@ SHOWS = {
     "check": ["t.json", "--host", "n1", "--select", "RT701"],
     "diff": ["a.json", "b.json"],
     "plan": MAKES["plan"],
-    "spares": ["t.json"],
+    "fit": ["t.json", "--spare", "n9", "--diff"],
     "run": ["--rank-table", "a.json", "--dry-run", "a.json"],
 }
 """Commands that print facts, or make no file with these arguments."""
@@ -204,7 +199,7 @@ sys.meta_path.insert(0, Interrupter())
 """
     )
     env = {**clean_environment(), "PYTHONPATH": str(tmp_path)}
-    done = run_process([str(BIN / "ranktable"), "digest", "t.json"], env=env)
+    done = run_process([str(BIN / "ranktable"), "show", "t.json"], env=env)
 
     assert (done.status, done.out, done.err) == (130, "", "")
 
@@ -243,17 +238,15 @@ def test_without_a_command_the_help_is_shown(commands: Commands) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "digest - -",
         "diff - -",
         "merge - -",
         "validate - -",
         "report - --against -",
         "report - --findings -",
         "plan - --racks - --tp 8",
-        "grow - --add - --tp 8",
-        "spares - --add -",
-        "replace-node - a -",
-        "shrink - --nodes - --tp 8",
+        "fit - --with -",
+        "fit - --spare -",
+        "fit - --hosts-from -",
     ],
 )
 def test_standard_input_is_read_once(command: str, folder: Path, run: Run) -> None:

@@ -284,11 +284,14 @@ def test_super_pod_of_a_node_is_no_unknown_key_and_is_not_made_up(
         node["super_pod_id"] = f"pod{at // 4}"
     (folder / "t.json").write_text(json.dumps(document))
 
-    run("ranktable", "replace-node", "t.json", "n3", "other", "--new", "-o", "new.json")
+    run(
+        "ranktable",
+        *["fit", "t.json", "--lost", "n3", "--with", "other", "-o", "new.json"],
+    )
 
     assert "RT117" not in ranktable.check(folder / "t.json").totals
     pods = [node.extra for node in ranktable.load(folder / "new.json").nodes]
-    assert pods[1:4] == [{"super_pod_id": "pod0"}, {}, {"super_pod_id": "pod0"}]
+    assert pods[1:4] == [{"super_pod_id": "pod0"}] * 3
 
 
 def test_defects_of_a_topology_are_placed(run: Run, folder: Path) -> None:

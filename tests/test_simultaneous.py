@@ -45,7 +45,7 @@ def test_two_repairs_of_one_table_are_both_done_or_one_is_refused(
         done = at_once(
             run,
             [
-                ["replace-node", "t.json", f"n{at}", f"m{at}", "--new", "-i"]
+                ["fit", "t.json", "--lost", f"n{at}", "--with", f"m{at}", "-i"]
                 for at in range(3)
             ],
         )
@@ -66,12 +66,9 @@ def test_two_repairs_of_one_table_are_both_done_or_one_is_refused(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["replace-node", "t.json", "n1", "m1", "--new", "-i"],
-        ["shrink", "t.json", "--drop", "n1", "--tp", "4", "-i"],
-        ["grow", "t.json", "--add", "m1", "--new", "--tp", "4", "-i"],
-        ["spares", "t.json", "--add", "m1", "--new", "-i"],
-        ["renumber", "t.json", "--drop", "n1", "-i"],
-        ["replace-node", "t.json", "n1", "m1", "--new", "-o", "t.json", "--force"],
+        ["fit", "t.json", "--lost", "n1", "--with", "m1", "-i"],
+        ["fit", "t.json", "--spare", "m1", "-i"],
+        ["fit", "t.json", "--lost", "n1", "--tp", "4", "-o", "t.json", "--force"],
         ["validate", "t.json", "--fix"],
     ],
     ids=lambda arguments: arguments[0],

@@ -254,7 +254,7 @@ def test_spares_of_a_spec_replace_a_node_with_their_own_addresses(
     spec = "nodes: n[1-3]\nchips: 4\naddresses: 10.0.{node}.{chip}\nspares: n3\n"
     (tmp_path / "c.yaml").write_text(spec)
     run("ranktable", "gen", "--spec", "c.yaml", "-o", "t.json")
-    done = run("ranktable", "replace-node", "t.json", "n1", "n3", "-o", "after.json")
+    done = run("ranktable", "fit", "t.json", "--lost", "n1", "-o", "after.json")
     nodes = ranktable.load(tmp_path / "after.json").nodes
 
     assert done.status == 0, done.err

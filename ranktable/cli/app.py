@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 import typer
 
 from ranktable import __version__
+from ranktable._error import Error
 from ranktable.cli.completion import VARIABLE, completed_command
 from ranktable.cli.help import GroupedCommand, GroupedCommands
 
@@ -39,7 +40,6 @@ PANELS: Final = {
         "mesh": "Show the parallel groups of a job: ranks, nodes and chips.",
         "plan": "Compare traffic between nodes and racks with a lower bound.",
         "diff": "Show the differences between two tables.",
-        "digest": "Print the SHA-256 of the content of a table.",
         "schema": "Print the JSON Schema (draft 2020-12) of a format.",
     },
     "Use in a job": {
@@ -53,15 +53,10 @@ PANELS: Final = {
     "Convert and combine": {
         "convert": "Convert between rank tables and files of launchers.",
         "merge": "Merge rank tables of several nodes, or the output of probe.",
-        "split": "Split a rank table into one file per node.",
-        "subset": "Write the table of some ranks, renumbered from 0.",
+        "split": "Split a rank table into one file per node, or take some ranks.",
     },
     "Change": {
-        "replace-node": "Replace one node by another; no other rank moves.",
-        "shrink": "Remove nodes from a table, and keep the layout of the model.",
-        "grow": "Add nodes to a table, and extend the layout of the model.",
-        "spares": "Show, add or remove the spare nodes of a table.",
-        "renumber": "Number ranks without gaps, after nodes or chips were lost.",
+        "fit": "Fit a table to the hosts that are there.",
     },
 }
 """The commands in the groups of ``--help``; each has a function and a module.
@@ -73,6 +68,22 @@ COMMANDS: Final = {
     name: does for commands in PANELS.values() for name, does in commands.items()
 }
 """What each command does."""
+
+REPLACED: Final = {
+    "digest": "show FILE --digest",
+    "grow": "fit FILE --with NODES --grow",
+    "renumber": "fit FILE",
+    "replace-node": "fit FILE --lost OLD --with NEW",
+    "shrink": "fit FILE --lost NODES, or with all that are there: --hosts HOSTS",
+    "spares": "fit FILE --spare NODES; ranktable show FILE lists the spares",
+    "subset": "split FILE --ranks LIST",
+}
+"""Commands of earlier versions, and what replaces them."""
+
+
+class ReplacedCommandError(Error):
+    """A command of an earlier version is used; the text says what replaces it."""
+
 
 SETTINGS: Final[dict[str, dict[str, Any]]] = {
     # Arguments after the script belong to the script.
@@ -90,10 +101,15 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
 
     Args:
         arguments: The arguments of the command line.
+
+    Raises:
+        ReplacedCommandError: The command is one of an earlier version.
     """
     name = arguments[0] if arguments else None
     if VARIABLE in os.environ:
         name = completed_command(os.environ)
+    if name in REPLACED:
+        raise ReplacedCommandError(f"{name} is now: ranktable {REPLACED[name]}")
     if name in COMMANDS:
         return make_app((str(name),))
     # "--" may come before a name.

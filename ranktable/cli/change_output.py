@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli.output import (
+    DEFECTS_FOUND,
     STANDARD_OUTPUT,
     CommandError,
     OutputFormat,
@@ -20,23 +21,16 @@ from ranktable.cli.output import (
 )
 from ranktable.cli.parameters import OutputOption, ReplaceTableOption, flag
 from ranktable.cli.sources import STANDARD_INPUT_NAME
-from ranktable.layout.change.comparison import difference
-from ranktable.layout.change.nodes import named_table, refuse_same_ids, unnamed_table
-from ranktable.layout.change.operations import factor_names
-from ranktable.layout.parallel import remembering
 from ranktable.report.diff_renderers import render_changes, render_diff_json
 from ranktable.report.terminal import table_size
-from ranktable.schema.text import counted
+from ranktable.schema.text import printable
 from ranktable.schema.writing import dumps_judged, replace_file
 
 if TYPE_CHECKING:
     from ranktable.cli.table_input import TableFile
     from ranktable.layout.change.comparison import Difference
-    from ranktable.layout.change.facts import CostFacts
-    from ranktable.layout.parallel import ParallelLayout
+    from ranktable.layout.change.fitting import Change
     from ranktable.schema.model import RankTable
-
-Again = Annotated[bool, flag("Skip nodes that are already done.", "--again")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +48,9 @@ class ChangeOutput:
     in_place: Annotated[bool, flag("Replace FILE, atomically.", "--in-place", "-i")] = (
         False
     )
+    diff: Annotated[
+        bool, flag("Print what would change, on standard output only.", "--diff")
+    ] = False
     force: ReplaceTableOption = False
     form: Annotated[
         OutputFormat,
@@ -68,8 +65,12 @@ class ChangeOutput:
         """Raise CommandError for options that exclude each other."""
         if self.in_place and self.output is not None:
             raise CommandError("--in-place and --output do not go together")
-        is_printed = not self.in_place and (
-            self.output is None or is_standard_output(self.output)
+        if self.diff and (self.in_place or self.output is not None):
+            raise CommandError("--diff writes no table; leave out --in-place and -o")
+        is_printed = (
+            not self.diff
+            and not self.in_place
+            and (self.output is None or is_standard_output(self.output))
         )
         if is_printed and self.form == "json":
             raise CommandError(
@@ -77,43 +78,23 @@ class ChangeOutput:
                 "the table's"
             )
 
-    def put(
-        self,
-        read: TableFile,
-        after: RankTable,
-        layouts: tuple[ParallelLayout | None, ParallelLayout] | None = None,
-        *,
-        facts: CostFacts | None = None,
-        may_have_gaps: bool = False,
-    ) -> None:
+    def put(self, read: TableFile, done: Change) -> int:
         """Write the table if it is sound, and print what has changed.
 
-        Args:
-            read: The file that was read.
-            after: The changed table, made from the ``named_table`` of the first.
-            layouts: The layout of each table; the new table stores the second. The
-                first is None if it is not known, and then no roles are compared.
-            facts: Traffic, racks and links of the chips.
-            may_have_gaps: Whether ranks may be missing, as in the file that was read.
+        Returns:
+            The exit status.
 
         Raises:
-            ChangeError: Chips of a new host have SDIDs that are already used.
             CommandError: A file has another table, or standard input would have to be
                 replaced.
             RankTableError: The table is not sound; nothing is written.
             FileChangedError: The file to be replaced has changed since it was read.
         """
-        both = None
-        if layouts is not None:
-            was, layout = layouts
-            after = remembering(after, layout)
-            both = None if was is None else (was, layout)
-        before = named_table(read.table)
-        refuse_same_ids(before, after)
-        found = difference(before, after, both, facts=facts)
-        after = unnamed_table(after, read.table)
-        gaps = after.rank_end - after.world_size if may_have_gaps else 0
-        data = dumps_judged(after, may_have_gaps=gaps > 0)[0]
+        after = done.table
+        data = dumps_judged(after)[0]
+        if self.diff:
+            self._show(read.name, done.diff)
+            return 0 if done.diff.is_same else DEFECTS_FOUND
         if self.in_place:
             self._replace(read, after, data)
         else:
@@ -124,12 +105,16 @@ class ChangeOutput:
                 force=self.force,
                 read={read.name: read.data},
             )
-        self._tell(read.name, found)
-        if gaps:
-            sys.stderr.write(
-                f"note: {counted(gaps, 'rank')} {'is' if gaps == 1 else 'are'} still "
-                "missing; ranktable renumber fills the gaps\n"
-            )
+        self._tell(read.name, done.diff)
+        return 0
+
+    def _show(self, name: str, found: Difference) -> None:
+        if self.form == "json":
+            write(render_diff_json((name, None), found))
+        elif found.is_same:
+            write([f"unchanged {printable(name)}: {table_size(found.after)}\n"])
+        else:
+            write(render_changes(found, style()))
 
     def _replace(self, read: TableFile, after: RankTable, data: bytes) -> None:
         if read.name == STANDARD_INPUT_NAME:
@@ -153,14 +138,3 @@ class ChangeOutput:
 
         if not found.is_same:
             sys.stderr.writelines(render_changes(found, style(stream=sys.stderr)))
-
-
-def tell_sizes(before: ParallelLayout, after: ParallelLayout) -> None:
-    """Print on standard error which sizes have changed."""
-    sizes = [
-        f"{axis} {getattr(before, axis)} -> {getattr(after, axis)}"
-        for axis in factor_names(before)
-        if getattr(before, axis) != getattr(after, axis)
-    ]
-    if sizes:
-        sys.stderr.write(f"layout: {', '.join(sizes)}\n")

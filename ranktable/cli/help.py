@@ -30,7 +30,7 @@ _PANELS: Final = {
         *("--order", "--ep-style", "--preset", "--keep"),
     ),
     _RARE: (
-        *("--max-size", "--color", "--root", "--run-programs", "--again", "--help"),
+        *("--max-size", "--color", "--root", "--run-programs", "--help"),
         *("--install-completion", "--show-completion"),
     ),
 }

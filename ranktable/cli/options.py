@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from ranktable.layout.boundaries import Boundary
     from ranktable.layout.change.facts import CostFacts
-    from ranktable.schema.model import Node, RankTable
+    from ranktable.schema.model import RankTable
     from ranktable.schema.topology import Topology
 
 
@@ -241,23 +241,23 @@ class CostOptions:
     links: LinksOption = None
     bytes_: BytesOption = None
 
-    def facts(self, table: RankTable, more: Sequence[Node] = ()) -> CostFacts:
+    def facts(self, table: RankTable, more: Sequence[str] = ()) -> CostFacts:
         """Return the facts besides the table that decide about a change.
 
         Args:
             table: The table.
-            more: New nodes; a list of levels counts them after the table's spares.
+            more: New hosts; a list of levels counts them after the table's spares.
 
         Raises:
             CommandError: An option is malformed, or contradicts the table.
         """
         from ranktable.layout.change.facts import CostFacts
-        from ranktable.layout.change.nodes import node_names, spares_of
+        from ranktable.layout.change.nodes import node_names
 
         racks = None
         if self.racks is not None:
-            nodes = [*spares_of(table), *more]
-            names = [*node_names(table.nodes), *(str(node.host) for node in nodes)]
+            spares = [str(spare.host) for spare in table.spares]
+            names = [*node_names(table.nodes), *spares, *more]
             names = list(dict.fromkeys(names))
             racks = read_racks(self.racks, names, "text", Color.AUTO)
         return CostFacts(

@@ -120,21 +120,6 @@ ReplaceFileOption = Annotated[
     bool, flag("Replace a file that holds something else.", "--force")
 ]
 MaxSizeOption = Annotated[int, number("MIB", "Largest file to read.", min=1)]
-DropOption = Annotated[
-    list[str] | None,
-    valued(
-        "NODES",
-        "Nodes that are lost: hosts such as n[03-05], or numbers of nodes that have "
-        "none.",
-    ),
-]
-DropRanksOption = Annotated[
-    str | None, valued("LIST", "Single ranks that are lost: 1,4-5.")
-]
-KeepOption = Annotated[str, valued("LIST", "Sizes that stay as they are.")]
-RanksOption = Annotated[
-    int | None, number("N", "Ranks that are wanted; by default as many as fit.", min=1)
-]
 RootOption = Annotated[
     str,
     valued(

@@ -16,7 +16,6 @@ from ranktable.cli.output import (
 )
 from ranktable.cli.sources import check_file, named_file, read_input
 from ranktable.cluster.host_lists import fold_hosts
-from ranktable.layout.change.nodes import with_spares
 from ranktable.schema.finding import RankTableError
 from ranktable.schema.model import RankTable
 from ranktable.schema.report import Options
@@ -138,8 +137,8 @@ def table_of_spec(file: str, *, is_emulated: bool) -> tuple[RankTable, str | Non
     if spares:
         hosts = fold_hosts(str(node.host) for node in spares)
         sys.stderr.write(f"spares: {printable(hosts)}\n")
-    table = with_spares(table_from_spec(spec, is_emulated=is_emulated), spares)
-    return table, spec.ring
+    table = table_from_spec(spec, is_emulated=is_emulated)
+    return table.with_changes(spares=spares), spec.ring
 
 
 def sound_spec(file: str) -> ClusterSpec:

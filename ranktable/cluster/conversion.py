@@ -20,7 +20,7 @@ from ranktable.schema.declare import SPARES_KEY, SUPER_POD_KEY
 from ranktable.schema.formats import by_name
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.report import Options
-from ranktable.schema.super_pods import PODS, pods_of, pods_renamed
+from ranktable.schema.super_pods import PODS
 from ranktable.schema.text import counted, folded, named_ranks, printable
 from ranktable.schema.writing import dumps
 
@@ -148,11 +148,7 @@ def with_servers(table: RankTable, names: Sequence[str]) -> RankTable:
         structs.replace(node, host=name)
         for node, name in zip(table.nodes, names, strict=True)
     ]
-    new = {node.host: name for node, name in zip(table.nodes, names, strict=True)}
-    extra = dict(table.extra)
-    if PODS in extra:
-        extra[PODS] = pods_renamed(extra[PODS], new)
-    return table.with_changes(nodes=nodes, extra=extra)
+    return table.with_changes(nodes=nodes)
 
 
 def _refuse_others(options: TableOptions, to: str) -> None:
@@ -172,7 +168,7 @@ def _refuse_count(option: str, given: Sequence[object], wanted: int) -> None:
 
 def _with_given(table: RankTable, options: TableOptions) -> RankTable:
     """Return the table with the values of the options."""
-    pods = list(options.pods or pods_of(table))
+    pods = list(options.pods or (node.super_pod for node in table.nodes))
     if len(pods) == 1:
         pods *= table.num_nodes
     _refuse_count("--pods", pods, table.num_nodes)
@@ -191,10 +187,10 @@ def _with_given(table: RankTable, options: TableOptions) -> RankTable:
                 changes["extra"] = {**device.extra, SUPER_DEVICE: supers[index]}
             devices.append(structs.replace(device, **changes))
             index += 1
-        pod = {} if pods[place] is None else {SUPER_POD_KEY: pods[place]}
-        extra = {**node.extra, **pod}
         nodes.append(
-            structs.replace(node, devices=tuple(devices), extra=extra, layout=None)
+            structs.replace(
+                node, devices=tuple(devices), super_pod=pods[place], layout=None
+            )
         )
     return table.with_changes(nodes=nodes)
 
@@ -215,14 +211,14 @@ def _refuse_incomplete(table: RankTable, to: str) -> None:
     if to == HCCL_1_2:
         plain = [d.rank for d in devices if SUPER_DEVICE not in d.extra]
         _refuse_ranks(plain, f"a {SUPER_DEVICE}", "--super-device-id LIST")
-        loose = sum(SUPER_POD_KEY not in node.extra for node in nodes)
+        loose = sum(node.super_pod is None for node in nodes)
         if loose:
             raise ArgumentError(
                 f"hccl-1.2 needs the super pod of every server; "
                 f"{counted(loose, 'server')} of {len(nodes)} have none",
                 hint="give the pod of every server: --pods 0,0,1,1",
             )
-        needs_addresses = len({node.extra[SUPER_POD_KEY] for node in nodes}) > 1
+        needs_addresses = len({node.super_pod for node in nodes}) > 1
     without = [d.rank for d in devices if not d.address] if needs_addresses else []
     _refuse_ranks(without, "an address", "--device-ip LISTS or --hccn-conf FILE")
 
@@ -243,42 +239,35 @@ def _expressed(table: RankTable, target: Format) -> RankTable:
         kept = _table_keys(target) - {"version"}
         nodes = [_bare(node) for node in table.nodes]
         extra = {key: value for key, value in table.extra.items() if key in kept}
-        return RankTable(nodes=nodes, extra=_with_spares_of(extra, source, target))
+        spares = [_bare(_unspelt(node)) for node in table.spares]
+        return RankTable(nodes=nodes, extra=extra, spares=spares)
     lost = {*_table_keys(source) - _table_keys(target), *_POD_KEYS}
     extra = {
         key: value
         for key, value in table.extra.items()
         if key not in lost and not _is_repeated(key)
     }
-    if target.name == HCCL_1_2:
-        extra[PODS] = _listed_pods(table.nodes)
     drop = {*_device_keys(source) - _device_keys(target), SUPER_POD_KEY}
     if target.name == HCCL_1_0:
         drop.add(SUPER_DEVICE)
-    nodes = [_kept(node, drop) for node in table.nodes]
-    extra = _with_spares_of(extra, source, target)
-    version = target.versions[0]
-    return RankTable(nodes=nodes, extra=extra, version=version, format=target.name)
+    has_pods = target.name == HCCL_1_2
+    nodes, spares = (
+        [_kept(node, drop, has_pods=has_pods) for node in every]
+        for every in (table.nodes, map(_unspelt, table.spares))
+    )
+    return RankTable(
+        nodes=nodes,
+        spares=spares,
+        extra=extra,
+        version=target.versions[0],
+        format=target.name,
+    )
 
 
-def _with_spares_of(
-    extra: dict[str, object], source: Format, target: Format
-) -> dict[str, object]:
-    """Return keys of a table whose spares have the form of the nodes of a format."""
-    spares = extra.get(SPARES_KEY)
-    if not isinstance(spares, list):
-        return extra
-    keys = {
-        source.host_key: target.host_key,
-        source.devices_key: target.devices_key,
-    }
-    renamed = [
-        {keys.get(key, key): value for key, value in spare.items()}
-        if isinstance(spare, dict)
-        else spare
-        for spare in spares
-    ]
-    return {**extra, SPARES_KEY: renamed}
+def _unspelt(node: Node) -> Node:
+    """Return a node that is written in the form of its new format."""
+    devices = [structs.replace(one, layout=None) for one in node.devices]
+    return structs.replace(node, devices=tuple(devices), layout=None)
 
 
 def _bare(node: Node) -> Node:
@@ -292,7 +281,7 @@ def _bare(node: Node) -> Node:
     return Node(devices=tuple(devices), host=node.host)
 
 
-def _kept(node: Node, drop: set[str]) -> Node:
+def _kept(node: Node, drop: set[str], *, has_pods: bool) -> Node:
     """Return a node without some keys of its devices; integers become texts."""
     devices = [
         structs.replace(
@@ -306,7 +295,8 @@ def _kept(node: Node, drop: set[str]) -> Node:
         for one in node.devices
     ]
     extra = {k: v for k, v in node.extra.items() if k not in (SUPER_POD_KEY, "rank_id")}
-    return structs.replace(node, devices=tuple(devices), extra=extra)
+    pod = node.super_pod if has_pods else None
+    return structs.replace(node, devices=tuple(devices), super_pod=pod, extra=extra)
 
 
 def _table_keys(format_: Format) -> set[str]:
@@ -320,14 +310,6 @@ def _device_keys(format_: Format) -> set[str]:
     """Return the keys of a device that a format declares; HCCL keeps pod_name."""
     keys = {field.key for field in format_.device_fields} - {"pod_name"}
     return keys | {format_.host_key}
-
-
-def _listed_pods(nodes: Sequence[Node]) -> list[object]:
-    servers: dict[str, list[object]] = {}
-    for node in nodes:
-        pod = str(node.extra[SUPER_POD_KEY])
-        servers.setdefault(pod, []).append({"server_id": node.host})
-    return [{SUPER_POD_KEY: pod, "server_list": own} for pod, own in servers.items()]
 
 
 def unsound_in(to: str, error: RankTableError) -> str:
@@ -373,10 +355,12 @@ def losses(before: RankTable, after: RankTable) -> Iterator[str]:
         is_kept = key in after.extra or key == source.nodes_key or value == "completed"
         if not is_kept and not _repeats(key, source):
             yield f"{printable(key)} of the table"
+    if before.spares and not after.spares:
+        yield f"{SPARES_KEY} of the table"
     if set(before.hosts) - set(after.hosts) - {None}:
         yield "the names of the hosts"
-    pods = [pod for pod in pods_of(before) if pod is not None]
-    if pods and not any(pods_of(after)):
+    pods = [node.super_pod for node in before.nodes if node.super_pod]
+    if pods and not any(node.super_pod for node in after.nodes):
         yield f"{SUPER_POD_KEY} of {counted(len(pods), 'node')}"
     nodes: Counter[str] = Counter()
     devices: Counter[str] = Counter()

@@ -23,13 +23,13 @@ from ranktable.cluster.host_lists import fold_hosts
 from ranktable.cluster.probes.probe_rules import MIXED_CHIPS
 from ranktable.cluster.probes.read_probes import is_probe_text, read_probes
 from ranktable.cluster.splitting import without_job
-from ranktable.schema.declare import LAYOUT_KEY, TOPOLOGY_KEY
+from ranktable.schema.declare import LAYOUT_KEY, SPARES_KEY, TOPOLOGY_KEY
 from ranktable.schema.file_kind import FileKind
 from ranktable.schema.finding import Finding, Findings, Severity
 from ranktable.schema.formats import DEFAULT, by_name
 from ranktable.schema.json_parser import decode
 from ranktable.schema.model import Device, Node, RankTable
-from ranktable.schema.plain_data import plain_data
+from ranktable.schema.plain_data import plain_data, spelt_lists
 from ranktable.schema.remembered_layout import (
     LayoutTextError,
     parse_layout,
@@ -38,7 +38,7 @@ from ranktable.schema.remembered_layout import (
 from ranktable.schema.report import Options, Report, make_report
 from ranktable.schema.rules.ranks import NOT_FROM_ZERO, RANK_GAP
 from ranktable.schema.rules.syntax import EMPTY_FILE
-from ranktable.schema.super_pods import PODS, pods_of_all
+from ranktable.schema.super_pods import PODS, objects
 from ranktable.schema.text import counted, named_ranks, printable, quoted
 from ranktable.schema.topology import BUILT_IN
 from ranktable.schema.writing import judged_document
@@ -236,12 +236,16 @@ def merge_tables(
             found.report(rules.PARTS_DISAGREE, at, message)
     if any(rule is not rules.REPEATED_NODE for rule, _ in found.every.counts):
         return found.merged()
-    extra = _agreed_keys(tables, found)
+    extra, spares = _agreed_keys(tables, found)
     parts = [Part(node=node, file=at) for at, table in tables for node in table.nodes]
     if options.renumber and _is_of_another_size(extra.get(LAYOUT_KEY), parts):
-        extra = without_job(extra)
+        extra, spares = without_job(extra), ()
+    pods = [pod for _, table in tables for pod in objects(table.super_pod_list)]
     # The table has the form of the first file.
-    return _merge(parts, first.with_changes(nodes=(), extra=extra), options, found)
+    top = first.with_changes(
+        nodes=(), spares=spares, extra=extra, super_pod_list=pods or None
+    )
+    return _merge(parts, top, options, found)
 
 
 def _given_once(paths: Sequence[str | None], found: _Findings) -> set[int]:
@@ -260,20 +264,21 @@ def _given_once(paths: Sequence[str | None], found: _Findings) -> set[int]:
 
 def _agreed_keys(
     tables: Sequence[tuple[int, RankTable]], found: _Findings
-) -> dict[str, object]:
-    """Return the keys of the whole table; RT233 if two files have different values."""
+) -> tuple[dict[str, object], tuple[Node, ...]]:
+    """Return the keys and spares of a table; RT233 if two files have different ones."""
     agreed: dict[str, tuple[int, object]] = {}
     for at, table in tables:
-        for key, value in {"version": table.version, **table.extra}.items():
-            if key == PODS:
-                continue
+        lists = spelt_lists(table, by_name(table.format))
+        lists.pop(PODS, None)  # every part has its own servers
+        for key, value in {"version": table.version, **table.extra, **lists}.items():
             file, other = agreed.setdefault(key, (at, value))
             if other != value:
                 message = f"{key} is {quoted(value)}, and {quoted(other)} in "
                 found.report(rules.PARTS_DISAGREE, at, message + found.files[file])
     del agreed["version"]
-    pods = pods_of_all(table.extra.get(PODS) for _, table in tables)
-    return {**{key: value for key, (_, value) in agreed.items()}, **pods}
+    of_spares, _ = agreed.pop(SPARES_KEY, (0, None))
+    spares = dict(tables)[of_spares].spares
+    return {key: value for key, (_, value) in agreed.items()}, spares
 
 
 def _is_of_another_size(layout: object, parts: Sequence[Part]) -> bool:

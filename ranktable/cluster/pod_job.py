@@ -27,7 +27,6 @@ from ranktable.cluster.pods import (
 )
 from ranktable.schema.finding import Finding, Findings, Severity
 from ranktable.schema.model import Device, Node, RankTable
-from ranktable.schema.super_pods import PODS, pods_joined
 from ranktable.schema.text import counted, fold_numbers, printable, quoted
 from ranktable.schema.values import is_address, is_device_address, plain_number
 
@@ -422,14 +421,11 @@ def table_of(pods: Sequence[Pod]) -> RankTable | None:
         more = {} if is_alone else {"host_ip": pod.host_ip}
         more |= {"container_ip": pod.pod_ip}
         known: dict[str, object] = {key: text for key, text in more.items() if text}
-        nodes.append(Node(devices=tuple(devices), host=host, extra=known))
+        own = pod.super_pod if is_super else None
+        nodes.append(
+            Node(devices=tuple(devices), host=host, super_pod=own, extra=known)
+        )
     extra: dict[str, object] = {"status": "completed"}
-    if is_super:
-        joining = {
-            node.host or "": pod.super_pod or ""
-            for node, pod in zip(nodes, pods, strict=True)
-        }
-        extra[PODS] = pods_joined([], joining)
     version = "1.2" if is_super else "1.0"
     return RankTable(
         nodes=nodes, version=version, format=f"hccl-{version}", extra=extra

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.schema.declare import LAYOUT_KEY, SPARES_KEY
+from ranktable.schema.declare import LAYOUT_KEY
 from ranktable.schema.formats import by_name
 from ranktable.schema.plain_data import plain_data
-from ranktable.schema.super_pods import PODS, pods_with
 from ranktable.schema.text import counted
 from ranktable.schema.writing import encode
 
@@ -107,15 +106,13 @@ def with_nodes(
     If the ranks are counted again, the layout and the spares of the whole job are left
     out. Parts that keep their ranks keep them too, for merge.
     """
-    extra = dict(table.extra)
-    if PODS in extra:
-        extra[PODS] = pods_with(extra[PODS], {node.host for node in nodes})
     size = sum(len(node.devices) for node in nodes)
-    if is_renumbered and size != table.world_size:
-        extra = without_job(extra)
-    return table.with_changes(nodes=nodes, extra=extra)
+    if not is_renumbered or size == table.world_size:
+        return table.with_changes(nodes=nodes)
+    extra = without_job(table.extra)
+    return table.with_changes(nodes=nodes, spares=(), extra=extra)
 
 
 def without_job(extra: Mapping[str, object]) -> dict[str, object]:
     """Return the keys of a table without those that concern all ranks of a job."""
-    return {k: v for k, v in extra.items() if k not in (LAYOUT_KEY, SPARES_KEY)}
+    return {k: v for k, v in extra.items() if k != LAYOUT_KEY}

@@ -288,8 +288,8 @@ FAULT = Rule(
     why="Xid 13 and 31 and illegal memory accesses mostly come from the program; Xid "
     "48, "
     "63, 74, 79, 94, 95 and 119 from the chip or its links.",
-    fix="Drain the node if the chip is at fault, and replace its row in the table with "
-    "`ranktable replace-node`; otherwise run the program with "
+    fix="Drain the node if the chip is at fault, and take its node out of the "
+    "table with `ranktable fit --lost NODE`; otherwise run the program with "
     "CUDA_LAUNCH_BLOCKING=1.",
     bad=_log(
         "Jan  5 10:00:00 n4 kernel: NVRM: Xid (PCI:0000:07:00): 79, pid=1234, "
@@ -304,8 +304,8 @@ NODE = Rule(
     name="node-lost",
     summary="the scheduler lost a node",
     why="Slurm or Kubernetes does not reach the node any more.",
-    fix="Take the node out with `ranktable shrink --drop NODE` or put a spare in its "
-    "place with `ranktable replace-node`, then start again.",
+    fix="Take the node out with `ranktable fit --lost NODE`, which puts a spare in its "
+    "place if there is one, then start again.",
     bad=_log("srun: error: Node failure on node37"),
     good=_QUIET,
     command="doctor",

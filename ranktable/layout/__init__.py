@@ -8,6 +8,7 @@ from ranktable._lazy import attach
 
 if TYPE_CHECKING:
     from ranktable.layout.boundaries import Boundary, make_boundary
+    from ranktable.layout.change.fitting import Change, fit
     from ranktable.layout.communicator import (
         Communicator,
         Communicators,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "boundaries": ("Boundary", "make_boundary"),
+    "change.fitting": ("Change", "fit"),
     "communicator": ("Communicator", "Communicators", "communicators"),
     "grid": ("Groups", "Neighbours", "PRESETS"),
     "layout_errors": ("LayoutError",),
@@ -45,6 +47,7 @@ _HOMES = {
 __all__ = [
     "PRESETS",
     "Boundary",
+    "Change",
     "ChipOrder",
     "Communicator",
     "Communicators",
@@ -57,6 +60,7 @@ __all__ = [
     "Plan",
     "best_chip_order",
     "communicators",
+    "fit",
     "given_flows",
     "make_boundary",
     "make_plan",

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.layout.layout_errors import LayoutError
-from ranktable.schema.super_pods import pods_of
 from ranktable.schema.text import printable
 
 if TYPE_CHECKING:
@@ -203,7 +202,7 @@ def super_pods(table: RankTable) -> Boundary | None:
     Raises:
         LayoutError: A node is in no super pod, but others are.
     """
-    found = pods_of(table)
+    found = [node.super_pod for node in table.nodes]
     if all(pod is None for pod in found):
         return None
     for node_rank, pod in enumerate(found):

@@ -231,15 +231,21 @@ class _Solver:
         """Return the best of a few placements, None if none of them is sound."""
         best: _Placement | None = None
         tried = set()
-        for order, is_trimmed in self.candidates(behind):
-            blocks = self.laid(order, is_trimmed=is_trimmed)
+        for order, is_trimmed, firsts in self.candidates(behind):
+            blocks = self.laid(order, is_trimmed=is_trimmed, firsts=firsts)
             if blocks not in tried and self.is_sound(blocks):
                 tried.add(blocks)
                 best = self.better(best, order, blocks)
         return best
 
-    def candidates(self, behind: dict[int, None]) -> Iterator[tuple[list[int], bool]]:
-        """Yield orders of nodes, and whether a node may end with a whole group."""
+    def candidates(
+        self, behind: dict[int, None]
+    ) -> Iterator[tuple[list[int], bool, Sequence[int]]]:
+        """Yield orders of nodes, whether a node may end with a whole group, and where.
+
+        The last are ranks before which a larger node ends, so that nodes behind it stay
+        where they are.
+        """
         sizes = {len(own) for own in self.members.values()}
         may_trim = self.slack > 0 and any(size % self.width for size in sizes)
         others = [] if behind else [self.by_rank]
@@ -248,9 +254,13 @@ class _Solver:
         for is_trimmed in (True, False) if may_trim else (False,):
             staying = _StayingOrder(self, behind).order(is_trimmed=is_trimmed)
             for order in (staying, *others):
-                yield order, is_trimmed
+                yield order, is_trimmed, ()
                 if self.contiguous:
-                    yield self.in_super_pods(order), is_trimmed
+                    yield self.in_super_pods(order), is_trimmed, ()
+        if self.slack > 0 and len(sizes) > 1:
+            filled = _StayingOrder(self, behind)
+            order = filled.order(is_trimmed=False, firsts=filled.firsts)
+            yield order, False, filled.firsts
 
     def in_super_pods(self, order: Sequence[int]) -> list[int]:
         """Return an order in which the nodes of a super pod follow each other."""
@@ -260,11 +270,17 @@ class _Solver:
             first.setdefault(domains[node], at)
         return sorted(order, key=lambda node: first[domains[node]])
 
-    def laid(self, order: Sequence[int], *, is_trimmed: bool = False) -> Blocks:
+    def laid(
+        self,
+        order: Sequence[int],
+        *,
+        is_trimmed: bool = False,
+        firsts: Sequence[int] = (),
+    ) -> Blocks:
         """Return the blocks of nodes in this order, until every rank has a chip."""
         blocks, start, slack = [], 0, self.slack
         for node in order:
-            count = self.taken(node, start, slack, is_trimmed=is_trimmed)
+            count = self.taken(node, start, slack, is_trimmed=is_trimmed, firsts=firsts)
             if count:
                 blocks.append((node, count))
             start += count
@@ -273,10 +289,24 @@ class _Solver:
                 break
         return tuple(blocks)
 
-    def taken(self, node: int, start: int, slack: int, *, is_trimmed: bool) -> int:
-        """Return how many ranks a node takes: all it can, or whole groups only."""
+    def taken(
+        self,
+        node: int,
+        start: int,
+        slack: int,
+        *,
+        is_trimmed: bool,
+        firsts: Sequence[int] = (),
+    ) -> int:
+        """Return how many ranks a node takes: all it can, or whole groups only.
+
+        As long as there are chips to spare, it ends before the next of ``firsts``.
+        """
         room = len(self.members[node])
         most = min(room, self.size - start)
+        behind = bisect_right(firsts, start)
+        if behind < len(firsts) and room - (firsts[behind] - start) <= slack:
+            most = min(most, firsts[behind] - start)
         whole = max(0, most - (start + most) % self.width) if is_trimmed else most
         return whole if room - whole <= slack else most
 
@@ -505,8 +535,8 @@ class _StayingOrder:
         self.left: dict[int, None] = {}
         self.pools: dict[tuple[Hashable, int], list[int]] = {}
 
-    def order(self, *, is_trimmed: bool) -> list[int]:
-        """Return the order of all nodes."""
+    def order(self, *, is_trimmed: bool, firsts: Sequence[int] = ()) -> list[int]:
+        """Return the order of all nodes; ``taken`` describes the arguments."""
         solver, order = self.solver, dict[int, None]()
         start, slack = 0, solver.slack
         for nodes in self.super_pods():
@@ -522,7 +552,9 @@ class _StayingOrder:
                     node = self.filling(start)
                 del self.left[node]
                 order[node] = None
-                count = solver.taken(node, start, slack, is_trimmed=is_trimmed)
+                count = solver.taken(
+                    node, start, slack, is_trimmed=is_trimmed, firsts=firsts
+                )
                 slack -= len(solver.members[node]) - count
                 room -= len(solver.members[node])
                 start += count
@@ -565,13 +597,18 @@ class _StayingOrder:
         return None
 
     def filling(self, start: int) -> int:
-        """Return any node: if sizes differ, the largest that fits before the next."""
+        """Return any node: if sizes differ, the one that fits best before the next."""
         if len(self.sizes) == 1:
             return next(iter(self.left))
         gap = self.firsts[bisect_right(self.firsts, start)] - start
         few = islice(self.left, MAX_CHOICES)
         rooms = {node: len(self.solver.members[node]) for node in few}
-        return min(rooms, key=lambda n: (n in self.staying, rooms[n] > gap, -rooms[n]))
+        return min(rooms, key=lambda n: (n in self.staying, *_misfit(rooms[n], gap)))
+
+
+def _misfit(room: int, gap: int) -> tuple[bool, int]:
+    """Return a sort key: the largest node that fits in a gap, else the smallest."""
+    return (True, room) if room > gap else (False, -room)
 
 
 class _EveryPlacement:

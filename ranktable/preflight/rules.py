@@ -127,7 +127,7 @@ HEALTH = HostRule(
     name="chip-unhealthy",
     summary="a chip of the table is not healthy",
     why="The vendor's tool gives it a status other than that of a working chip.",
-    fix="Take the node out of the table with `ranktable replace-node`, and have the "
+    fix="Take the node out of the table with `ranktable fit --lost NODE`, and have the "
     "chip looked at.",
     needs=("tpu-smi",),
     compares="the status of each chip with that of a working one",
@@ -506,7 +506,7 @@ OTHER_TABLE = Rule(
     summary="processes have different tables",
     why="Each process reads its own copy. An older file on one host puts ranks on "
     "other chips, and the job hangs in its first collective.",
-    fix="Copy one file to all hosts: `ranktable digest FILE` on each.",
+    fix="Copy one file to all hosts: `ranktable show --digest FILE` on each.",
     command="check --live",
 )
 OTHER_SIZE = Rule(

@@ -48,6 +48,7 @@ def render_changes(found: Difference, look: Style) -> Iterator[str]:
     gone = [name for name in found.nodes_out if name not in found.now_spares]
     yield from _nodes("nodes out", gone, look.mark("-", "removed"))
     yield from _nodes("now spares", found.now_spares, "")
+    yield from _nodes("spares out", found.spares_out, look.mark("-", "removed"))
     yield from _nodes("nodes in", found.nodes_in, look.mark("+", "added"))
     if (found.nodes_out or found.nodes_in) and None in found.before.hosts:
         yield "  nodes without hosts are told apart by their indices\n"
@@ -183,6 +184,7 @@ def render_diff_json(
             "nodes_out": found.nodes_out,
             "nodes_in": found.nodes_in,
             "now_spares": found.now_spares,
+            "spares_out": found.spares_out,
             "moves": map(_move, found.moves),
             "chips_out": _chips(found.chips_out),
             "chips_in": _chips(found.chips_in),

@@ -353,7 +353,7 @@ class _Joining:
         else:
             finding = (
                 f"rank {other} and rank {first} have different rank tables; compare "
-                "the files on their hosts with ranktable digest"
+                "the files on their hosts with ranktable show --digest"
             )
         return finding, (other,)
 

@@ -141,8 +141,8 @@ PEERS_DISAGREE = Rule(
         "happens if two processes have different sizes or the same rank."
     ),
     fix=(
-        "Compare the files: ranktable digest FILE on each host. Give every process "
-        "the same WORLD_SIZE and a RANK of its own."
+        "Compare the files: ranktable show --digest FILE on each host. Give every "
+        "process the same WORLD_SIZE and a RANK of its own."
     ),
 )
 

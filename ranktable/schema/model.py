@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 from msgspec import json as json_text
 
-from ranktable.schema.declare import Role
+from ranktable.schema.declare import SPARES_KEY, SUPER_POD_KEY, Role
+from ranktable.schema.formats import by_name
+from ranktable.schema.plain_data import spelt_lists
+from ranktable.schema.super_pods import PODS, listed_pods
+from ranktable.schema.values import leading_digits, plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -57,12 +61,14 @@ class Node(Struct, frozen=True, kw_only=True):
     Attributes:
         devices: The devices; the index of a device is its local_rank.
         host: Name or address of the host, None if the table has none.
+        super_pod: Its super pod, None if the table names none.
         extra: Keys that the format does not define, as they were read.
         layout: Its form in the file, None if it was not read from a file.
     """
 
     devices: tuple[Device, ...]
     host: str | None = None
+    super_pod: str | None = None
     extra: dict[str, object] = {}
     layout: Layout | None = None
 
@@ -75,7 +81,8 @@ class Parts(NamedTuple):
     """The parts of a table.
 
     ``document`` is the plain data of the file, if that is more than nodes, devices and
-    their keys; a table with other nodes has none.
+    their keys; a table with other nodes has none. ``super_pod_list`` is that of the
+    file.
     """
 
     nodes: tuple[Node, ...]
@@ -83,6 +90,7 @@ class Parts(NamedTuple):
     format: str
     extra: dict[str, object]
     layout: Layout | None
+    super_pod_list: object = None
     document: object = None
 
 
@@ -121,12 +129,17 @@ class RankTable:
         format: str = "sccl-1.0",
         extra: Mapping[str, object] | None = None,
         layout: Layout | None = None,
+        spares: Iterable[Node] = (),
+        super_pod_list: object = None,
     ) -> None:
         """Make a table from nodes."""
         self._columns: Columns | None = None
+        self.spares = tuple(spares)
         self.version = version
         self.format = format
-        self._parts = Parts(tuple(nodes), version, format, dict(extra or {}), layout)
+        self._parts = Parts(
+            tuple(nodes), version, format, dict(extra or {}), layout, super_pod_list
+        )
 
     @classmethod
     def from_columns(cls, columns: Columns) -> RankTable:
@@ -161,10 +174,28 @@ class RankTable:
         """The nodes; the index of a node is its node_rank."""
         return self._parts.nodes
 
+    @cached_property
+    def spares(self) -> tuple[Node, ...]:
+        """The nodes without ranks; the rank of a device is its index in its spare."""
+        assert self._columns is not None
+        return _Builder(self._columns).spares()
+
     @property
     def extra(self) -> Mapping[str, object]:
-        """Keys that the format does not define, as they were read."""
-        return self._columns.extra() if self._columns else self._parts.extra
+        """Keys that the format does not define, as they were read.
+
+        Spares and super pods are not among them.
+        """
+        return _extra_of(self._columns) if self._columns else self._parts.extra
+
+    @property
+    def super_pod_list(self) -> object:
+        """The super pods as they were read: their order and their other keys.
+
+        Which super pod a node is in, the node says.
+        """
+        columns = self._columns
+        return columns.extra().get(PODS) if columns else self._parts.super_pod_list
 
     @property
     def layout(self) -> Layout | None:
@@ -182,22 +213,26 @@ class RankTable:
         self,
         *,
         nodes: Iterable[Node] | None = None,
+        spares: Iterable[Node] | None = None,
         extra: Mapping[str, object] | None = None,
+        super_pod_list: object = None,
     ) -> RankTable:
-        """Return a table with other nodes or other extra keys."""
+        """Return a table with other nodes, spares or keys."""
         return RankTable(
             nodes=self.nodes if nodes is None else nodes,
             version=self.version,
             format=self.format,
             extra=self.extra if extra is None else extra,
             layout=self.layout,
+            spares=self.spares if spares is None else spares,
+            super_pod_list=super_pod_list or self.super_pod_list,
         )
 
     def __eq__(self, other: object) -> bool:
         """Whether another table has the same content in the same form."""
         if not isinstance(other, RankTable):
             return NotImplemented
-        return self._parts == other._parts
+        return self._parts == other._parts and self.spares == other.spares
 
     __hash__ = None  # type: ignore[assignment]  # extra keys are not hashable
 
@@ -315,8 +350,9 @@ class RankTable:
         """
         if self.document is not None:
             return hashlib.sha256(_canonical(self.document).encode()).hexdigest()
-        lines = [_canonical({"version": self.version, "extra": self.extra})]
         columns = self._columns
+        top = columns.extra() if columns else self._top()
+        lines = [_canonical({"version": self.version, "extra": top})]
         if columns and columns.is_plain() and columns.are_ranks_in_file_order():
             lines.append(_plain_text(columns))
         else:
@@ -327,6 +363,9 @@ class RankTable:
                     for d in node.devices
                 )
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+    def _top(self) -> dict[str, object]:
+        return {**self.extra, **spelt_lists(self, by_name(self.format))}
 
 
 def _plain_text(columns: Columns) -> str:
@@ -362,6 +401,12 @@ _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 _NO_EXTRA: dict[str, object] = {}
 
 
+def _extra_of(columns: Columns) -> dict[str, object]:
+    """Return the keys of a table that the model has no fields for."""
+    lists = () if columns.format.keeps_document else (SPARES_KEY, PODS)
+    return _without(columns.extra(), lists)
+
+
 def build_parts(columns: Columns) -> Parts:
     """Return the parts of a table, from a document that is sound."""
     return _Builder(columns).parts()
@@ -392,6 +437,7 @@ class _Builder:
         self.known_keys = self.format.device_keys_of(
             Role.DEVICE_ID, Role.RANK, Role.LOCAL_RANK, Role.ADDRESS
         )
+        self.pods = listed_pods(columns.extra().get(PODS))
 
     def parts(self) -> Parts:
         columns, format_ = self.columns, self.format
@@ -404,8 +450,9 @@ class _Builder:
             tuple(nodes),
             str(document.get("version", "")),
             format_.name,
-            columns.extra(),
+            _extra_of(columns),
             self.layout(document),
+            columns.extra().get(PODS),
             document if format_.keeps_document else None,
         )
 
@@ -421,9 +468,11 @@ class _Builder:
         if not format_.keeps_file_order:
             built.sort(key=lambda device: device.rank)
         own = members if format_.node_fields else {}  # the node may be a rank's entry
+        host = columns.hosts[node]
         return Node(
             devices=tuple(built),
-            host=columns.hosts[node],
+            host=host,
+            super_pod=self.pods.get(host or "") or _pod_in(own, built),
             extra=_without(own, {format_.devices_key, format_.host_key}),
             layout=self.layout(own),
         )
@@ -454,6 +503,40 @@ class _Builder:
             built.append(device)
         return built
 
+    def spares(self) -> tuple[Node, ...]:
+        listed = self.columns.extra().get(SPARES_KEY)
+        if self.format.keeps_document or not isinstance(listed, list):
+            return ()
+        return tuple(map(self.spare, listed))
+
+    def spare(self, members: dict[str, Any]) -> Node:
+        format_ = self.format
+        found = enumerate(members[format_.devices_key])
+        devices = tuple(self.spare_device(rank, chip) for rank, chip in found)
+        known = {format_.devices_key, format_.host_key, SUPER_POD_KEY}
+        return Node(
+            devices=devices,
+            host=members.get(format_.host_key),
+            super_pod=_pod_in(members, devices),
+            extra=_without(members, known),
+            layout=self.layout(members),
+        )
+
+    def spare_device(self, rank: int, members: dict[str, Any]) -> Device:
+        spelling = self.spelling((*members, *map(type, members.values())), members)
+        chip, addresses = members["device_id"], self.format.address_keys
+        number = plain_number(chip)
+        if number is None:
+            number = leading_digits(str(chip)) or 0  # as HCCL reads "3x"
+        return Device(
+            rank=rank,
+            device_id=number,
+            address=next(filter(None, map(members.get, addresses[::-1])), None),
+            is_emulated=spelling.is_emulated,
+            extra={key: members[key] for key in spelling.others},
+            layout=spelling.layout,
+        )
+
     def spelling(
         self, key: tuple[object, ...], members: dict[str, object]
     ) -> _ReadSpelling:
@@ -469,6 +552,13 @@ class _Builder:
     def layout(self, members: dict[str, object]) -> Layout:
         layout = tuple(zip(members, map(type, members.values()), strict=True))
         return self.layouts.setdefault(layout, layout)
+
+
+def _pod_in(members: Mapping[str, object], devices: Sequence[Device]) -> str | None:
+    """Return the super pod that a node names, or its first device."""
+    first = devices[0].extra if devices else _NO_EXTRA
+    pod = members.get(SUPER_POD_KEY, first.get(SUPER_POD_KEY))
+    return None if pod is None else str(pod)
 
 
 def _without(

@@ -13,6 +13,7 @@ from msgspec import structs
 from ranktable.schema.declare import (
     LAYOUT_KEY,
     SPARES_KEY,
+    SUPER_POD_KEY,
     TOPOLOGY_KEY,
     Format,
     Key,
@@ -21,6 +22,7 @@ from ranktable.schema.declare import (
     Role,
 )
 from ranktable.schema.formats import by_name
+from ranktable.schema.super_pods import PODS, spelt_pods
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +41,11 @@ def plain_data(table: RankTable, format_: Format) -> dict[str, Any]:
         return _plain_tree(table, format_, is_own=is_own)
     if not is_own:
         table = _without_own_keys(table, format_)
-    nodes = [_node(node, format_, is_own=is_own) for node in table.nodes]
+    lists = spelt_lists(table, format_)
+    nodes = [
+        _node(node, format_, is_own=is_own, has_pod=is_own and PODS not in lists)
+        for node in table.nodes
+    ]
     version = table.version if is_own else format_.versions[0]
     values: dict[str, object] = {"version": version}
     for field in format_.table_fields:
@@ -49,7 +55,7 @@ def plain_data(table: RankTable, format_: Format) -> dict[str, Any]:
         elif field.is_required and field.examples and field.key not in table.extra:
             values[field.key] = field.examples[0]
     values[format_.nodes_key] = nodes
-    extra = {"version": version, **table.extra}
+    extra = {"version": version, **table.extra, **lists}
     top = _in_order(values, extra, table.layout if is_own else None)
     # Finding the end of the nodes takes long in a large file.
     known = {key for key, _ in table.layout or ()}
@@ -58,6 +64,25 @@ def plain_data(table: RankTable, format_: Format) -> dict[str, Any]:
     order = [key for key in top if key not in late]
     at = order.index(format_.nodes_key)
     return {key: top[key] for key in (*order[:at], *late, *order[at:])}
+
+
+def spelt_lists(table: RankTable, format_: Format) -> dict[str, object]:
+    """Return the spares and the super pods of a table as they are written."""
+    if format_.keeps_document:
+        return {}
+    is_own = table.format == format_.name
+    found: dict[str, object] = {}
+    has_list = any(field.key == PODS for field in format_.table_fields)
+    if (isinstance(table.super_pod_list, list) and is_own) or has_list:
+        servers = ((node.host, node.super_pod) for node in table.nodes)
+        pods = spelt_pods(servers, table.super_pod_list)
+        found |= {PODS: pods} if pods else {}
+    if table.spares:
+        found[SPARES_KEY] = [
+            _node(spare, format_, is_own=is_own, has_pod=True, is_spare=True)
+            for spare in table.spares
+        ]
+    return found
 
 
 def _plain_tree(table: RankTable, format_: Format, *, is_own: bool) -> dict[str, Any]:
@@ -104,22 +129,51 @@ def _without_own_keys(table: RankTable, target: Format) -> RankTable:
     return table.with_changes(nodes=nodes, extra=extra)
 
 
-def _node(node: Node, format_: Format, *, is_own: bool) -> dict[str, object]:
+def _node(
+    node: Node,
+    format_: Format,
+    *,
+    is_own: bool,
+    has_pod: bool,
+    is_spare: bool = False,
+) -> dict[str, object]:
+    """Return a node as plain data.
+
+    Args:
+        node: The node.
+        format_: The format to write.
+        is_own: Whether the table was read in this format.
+        has_pod: Whether the node names its super pod, because no list does.
+        is_spare: Whether it is written without ranks.
+    """
     values: dict[str, object] = {}
     if node.host is not None:
         values[format_.host_key] = node.host
-    values[format_.devices_key] = _devices(node, format_, is_own=is_own)
+    values[format_.devices_key] = _devices(
+        node, format_, is_own=is_own, is_spare=is_spare
+    )
+    if has_pod and node.super_pod is not None and not _names_pod(node):
+        values[SUPER_POD_KEY] = node.super_pod
     return _in_order(values, node.extra, node.layout if is_own else None)
 
 
-def _devices(node: Node, format_: Format, *, is_own: bool) -> list[dict[str, object]]:
+def _names_pod(node: Node) -> bool:
+    """Whether a key of a node, or of its first chip, has the name of its super pod."""
+    places = (node.extra, *(device.extra for device in node.devices[:1]))
+    named = next((one[SUPER_POD_KEY] for one in places if SUPER_POD_KEY in one), None)
+    return named is not None and str(named) == node.super_pod
+
+
+def _devices(
+    node: Node, format_: Format, *, is_own: bool, is_spare: bool
+) -> list[dict[str, object]]:
     """Return the devices of a node, in the form of their layout or of the format."""
     found = []
     last: object = None
     for local_rank, device in enumerate(node.devices):
         form = (device.layout if is_own else None, device.is_emulated)
         if form != last:  # mostly all have the same form
-            last, (keys, has_blank) = form, _spelling(format_, *form)
+            last, (keys, has_blank) = form, _spelling(format_, *form, is_spare)
         numbers = (device.device_id, local_rank, device.rank)
         address, extra = device.address, device.extra
         members: dict[str, object] = {}
@@ -149,6 +203,7 @@ def _spelling(
     format_: Format,
     layout: Layout | None,
     is_emulated: bool,
+    is_spare: bool,
 ) -> tuple[tuple[tuple[str, int, bool], ...], bool]:
     """Return the form in which devices of this layout are written.
 
@@ -163,7 +218,13 @@ def _spelling(
     }
     address_keys = format_.address_keys or ("device_ip",)
     address_key = address_keys[-1] if is_emulated else address_keys[0]
+    ranks = {one.key for one in numbers.values() if one.role is Role.RANK}
+    if layout and not is_spare and not any(key in ranks for key, _ in layout):
+        layout = None  # that of a spare, which has no place for the rank
     types = dict(layout or _new_layout(format_, address_key))
+    if is_spare:
+        ranks |= {one.key for one in numbers.values() if one.role is Role.LOCAL_RANK}
+        types = {key: type_ for key, type_ in types.items() if key not in ranks}
     keys = []
     for name, type_ in types.items():
         key = address_key if name == "address" else name  # of a device with either key

@@ -1,4 +1,4 @@
-"""The options of a check, and the report of what it found in a file.
+"""The report of what a check found in a file.
 
 Line and column of a finding are computed from the text here, only for the findings that
 are shown.
@@ -11,46 +11,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.document import Location, find_locations
-from ranktable.schema.files import DEFAULT_MAX_SIZE_BYTES
 from ranktable.schema.finding import Diagnostic, Findings, RankTableError, Severity
+from ranktable.schema.options import Options as Options  # noqa: PLC0414 - one import for callers of a check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.declare import Format
     from ranktable.schema.finding import Finding
     from ranktable.schema.model import RankTable
-    from ranktable.schema.table_readers import TableReader
-    from ranktable.schema.topology import Topology
-
-
-class Options(NamedTuple):
-    """Options of a check.
-
-    Attributes:
-        chips_per_node: Number of chips of every host, None if it is not known.
-        npu: Ascend's generation of the chips, such as ``A2``, None if it is not known.
-        topology: Links between the chips of every host, None if they are not known.
-        tp: Size of the tensor parallel groups, None if it is not known.
-        format: Format the file must have, None to detect it.
-        reader: The program that will read the file, None if it is not known.
-        max_size_bytes: Largest file to read.
-        limit: Most diagnostics of each code and severity to locate and show, None for
-            all.
-        is_table_wanted: Whether only the table is needed. If it has no errors, other
-            findings are left out, because it takes long to locate them in a large file.
-    """
-
-    chips_per_node: int | None = None
-    npu: str | None = None
-    topology: Topology | None = None
-    tp: int | None = None
-    format: Format | None = None
-    reader: TableReader | None = None
-    max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES
-    limit: int | None = None
-    is_table_wanted: bool = False
 
 
 _UNREADABLE = {"RT001", "RT002", "RT003", "RT004", "RT008"}

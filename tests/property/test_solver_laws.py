@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ranktable.layout import ParallelLayout, make_boundary
-from ranktable.layout.change.operations import tight_groups
+from ranktable.layout.change.placement import tight_groups
 from ranktable.layout.parallel import roles
 from ranktable.layout.solver import Chip, Cost, PlacementRequest, solve
 from ranktable.layout.traffic import CostModel, given_flows

@@ -19,6 +19,7 @@ from ranktable.cli.output import (
 from ranktable.cli.parameters import ColorOption, OutputFormatOption
 from ranktable.cli.table_input import sound_table
 from ranktable.layout.change.comparison import difference
+from ranktable.layout.change.nodes import node_names
 from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.parallel import remembered, spelt
 from ranktable.report.diff_renderers import render_diff, render_diff_json
@@ -58,7 +59,9 @@ def diff(
     layouts = None
     if layout_options.are_given or has_facts or is_remembered:
         layouts = _layouts(layout_options, before, after)
-    facts = costs.facts(before.table, after.table.nodes) if has_facts else None
+    facts = (
+        costs.facts(before.table, node_names(after.table.nodes)) if has_facts else None
+    )
     found = difference(*tables, layouts, facts=facts)
     names = before.name, after.name
     if format == "json":

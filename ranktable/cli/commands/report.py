@@ -25,6 +25,7 @@ from ranktable.cli.parameters import (
 from ranktable.cli.sources import check_file, named_file, read_input
 from ranktable.cli.table_input import sound_table, table_in
 from ranktable.layout.change.comparison import difference
+from ranktable.layout.change.nodes import node_names
 from ranktable.layout.parallel import remembered
 from ranktable.report.html_page import MARK, render_html, render_picture
 from ranktable.report.markdown_summary import render_markdown
@@ -150,7 +151,7 @@ def _compared(
         layouts = layout_options.layout(old.table), facts.layout
     sent = None
     if costs.bytes_ is not None or costs.racks is not None:
-        sent = costs.facts(old.table, facts.table.nodes)
+        sent = costs.facts(old.table, node_names(facts.table.nodes))
     change = difference(old.table, facts.table, layouts, facts=sent)
     return replace(facts, old_name=old.name, change=change)
 

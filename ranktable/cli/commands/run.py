@@ -20,9 +20,9 @@ from ranktable.cli.sources import STANDARD_INPUT
 from ranktable.cli.table_input import sound_table
 from ranktable.cluster.discovery.machine import Machine
 from ranktable.cluster.host_lists import fold_hosts
-from ranktable.layout.change.nodes import has_own_addresses, node_names, spares_of
-from ranktable.layout.change.operations import fit_layout
-from ranktable.layout.parallel import KEPT, remembered
+from ranktable.layout.change.fitting import size_on
+from ranktable.layout.change.nodes import has_own_values, node_names
+from ranktable.layout.parallel import ParallelLayout, remembered
 from ranktable.preflight.facts import Facts
 from ranktable.runtime import agreement
 from ranktable.runtime.agents import (
@@ -38,6 +38,7 @@ from ranktable.runtime.master_address import DEFAULT_PORT
 from ranktable.runtime.process_chip import VISIBLE_LISTS, process_chip
 from ranktable.runtime.table import VARIABLE
 from ranktable.runtime.values import read_address
+from ranktable.schema.model import Device, Node
 from ranktable.schema.text import counted, printable
 
 if TYPE_CHECKING:
@@ -156,10 +157,9 @@ def _this_agent(
     agent = find_agent(agents, environment, host_name)
     if agent is None:
         names = dict.fromkeys(filter(None, (host_name, environment.host)))
-        advice = "ranktable replace-node puts it in the place of another"
+        advice = "ranktable fit --hosts fits the table to other hosts"
         if environment.launcher == SLURM.name and (there := step_hosts(os.environ)):
-            is_less = len(there) < len(agents)
-            advice = _fit(table, file, there, is_new=True, is_less=is_less)
+            advice = _fit(table, file, there)
         raise CommandError(
             f"this node is not among the {len(agents)} of the table: no host of it is "
             f"{' or '.join(map(printable, names))}\n"
@@ -174,7 +174,7 @@ def _refuse_other_hosts(table: RankTable, agents: Sequence[Agent], file: str) ->
     missing, unknown = compare_hosts(agents, started)
     if not missing and not unknown:
         return
-    names = {short_name(name): name for name in node_names(spares_of(table))}
+    names = {short_name(one.host): one.host for one in table.spares if one.host}
     spares = [host for host in unknown if short_name(host) in names]
     new = [host for host in unknown if host not in spares]
     parts = []
@@ -184,83 +184,72 @@ def _refuse_other_hosts(table: RankTable, agents: Sequence[Agent], file: str) ->
         parts.append(f"the table has no ranks for its spare {_named(spares)}")
     if missing:
         parts.append(f"Slurm started none on {_named(missing)}")
-    # The commands that change a table know its nodes by the names in the table.
+    # The command that changes a table is given the names in the table.
     names |= {short_name(agent.host): agent.host for agent in agents if agent.host}
     there = [names.get(short_name(host), host) for host in started]
-    if missing:
-        is_less = len(missing) > len(unknown)
-        advice = _fit(table, file, there, is_new=bool(new), is_less=is_less)
-    else:
+    advice = _fit(table, file, there)
+    if not missing:
         own = [host for host in started if host not in unknown]
-        more = [names.get(short_name(host), host) for host in unknown]
-        advice = (
-            f"start it on the others only, with srun --nodes {len(own)} --nodelist "
-            f"{shlex.quote(fold_hosts(own))}"
-        )
-        if _can_grow(table, more):
-            grow = _command(table, file, ("grow", "--add"), more, is_new=bool(new))
-            advice += (
-                f"\nhelp: or give {'them' if len(more) > 1 else 'it'} ranks: {grow}"
-            )
+        srun = f"srun --nodes {len(own)} --nodelist {shlex.quote(fold_hosts(own))}"
+        others = f"start it on the others only, with {srun}"
+        advice = f"{advice}\nhelp: or {others}" if advice else others
     raise CommandError(f"{'; '.join(parts)}\nhelp: {advice}", DEFECTS_FOUND)
 
 
-def _fit(
-    table: RankTable, file: str, there: list[str], *, is_new: bool, is_less: bool
-) -> str:
-    """Return the advice to fit a table to the nodes that are there."""
-    command = _command(
-        table, file, ("shrink", "--nodes"), there, is_new=is_new, is_sized=is_less
-    )
-    return f"fit the table to the nodes that are there: {command}"
+def _fit(table: RankTable, file: str, there: Sequence[str]) -> str:
+    """Return the advice to fit a table to the hosts that are there.
 
-
-def _can_grow(table: RankTable, hosts: list[str]) -> bool:
-    """Whether the chips of more hosts are enough for another copy of the model."""
-    layout = remembered(table)
-    if layout is None:
-        return True
-    chips = {spare.host: len(spare.devices) for spare in spares_of(table)}
-    like = len(table.nodes[-1].devices)  # what --new gives to a host
-    room = table.world_size + sum(chips.get(host, like) for host in hosts)
-    return fit_layout(layout, room, KEPT).world_size > table.world_size
-
-
-def _command(
-    table: RankTable,
-    file: str,
-    change: tuple[str, str],
-    hosts: list[str],
-    *,
-    is_new: bool,
-    is_sized: bool = True,
-) -> str:
-    """Return a command that changes a table in place.
-
-    Args:
-        table: The table.
-        file: Its file.
-        change: The command and its option for hosts.
-        hosts: The hosts.
-        is_new: Whether the table has no chips for some of them.
-        is_sized: Whether the sizes of the layout are needed.
+    The command that it prints works as it is. The advice is empty if more hosts are
+    there than the table has, and are too few for another copy of the model.
     """
-    name, option = change
-    words = ["ranktable", name, file, option, fold_hosts(hosts)]
-    probe = ""
-    if is_new and any(map(has_own_addresses, table.nodes)):
-        where = ["--nodes", str(len(hosts)), "--nodelist", words[-1]]
-        words[-1] = "-"
-        probe = shlex.join(["srun", *where, "ranktable", "probe"]) + " | "
-    elif is_new:
-        words.append("--new")
-    if is_sized and remembered(table) is None:
-        return (
-            f"{probe}{shlex.join([*words, '--dp', '-1', '--in-place'])}\n"
-            "help: in place of --dp -1, give the sizes that the model has, such as "
-            "--tp 8 --pp 4"
+    names = node_names(table.nodes)
+    known = {*names, *(spare.host for spare in table.spares)}
+    new = [host for host in there if host not in known]
+    is_probed = bool(new) and any(map(has_own_values, table.nodes))
+    devices = tuple(
+        Device(rank=0, device_id=one.device_id) for one in table.nodes[-1].devices
+    )
+    using = [Node(devices=devices, host=host) for host in new] if is_probed else new
+    # A list without any host of the table could be one of another cluster.
+    is_other = len(new) == len(there)
+    layout, is_larger = remembered(table), len(there) > table.num_nodes
+    try:
+        num_lost, size = size_on(
+            table,
+            layout or ParallelLayout(dp=table.world_size),
+            hosts=None if is_other else there,
+            lost=names if is_other else (),
+            using=using if is_other or is_probed else (),
+            grow=is_larger,
         )
-    return probe + shlex.join([*words, "--in-place"])
+        hosts, gone = fold_hosts(there), fold_hosts(names if is_other else ())
+    except ValueError as error:  # the layout, a chip, or the name of a host
+        return f"these nodes do not fit the table: {error}"
+    if is_larger and not num_lost and size <= table.world_size:
+        return ""
+    probe = ""
+    words = ["ranktable", "fit", file]
+    words += ["--lost", gone] if is_other else ["--hosts", hosts]
+    if is_probed:
+        where = ["--nodes", str(len(there)), "--nodelist", hosts]
+        probe = shlex.join(["srun", *where, "ranktable", "probe"]) + " | "
+        words += ["--with", "-"]
+    elif is_other:
+        words += ["--with", hosts]
+    if is_larger:
+        words.append("--grow")
+    if 2 * num_lost > table.num_nodes:
+        words += ["--ranks", str(size)]
+    if layout is None and size != table.world_size:
+        words += ["--dp", "-1"]
+    command = probe + shlex.join([*words, "--in-place"])
+    advice = f"fit the table to the nodes that are there: {command}"
+    if "--dp" not in words:
+        return advice
+    return (
+        f"{advice}\nhelp: in place of --dp -1, give the sizes that the model has, such "
+        "as --tp 8 --pp 4"
+    )
 
 
 def _named(hosts: list[str]) -> str:

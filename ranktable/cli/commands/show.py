@@ -39,7 +39,7 @@ from ranktable.report.cluster_views import (
 )
 from ranktable.report.folding import fold_nodes
 from ranktable.report.terminal import MAX_DRAWN_ROWS, table_size, tree_lines
-from ranktable.schema.text import counted, printable
+from ranktable.schema.text import counted, fold_numbers, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from ranktable.report.terminal import Style
     from ranktable.schema.file_kind import Shown
     from ranktable.schema.model import Device, Node, RankTable
+
+_SHOWN = 8
+"""Most spares with the same chips that are named, and most such groups."""
 
 
 def show(
@@ -69,13 +72,22 @@ def show(
             completes=completion.links,
         ),
     ] = None,
+    digest: Annotated[
+        bool,
+        flag(
+            "Show only the SHA-256 of the content, which is the same for every "
+            "formatting.",
+            "--digest",
+        ),
+    ] = False,
     format: OutputFormatOption = "text",
     color: ColorOption = Color.AUTO,
 ) -> None:
     """Show which chip each rank has.
 
     Identical nodes share a line. --links shows the node of --node or --rank, otherwise
-    the first one.
+    the first one. White space, the order of keys, numbers written as strings, and rank
+    or world_rank make no difference for --digest.
 
     Example: ranktable show sccl_rank_table.json --rank 3
     """
@@ -85,14 +97,15 @@ def show(
         name, table, *_ = sound_table(file)
     except OtherKindError as other:
         show_kind = other.kind.show
-        if show_kind is None or {rank, node, racks, links} != {None} or tree:
+        is_more = {rank, node, racks, links} != {None} or tree or digest
+        if show_kind is None or is_more:
             raise
         _show_other(show_kind(other.source), format, color)
         return
-    if rank is not None and not 0 <= rank < table.world_size:
-        raise CommandError(f"rank {rank} is not among the {table.world_size} ranks")
-    chosen = [table.node_rank_of(rank)] if rank is not None else None
-    chosen = [_place_of(node, table)] if node is not None else chosen
+    if digest:
+        _show_digest(name, table, format, others=(rank, node, racks, links, tree))
+        return
+    chosen = _chosen(rank, node, table)
     look = style(color)
     if racks is not None and not tree:
         raise CommandError("--racks is for --tree; give that too")
@@ -114,6 +127,17 @@ def show(
         write(_text(name, table, chosen, rank, look))
 
 
+def _chosen(rank: int | None, node: str | None, table: RankTable) -> list[int] | None:
+    """Return the place of the node that is shown, None for all nodes."""
+    if node is not None:
+        return [_place_of(node, table)]
+    if rank is None:
+        return None
+    if not 0 <= rank < table.world_size:
+        raise CommandError(f"rank {rank} is not among the {table.world_size} ranks")
+    return [table.node_rank_of(rank)]
+
+
 def _show_other(shown: Shown, format: OutputFormat, color: Color) -> None:
     """Print what a file that is not a rank table says."""
     if any(report.totals for report in shown.reports):
@@ -126,6 +150,17 @@ def _show_other(shown: Shown, format: OutputFormat, color: Color) -> None:
         write_json(shown.data)
     else:
         write([shown.text])
+
+
+def _show_digest(
+    name: str, table: RankTable, form: OutputFormat, *, others: tuple[object, ...]
+) -> None:
+    if any(other not in (None, False) for other in others):
+        raise CommandError("--digest shows nothing else; leave the other options out")
+    if form == "json":
+        write_json({"file": name, "digest": table.digest()})
+    else:
+        write([f"{table.digest()}  {printable(name)}\n"])
 
 
 def _matrix(
@@ -175,6 +210,13 @@ def _data(
         "num_nodes": len(table.nodes),
         "digest": table.digest(),
         "nodes": [_node_data(place, table.nodes[place], rank) for place in places],
+        "spares": [
+            {
+                "host": spare.host,
+                "device_ids": [device.device_id for device in spare.devices],
+            }
+            for spare in table.spares
+        ],
     }
 
 
@@ -229,9 +271,29 @@ def _overview(name: str, table: RankTable, look: Style) -> Iterator[str]:
             for fold in folds
         )
         yield from tree_lines(head, branches, look)
-        return
-    yield f"{head}\n"
-    yield from (f"{fold_line(fold, look)}\n" for fold in folds)
+    else:
+        yield f"{head}\n"
+        yield from (f"{fold_line(fold, look)}\n" for fold in folds)
+    yield from _spares(table)
+
+
+def _spares(table: RankTable) -> Iterator[str]:
+    """Yield one line with the spares, those with the same chips together."""
+    of_chips: dict[str, list[str]] = {}
+    for spare in table.spares:
+        chips = fold_numbers([device.device_id for device in spare.devices])
+        of_chips.setdefault(chips, []).append(spare.host or "without a host")
+    parts = [
+        f"{', '.join(hosts[:_SHOWN])}{_more(hosts)} (chips {chips})"
+        for chips, hosts in of_chips.items()
+    ]
+    if parts:
+        yield f"spares: {printable('; '.join(parts[:_SHOWN]))}{_more(parts)}\n"
+
+
+def _more(shown: list[str]) -> str:
+    rest = len(shown) - _SHOWN
+    return f" and {rest} more" if rest > 0 else ""
 
 
 def _device_line(

@@ -9,51 +9,28 @@ from ranktable._lazy import attach
 if TYPE_CHECKING:
     from ranktable.layout.change.comparison import Difference, difference
     from ranktable.layout.change.facts import CostFacts
-    from ranktable.layout.change.nodes import (
-        add_spares,
-        find_nodes,
-        node_names,
-        spares_of,
-        with_spares,
-    )
-    from ranktable.layout.change.operations import (
-        Resized,
-        grow,
-        renumber,
-        replace_node,
-        shrink,
-    )
+    from ranktable.layout.change.fitting import Change, fit
+    from ranktable.layout.change.nodes import node_names
     from ranktable.layout.layout_errors import ChangeError
 
 _HOMES = {
+    "Change": "ranktable.layout.change.fitting",
     "ChangeError": "ranktable.layout.layout_errors",
     "CostFacts": "ranktable.layout.change.facts",
-    **dict.fromkeys(("Difference", "difference"), "ranktable.layout.change.comparison"),
-    **dict.fromkeys(
-        ("add_spares", "find_nodes", "node_names", "spares_of", "with_spares"),
-        "ranktable.layout.change.nodes",
-    ),
-    **dict.fromkeys(
-        ("Resized", "grow", "renumber", "replace_node", "shrink"),
-        "ranktable.layout.change.operations",
-    ),
+    "Difference": "ranktable.layout.change.comparison",
+    "difference": "ranktable.layout.change.comparison",
+    "fit": "ranktable.layout.change.fitting",
+    "node_names": "ranktable.layout.change.nodes",
 }
 
 __all__ = [
+    "Change",
     "ChangeError",
     "CostFacts",
     "Difference",
-    "Resized",
-    "add_spares",
     "difference",
-    "find_nodes",
-    "grow",
+    "fit",
     "node_names",
-    "renumber",
-    "replace_node",
-    "shrink",
-    "spares_of",
-    "with_spares",
 ]
 
 if not TYPE_CHECKING:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ranktable.layout.change.facts import CostFacts, crossed
-from ranktable.layout.change.nodes import node_names, spares_of
+from ranktable.layout.change.nodes import node_names
 from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.parallel import role_axes
 from ranktable.schema.declare import SPARES_KEY
+from ranktable.schema.formats import by_name
+from ranktable.schema.plain_data import spelt_lists
 from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
@@ -63,7 +65,9 @@ class Difference:
         after: The second.
         nodes_out: Names of the nodes that only the first has.
         nodes_in: Names of those that only the second has.
-        now_spares: Those of ``nodes_out`` that are spares of the second.
+        now_spares: Names of the hosts that are spares of the second only, and no nodes
+            of it.
+        spares_out: Names of the spares of the first that the second has nowhere.
         chips_out: Chips that only the first has, by rank there.
         chips_in: Chips that only the second has, by rank there.
         moves: Chips of both with another rank or role, by rank in the second.
@@ -79,6 +83,7 @@ class Difference:
     nodes_out: tuple[str, ...]
     nodes_in: tuple[str, ...]
     now_spares: tuple[str, ...]
+    spares_out: tuple[str, ...]
     chips_out: Mapping[int, ChipName]
     chips_in: Mapping[int, ChipName]
     moves: tuple[Move, ...]
@@ -147,14 +152,17 @@ def difference(
         _refuse_other_sizes((before, after), layouts)
         if facts is not None:
             sent = crossed((before, layouts[0]), (after, layouts[1]), facts)
-    spares = {spare.host for spare in spares_of(after)}
-    out = tuple(name for name in sides[0] if name not in sides[1])
+    old, new = (
+        dict.fromkeys(spare.host for spare in table.spares if spare.host is not None)
+        for table in (before, after)
+    )
     return Difference(
         before=before,
         after=after,
-        nodes_out=out,
+        nodes_out=tuple(name for name in sides[0] if name not in sides[1]),
         nodes_in=tuple(name for name in sides[1] if name not in sides[0]),
-        now_spares=tuple(name for name in out if name in spares),
+        now_spares=tuple(n for n in new if n not in old and n not in sides[1]),
+        spares_out=tuple(n for n in old if n not in new and n not in sides[1]),
         chips_out={r: n for r, (n, _) in first.items() if r not in kept},
         chips_in={r: second[r][0] for r, before in was.items() if before is None},
         moves=tuple(_moves(was, second, roles)),
@@ -305,10 +313,11 @@ def _others_of_chips(
 
 
 def _others_at_the_top(before: RankTable, after: RankTable) -> Iterator[str]:
-    pairs = {
-        key: (before.extra.get(key), after.extra.get(key))
-        for key in {*before.extra, *after.extra}
-    }
+    old, new = (
+        {**table.extra, **spelt_lists(table, by_name(table.format))}
+        for table in (before, after)
+    )
+    pairs = {key: (old.get(key), new.get(key)) for key in {*old, *new}}
     changed = sorted(key for key, (one, other) in pairs.items() if one != other)
     one, other = pairs.get(SPARES_KEY, (None, None))
     if SPARES_KEY in changed and _counted(one) == _counted(other):

@@ -11,7 +11,6 @@ from ranktable.layout.boundaries import (
     smallest_first,
     super_pods,
 )
-from ranktable.layout.change.nodes import with_nodes
 from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.traffic import LOST, CostModel, given_flows, lower_bound
 from ranktable.schema.topology import SOPHGO_8
@@ -71,7 +70,7 @@ class CostFacts:
         self, table: RankTable, nodes: Sequence[Node]
     ) -> tuple[Boundary, ...]:
         """Return the boundaries of nodes, which begin with those of a table."""
-        every = table if nodes is table.nodes else with_nodes(table, nodes)
+        every = table if nodes is table.nodes else table.with_changes(nodes=nodes)
         beyond: list[Boundary] = []
         try:
             pods = super_pods(every)

@@ -124,7 +124,6 @@ TABLE_KEYS = (
     ),
     LAYOUT,
     TOPOLOGY,
-    spares("server_id", "device"),
 )
 
 
@@ -153,6 +152,7 @@ def table(versions: tuple[str, ...], device: Record, *more: Key) -> Record:
         keys=(
             version(*versions),
             *TABLE_KEYS,
+            spares(node, "device"),
             *more,
             filled_list("server_list", node, "The hosts of the job."),
         ),
@@ -166,7 +166,7 @@ RULES = (
     nodes.WRONG_COUNT,
     nodes.BAD_ADDRESS,
     nodes.DUPLICATE_HOST,
-    nodes.SPARE_ADDRESS,
+    *nodes.SPARE_RULES,
     *hccl.RULES,
     *hccl_chips.RULES,
     *mindie.RULES,

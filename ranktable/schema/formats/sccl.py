@@ -18,6 +18,7 @@ from ranktable.schema.declare import (
     Role,
     address,
     filled_list,
+    list_of,
     node_list_format,
     number,
     text,
@@ -37,16 +38,6 @@ TOPOLOGY = text(
     f"How the chips of every host are linked: a name such as sophgo-8. {_OURS}",
     "sophgo-8",
 )
-
-
-def spares(host_key: str, devices_key: str) -> Key:
-    """Return the key of spare nodes, which have the form of nodes without ranks."""
-    return text(
-        SPARES_KEY,
-        f"Nodes that carry no rank, spelt as nodes are but without ranks. {_OURS}",
-        [{host_key: "node-z", devices_key: [{"device_id": "0"}]}],
-        kind=Kind.LIST,
-    )
 
 
 DEVICE = Record(
@@ -138,6 +129,34 @@ NODE = Record(
         ),
     ),
 )
+
+
+def spares(node: Record, devices_key: str) -> Key:
+    """Return the key of spares, which have the form of nodes, but no ranks."""
+    devices = node.by_key[devices_key]
+    assert isinstance(devices.each, Record)
+    chip = Record(
+        name=f"spare_{devices.each.name}",
+        description="One chip of a spare.",
+        keys=tuple(
+            key._replace(is_required=key.role is Role.DEVICE_ID)
+            for key in devices.each.keys
+            if key.role not in (Role.RANK, Role.LOCAL_RANK)
+        ),
+    )
+    others = (key._replace(is_required=False) for key in node.other_keys(devices_key))
+    spare = Record(
+        name="spare",
+        description="One host that carries no rank.",
+        keys=(*others, devices._replace(each=chip, examples=([chip.example],))),
+    )
+    return list_of(
+        SPARES_KEY,
+        spare,
+        f"Nodes that carry no rank, spelt as nodes are but without ranks. {_OURS}",
+    )
+
+
 TABLE = Record(
     name="table",
     description="The nodes of a job.",
@@ -145,7 +164,7 @@ TABLE = Record(
         version("1.0", description="Version of the format; there is only one."),
         LAYOUT,
         TOPOLOGY,
-        spares("host", "device_list"),
+        spares(NODE, "device_list"),
         filled_list(
             "node_list",
             NODE,
@@ -167,7 +186,7 @@ FORMAT = node_list_format(
         *nodes.CHIP_RULES,
         nodes.BAD_ADDRESS,
         nodes.DUPLICATE_HOST,
-        nodes.SPARE_ADDRESS,
+        *nodes.SPARE_RULES,
         *placement.RULES,
     ),
     reader_keys=("rank", "world_rank"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ranktable.schema.columns import Columns
     from ranktable.schema.document import Path
     from ranktable.schema.finding import Finding
-    from ranktable.schema.report import Options
+    from ranktable.schema.options import Options
 
 COMPLETED = "completed"
 ADDRESS = "device_ip"

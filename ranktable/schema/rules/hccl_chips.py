@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.finding import Finding
-    from ranktable.schema.report import Options
+    from ranktable.schema.options import Options
 
 EQUAL_SERVERS = ("910", "310P")
 LEGAL_FOURS = [

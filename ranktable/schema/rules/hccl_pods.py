@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ranktable.schema.columns import Columns
     from ranktable.schema.document import Path
     from ranktable.schema.finding import Finding
-    from ranktable.schema.report import Options
+    from ranktable.schema.options import Options
 
 SUPER_ID = "super_device_id"
 _LOG = "a line in the device log only"

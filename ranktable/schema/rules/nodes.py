@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ranktable.schema.declare import Key
     from ranktable.schema.document import Path
     from ranktable.schema.finding import Finding
-    from ranktable.schema.report import Options
+    from ranktable.schema.options import Options
     from ranktable.schema.topology import Topology
 
     Chips = tuple[int | None, ...]
@@ -467,8 +467,9 @@ def _spare_clashes(columns: Columns, _: Options) -> Iterator[_SpareClash]:
             address = chip.get("device_ip") if isinstance(chip, dict) else None
             if not isinstance(address, str) or not address:
                 continue
-            other = owners.setdefault(address, str(host))
-            if other != host and not address.startswith("127."):
+            here = host if isinstance(host, str) else f"entry {place} of {SPARES_KEY}"
+            other = owners.setdefault(address, here)
+            if other != here and not address.startswith("127."):
                 yield _SpareClash(place, at, address, other)
 
 
@@ -505,5 +506,67 @@ SPARE_ADDRESS = Rule(
     tell=_spare_clash,
 )
 
+
+class _SpareChip(NamedTuple):
+    """The index of a spare and of its chip, its host, and where the chip is too."""
+
+    spare: int
+    chip: int
+    host: str | None
+    other: str
+
+
+def _repeated_spare_chips(columns: Columns, _: Options) -> Iterator[_SpareChip]:
+    """Yield each chip of a spare that a node or an earlier entry has too."""
+    spares = columns.top.get(SPARES_KEY)
+    if not isinstance(spares, list) or not spares:
+        return
+    found: dict[tuple[object, int], str] = {}
+    for node, start, end in columns.nodes():
+        for chip in columns.device_ids[start:end]:
+            if columns.hosts[node] is not None and chip is not None:
+                found.setdefault((columns.hosts[node], chip), f"node {node}")
+    for place, spare in enumerate(spares):
+        host, chips = (
+            spare.get(key) if isinstance(spare, dict) else None
+            for key in (columns.format.host_key, columns.format.devices_key)
+        )
+        name = host if isinstance(host, str) else None
+        for at, entry in enumerate(chips if isinstance(chips, list) else ()):
+            number = entry.get("device_id") if isinstance(entry, dict) else None
+            chip = plain_number(number)
+            key = (place if name is None else name, chip or 0)
+            if chip is not None and key in found:
+                yield _SpareChip(place, at, name, found[key])
+            elif chip is not None:
+                found[key] = f"entry {place} of {SPARES_KEY}"
+
+
+def _repeated_spare_chip(columns: Columns, found: _SpareChip) -> Finding:
+    steps = (SPARES_KEY, found.spare, columns.format.devices_key, found.chip)
+    host = "this spare" if found.host is None else quoted(found.host)
+    return SPARE_CHIP.finding(
+        SourceSpan((*steps, "device_id")),
+        f"this chip of {host} is in {found.other} already",
+        hint="list every chip once: with a rank, or as a spare",
+    )
+
+
+SPARE_CHIP = Rule(
+    code="RT217",
+    name="spare-chip",
+    summary="a chip of a spare is in the table already",
+    why=(
+        "A chip carries a rank or is spare. If a spare that is in use takes the place "
+        "of a node, two processes get one chip."
+    ),
+    fix="Remove the chip from the spare.",
+    bad=_with_spare("10.0.0.2").replace(b'"host":"n2"', b'"host":"n1"'),
+    good=_with_spare("10.0.0.2"),
+    find=_repeated_spare_chips,
+    tell=_repeated_spare_chip,
+)
+
 CHIP_RULES = (DUPLICATE_CHIP, NO_SUCH_CHIP)
-RULES = (*CHIP_RULES, WRONG_COUNT, BAD_ADDRESS, DUPLICATE_HOST, SPARE_ADDRESS)
+SPARE_RULES = (SPARE_ADDRESS, SPARE_CHIP)
+RULES = (*CHIP_RULES, WRONG_COUNT, BAD_ADDRESS, DUPLICATE_HOST, *SPARE_RULES)

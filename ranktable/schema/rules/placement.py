@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.finding import Finding
-    from ranktable.schema.report import Options
+    from ranktable.schema.options import Options
     from ranktable.schema.topology import ChipOrder, Topology
 
 

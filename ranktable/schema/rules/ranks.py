@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.finding import Finding
-    from ranktable.schema.report import Options
+    from ranktable.schema.options import Options
 
 
 class _Census(NamedTuple):
@@ -176,7 +176,7 @@ def _hint_of_gap(columns: Columns, ranks: range, beyond: list[int]) -> str | Non
     if len(beyond) == len(columns.once(_census).free) == len(ranks) > 1:
         return (
             "nodes may have been removed here: add them again, or close the gap with "
-            "ranktable renumber"
+            "ranktable fit"
         )
     return f"ranks beyond the end: {folded(beyond)}"
 
