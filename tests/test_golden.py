@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable.cluster import pod_rules
+from ranktable.cluster.submissions import submission_rules
 from ranktable.doctor import rules as doctor_rules
 from ranktable.preflight import pods as preflight_pods
 from ranktable.preflight import rules as preflight_rules
@@ -139,6 +140,7 @@ def test_codes_are_unique_and_in_their_range() -> None:
     for family in FAMILIES:
         of_job = {
             runtime_rules: "34",
+            submission_rules: "3",
             doctor_rules: "6",
             preflight_rules: "7",
             pod_rules: "7",

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING
+
 import pytest
 
 from ranktable.cluster.submissions.read_submissions import read_submissions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import Outcome
+
+    Run = Callable[..., Outcome]
 
 HEAD = 'head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
 C10D = "--rdzv_id $SLURM_JOB_ID --rdzv_backend c10d --rdzv_endpoint $head:29500"
@@ -21,6 +32,7 @@ def script(options: str, *lines: str) -> str:
 def found(text: str) -> list[tuple[str, str]]:
     """Return code and severity of what is found in a file, without notes."""
     report = read_submissions(text.encode(), file="job").report
+    assert report is not None
     return sorted(
         (each.code, each.severity.value)
         for each in report.diagnostics
@@ -31,6 +43,7 @@ def found(text: str) -> list[tuple[str, str]]:
 def notes(text: str) -> list[tuple[int | None, str]]:
     """Return lines and reasons of what is not judged."""
     report = read_submissions(text.encode(), file="job").report
+    assert report is not None
     return [
         (each.location.line, each.message)
         for each in report.diagnostics
@@ -311,11 +324,15 @@ SCRIPTS = {
             "srun python t.py",
         ),
     ),
-    "a fixed port on a part of a node": (
+    "a fixed port in every element of an array": (
         [("RT327", W)],
-        script("-N1 -n2 --gres=gpu:2", "export MASTER_PORT=29500", "srun python t.py"),
         script(
-            "-N1 -n2 --gres=gpu:2",
+            "-N1 -n2 --gres=gpu:2 --array=0-9",
+            "export MASTER_PORT=29500",
+            "srun python t.py",
+        ),
+        script(
+            "-N1 -n2 --gres=gpu:2 --array=0-9",
             "export MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))",
             "srun python t.py",
         ),
@@ -834,3 +851,180 @@ def test_right_manifest_is_silent(name: str) -> None:
     right = MANIFESTS[name][2]
 
     assert found(right) == []
+
+
+# What cannot be judged
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("for h in a b; do srun -w $h torchrun t.py & done", "it is in a loop"),
+        ("if [ -n $X ]; then srun torchrun t.py; fi", "it is in a condition"),
+        ("[ -n $X ] && srun torchrun t.py", "it is in a condition"),
+        ("start() { srun torchrun t.py; }", "it is in a function"),
+        ("( cd x; srun torchrun t.py )", "it is in a subshell"),
+        ("source settings.sh", "settings.sh may set every variable"),
+        ("./train.sh", "what train.sh starts is not in the file"),
+        ("ssh n2 torchrun t.py", "what ssh starts is not judged"),
+        ("$COMMAND t.py", "its first word is not in the file"),
+        (
+            "srun torchrun --nnodes $NODES t.py",
+            "the file does not say the value of --nnodes ...",
+        ),
+        ("srun torchrun $OPTIONS t.py", "the file does not say the value of some"),
+    ],
+)
+def test_line_that_is_not_judged_is_said(line: str, reason: str) -> None:
+    said = notes(script("-N2 --ntasks-per-node=1 --exclusive", line))
+
+    assert [(at, text[: len(f"not judged: {reason}")]) for at, text in said] == [
+        (6, f"not judged: {reason}")
+    ]
+
+
+@pytest.mark.parametrize(
+    "line", ["source ~/.bashrc", "source venv/bin/activate", "set -eu", "module load x"]
+)
+def test_usual_lines_are_not_mentioned(line: str) -> None:
+    assert notes(script("-N2 --ntasks-per-node=1", line, "srun python t.py")) == []
+
+
+def test_value_from_a_file_that_is_sourced_is_not_judged() -> None:
+    text = script(
+        "-N2 --ntasks-per-node=4",
+        "export WORLD_SIZE=4",
+        "source x.sh",
+        "srun python t.py",
+    )
+
+    assert found(text) == []
+
+
+def test_expression_of_helm_is_not_judged_and_said() -> None:
+    text = pytorchjob().replace('nprocPerNode: "4"', "nprocPerNode: {{ .Values.n }}")
+
+    assert found(text) == []
+    assert notes(text) == [(5, "not judged: it is a template")]
+
+
+def test_document_with_control_lines_is_not_judged() -> None:
+    text = pytorchjob(each='"8"') + "{{- if .Values.more }}\nmore: 1\n{{- end }}\n"
+
+    assert [code for code, _ in found(text)] == ["RT008"]
+
+
+# The commands
+
+
+def test_show_prints_what_would_start(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(
+        pytorchjob("[python, t.py]", each='"1"', worker=2, chips=(1, 1))
+    )
+    done = run("ranktable", "show", "t.yaml")
+    data = json.loads(run("ranktable", "show", "t.yaml", "--format", "json").out)
+
+    assert done.out == (
+        "line 2: PyTorchJob train: 3 pods, 3 processes, started by python\n"
+        "  pod 0: RANK 0, WORLD_SIZE 3; 1 chip\n"
+        "  pod 1: RANK 1, WORLD_SIZE 3; 1 chip\n"
+        "  pod 2: RANK 2, WORLD_SIZE 3; 1 chip\n"
+    )
+    (one,) = data["submissions"]
+    assert [each["rank"] for each in one["processes"]] == [0, 1, 2]
+    assert (one["num_nodes"], one["num_processes"]) == (3, 3)
+
+
+def test_table_with_other_ranks_is_an_error(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "job.sbatch").write_text(
+        script("-N2 --ntasks-per-node=4", "srun python t.py")
+    )
+    run("ranktable", "gen", "--device-id", "[[0..3],[0..3]]", "-o", "eight.json")
+    run("ranktable", "gen", "--device-id", "[[0..3]]", "-o", "four.json")
+    right = run("ranktable", "validate", "job.sbatch", "--rank-table", "eight.json")
+    wrong = run("ranktable", "validate", "job.sbatch", "--rank-table", "four.json")
+
+    assert (right.status, wrong.status) == (0, 1)
+    assert (
+        "error[RT304] this starts 8 processes on 2 nodes, but the rank table has 4"
+        in wrong.out
+    )
+
+
+def test_script_without_a_line_to_judge_has_status_2(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "job.sbatch").write_text(script("-N2", "./train.sh"))
+    done = run("ranktable", "validate", "job.sbatch")
+
+    assert done.status == 2
+    assert "job.sbatch:4:1: note[RT332] not judged: what train.sh starts" in done.out
+
+
+def test_folder_with_scripts_and_manifests_is_judged(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "a.sh").write_text(
+        script("-N2", "export MASTER_ADDR=localhost", "srun python t.py")
+    )
+    (tmp_path / "jobs" / "b.sh").write_text("#!/bin/sh\necho no job\n")
+    (tmp_path / "jobs" / "c.yaml").write_text(pytorchjob(each='"8"'))
+    done = run("ranktable", "validate", "jobs")
+
+    assert done.status == 1
+    assert "jobs/a.sh:4:8: error[RT326]" in done.out
+    assert "jobs/c.yaml:" in done.out
+    assert "b.sh" not in done.out
+
+
+@pytest.mark.parametrize("name", ["kubernetes-job", "jobset", "pytorchjob", "trainjob"])
+def test_manifests_that_convert_writes_are_sound(
+    name: str, run: Run, tmp_path: Path
+) -> None:
+    run("ranktable", "gen", "--device-id", "[[0..3],[0..3]]", "-o", "t.json")
+    made = run(
+        "ranktable",
+        "convert",
+        "t.json",
+        "--to",
+        name,
+        "--image",
+        "i",
+        "--resource",
+        "nvidia.com/gpu",
+    )
+    (tmp_path / "job.yaml").write_text(made.out)
+    done = run("ranktable", "validate", "job.yaml", "--rank-table", "t.json")
+
+    assert (done.status, done.out) == (0, "job.yaml: sound\n")
+
+
+# Any file
+
+
+def test_long_script_is_read_to_its_end() -> None:
+    lines = [
+        f'export V{n}="$V{n - 1} x"; echo $(date) {{ ( "a' + "'\"" for n in range(3000)
+    ]
+    read = read_submissions(
+        script("-N2", *lines, "srun python t.py").encode(), file="job"
+    )
+
+    assert read.report is not None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x=" + "$(" * 5000,
+        'x="' + '"$(' * 5000,
+        "srun bash -c '" + "$((" * 200 + "'",
+        "a=xx; " + "a=$a$a; " * 60 + "srun python $a",
+        "cat <<EOF" * 50,
+        "x=(" * 1000,
+        "${" * 3000,
+        "`" * 3001,
+    ],
+    ids=range(8),
+)
+def test_hostile_script_ends_in_findings(line: str) -> None:
+    read = read_submissions(script("-N2", line).encode(), file="job")
+
+    assert read.report is not None

@@ -8,6 +8,7 @@ from ranktable.cluster import merge_rules, pod_rules
 from ranktable.cluster.hostfiles import hostfile_rules
 from ranktable.cluster.probes import probe_rules
 from ranktable.cluster.specs import spec_rules
+from ranktable.cluster.submissions import submission_rules
 from ranktable.doctor import rules as doctor_rules
 from ranktable.layout import rack_rules
 from ranktable.preflight import pods as preflight_pods
@@ -48,6 +49,7 @@ FAMILIES = (
     rack_rules,
     merge_rules,
     spec_rules,
+    submission_rules,
     runtime_rules,
     doctor_rules,
     preflight_rules,

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.submissions.submission import Role, Submission
     from ranktable.schema.finding import Finding
-    from ranktable.schema.model import RankTable
 
 MAX_PROCESSES: Final = 4096
 """Most processes that are predicted one by one."""
@@ -99,30 +98,31 @@ def count_processes(one: Submission) -> int | None:
     )
 
 
-def compare_with_table(one: Submission, table: RankTable) -> Iterator[Finding]:
+def compare_with_table(one: Submission, ranks: int, nodes: int) -> Iterator[Finding]:
     """Yield a finding if a submission does not start one process for each chip."""
     total = count_processes(one)
     launched = (*_AGENTS, "python")
     if total is None or one.roles[0].command.program not in launched:
         return
-    if not one.is_alone or total == table.world_size:
+    if not one.is_alone or total == ranks:
         return
-    nodes = one.nodes
-    where = "" if nodes is None else f" on {counted(nodes, one.node)}"
+    where = "" if one.nodes is None else f" on {counted(one.nodes, one.node)}"
     yield TABLE_DISAGREES.finding(
         one.span,
         f"this starts {counted(total, 'process', 'processes')}{where}, but the rank "
         "table "
-        f"has {counted(table.world_size, 'rank')} on "
-        f"{counted(len(table.nodes), 'node')}",
+        f"has {counted(ranks, 'rank')} on "
+        f"{counted(nodes, 'node')}",
         hint="start one process for each rank, or make the table again",
     )
 
 
 def _starts(one: Submission) -> Iterator[Start]:
     tasks = one.tasks_per_node
+    if tasks is None or one.nodes is None:
+        return
     total = count_processes(one)
-    if tasks is None or one.nodes is None or (total or 0) > MAX_PROCESSES:
+    if max(one.nodes, one.nodes * tasks.value, total or 0) > MAX_PROCESSES:
         return
     task = 0
     for node, role, within in one.by_node():

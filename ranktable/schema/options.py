@@ -25,6 +25,7 @@ class Options(NamedTuple):
         max_size_bytes: Largest file to read.
         limit: Most diagnostics of each code and severity to locate and show, None for
             all.
+        job_size: Ranks and nodes of the table with which submitted jobs are compared.
         is_table_wanted: Whether only the table is needed. If it has no errors, other
             findings are left out, because it takes long to locate them in a large file.
     """
@@ -38,3 +39,4 @@ class Options(NamedTuple):
     max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES
     limit: int | None = None
     is_table_wanted: bool = False
+    job_size: tuple[int, int] | None = None

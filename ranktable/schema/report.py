@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
 
 
-_UNREADABLE = {"RT001", "RT002", "RT003", "RT004", "RT008"}
+# RT332 is a note about each line that was not judged.
+_UNREADABLE = {"RT001", "RT002", "RT003", "RT004", "RT008", "RT332"}
 
 
 class _ReportFields(NamedTuple):

@@ -204,6 +204,8 @@ def example_ending(rule: Rule) -> str:
         return "txt"
     if "spec" in rule.options:  # it holds the ending
         return rule.options["spec"]
+    if bad.startswith((b"#!", b"apiVersion:")):
+        return "sbatch" if bad.startswith(b"#!") else "yaml"
     return "jsonl" if bad.startswith(b'{"probe"') else "json"
 
 

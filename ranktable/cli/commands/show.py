@@ -85,9 +85,10 @@ def show(
 ) -> None:
     """Show which chip each rank has.
 
-    Identical nodes share a line. --links shows the node of --node or --rank, otherwise
-    the first one. White space, the order of keys, numbers written as strings, and rank
-    or world_rank make no difference for --digest.
+    Of a batch script or the manifest of a job, show what would start where. Identical
+    nodes share a line. --links shows the node of --node or --rank, otherwise the first
+    one. White space, the order of keys, numbers written as strings, and rank or
+    world_rank make no difference for --digest.
 
     Example: ranktable show sccl_rank_table.json --rank 3
     """

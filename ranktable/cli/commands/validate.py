@@ -45,6 +45,7 @@ from ranktable.cli.sources import (
     read_source,
     shown_name,
 )
+from ranktable.cli.table_input import sound_table
 from ranktable.runtime import chip_map
 from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.runtime.rules import RULES
@@ -142,6 +143,10 @@ class KnownOptions:
             completes=completion.readers,
         ),
     ] = None
+    rank_table: Annotated[
+        str | None,
+        valued("FILE", "Rank table that submitted jobs have to start processes for."),
+    ] = None
 
     def options(self, settings: Settings, limits: LimitOptions) -> Options:
         """Return the options of the check.
@@ -157,11 +162,22 @@ class KnownOptions:
                 reader=self.reader,
                 limit=limits.limit(settings),
                 max_size_bytes=limits.max_size * MIB,
-            )
+            )._replace(job_size=self.job_size())
         except RankTableError:
             raise
         except ValueError as error:  # about --chip or --for
             raise CommandError(str(error)) from None
+
+    def job_size(self) -> tuple[int, int] | None:
+        """Return ranks and nodes of the table with which submitted jobs are compared.
+
+        Raises:
+            CommandError: It cannot be used.
+        """
+        if self.rank_table is None:
+            return None
+        table = sound_table(self.rank_table).table
+        return table.world_size, len(table.nodes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,7 +264,8 @@ def validate(
 ) -> None:
     """Check rank tables; show every defect with its line and column.
 
-    Cluster specs, host files, manifests and topology files are checked too; the kind of
+    Cluster specs, host files, batch scripts, manifests of jobs and topology files are
+    checked too; the kind of
     a file is detected from its content. A folder stands for the tables and specs in it.
     [tool.ranktable] in pyproject.toml sets options for a project.
 

@@ -186,8 +186,10 @@ def _trainjob(job: NewJob) -> list[object]:
         "numProcPerNode": job.size,
         **{key: made[key] for key in ("image", "command")},
     }
-    if "resources" in made:
-        trainer["resourcesPerNode"] = made["resources"]
+    if job.options.resource is not None:
+        chips = {_extended(job.options.resource): job.size}
+        # Without requests Trainer 2.0 starts one process, whatever numProcPerNode says.
+        trainer["resourcesPerNode"] = {"limits": chips, "requests": chips}
     # The trainer installs this runtime for torchrun.
     spec = {"runtimeRef": {"name": "torch-distributed"}, "trainer": trainer}
     return [_manifest("trainer.kubeflow.org/v1alpha1", "TrainJob", job.name, spec)]

@@ -29,9 +29,6 @@ _LOOPBACK: Final = re.compile(
     r"(?i)localhost(?:\.localdomain)?|127(?:\.\d{1,3}){3}|\[?::1\]?|0\.0\.0\.0"
 )
 _MAX_PORT: Final = 65535
-_WHOLE_NODE: Final = 4
-"""A job with so many chips of a node usually has the whole node."""
-
 _ONE_TASK: Final = (
     "start one on each node: #SBATCH --ntasks-per-node=1, or "
     "srun -n $SLURM_NNODES --ntasks-per-node=1"
@@ -436,14 +433,13 @@ def _judge_port(one: Submission, given: Setting) -> Iterator[Finding]:
             given.span, f"{given.said}: a port is between 1 and {_MAX_PORT}"
         )
     elif port is not None and one.is_script and one.is_shared:
-        chips = [role.chips.value for role in one.roles if role.chips is not None]
-        is_part = not chips or max(chips) < _WHOLE_NODE
+        other = "another element of the array" if one.is_array else "another job"
         yield rules.MASTER_PORT.finding(
             given.span,
-            f"{given.said} is taken if another job on the node uses it too; the job "
-            "does not ask for whole nodes (--exclusive)",
+            f"{given.said} is taken if {other} on the node uses it too; the job does "
+            "not ask for whole nodes (--exclusive)",
             hint=hint,
-            severity=Severity.WARNING if is_part else Severity.NOTE,
+            severity=Severity.WARNING if one.is_array else Severity.NOTE,
         )
 
 

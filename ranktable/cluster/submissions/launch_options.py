@@ -46,7 +46,7 @@ SIZES: Final = ("nnodes", "nproc-per-node", "num-processes", "np")
 JUDGED: Final = (
     *SIZES,
     *("node-rank", "master-addr", "master-port", "rdzv-endpoint", "rdzv-backend"),
-    *("rdzv-id", "standalone", "launcher", "host", "virtual-local-rank"),
+    *("standalone", "launcher", "host", "virtual-local-rank"),
 )
 _SCRIPT_ONLY: Final = ("nnodes", "nproc-per-node", "node-rank", "rdzv-endpoint")
 
@@ -85,7 +85,7 @@ _SLURM_NAMES: Final = (
     *("tres-bind", "tres-per-task", "array", "cpus-per-task", "cpus-per-gpu"),
     *("het-group", "distribution", "mem", "mem-bind", "mem-per-cpu", "mem-per-gpu"),
 )
-_WRAPPERS: Final = ("time", "exec", "nohup", "env", "command", "sudo", "set")
+_WRAPPERS: Final = ("time", "exec", "nohup", "env", "command", "sudo")
 HARMLESS: Final = (
     *("echo", "printf", "which", "pip", "pip3", "cat", "ls", "grep", "type", "man"),
     *("hostname", "nvidia-smi", "rocm-smi", "npu-smi", "module", "ml", "mkdir", "cd"),
@@ -237,7 +237,7 @@ def _torchrun(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand:
     while at < len(words):
         word = words[at]
         if not word.startswith("-"):
-            if word[:1] != UNKNOWN:
+            if word.strip(UNKNOWN):
                 break
             is_whole = False  # perhaps options in a variable
             at += 1

@@ -7,38 +7,46 @@ from typing import TYPE_CHECKING, NamedTuple
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.job_kinds import KINDS
 from ranktable.cluster.submissions.judge import judge
-from ranktable.cluster.submissions.manifests import is_manifest, read_manifests
+from ranktable.cluster.submissions.manifests import read_manifests
 from ranktable.cluster.submissions.sbatch import is_sbatch, read_sbatch
+from ranktable.schema.file_kind import not_judged
 from ranktable.schema.finding import Finding, Findings
 from ranktable.schema.json_parser import decode
 from ranktable.schema.report import Report, make_report
-from ranktable.schema.rules.syntax import NOTHING
+from ranktable.schema.rules.syntax import TOO_LARGE
 
 if TYPE_CHECKING:
-    from ranktable.cluster.submissions.submission import Submission
+    from collections.abc import Callable, Iterable
 
-FORMAT = "submission"
+    from ranktable.cluster.submissions.submission import Submission, Unjudged
+
+    Compare = Callable[[Submission], Iterable[Finding]]
+
+MAX_BYTES = 8 * 1024 * 1024
+"""Usual scripts and manifests have 10 kB."""
 
 
 class ReadSubmissions(NamedTuple):
     """A file with submissions.
 
     Attributes:
-        report: What is wrong with them.
+        report: What is wrong with them; None if nothing in the file is a submission.
         submissions: What the file starts.
+        unjudged: What was not judged.
     """
 
-    report: Report
-    submissions: tuple[Submission, ...]
-
-
-def is_submission(text: str) -> bool:
-    """Whether the beginning of a file is that of a batch script or of a job."""
-    return is_sbatch(text) or is_manifest(text)
+    report: Report | None
+    submissions: tuple[Submission, ...] = ()
+    unjudged: tuple[Unjudged, ...] = ()
 
 
 def read_submissions(
-    data: bytes, *, file: str, limit: int | None = None
+    data: bytes,
+    *,
+    file: str,
+    limit: int | None = None,
+    is_script: bool | None = None,
+    compare: Compare | None = None,
 ) -> ReadSubmissions:
     """Return what a file starts, and what is wrong with it.
 
@@ -46,21 +54,41 @@ def read_submissions(
         data: The file.
         file: Name to report.
         limit: Most findings of each code to locate; the report counts all.
+        is_script: Whether it is a batch script; by default its beginning says so.
+        compare: Compares what is started with something else, such as a rank table.
     """
+    if len(data) > MAX_BYTES:
+        message = f"the file is larger than {MAX_BYTES} bytes"
+        found = [TOO_LARGE.finding(None, message)]
+        return ReadSubmissions(make_report(found, file=file))
     decoded = decode(data)
     if isinstance(decoded, Finding):
         text = data.decode("utf-8", "replace") if decoded.span else None
-        return ReadSubmissions(make_report([decoded], file=file, text=text), ())
+        return ReadSubmissions(make_report([decoded], file=file, text=text))
     text, marks = decoded
-    read = read_sbatch(text) if is_sbatch(text) else read_manifests(text, KINDS)
-    found = Findings([*marks, *read.found], limit=limit)
+    is_script = is_sbatch(text) if is_script is None else is_script
+    read = read_sbatch(text) if is_script else read_manifests(text, KINDS)
+    findings = Findings([*marks, *read.found], limit=limit)
     for one in read.submissions:
-        found.add(*judge(one))
-    is_nothing = not read.submissions and not found
+        findings.add(*judge(one), *(compare(one) if compare else ()))
+    is_nothing = not read.submissions and not findings
     for line in read.unjudged:
-        found.add(rules.NOT_JUDGED.finding(line.span, f"not judged: {line.reason}"))
-    if is_nothing:
-        message = "nothing in the file could be judged"
-        found.add(NOTHING.finding(None, message))
-    report = make_report(found, file=file, text=text, format_name=FORMAT)
-    return ReadSubmissions(report, tuple(read.submissions))
+        findings.add(rules.NOT_JUDGED.finding(line.span, f"not judged: {line.reason}"))
+    name = "sbatch" if is_script else "job"
+    made = make_report(findings, file=file, text=text, format_name=name)
+    report = _nothing(made, is_script=is_script) if is_nothing else made
+    return ReadSubmissions(report, tuple(read.submissions), tuple(read.unjudged))
+
+
+def _nothing(report: Report, *, is_script: bool) -> Report | None:
+    """Return the report of a file in which nothing could be judged."""
+    if not is_script and not report.totals:
+        return None
+    reason = "nothing in the script starts processes by words that can be judged"
+    if not is_script:
+        reason = "nothing in the manifest could be judged"
+    alone = not_judged(report.file, reason)
+    return alone._replace(
+        diagnostics=(*alone.diagnostics, *report.diagnostics),
+        counts={**alone.counts, **report.counts},
+    )

@@ -533,6 +533,7 @@ class _Reader:
                 is_alone=command.after != "&",
                 is_first_node_only=is_batch,
                 is_shared="exclusive" not in self.job,
+                is_array="array" in self.job,
             )
         )
 

@@ -82,6 +82,7 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _BRACED: Final = re.compile(
     r"([A-Za-z_]\w*|[0-9@*#?]+)(?:\[([^\]]*)\])?(.*)", re.DOTALL
 )
+_ALL_ITEMS: Final = re.compile(r'"\$\{([A-Za-z_]\w*)\[@\]\}"')
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 
 _OPENING: Final = ("if", "for", "while", "until", "case", "select", "{", "function")
@@ -361,12 +362,24 @@ class Scope:
                 at = self._end_of_name(raw, start, depth)
             elif match[0] in "\\'\"`":
                 at = _skip(raw, start, depth)
-            for piece in self._piece(raw[start:at], depth, splits=splits):
+            items = _ALL_ITEMS.fullmatch(raw, start, at) if splits else None
+            for piece in (
+                self._all_items(items[1])
+                if items
+                else self._piece(raw[start:at], depth, splits=splits)
+            ):
                 size += len(piece)
                 if size > MAX_EXPANSION:
                     yield UNKNOWN
                     return
                 yield piece
+
+    def _all_items(self, name: str) -> Iterator[str]:
+        """Yield the items of an array in quotation marks, each a word of its own."""
+        for index, item in enumerate(self.arrays.get(name, [UNKNOWN])):
+            if index:
+                yield _SEPARATOR
+            yield item
 
     def _piece(self, raw: str, depth: int, *, splits: bool) -> Iterator[str]:
         """Yield what a quoted or substituted piece stands for."""

@@ -105,6 +105,7 @@ class Submission:
         is_alone: Whether other commands of the job start processes beside these.
         is_first_node_only: Whether a batch script starts it, on its first node.
         is_shared: Whether other jobs may use the same nodes.
+        is_array: Whether the job is submitted many times.
     """
 
     kind: str
@@ -118,6 +119,7 @@ class Submission:
     is_alone: bool = True
     is_first_node_only: bool = False
     is_shared: bool = False
+    is_array: bool = False
 
     @property
     def nodes(self) -> int | None:
