@@ -78,8 +78,12 @@ def failure_causes(case: Case, strongest: int = OUTSIDE) -> list[Cause]:
 def _by_kind(case: Case, found: Iterable[Failure]) -> list[Cause]:
     """Return one cause for equal failures of several ranks."""
     by_kind: dict[object, list[Failure]] = defaultdict(list)
+    told: dict[tuple[str, int], object] = {}
     for one in found:
-        by_kind[one.kind].append(one)
+        if one.rank is None or one.kind == told.setdefault(
+            (one.rule.code, one.rank), one.kind
+        ):
+            by_kind[one.kind].append(one)  # what else a rank says is the same again
     return [_cause(case, same) for same in by_kind.values()]
 
 

@@ -11,6 +11,7 @@ import os
 import re
 import string
 import zlib
+from bisect import bisect_right
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from functools import cache
@@ -24,6 +25,7 @@ from ranktable.doctor.patterns import (
     patterns,
     triggers,
 )
+from ranktable.doctor.unwrap import MARK, Readable, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,8 +41,14 @@ MAX_BELOW_BYTES = 64 << 10
 MAX_LINES_BELOW = 500
 """How far below its first line a message of several lines may end."""
 
+MAX_BELOW = 8
+"""Lines below an exception that may say more of it."""
+
 MAX_DIGITS = 18
 """Digits of the largest number that is taken for one."""
+
+MAX_NUMBERS = 1 << 18
+"""Numbers of one list that are kept: no job has more ranks."""
 
 KEPT = 20
 """Events of one message and speaker that are kept: so many first and last ones."""
@@ -60,18 +68,37 @@ _OUTSIDE = ("hccl", "slurm", "kernel", "kubernetes")
 _PREFIXES = tuple(
     re.compile(text)
     for text in (
+        MARK.pattern,
         r"\x1b\[[0-9;]*m",
-        r"\[(?:rank|RANK)(?P<rank>\d+)\]:? ?",
-        r"\[1,(?P<rank>\d+)\]<std(?:out|err)>: ?",
-        r"\[[a-z_]+(?P<local_rank>\d+)\]:",
+        r"\[(?:rank|RANK)(?P<rank>\d{1,7})\]:? ?",
+        r"\[\d+,(?P<rank>\d{1,7})\]<std(?:out|err|diag)>: ?",
         (
-            r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,\d]*)(?:Z|[+-]\d\d:?\d\d)?"
-            r"(?: std(?:out|err) [FP])? "
+            r"\[[\w.-]+@\d+,(?P<rank>\d{1,7})\]"
+            r"(?:\[(?P<host>[^:\]]+):(?P<pid>\d+)\])?<std(?:out|err|diag)>: ?"
         ),
-        r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?P<host>[\w.-]+) kernel: ",
+        (
+            r"(?:\w{3} \w{3} [ \d]\d (?P<time>\d\d:\d\d:\d\d) \d{4})?"
+            r"\[(?P<rank>\d{1,7})\]<std(?:out|err)>: ?"
+        ),
+        r"\[[a-z_]+(?P<local_rank>\d{1,7})\]: ?",
+        r"\[pod/(?P<pod>[^/\]]+)/[^\]]+\] ",
+        r"(?P<pod>[a-z][\w.-]*?[-_]\d+) +\| ?",
+        r"(?:\w{8} )?\[rank=(?P<rank>\d{1,7})\] \|\| ",
+        (
+            r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,\d]*)"
+            r"(?:Z|[+-]\d\d:?\d\d)? (?P<host>[\w.-]+) [\w./-]+\[(?P<pid>\d+)\]: "
+        ),
+        (
+            r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,\d]*)"
+            r"(?:Z|[+-]\d\d:?\d\d)?(?: std(?:out|err) [FP])? "
+        ),
+        (
+            r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?P<host>[\w.-]+) "
+            r"[\w./-]+(?:\[(?P<pid>\d+)\])?: "
+        ),
         r"\[ *\d+\.\d+\] ",
-        r"\((?:\w+ )?pid=(?P<pid>\d+)(?:, ip=(?P<server>[\w.:]+))?\) ?",
-        r"(?P<task>\d+): ",
+        r"\((?:[\w:.()]+ )?pid=(?P<pid>\d+)(?:, ip=(?P<server>[\w.:]+))?\) ?",
+        r"(?:P\d+ +)? *(?P<task>\d{1,7}): ",
         r"(?P<host>[a-z][\w-]*-\d+): ",
     )
 )
@@ -80,7 +107,7 @@ _PREFIXES = tuple(
 _CONTEXTS = tuple(
     (key, re.compile(text))
     for key, text in (
-        ("[rank", r"\[rank(?P<rank>\d+)\]:"),
+        ("[rank", r"\[rank(?P<rank>\d{1,7})\]"),
         (
             "[PG ",
             (
@@ -119,8 +146,10 @@ _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<functio
 def numbers_in(text: str) -> list[int]:
     """Return the numbers of a list with ranges: ``0-3, 7 and 9``."""
     found: list[int] = []
-    for first, last in re.findall(r"(\d{1,9})(?:-(\d{1,9}))?", text):
-        found.extend(range(int(first), int(last or first) + 1)[:100_000])
+    form = r"(?<!\d)0*(\d{1,9})(?:-0*(\d{1,9}))?(?!\d)"
+    for first, last in re.findall(form, text):
+        left = max(0, MAX_NUMBERS - len(found))
+        found.extend(range(int(first), int(last or first) + 1)[:left])
     return found
 
 
@@ -188,14 +217,23 @@ class Log:
 def speaker_of(text: str) -> tuple[dict[str, str], str]:
     """Return what a line says about its speaker, and the line without prefixes."""
     fields: dict[str, str] = {}
-    rest = text
-    while found := next(filter(None, (one.match(rest) for one in _PREFIXES)), None):
-        _add(fields, found)
-        rest = rest[found.end() :]
+    rest = text[_num_known(text, fields) :]
     for key, context in _CONTEXTS:
         if key in rest and (found := context.search(rest)):
             _add(fields, found)
     return fields, rest
+
+
+def _num_known(text: str, fields: dict[str, str] | None = None) -> int:
+    """Return how long the known prefixes of a line are, and add what they say."""
+    at = 0
+    while found := next(
+        filter(None, (one.match(text[at : at + 400]) for one in _PREFIXES)), None
+    ):
+        if fields is not None:
+            _add(fields, found)
+        at += found.end()
+    return at
 
 
 def _add(fields: dict[str, str], found: re.Match[str]) -> None:
@@ -241,11 +279,18 @@ def recognise(
 def read_log(stream: BinaryIO, file: str) -> Log:
     """Read a log; what is wrong with the stream is in ``Log.problem``."""
     reader = _Reader(file)
+    extra: list[int] = []
     try:
-        reader.read(stream)
+        whole = unwrapped(stream, _num_known)
+        extra = whole.extra
+        reader.read(whole.stream)
     except (OSError, EOFError, zlib.error) as error:
         reader.log.problem = str(error)
-    return reader.finished()
+    log = reader.finished()
+    for event in log.events:
+        event.line -= bisect_right(extra, event.line)
+    log.num_lines -= len(extra)
+    return log
 
 
 class _Reader:
@@ -255,10 +300,12 @@ class _Reader:
         self.log = Log(file=file)
         self._counts: Counter[tuple[str, ...]] = Counter()
         self._last: dict[tuple[str, ...], deque[LogEvent]] = {}
+        self._lists: dict[tuple[str, ...], list[str]] = {}
+        self._listed: dict[tuple[str, ...], LogEvent] = {}
         self._above: list[bytes] = []
         self._progress = _Progress()
 
-    def read(self, stream: BinaryIO) -> None:
+    def read(self, stream: Readable) -> None:
         """Read the whole stream."""
         data = tail = b""
         while block := stream.read(BLOCK_BYTES):
@@ -281,6 +328,8 @@ class _Reader:
 
     def finished(self) -> Log:
         """Return the log, with its events in order."""
+        for key, lists in self._lists.items():
+            self._listed[key].fields["joined_ranks"] = ",".join(lists)
         for key, events in self._last.items():
             events[0].count += self._counts[key] - 2 * KEPT
             self.log.events.extend(events)
@@ -323,15 +372,15 @@ class _Reader:
                 )
         self._progress.look(letters, lines, shift, start, len(letters))
         self.log.num_lines += data.count(b"\n", 0, end)
-        self._above = data[max(0, end - 2000) : end].split(b"\n")[-4:-1]
+        self._above = data[max(0, end - 4000) : end].split(b"\n")[-7:-1]
 
     def _read_line(
         self, text: str, lines: Sequence[bytes], at: int, number: int
     ) -> None:
         if TRACEBACK.key in text:
             below = _texts(lines[at + 1 : at + MAX_LINES_BELOW])
-            event = _traceback([text, *below], self.log.file, number)
-            above = _texts(lines[max(0, at - 3) : at])
+            above = _texts(lines[max(0, at - 6) : at])
+            event = _traceback([text, *below], self.log.file, number, above)
             for line in reversed(above):  # what logs it says when
                 if when := speaker_of(line)[0].get("time"):
                     event.fields.setdefault("time", when)
@@ -343,15 +392,23 @@ class _Reader:
         )
         found = recognise(text, above, below)
         if found is not None:
-            self._keep(LogEvent(*found, self.log.file, number, text[:400]))
+            said = MARK.sub("", text)[:400]
+            self._keep(LogEvent(*found, self.log.file, number, said))
 
     def _keep(self, event: LogEvent) -> None:
         if event.kind not in _NO_COMPLAINTS and event.pattern.speaker not in _OUTSIDE:
             self._progress.add(event)
-        speaker = (event.fields.get(name, "") for name in ("rank", "local_rank", "pid"))
+        speaker = (event.fields.get(name, "") for name in (*_SPEAKER, "group_rank"))
         key = (event.pattern.name, *speaker)
         self._counts[key] += 1
-        if self._counts[key] <= KEPT:
+        joined = event.fields.get("joined_ranks")
+        if joined is not None and key in self._lists:  # one list over many lines
+            self._lists[key].append(joined)
+            self._counts[key] -= 1
+        elif self._counts[key] <= KEPT:
+            if joined is not None:
+                self._lists[key] = [joined]
+                self._listed[key] = event
             self.log.events.append(event)
         else:
             self._last.setdefault(key, deque(maxlen=KEPT)).append(event)
@@ -452,24 +509,63 @@ def _decoded(data: bytes) -> str:
     return data.decode("utf-8", "replace").rstrip("\r\n")
 
 
-def _traceback(lines: Sequence[str], file: str, number: int) -> LogEvent:
+_SPEAKER = ("rank", "pid", "pod", "task", "local_rank", "voice")
+"""What tells the lines of one process from those of others in the same log."""
+
+_CHAINED = re.compile(
+    r"The above exception was the direct cause|During handling of the above exception"
+)
+_BLOCK = re.compile(r"\s+traceback *: ")
+_OF_BLOCK = re.compile(
+    r"(?m)^\s*(?:time +: (?P<time>\S+)|host +: (?P<host>\S+)"
+    r"|rank +: (?P<rank>\d{1,7}) \(local_rank: (?P<local_rank>\d+)\)"
+    r"|exitcode +: -?\d+ \(pid: (?P<pid>\d+)\))"
+)
+"""The lines above a traceback in the block of torchrun: whose it is."""
+
+
+def _traceback(
+    lines: Sequence[str], file: str, number: int, above: Sequence[str] = ()
+) -> LogEvent:
     """Return the event of a traceback: its exception, and where the program was."""
-    speaker, _ = speaker_of(lines[0])
+    speaker, first = speaker_of(lines[0])
     fields = dict(speaker)
+    indent = ""
+    if _BLOCK.match(first):
+        indent = "  "
+        for found in _OF_BLOCK.finditer("\n".join(above)):
+            _add(fields, found)
+    own = [
+        (index, rest.removeprefix(indent))
+        for index, line in enumerate(lines[1:], 1)
+        for other, rest in (speaker_of(line),)
+        # Another rank may write into the same log.
+        if all(other.get(name) == speaker.get(name) for name in _SPEAKER)
+    ]
     at = 0
-    for index, line in enumerate(lines[1:], 1):
-        other, rest = speaker_of(line)
-        if any(other.get(name) != speaker.get(name) for name in ("rank", "pid")):
-            continue  # another rank writes into the same log
-        at = index
+    for place, (at, rest) in enumerate(own):  # noqa: B007 - the last line counts
         if rest.startswith((" ", "\t")):
             _add_frame(fields, rest)
-        elif found := _EXCEPTION.match(rest):
-            fields["what"] = found["what"]
+        elif raised := _EXCEPTION.match(rest):
+            fields["what"] = raised["what"]
+            _add_below(fields, [text for _, text in own[place + 1 :]])
             break
         elif rest.strip():
             break
-    return LogEvent(TRACEBACK, fields, file, number + at, lines[at][:400])
+    text = MARK.sub("", lines[at])[:400]
+    return LogEvent(TRACEBACK, fields, file, number + at, text)
+
+
+def _add_below(fields: dict[str, str], lines: Sequence[str]) -> None:
+    """Note what stands below an exception, and whether another follows from it."""
+    below: list[str] = []
+    for line in lines[:MAX_BELOW]:
+        if line.startswith(("Traceback", "  File")):
+            break
+        below += [line.strip()] if line.strip() else []
+    fields["below"] = "\n".join(below)
+    if any(map(_CHAINED.match, below)):
+        fields["is_chained"] = "1"
 
 
 def _add_frame(fields: dict[str, str], text: str) -> None:
@@ -478,6 +574,7 @@ def _add_frame(fields: dict[str, str], text: str) -> None:
     if frame is None:
         return
     name = frame["file"]
+    fields["frame"] = name
     if name.endswith("distributed_c10d.py"):
         fields["op"] = frame["function"]
     elif "-packages" not in name and not name.startswith("<"):

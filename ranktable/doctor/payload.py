@@ -6,6 +6,7 @@ what happened. A traceback with all that stands below it is one event.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -35,12 +36,16 @@ STOPPED = LogPattern("stopped", "python", Evidence.CASCADE, "", "", "")
 WRAPPERS = {Evidence.EXCEPTION, Evidence.CASCADE, Evidence.CLOSED, Evidence.UNKNOWN}
 """What may carry something that tells more."""
 
+_OF_LIBRARY = re.compile(r"CCL|NPU|[Aa]cl|CUDA|HIP|error code|ERR\d|Last error")
+"""Exceptions below which their library says more."""
+
 ERROR = LogPattern("error-text", "text", Evidence.FAULT, "", "", "")
 """A text whose meaning is in ``causes.toml``, wherever it stands."""
 
 
 def judged_again(events: Sequence[LogEvent]) -> list[LogEvent]:
     """Return the events, each as what it carries; an exception is one event."""
+    events, chained = _chains(events)
     raised = {
         (event.file, event.line): event
         for event in events
@@ -49,6 +54,8 @@ def judged_again(events: Sequence[LogEvent]) -> list[LogEvent]:
     told: set[tuple[str, int]] = set()
     kept: list[LogEvent] = []
     for event in events:
+        if (event.file, event.line) in chained:
+            continue
         call = raised.get((event.file, event.line))
         if event is call or (call is not None and event.kind is Evidence.UNKNOWN):
             continue
@@ -58,6 +65,31 @@ def judged_again(events: Sequence[LogEvent]) -> list[LogEvent]:
         kept.append(_unwrapped(event))
     kept += [_unwrapped(call) for place, call in raised.items() if place not in told]
     return sorted(kept, key=lambda event: (event.file, event.line))
+
+
+def _chains(
+    events: Sequence[LogEvent],
+) -> tuple[list[LogEvent], set[tuple[str, int]]]:
+    """Return the events with a chain of exceptions as one, and the lines left out."""
+    begun: dict[tuple[str, ...], list[str]] = {}
+    kept: list[LogEvent] = []
+    left_out: set[tuple[str, int]] = set()
+    for event in events:
+        if event.kind is not Evidence.EXCEPTION:
+            kept.append(event)
+            continue
+        names = ("rank", "pid", "pod", "task", "local_rank", "voice")
+        who = (event.file, *(event.fields.get(name, "") for name in names))
+        chain = begun.pop(who, [])
+        if event.fields.get("is_chained"):
+            begun[who] = [*chain, event.fields.get("what", "")]
+            left_out.add((event.file, event.line))
+        elif chain:
+            said = "\n".join([*chain, event.fields.get("what", "")])
+            kept.append(replace(event, fields={**event.fields, "chain": said}))
+        else:
+            kept.append(event)
+    return kept, left_out
 
 
 def root_of(event: LogEvent) -> str:
@@ -114,7 +146,8 @@ def _carried(event: LogEvent) -> Iterator[str]:
     """Yield the texts that an event carries, the most telling first."""
     if event.kind not in WRAPPERS and "payload" not in event.fields:
         return
-    yield from reversed(event.fields.get("below", "").splitlines())
+    if _OF_LIBRARY.search(event.fields.get("what", "")):
+        yield from reversed(event.fields.get("below", "").splitlines())
     if payload := event.fields.get("payload"):
         yield payload
     if event.kind is Evidence.EXCEPTION:

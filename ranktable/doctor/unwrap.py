@@ -1,0 +1,390 @@
+"""Take a log out of what its launcher or collector wrapped it in.
+
+UTF-16, JSON lines and a prefix that most lines have are taken away; what they say of
+the speaker is put before each line in one form. Nobody has to describe a prefix: the
+text before known messages is one if most lines have its shape, and the part of it is
+the speaker under which tracebacks are whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    Strip = Callable[[str], int]
+    """Returns how long the prefixes of a line are that are known."""
+
+HEAD_BYTES = 256 << 10
+"""How much of a log is looked at to find what it is wrapped in."""
+
+MAX_SHAPES = 12
+MAX_FIELDS = 8
+
+MARK = re.compile(
+    r"\x01(?:rank=(?P<rank>\d{1,7});)?(?:local_rank=(?P<local_rank>\d{1,7});)?"
+    r"(?:host=(?P<host>[^;\x02]*);)?(?:pod=(?P<pod>[^;\x02]*);)?"
+    r"(?:pid=(?P<pid>\d{1,9});)?(?:time=(?P<time>[^;\x02]*);)?"
+    r"(?:voice=(?P<voice>[^;\x02]*);)?\x02"
+)
+"""The form in which a line says its speaker after this module."""
+_ORDER = ("rank", "local_rank", "host", "pod", "pid", "time", "voice")
+
+_KEYS = {
+    "rank": ("rank", "global_rank", "RANK", "process_index", "labels.rank"),
+    "local_rank": ("local_rank", "LOCAL_RANK"),
+    "host": ("host", "hostname", "node", "_HOSTNAME", "kubernetes.host", "node_name",
+             "kubernetes.node_name", "instance"),
+    "pod": ("pod", "pod_name", "kubernetes.pod_name", "container_name", "task",
+            "kubernetes.pod.name"),
+    "pid": ("pid", "process", "_PID"),
+    "time": ("time", "ts", "timestamp", "@timestamp", "asctime"),
+}  # fmt: skip
+"""Keys of JSON lines that say who speaks, and when."""
+_MESSAGES = (
+    "message", "msg", "log", "MESSAGE", "text", "event", "line", "body", "textPayload",
+    "jsonPayload.message", "content",
+)  # fmt: skip
+_STACKS = ("exc_info", "exception", "stack_trace", "stack", "traceback", "exc_text")
+_LEVELS = ("level", "levelname", "severity", "lvl", "log.level")
+
+_ANCHOR = re.compile(
+    r'Traceback \(most recent call last\):|  File "|\[rank\d+\]:|'
+    r"\[[EFW]\d* ?[\d:. ]*\w+\.cpp:\d+\]|\w+:\d+:\d+ \[\d+\] (?:\S+ )?NCCL |"
+    r"(?:(?<= )|^)(?:\w+\.)*[A-Z]\w+(?:Error|Exception): |\b(?:step|iter|epoch)\W+\d"
+)
+"""Where a message begins: what stands before it is a prefix."""
+_TRACE = "Traceback (most recent call last):"
+_FRAME = re.compile(r'\s+File "')
+_WORD = re.compile(r"[\w./%+-]+")
+_CLOCK = re.compile(
+    r"\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|^\d{8,}$|^\d+\.\d{3,}$|"
+    r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)$"
+)
+_DULL = re.compile(r"(?i)(?:debug|info|warn(?:ing)?|error|critical|fatal|trace|stdout"
+                   r"|stderr|[diwef])$")  # fmt: skip
+_NAMED = re.compile(r"(?i)rank|task|proc|worker|pod|replica|actor|node|host|instance")
+
+
+class Readable(Protocol):
+    """Anything that bytes are read from."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return some bytes, none at the end."""
+        ...
+
+
+@dataclass
+class Unwrapped:
+    """A log without what it was wrapped in.
+
+    Attributes:
+        stream: What is read in its place.
+        extra: Numbers of the lines that were added, in order: parts of one line.
+    """
+
+    stream: Readable
+    extra: list[int] = field(default_factory=list)
+
+
+def unwrapped(stream: Readable, strip: Strip) -> Unwrapped:
+    """Return a log without encodings, JSON lines and prefixes that are not known."""
+    head = stream.read(HEAD_BYTES)
+    codec = _codec(head)
+    if codec is not None:
+        stream = _Lines(_decoded(head, stream, codec))
+        head = stream.read(HEAD_BYTES)
+    rest = _Joined(head, stream)
+    lines = [line for line in _text(head).splitlines()[:5000] if line.strip()]
+    rows = [row for row in map(_row, lines) if row is not None]
+    if len(rows) > 0.6 * len(lines):
+        result = Unwrapped(rest)
+        message = _message_key(rows)
+        result.stream = _Lines(_from_json(_lines_of(rest), message, result.extra))
+        return result
+    form = _find(lines, strip)
+    return Unwrapped(rest if form is None else _Lines(_peeled(rest, form, strip)))
+
+
+def _codec(head: bytes) -> str | None:
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    if len(head) > 64 and head[1:400:2].count(0) > 0.9 * len(head[1:400:2]):
+        return "utf-16-le"
+    if head[:3] == b"\xef\xbb\xbf":
+        return "utf-8-sig"
+    return None
+
+
+def _decoded(head: bytes, stream: Readable, codec: str) -> Iterator[bytes]:
+    import codecs
+
+    decoder = codecs.getincrementaldecoder(codec)("replace")
+    yield decoder.decode(head).encode()
+    while block := stream.read(1 << 20):
+        yield decoder.decode(block).encode()
+    yield decoder.decode(b"", final=True).encode()
+
+
+def _text(data: bytes) -> str:
+    return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", data.decode("utf-8", "replace"))
+
+
+class _Joined:
+    """What was read already, and the rest of a stream."""
+
+    def __init__(self, head: bytes, rest: Readable) -> None:
+        self._head, self._rest = head, rest
+
+    def read(self, size: int = -1, /) -> bytes:
+        head, self._head = (
+            self._head[:size] if size >= 0 else self._head,
+            (self._head[size:] if size >= 0 else b""),
+        )
+        return head or self._rest.read(size)
+
+
+class _Lines:
+    """A stream of parts that are made while it is read."""
+
+    def __init__(self, parts: Iterator[bytes]) -> None:
+        self._parts, self._left = parts, b""
+
+    def read(self, size: int = -1, /) -> bytes:
+        found = [self._left]
+        length = len(self._left)
+        while size < 0 or length < size:
+            part = next(self._parts, None)
+            if part is None:
+                break
+            found.append(part)
+            length += len(part)
+        data = b"".join(found)
+        end = len(data) if size < 0 else size
+        self._left = data[end:]
+        return data[:end]
+
+
+def _lines_of(stream: Readable) -> Iterator[bytes]:
+    """Yield the lines of a stream, cut where they are very long."""
+    left = b""
+    while block := stream.read(1 << 20):
+        *whole, left = (left + block).split(b"\n")
+        yield from whole
+        if len(left) > 1 << 22:
+            yield left
+            left = b""
+    if left:
+        yield left
+
+
+# JSON lines
+
+
+def _row(line: str) -> dict[str, object] | None:
+    if not line.startswith("{"):
+        return None
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(row, dict):
+        return None
+    flat: dict[str, object] = {}
+    for key, value in row.items():
+        if isinstance(value, dict):
+            flat.update({f"{key}.{name}": one for name, one in value.items()})
+        else:
+            flat[key] = value
+    return flat
+
+
+def _message_key(rows: Sequence[dict[str, object]]) -> str:
+    keys = Counter(key for row in rows for key in row if isinstance(row[key], str))
+    known = next((key for key in _MESSAGES if keys[key] > len(rows) / 2), None)
+    if known is not None:
+        return known
+    length = {key: sum(len(str(row.get(key, ""))) for row in rows) for key in keys}
+    return max(length, key=lambda key: length[key], default="message")
+
+
+def _from_json(
+    lines: Iterator[bytes], message: str, extra: list[int]
+) -> Iterator[bytes]:
+    """Yield the messages of JSON lines with their speakers."""
+    number = 0
+    for line in lines:
+        row = _row(_text(line))
+        parts = (
+            [line.decode("utf-8", "replace")] if row is None else _parts(row, message)
+        )
+        mark = "" if row is None else _mark(_speaker_of_row(row))
+        for index, part in enumerate(parts):
+            number += 1
+            if index:
+                extra.append(number)
+            yield f"{mark}{part}\n".encode()
+
+
+def _parts(row: dict[str, object], message: str) -> list[str]:
+    value = row.get(message, "")
+    if isinstance(value, list):  # journald: a message that is not UTF-8
+        value = bytes(one for one in value if isinstance(one, int) and one < 256)
+        value = value.decode("utf-8", "replace")
+    stacks = [text for name in _STACKS if isinstance(text := row.get(name), str)]
+    text = "\n".join([str(value).rstrip("\n"), *stacks])
+    level = next((str(row[name]) for name in _LEVELS if name in row), "").upper()
+    if level in ("ERROR", "FATAL", "CRITICAL") and not _ANCHOR.search(text):
+        text = f"{level} {text}"
+    return text.split("\n")
+
+
+def _speaker_of_row(row: dict[str, object]) -> dict[str, str]:
+    return {
+        name: str(next(row[key] for key in keys if key in row))
+        for name, keys in _KEYS.items()
+        if any(key in row for key in keys)
+    }
+
+
+def _mark(fields: dict[str, str]) -> str:
+    said = ""
+    for name in _ORDER:
+        value = re.sub(r"[;\x00-\x1f]", " ", fields.get(name, ""))
+        is_number = name in ("rank", "local_rank", "pid")
+        if value and (not is_number or re.fullmatch(r"\d{1,7}", value)):
+            said += f"{name}={value};"
+    return f"\x01{said}\x02" if said else ""
+
+
+# A prefix that most lines have
+
+
+@dataclass
+class _Form:
+    """A prefix: its expression, and which of its fields are the speaker."""
+
+    pattern: re.Pattern[str]
+    voice: tuple[int, ...]
+    of_rank: int | None
+
+
+def _peeled(stream: Readable, form: _Form, strip: Strip) -> Iterator[bytes]:
+    for line in _lines_of(stream):
+        text = line.decode("utf-8", "replace")
+        start = strip(text)
+        found = form.pattern.match(text[start:])
+        if found is None:
+            yield line + b"\n"
+            continue
+        fields = {"voice": "/".join(found[index] for index in form.voice)}
+        if form.of_rank is not None:
+            number = re.search(r"(\d+)\D*$", found[form.of_rank])
+            fields["rank"] = number[1] if number else ""
+        rest = text[start + found.end() :]
+        yield f"{text[:start]}{_mark(fields)}{rest}\n".encode()
+
+
+def _find(lines: Sequence[str], strip: Strip) -> _Form | None:
+    """Return the prefix that most lines have, None if they have none of a speaker."""
+    rests = [line[strip(line) :] for line in lines]
+    shapes: Counter[str] = Counter()
+    for line in rests:
+        found = _ANCHOR.search(line[:300])
+        head = line[: found.start()] if found else ""
+        if head and len(_WORD.findall(head)) <= MAX_FIELDS:
+            shapes[_shape(head)] += 1
+    for text, count in shapes.most_common(MAX_SHAPES):
+        matched = ((re.match(text, line), line) for line in rests)
+        hits = [(found, line[found.end() :]) for found, line in matched
+                if found and line[found.end() :].strip()]  # fmt: skip
+        if count >= 2 and len(hits) >= 0.25 * len(rests):
+            return _form(re.compile(text), hits)
+    return None
+
+
+def _shape(prefix: str) -> str:
+    """Return an expression: words are fields, blanks repeat, the rest is literal."""
+    found, at = [], 0
+    for word in _WORD.finditer(prefix):
+        found += [_literal(prefix[at : word.start()]), r"([\w./%+-]+)"]
+        at = word.end()
+    last = prefix[at:]
+    blanks = len(last) - len(last.rstrip(" "))
+    end = re.escape(last.rstrip(" ")) + (" " if blanks else "")
+    return "^" + "".join(found) + end
+
+
+def _literal(text: str) -> str:
+    return re.sub(r"(?:\\ )+", " +", re.escape(text))
+
+
+def _form(
+    pattern: re.Pattern[str], hits: Sequence[tuple[re.Match[str], str]]
+) -> _Form | None:
+    groups = [found.groups() for found, _ in hits]
+    texts = [text for _, text in hits]
+    places = [i for i, values in enumerate(zip(*groups, strict=True))
+              if _may_be_speaker(values)]  # fmt: skip
+    best: tuple[int, ...] = ()
+    score = -1.0
+    for pick in ((), *((i,) for i in places),
+                 *((i, k) for i in places for k in places if i < k)):  # fmt: skip
+        voices = ["/".join(group[i] for i in pick) for group in groups]
+        counts = Counter(voices)
+        spread = min(counts.values()) / max(counts.values()) if pick else 0
+        head = hits[0][0][0]
+        named = any(_NAMED.search(head[: hits[0][0].end(i + 1)]) for i in pick)
+        value = _coherence(voices, texts) - 0.1 * max(0, len(pick) - 1)
+        value += 0.05 * bool(pick) + 0.06 * named + 0.04 * spread
+        if value > score:
+            best, score = pick, value
+    if not best:
+        return None
+    return _Form(pattern, tuple(i + 1 for i in best), _rank_field(best, hits))
+
+
+def _may_be_speaker(values: Sequence[str]) -> bool:
+    """Whether a field varies, comes again, and is no clock, level or stream."""
+    kinds = set(values)
+    return 1 < len(kinds) <= max(2, len(values) // 3) and not any(
+        _CLOCK.search(one) or _DULL.match(one) for one in kinds
+    )
+
+
+def _rank_field(
+    pick: tuple[int, ...], hits: Sequence[tuple[re.Match[str], str]]
+) -> int | None:
+    """Return the field that is a rank: its name says so, and it counts from 0."""
+    for place in pick:
+        before = hits[0][0][0][: hits[0][0].end(place + 1)]
+        values = {found[place + 1] for found, _ in hits}
+        numbers = {re.sub(r"^\D*", "", value) for value in values}
+        is_dense = numbers == {str(number) for number in range(len(values))}
+        if is_dense and re.search(r"(?i)(?<!local_)(?<!local)rank\W*\w*$", before):
+            return place + 1
+    return None
+
+
+def _coherence(voices: Sequence[str], texts: Sequence[str]) -> float:
+    """Return the share of tracebacks that are whole in the lines of each voice."""
+    state: dict[str, str] = {}
+    good = total = 0
+    for voice, text in zip(voices, texts, strict=True):
+        if text.startswith(_TRACE):
+            total += 1
+            state[voice] = "open"
+        elif state.get(voice) == "open":
+            good += bool(_FRAME.match(text))
+            state[voice] = "frames"
+        elif text[:1] not in (" ", "") and state.get(voice) == "frames":
+            good -= not re.match(
+                r"[\w.]+(?:Error|Exception|Exit|Interrupt)?(?::|$)", text
+            )
+            state[voice] = ""
+    return good / total if total else 0.0
