@@ -228,7 +228,7 @@ def test_variables_that_must_agree_are_compared_and_others_are_not() -> None:
     )  # fmt: skip
 
     assert statuses(done) == {1}
-    assert list(findings(done)) == ["RT736"]
+    assert list(findings(done)) == ["RT713", "RT736"]  # no host has eth0
     assert "NCCL_ALGO is Ring on 2 ranks and Tree on rank 2" in findings(done)["RT736"]
 
 
@@ -480,6 +480,88 @@ def test_process_without_a_launcher_is_told_what_to_do(tmp_path: Path) -> None:
     assert "torchrun" in done.err
 
 
+# What a job starts with
+
+
+@pytest.mark.deadline
+def test_job_that_is_smaller_than_its_table_is_told(tmp_path: Path) -> None:
+    ranktable.dump(make_table([range(4)]), tmp_path / "t.json")
+    done = live((0, 2), (1, 2), options=[str(tmp_path / "t.json")])
+
+    assert statuses(done) == {1}
+    assert findings(done) == {
+        "RT734": "the processes expect 2 ranks, and the table has 4"
+    }
+
+
+@pytest.mark.deadline
+def test_store_that_was_left_over_on_the_port_is_told_each_time() -> None:
+    left_over = TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)
+    port = left_over.port
+    first = finish([begin(rank, 2, port) for rank in range(2)])
+    second = finish([begin(rank, 2, port) for rank in range(2)])
+
+    assert statuses(first) == statuses(second) == {1}
+    assert f"rank 0 cannot listen on port {port}" in findings(first)["RT710"]
+    for each in second:
+        assert f"rank 0 cannot listen on port {port}" in each.out
+
+
+@pytest.mark.deadline
+def test_interface_that_no_host_has_is_told_once_for_all() -> None:
+    done = live((0, 2), (1, 2), GLOO_SOCKET_IFNAME="eth77")
+
+    assert statuses(done) == {1}
+    assert list(findings(done)) == ["RT713"]
+    assert findings(done)["RT713"].startswith(f"{os.uname().nodename}: GLOO_SOCKET")
+
+
+@pytest.mark.deadline
+def test_port_that_refuses_is_told_with_the_address_of_the_name() -> None:
+    (done,) = live((1, 2), options=["--timeout", "1"], MASTER_ADDR="localhost")
+
+    assert done.status == 3
+    assert "127.0.0.1" in done.out
+    assert "or the name means another host here" in done.out
+
+
+SKEWED = """
+import sys, time
+right, off = time.time, float(sys.argv.pop(1))
+time.time = lambda: right() + off
+from ranktable.cli import main
+main()
+"""
+
+
+@pytest.mark.deadline
+@pytest.mark.parametrize("bad", [0, 2])
+def test_one_wrong_clock_of_four_is_named(bad: int, tmp_path: Path) -> None:
+    port = free_port()
+    processes = [
+        real(rank, 4, port, tmp_path, "-c", SKEWED, "37" if rank == bad else "0")
+        for rank in range(4)
+    ]
+    said = ended(processes, tmp_path, range(4))
+
+    assert f"the clock of 1 rank is off: {bad}; that of rank {bad} by +3" in said
+
+
+@pytest.mark.slow
+def test_rank_that_is_killed_while_another_never_comes_is_named_with_it(
+    tmp_path: Path,
+) -> None:
+    port = free_port()
+    processes = [real(rank, 3, port, tmp_path, time_s=8) for rank in range(2)]
+    await_connections(port, 2)
+    time.sleep(2)
+    processes[1].send_signal(signal.SIGKILL)
+    said = ended(processes, tmp_path, [0])
+
+    assert "2 ranks of 3 are missing: 1 ended or stopped" in said
+    assert "; 2 did not come" in said
+
+
 # Without processes
 
 
@@ -520,7 +602,7 @@ def test_ten_thousand_ranks_with_every_fault_take_forty_lines() -> None:
     codes = {each.rule.code for each in found}
     assert codes == {f"RT73{n}" for n in (0, 1, 2, 3, 4, 6)}
     from ranktable.preflight.here import Checked
-    from ranktable.preflight.live import diagnostics_of
+    from ranktable.preflight.stored_findings import diagnostics_of
 
     checked = Checked(subject="job", diagnostics=diagnostics_of(found))
     lines = "".join(render_full(checked, Style())).splitlines()
@@ -530,12 +612,24 @@ def test_ten_thousand_ranks_with_every_fault_take_forty_lines() -> None:
 
 @pytest.mark.deadline
 def test_clock_is_off_only_where_that_is_certain() -> None:
-    assert judge_clocks({0: 100.0, 1: 100.4, 2: 104.0}, 99.9, 105.0) == []
+    def told(*offsets: float, lasts_s: float = 0.5) -> list[str]:
+        times = {
+            n: (100.0 + off, 100.0 + off + lasts_s) for n, off in enumerate(offsets)
+        }
+        return [each.message for each in judge_clocks(times)]
 
-    (ahead,) = judge_clocks({0: 100.0, 1: 160.0}, 99.9, 101.0)
-    (behind,) = judge_clocks({0: 100.0, 1: 40.0}, 99.9, 101.0)
-    assert "rank 1 by +59.0 s" in ahead.message
-    assert "rank 1 by -59.9 s" in behind.message
+    assert told(0.0, 0.4, 1.2) == []
+    assert told(0.0, 0.0, 0.0, 4.0, lasts_s=5.0) == []  # the round was as slow
+    for rank in range(4):
+        ahead = [37.0 * (rank == each) for each in range(4)]
+        assert told(*ahead) == [
+            f"the clock of 1 rank is off: {rank}; that of rank {rank} by +36.5 s"
+        ]
+        assert f"1 rank is off: {rank};" in told(*(-each for each in ahead))[0]
+    assert told(0.0, 0.0, 9.0) == [
+        "the clock of 1 rank is off: 2; that of rank 2 by +8.5 s"
+    ]
+    assert "of two halves of the job differ by 8.5 s: ranks 1" in told(0.0, 9.0)[0]
 
 
 def hold_all(count: int) -> tuple[list[LiveChecked], list[int]]:

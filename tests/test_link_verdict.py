@@ -20,8 +20,8 @@ from ranktable.preflight.link_verdict import (
     slow_places,
     steps_of,
 )
-from ranktable.preflight.live import diagnostics_of
 from ranktable.preflight.records import ProcessRecord
+from ranktable.preflight.stored_findings import diagnostics_of
 from ranktable.report.check_renderers import render_full
 from ranktable.report.terminal import Style
 

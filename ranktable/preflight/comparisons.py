@@ -72,7 +72,8 @@ class Disagreement(NamedTuple):
 
     def span(self, declared: Declared | None) -> SourceSpan | None:
         """Return the place in the table, None if it is about no row."""
-        columns = declared.report.columns if declared else None
+        report = declared.report if declared else None
+        columns = report.columns if report else None
         if self.device is None or declared is None or columns is None:
             return None
         rank = declared.node.devices[self.device].rank
@@ -412,7 +413,7 @@ def busy(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
 def ports(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
     """Yield the ports of the job on which something listens already."""
     wanted = hccl_ports(facts, declared)
-    port = plain_number(facts.env.get("MASTER_PORT"))
+    port = None if facts.is_live else plain_number(facts.env.get("MASTER_PORT"))
     if not wanted and port is None:
         raise DoesNotApplyError
     listening = facts.listening

@@ -72,13 +72,13 @@ class Declared:
     """The rows of a table that describe this host.
 
     Attributes:
-        report: The report of the file.
+        report: The report of the file, None if places in it are not wanted.
         table: The table.
         node_rank: Index of the node that this host is, None if it is not known.
         named: The names and addresses of this host that were compared with its hosts.
     """
 
-    report: Report
+    report: Report | None
     table: RankTable
     node_rank: int | None
     named: tuple[str, ...]
@@ -123,11 +123,13 @@ class Facts:
         machine: The host.
         env: The variables of the job.
         path: The table as it was named, None without one.
+        is_live: Whether the job listens already: then its own port is not taken.
     """
 
     machine: Machine
     env: Mapping[str, str]
     path: str | None = None
+    is_live: bool = False
 
     @cached_property
     def probe(self) -> NodeProbe:

@@ -31,7 +31,7 @@ from ranktable.schema.finding import Diagnostic, Severity
 from ranktable.schema.report import located
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ranktable.preflight.comparisons import Disagreement
     from ranktable.preflight.rules import HostRule
@@ -128,8 +128,33 @@ def check_here(
     if report is not None:
         declared = _declared(facts, report, environment, host)
         contradiction = contradiction or _contradiction(environment, declared)
-    found, agrees, not_checked = [], [], []
-    for rule in OF_HOST:
+    found, agrees, not_checked = compare_host(OF_HOST, facts, declared)
+    subject = host or (machine.host() if has_name(machine) else "the recorded host")
+    diagnostics = _located(found, report, subject)
+    diagnostics += _by_generation(facts, report)
+    if isinstance(contradiction, (InvalidVariableError, ConflictingVariablesError)):
+        diagnostics.append(_of_environment(contradiction, subject))
+    return Checked(
+        subject=_subject(subject, declared, report),
+        diagnostics=tuple(diagnostics),
+        agrees=tuple(agrees),
+        not_checked=tuple(not_checked),
+    )
+
+
+def compare_host(
+    wanted: Iterable[HostRule], facts: Facts, declared: Declared | None
+) -> tuple[list[Finding], list[Looked], list[Looked]]:
+    """Return what differs, what agrees, and what could not be looked at.
+
+    Args:
+        wanted: The rules.
+        facts: The host.
+        declared: The rows of this host in the table, None without one.
+    """
+    found: list[Finding] = []
+    agrees, not_checked = [], []
+    for rule in wanted:
         if not _applies(rule, facts, declared):
             continue
         differences: list[Disagreement] = []
@@ -144,17 +169,7 @@ def check_here(
             if not differences:
                 agrees.append(Looked(rule.code, rule.name))
         found += [_finding(rule, each, declared) for each in differences]
-    subject = host or (machine.host() if has_name(machine) else "the recorded host")
-    diagnostics = _located(found, report, subject)
-    diagnostics += _by_generation(facts, report)
-    if isinstance(contradiction, (InvalidVariableError, ConflictingVariablesError)):
-        diagnostics.append(_of_environment(contradiction, subject))
-    return Checked(
-        subject=_subject(subject, declared, report),
-        diagnostics=tuple(diagnostics),
-        agrees=tuple(agrees),
-        not_checked=tuple(not_checked),
-    )
+    return found, agrees, not_checked
 
 
 def _declared(

@@ -32,8 +32,9 @@ from ranktable.preflight.link_verdict import (
     not_measured,
     steps_of,
 )
-from ranktable.preflight.live import NOT_ALL, diagnostics_of
-from ranktable.preflight.records import ProcessRecord, as_data, as_finding, unlike
+from ranktable.preflight.live import NOT_ALL
+from ranktable.preflight.records import ProcessRecord, unlike
+from ranktable.preflight.stored_findings import as_data, as_finding, diagnostics_of
 from ranktable.runtime.agreement import with_world_size
 from ranktable.runtime.backends.backend import backend_named, choose_backend
 from ranktable.runtime.environment import resolve_environment

@@ -21,24 +21,36 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import json as json_text
+from msgspec import structs
 
 from ranktable.cluster.discovery.machine import Machine
+from ranktable.cluster.generate import parse_numbers
 from ranktable.preflight import rules
 from ranktable.preflight.chips_of_ranks import why_not_compared
-from ranktable.preflight.facts import Facts
+from ranktable.preflight.confirm import ClockJudging, Confirming, first_of_hosts
+from ranktable.preflight.facts import Declared, Facts
 from ranktable.preflight.here import Checked, Looked
+from ranktable.preflight.host_gate import look_at_host, looked_at
+from ranktable.preflight.reach import (
+    listen,
+    own_address,
+    peers_of,
+    told_address,
+    try_to_reach,
+)
 from ranktable.preflight.records import (
-    BY_CODE,
     ProcessRecord,
-    as_data,
-    as_finding,
     chip_users,
     judge,
-    judge_clocks,
-    named,
     own_record,
     rows,
     usual_size,
+)
+from ranktable.preflight.stored_findings import (
+    BY_CODE,
+    as_data,
+    as_finding,
+    diagnostics_of,
 )
 from ranktable.runtime.environment import Environment, no_rank, resolve_environment
 from ranktable.runtime.errors import BootstrapError, ConflictingVariablesError
@@ -53,9 +65,7 @@ from ranktable.runtime.rendezvous import (
 )
 from ranktable.runtime.store_alone import load_store
 from ranktable.runtime.store_round import StoreRound, usable_store
-from ranktable.schema.document import Location
-from ranktable.schema.finding import Diagnostic, Severity
-from ranktable.schema.text import counted, quoted
+from ranktable.schema.text import counted, fold_numbers, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -63,7 +73,6 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
 
     from ranktable.runtime.store_round import Verdict
-    from ranktable.schema.finding import Finding
     from ranktable.schema.model import RankTable
 
 DEFAULT_TIMEOUT_S = 30.0
@@ -81,6 +90,7 @@ READY_S, READY_EACH_S = 5.0, 0.001
 MAX_LATE = 4
 """So many processes that come after the verdict say so; the others only end."""
 
+_SHOWN_LOST = 1000
 _PATIENCE_S = 1.0  # then it is looked what answers at the address of rank 0
 _ANSWER_S = 1.0
 _LATE_S = 3.0  # the store stays for late processes after a rank was missing
@@ -129,6 +139,7 @@ def check_live(
     table: RankTable | None = None,
     *,
     unread: str = "",
+    path: str | None = None,
     timeout_s: float | None = None,
     wants_records: bool = False,
     then: Then | None = None,
@@ -139,6 +150,7 @@ def check_live(
         env: The variables of the launcher.
         table: The table of this process, None without one.
         unread: Why its table cannot be read.
+        path: The table as it was named.
         timeout_s: Time for all processes to come.
         wants_records: Whether all records are returned to the process that speaks.
         then: What all processes do after the verdict.
@@ -151,7 +163,7 @@ def check_live(
     if then is None:  # else it may need all of torch
         load_store()
     environment, problem = _environment(env, table)
-    facts = Facts(machine=Machine(), env=env)
+    facts = Facts(machine=Machine(), env=env, path=path, is_live=True)
     record = own_record(
         environment,
         facts,
@@ -160,11 +172,13 @@ def check_live(
         problem=problem,
         torch_version=_torch_version(),
     )
+    record, server = _with_host(record, facts, table, environment)
     name = f"rank {record.rank}, {record.process}"
     deadline = Deadline.after(DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s)
     try:
         name_s = NAME_S if timeout_s is None else timeout_s
-        store = _open(environment, env, deadline, name_s)
+        store, borrows = _open(environment, env, deadline, name_s)
+        record = structs.replace(record, borrows=borrows)
         meeting = Meeting(
             part=_parts(store),
             record=record,
@@ -188,17 +202,49 @@ def check_live(
     except RuntimeError as error:  # torch's errors of the network are RuntimeErrors
         reason = f"the store of rank 0 was lost ({str(error).splitlines()[0][:100]})"
     else:
-        leave = partial(_leave, result.leave, _LATE_S + 2 * meeting.ready_s)
+        leave = partial(_leave, result.leave, _LATE_S + 2 * meeting.ready_s, server)
         return replace(result, leave=leave)
     found = [rules.UNREACHABLE.finding(None, f"{name}: {reason}")]
     checked = Checked(subject=name, diagnostics=diagnostics_of(found))
     return LiveChecked(checked=checked, is_speaker=True, is_finished=False)
 
 
-def _leave(leave: Callable[[], None], time_s: float) -> None:
+def _leave(
+    leave: Callable[[], None], time_s: float, server: socket.socket | None
+) -> None:
     """Leave the others, who may have ended meanwhile; the verdict stands."""
     with suppress(LateError, RuntimeError):
         in_time(leave, time_s)
+    if server is not None:
+        server.close()
+
+
+def _with_host(
+    record: ProcessRecord,
+    facts: Facts,
+    table: RankTable | None,
+    environment: Environment,
+) -> tuple[ProcessRecord, socket.socket | None]:
+    """Return the record with what is found of the host, and a socket that listens."""
+    declared = None
+    if table is not None and record.node is not None and record.placed is not None:
+        declared = Declared(
+            report=None, table=table, node_rank=record.node, named=(record.host,)
+        )
+    is_first = environment.local_rank in (0, None)
+    said = look_at_host(facts, declared, is_first=is_first)
+    address = own_address(facts.env, environment.master_addr or "")
+    server = listen(address) if address else None
+    record = structs.replace(
+        record,
+        findings=tuple(tuple(as_data(each)) for each in said.found),
+        agrees=" ".join(said.agrees),
+        skipped=tuple(tuple(each) for each in said.skipped),
+        address=address if server is not None else "",
+        port=server.getsockname()[1] if server is not None else 0,
+        told=told_address(facts.env),
+    )
+    return record, server
 
 
 def _torch_version() -> str:
@@ -241,8 +287,8 @@ def _environment(
 
 def _open(
     environment: Environment, env: Mapping[str, str], deadline: Deadline, name_s: float
-) -> Store:
-    """Return the store of the job.
+) -> tuple[Store, str]:
+    """Return the store of the job, and the port if another program serves it.
 
     Raises:
         UnreachableError: It cannot be reached; the reason is what was seen from here.
@@ -252,7 +298,7 @@ def _open(
     assert port is not None
     _await_name(host, Deadline.after(min(name_s, deadline.left_s)))
     try:
-        return _opened(environment, env, deadline)
+        return _opened(environment, env, deadline), ""
     except BootstrapError as error:
         if not serves_store(environment.rank, env):
             raise UnreachableError(why_unreachable(host, port)) from None
@@ -260,7 +306,7 @@ def _open(
     # Another process may have this rank and the port: it comes as the others do.
     as_client = {**env, "TORCHELASTIC_USE_AGENT_STORE": "True"}
     try:
-        return _opened(environment, as_client, deadline)
+        return _opened(environment, as_client, deadline), f"port {port}"
     except BootstrapError:
         raise UnreachableError(reason) from None
 
@@ -300,11 +346,19 @@ def why_unreachable(host: str, port: int) -> str:
     """Return what is seen of an address from here, empty if it may be a store."""
     where = f"{host}:{port}"
     try:
-        socket.create_connection((host, port), timeout=_ANSWER_S).close()
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except socket.gaierror:
         return f"the name {host} does not resolve on this host"
+    addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
+    if addresses != [host]:  # a stale line of /etc/hosts names another host
+        where += f" ({', '.join(addresses[:4])})"
+    try:
+        socket.create_connection((host, port), timeout=_ANSWER_S).close()
     except ConnectionRefusedError:
-        return f"the port refuses: nothing listens at {where}, so rank 0 does not run"
+        return (
+            f"the port refuses: nothing listens at {where}; rank 0 does not run there, "
+            "or the name means another host here"
+        )
     except OSError as error:
         reason = (error.strerror or str(error) or "timed out").lower()
         return f"{where} does not answer: {reason}"
@@ -398,6 +452,13 @@ class Meeting:
 
     def _late(self, data: dict[str, Any]) -> LiveChecked:
         """Return the verdict on this process, which came after that on the others."""
+        if self.store.check(["left over"]):
+            text = json.loads(self.store.get("left over"))
+            checked = Checked(
+                subject=data["subject"], diagnostics=diagnostics_of([as_finding(text)])
+            )
+            is_speaker = self.store.add("late", 1) <= MAX_LATE
+            return LiveChecked(checked=checked, is_speaker=is_speaker)
         was_missing = data["count"] < self.record.world_size
         rule = rules.MISSING if was_missing else rules.OTHER_SIZE
         who = f"rank {self.record.rank}, {self.record.process}"
@@ -416,18 +477,21 @@ class Meeting:
 
     def _result(self, data: dict[str, Any]) -> LiveChecked:
         found = [as_finding(each) for each in data["findings"]]
-        is_whole = not {each.rule.code for each in found} & NOT_ALL
-        speaker = data["judge"] == self.ticket
-        if is_whole:
-            later, first = self._confirm(data)
-            found += later
-            speaker = first == self.record.rank
+        is_whole = data["whole"]
+        told = self._confirm(data)
+        lost = [as_finding(each) for each in told["findings"]]
+        if any(each.rule is rules.MISSING for each in lost):  # it names all of them
+            found = [each for each in found if each.rule is not rules.MISSING]
+        found += lost
+        speaker = told["speaker"] == self.ticket
         known = {each.rule.code for each in found}
         skipped = [Looked(*each) for each in data["not_checked"]]
         if not is_whole:
-            why = "not all ranks came"
+            why = "not all ranks came once"
             skipped.append(Looked(rules.CLOCK.code, rules.CLOCK.name, why))
         passed = known | {each.code for each in skipped} | {rules.UNREACHABLE.code}
+        if not data["first"]:  # one host
+            passed.add(rules.NO_WAY.code)
         checked = Checked(
             subject=data["subject"],
             diagnostics=diagnostics_of(found),
@@ -435,6 +499,11 @@ class Meeting:
                 Looked(rule.code, rule.name)
                 for rule in rules.OF_RANKS
                 if rule.code not in passed
+            )
+            + tuple(
+                Looked(code, BY_CODE[code].name)
+                for code in data["agrees"]
+                if code not in passed
             ),
             not_checked=tuple(skipped),
         )
@@ -498,6 +567,11 @@ class Meeting:
 
     def _verdict(self, tickets: Sequence[int], records: Sequence[ProcessRecord]) -> str:
         found = judge(records, self.table, self._rows_of)
+        borrowed = [each for each in found if each.rule is rules.PORTS]
+        if borrowed and any(each.borrows for each in records):
+            self.store.set("left over", json.dumps(as_data(borrowed[0])))
+        agrees, skipped = looked_at(records)
+        ranks = {each.rank for each in records}
         hosts = {each.host for each in records}
         size = counted(usual_size(records), "rank")
         came = counted(len(records), "process", "processes")
@@ -505,22 +579,72 @@ class Meeting:
         return json.dumps(
             {
                 "findings": [as_data(each) for each in found],
-                "not_checked": list(_not_checked(records)),
+                "not_checked": [*_not_checked(records), *skipped],
+                "agrees": agrees,
+                "whole": sorted(each.rank for each in records)
+                == list(range(self.record.world_size))
+                and len({each.world_size for each in records}) == 1,
+                "lost": sorted(set(range(usual_size(records))) - ranks)[:_SHOWN_LOST],
+                "tickets": fold_numbers(tickets),
+                "first": first_of_hosts(tickets, records),
                 "subject": f"{came} of {size}, {counted(len(hosts), 'host')}",
                 "judge": self.ticket,
                 "count": len(records),
                 "to": end,
                 "gaps": sorted(set(range(end)) - set(tickets))[:1000],
-                "clock": time.time(),
             }
         )
 
-    def _confirm(self, data: dict[str, Any]) -> tuple[list[Finding], int]:
-        """Return which ranks ended meanwhile or have wrong clocks, and who speaks."""
-        last = _Confirmation(self.record, self.table, data["clock"])
-        text = json.dumps([self.record.rank, time.time()])
-        told = self.ask("ready", last, text, Deadline.after(self.ready_s))
-        return [as_finding(each) for each in told["findings"]], told["speaker"]
+    def _confirm(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Return what all find together, those that ended meanwhile, and who speaks."""
+        tickets = parse_numbers(data["tickets"], noun="a ticket", example="1,4-5")
+        tried = self._try_hosts(data["first"]) if data["whole"] else []
+        before = time.time()
+        text = json.dumps([self.record.rank, before, tried])
+        last = Confirming(
+            record=self.record,
+            table=self.table,
+            ticket=self.ticket,
+            records_of=self._records,
+            tickets=tickets,
+            data=data,
+        )
+        told: dict[str, Any] = self._ask_tickets("ready", tickets, last, text)
+        if told["clocks"]:
+            text = json.dumps([self.record.rank, before, time.time()])
+            clocks = ClockJudging()
+            told["findings"] += self._ask_tickets("clock", tickets, clocks, text)
+        return told
+
+    def _try_hosts(self, first: Sequence[int]) -> list[tuple[int, str, str]]:
+        """Return which hosts the first process of a host tried, where, and why not."""
+        if self.ticket not in first or len(first) < 2:
+            return []
+        targets = peers_of(first.index(self.ticket), len(first))
+        peers = self._records([first[target] for target in targets])
+        known = [
+            (target, (peer.address, peer.port))
+            for target, peer in zip(targets, peers, strict=True)
+            if peer.address
+        ]
+        reasons = try_to_reach([where for _, where in known])
+        return [
+            (target, f"{address}:{port}", why)
+            for (target, (address, port)), why in zip(known, reasons, strict=True)
+        ]
+
+    def _ask_tickets(
+        self, name: str, tickets: Sequence[int], wording: Any, said: str
+    ) -> Any:
+        held = StoreRound(
+            store=self.part(name),
+            rank=self.ticket,
+            ranks=tickets,
+            wording=wording,
+            is_alone=True,
+            look_s=self.ready_s,
+        )
+        return json.loads(self._post(held, said, Deadline.after(self.ready_s)))
 
     def _leave(self, data: dict[str, Any], *, is_speaker: bool) -> None:
         """Let the others end; the store waits for all, as long as they may take."""
@@ -534,31 +658,6 @@ class Meeting:
             self.store.wait(["end"], timedelta(seconds=self.ready_s))
 
 
-@dataclass(frozen=True)
-class _Confirmation:
-    """The verdict on processes that have all come before."""
-
-    record: ProcessRecord
-    table: RankTable | None
-    published: float
-
-    def differing(self, said: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
-        absent = sorted(set(range(self.record.world_size)) - said.keys())
-        clocks = {rank: json.loads(text)[1] for rank, text in said.items()}
-        found = judge_clocks(clocks, self.published, time.time())
-        if absent:
-            who = named(absent, self.table)
-            message = (
-                f"{counted(len(absent), 'rank')} ended or stopped meanwhile: {who}"
-            )
-            found.insert(0, rules.MISSING.finding(None, message))
-        findings = [as_data(each) for each in found]
-        return json.dumps({"findings": findings, "speaker": min(said)}), ()
-
-    def missing(self, _absent: Sequence[int], _time_s: float) -> str:
-        return self.differing({self.record.rank: json.dumps([0, time.time()])})[0]
-
-
 def _not_checked(records: Sequence[ProcessRecord]) -> list[Looked]:
     """Return what the records do not tell."""
     found = []
@@ -568,15 +667,3 @@ def _not_checked(records: Sequence[ProcessRecord]) -> list[Looked]:
     if why := why_not_compared(chip_users(records)):
         found.append((rules.SAME_CHIP, why))
     return [Looked(rule.code, rule.name, why) for rule, why in found]
-
-
-def diagnostics_of(found: Sequence[Finding]) -> tuple[Diagnostic, ...]:
-    """Return findings about a job, in the order of their codes."""
-    located = (each.diagnostic(Location(file="job")) for each in found)
-    advised = (
-        each._replace(hint=each.hint or BY_CODE[each.code].fix)
-        if each.severity is not Severity.NOTE
-        else each
-        for each in located
-    )
-    return tuple(sorted(advised, key=lambda each: each.code))

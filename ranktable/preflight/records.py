@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import re
-import time
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from contextlib import suppress
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
@@ -16,9 +17,9 @@ from ranktable import __version__
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.preflight import rules
 from ranktable.preflight.chips_of_ranks import ChipUser, judge_chips
+from ranktable.preflight.host_gate import judge_hosts, left_over
 from ranktable.runtime.agreement import is_same_host
 from ranktable.runtime.process_chip import ASCEND_LIST, GPU_LISTS, ProcessChip
-from ranktable.schema.finding import Finding, Severity
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.text import counted, folded
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from ranktable.preflight.facts import Facts
     from ranktable.runtime.environment import Environment
-    from ranktable.schema.finding import Rule
+    from ranktable.schema.finding import Finding, Rule
 
 CLOCK_S = 1.0
 """Two clocks that differ by more let elastic agents drop out."""
@@ -60,9 +61,15 @@ class ProcessRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         table_size: Number of ranks of its table, 0 without one.
         placed: Host and chip of this rank in its table.
         problem: What is wrong with its environment.
+        findings: What differs on its host, as plain data.
+        agrees: Codes of what agrees there.
+        skipped: What could not be looked at there: code, name and why.
+        address: Its address for other hosts, empty if it is not known.
+        port: The port on which it listens there.
+        told: The loopback address that its name resolves to, else empty.
+        borrows: The port that it should serve, if another program has it.
         versions: Versions by the name of the package.
         settings: Variables that all ranks must have alike.
-        clock: Its time when it said this.
     """
 
     rank: int
@@ -78,29 +85,20 @@ class ProcessRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     table_size: int = 0
     placed: tuple[str | None, int] | None = None
     problem: str = ""
+    findings: tuple[tuple[str, str, str, str | None], ...] = ()
+    agrees: str = ""
+    skipped: tuple[tuple[str, str, str], ...] = ()
+    address: str = ""
+    port: int = 0
+    told: str = ""
+    borrows: str = ""
     versions: dict[str, str] = {}
     settings: dict[str, str] = {}
-    clock: float = 0.0
 
     @property
     def process(self) -> str:
         """Its name for messages."""
         return f"pid {self.pid} on {self.host}"
-
-
-def as_data(finding: Finding) -> list[Any]:
-    """Return a finding as plain data, for the store."""
-    return [finding.rule.code, finding.severity.value, finding.message, finding.hint]
-
-
-def as_finding(data: Sequence[Any]) -> Finding:
-    """Return the finding of ``as_data``."""
-    code, severity, message, hint = data
-    rule = BY_CODE[code]
-    return rule.finding(None, message, hint=hint, severity=Severity(severity))
-
-
-BY_CODE = {rule.code: rule for rule in rules.RULES}
 
 
 def own_record(
@@ -149,7 +147,6 @@ def own_record(
             for name in sorted(env)
             if _MUST_AGREE.fullmatch(name) and not _MAY_DIFFER.fullmatch(name)
         },
-        clock=time.time(),
     )
 
 
@@ -214,6 +211,8 @@ def judge(
         *_sizes(records, size),
         *_missing(records, size, table),
         *_doubled(records),
+        *left_over(records),
+        *judge_hosts(records),
         *judge_chips(chip_users(records), is_whole=ranks == set(range(size))),
         *_tables(records, rows_of),
         *_misplaced(records),
@@ -406,32 +405,48 @@ def _who(some: Sequence[ProcessRecord]) -> str:
     return f"{word} {folded(ranks, 4)} ({where})"
 
 
-def judge_clocks(
-    clocks: Mapping[int, float], published: float, now: float
-) -> list[Finding]:
-    """Return the ranks whose clock is certainly ahead or behind.
+def is_any_clock_off(clocks: Mapping[int, float]) -> bool:
+    """Whether times that were taken at almost the same moment are far apart."""
+    usual = median(clocks.values())
+    return any(abs(each - usual) > CLOCK_S for each in clocks.values())
 
-    A rank took its time after the verdict was published and before it was read here,
-    so an earlier or later time is that of a wrong clock, however slow the network is.
+
+def judge_clocks(clocks: Mapping[int, tuple[float, float]]) -> Iterator[Finding]:
+    """Yield the ranks whose clocks are certainly ahead of or behind most others.
+
+    Every rank took its first time before any took its second, so a first time that is
+    later than the second of another rank is that of a wrong clock, however slow the
+    network is.
 
     Args:
-        clocks: The time of each rank.
-        published: The time of the process that published the verdict.
-        now: The time of the process that has read all of them.
+        clocks: Both times of each rank.
     """
-    wrong = {}
-    for rank, clock in clocks.items():
-        off = clock - now if clock > now else min(clock - published, 0.0)
-        if abs(off) > CLOCK_S:
-            wrong[rank] = off
-    if not wrong:
-        return []
-    worst = max(wrong, key=lambda rank: abs(wrong[rank]))
-    message = (
-        f"the clock of {counted(len(wrong), 'rank')} is off: {folded(sorted(wrong))}; "
-        f"that of rank {worst} by {wrong[worst]:+.1f} s"
+    firsts = sorted(first for first, _ in clocks.values())
+    seconds = sorted(second for _, second in clocks.values())
+    most = (len(clocks) - 1) // 2 + 1  # of the others
+    off = {}
+    for rank, (first, second) in clocks.items():
+        ahead = bisect_left(seconds, first - CLOCK_S)
+        behind = len(firsts) - bisect_right(firsts, second + CLOCK_S)
+        if ahead >= most:
+            off[rank] = first - seconds[most - 1]
+        elif behind >= most:
+            off[rank] = second - firsts[-most]
+    if not off:
+        return
+    worst = max(off, key=lambda rank: abs(off[rank]))
+    if len(off) == len(clocks):  # as many are ahead as are behind
+        yield rules.CLOCK.finding(
+            None,
+            f"the clocks of two halves of the job differ by {abs(off[worst]):.1f} s: "
+            f"ranks {folded(sorted(r for r in off if off[r] > 0))} are ahead",
+        )
+        return
+    yield rules.CLOCK.finding(
+        None,
+        f"the clock of {counted(len(off), 'rank')} is off: {folded(sorted(off))}; "
+        f"that of rank {worst} by {off[worst]:+.1f} s",
     )
-    return [rules.CLOCK.finding(None, message)]
 
 
 def table_of(records: Sequence[ProcessRecord]) -> RankTable:

@@ -577,9 +577,21 @@ IDLE_CHIP = Rule(
     command="check --live",
 )
 
+NO_WAY = Rule(
+    code="RT741",
+    name="hosts-not-connected",
+    summary="a host does not reach another one on the ports that a job uses",
+    why="Gloo and NCCL connect all hosts on ports that the kernel chooses. With a "
+    "firewall, or an interface that others do not reach, they wait until a time-out.",
+    fix="Open the ports of net.ipv4.ip_local_port_range between the hosts of the job, "
+    "or name the interface of their network: GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME.",
+    seen_as=("connectFullMesh failed", "No route to host"),
+    command="check --live",
+)
+
 OF_RANKS: tuple[Rule, ...] = (
     MISSING, DOUBLED, SAME_CHIP, OTHER_TABLE, OTHER_SIZE, OTHER_VERSION, OTHER_SETTING,
-    CLOCK, MISPLACED, UNREACHABLE, IDLE_CHIP,
+    CLOCK, MISPLACED, UNREACHABLE, IDLE_CHIP, NO_WAY,
 )  # fmt: skip
 """The rules about all ranks."""
 

@@ -233,6 +233,7 @@ def _live(
             os.environ,
             found,
             unread=unread,
+            path=file,
             timeout_s=timeout_s,
             wants_records=output is not None,
             then=then,
