@@ -419,6 +419,18 @@ SCRIPTS = {
         "#!/bin/bash\n#SBATCH -n2\ncd work\n#SBATCH --nodes=1\nsrun python t.py\n",
         "#!/bin/bash\n#SBATCH -n2\n\n#SBATCH --nodes=1\ncd work\nsrun python t.py\n",
     ),
+    "an environment that the tasks do not get": (
+        [("RT328", W)],
+        script(
+            f"{TWO} --export=NONE", HEAD, "export MASTER_ADDR=$head", "srun python t.py"
+        ),
+        script(
+            f"{TWO} --export=NONE",
+            HEAD,
+            "export MASTER_ADDR=$head",
+            "srun --export=ALL python t.py",
+        ),
+    ),
     "a variable in a directive": (
         [("RT331", E)],
         script("--nodes=$NODES", "srun python t.py"),
@@ -759,6 +771,11 @@ MANIFESTS = {
         [("RT325", W)],
         volcano(("master", 1), ("worker", 3), ("tensorboard", 1)),
         volcano(("master", 1), ("worker", 3)),
+    ),
+    "pods as processes of several chips": (
+        [("RT321", W), ("RT321", W)],
+        volcano(("master", 1), ("worker", 3), chips=8),
+        volcano(("master", 1), ("worker", 3), chips=1),
     ),
     "agents of Volcano": (
         [("RT322", E)],

@@ -83,6 +83,8 @@ def predict(one: Submission) -> Iterator[SubmittedProcess]:
 def count_processes(one: Submission) -> int | None:
     """Return the processes of a submission, None if their number is not known."""
     starts = one.starts()
+    if one.roles[0].command.program == "mpirun":
+        return _started_by_mpirun(one)
     each = [processes_per_start(role) for role in one.roles]
     values = {fact.value for fact in each if fact is not None}
     is_known = None not in each and (len(values) == 1 or one.tasks_per_node is not None)
@@ -98,10 +100,18 @@ def count_processes(one: Submission) -> int | None:
     )
 
 
+def _started_by_mpirun(one: Submission) -> int | None:
+    """Return the processes of an mpirun: as many as it says, or as there are slots."""
+    given = one.roles[0].option("np")
+    if given is not None:
+        return int(given.text) if given.text.isdecimal() else None
+    return None if one.slots is None else one.slots.value
+
+
 def compare_with_table(one: Submission, ranks: int, nodes: int) -> Iterator[Finding]:
     """Yield a finding if a submission does not start one process for each chip."""
     total = count_processes(one)
-    launched = (*_AGENTS, "python")
+    launched = (*_AGENTS, "python", "mpirun")
     if total is None or one.roles[0].command.program not in launched:
         return
     if not one.is_alone or total == ranks:

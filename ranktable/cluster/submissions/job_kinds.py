@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 _POD: Final = ("template", "spec")
 _ONCE: Final = Fact(1, "")
+_POD_NAME: Final = re.compile(r"([a-z][a-z0-9-]*?)(?:-[0-9]+){1,2}\.([a-z0-9-]+)")
+"""The name of a pod with its index, or with those of its Job and itself."""
 _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _PET: Final = ("NNODES", "NPROC_PER_NODE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
 
@@ -238,16 +240,7 @@ def _judge_pytorchjob(
         why = f"with nprocPerNode {text} WORLD_SIZE is the number of pods, {total}"
         if len({r.chips.value for r in roles if r.chips}) > 1:
             _chips_differ(made, job, roles, why)
-        for role in roles:
-            if role.command.program == "python" and role.chips and role.chips.value > 1:
-                made.report(
-                    rules.IDLE_CHIPS,
-                    role.command.span,
-                    f"every pod of {role.name} starts one process for "
-                    f"{role.chips.value} "
-                    f"chips ({role.chips.said}), and {why}",
-                    hint="start torchrun, and set nprocPerNode to the number of chips",
-                )
+        _one_for_all(made, roles, why)
     for role in roles:
         chips, program = role.chips, role.command.program
         if each is not None and chips and each > chips.value and program != "torchrun":
@@ -281,6 +274,19 @@ def _judge_pytorchjob(
     )
 
 
+def _one_for_all(made: Manifests, roles: list[Role], why: str) -> None:
+    """Warn about pods that start one process for several chips."""
+    for role in roles:
+        if role.command.program == "python" and role.chips and role.chips.value > 1:
+            made.report(
+                rules.IDLE_CHIPS,
+                role.command.span,
+                f"every pod of {role.name} starts one process for {role.chips.value} "
+                f"chips ({role.chips.said}), and {why}",
+                hint="start torchrun in every pod, with a process for each chip",
+            )
+
+
 # --- TrainJob
 
 
@@ -288,12 +294,14 @@ def read_trainjob(job: Manifest, made: Manifests) -> list[Submission]:
     """Return what a TrainJob starts, with its runtime if that is in the file."""
     trainer = ("spec", "trainer")
     reference = job.text("spec", "runtimeRef", "name")
-    runtimes = [
-        each
-        for each in made.objects
-        if each.text("kind").endswith("TrainingRuntime") and each.name == reference
-    ]
-    runtime = runtimes[0] if runtimes else None
+    runtime = next(
+        (
+            made.named[kind, reference]
+            for kind in ("TrainingRuntime", "ClusterTrainingRuntime")
+            if (kind, reference) in made.named
+        ),
+        None,
+    )
     policy = {} if runtime is None else runtime.members("spec", "mlPolicy")
     is_torch = "torch" in policy or (runtime is None and reference.startswith("torch"))
     nodes = job.number(*trainer, "numNodes")
@@ -539,6 +547,7 @@ def read_volcano(job: Manifest, made: Manifests) -> list[Submission]:
         )
         for name in chosen
     ]
+    _one_for_all(made, roles, f"WORLD_SIZE is the number of pods, {size}")
     return _job(job, roles)
 
 
@@ -548,6 +557,12 @@ def _flags(given: object) -> dict[str, str] | None:
         return None
     pairs = (str(flag).lstrip("-").partition("=") for flag in given)
     return {name: value for name, _, value in pairs}
+
+
+def _listed(names: Mapping[str, object]) -> str:
+    """Return the first names and the number of the others."""
+    shown = ", ".join(map(quoted, list(names)[:3]))
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
 
 
 def _other_tasks(
@@ -563,7 +578,7 @@ def _other_tasks(
             rules.WRONG_SIZE,
             job.span("spec", "tasks"),
             f"before Volcano 1.12 WORLD_SIZE counts {counted(number, 'pod')} of "
-            f"{', '.join(map(quoted, others))} too, which do not train",
+            f"{_listed(others)} too, which do not train",
             hint="upgrade, or put them into another job",
             severity=Severity.WARNING,
         )
@@ -597,9 +612,9 @@ def read_jobset(job: Manifest, made: Manifests) -> list[Submission]:
             _same_index(made, template, role)
     launched = [role for role in roles if role.command.program == "torchrun"]
     domain = job.text("spec", "network", "subdomain") or job.name
-    for role in launched:
-        begins = [f"{job.name}-{each.name}-" for each in launched]
-        _judge_master(made, role, begins, domain)
+    pods_of_jobs = {f"{job.name}-{each.name}" for each in launched}
+    for role in launched if job.name else ():
+        _judge_master(made, role, pods_of_jobs, domain)
     return _job(job, launched or roles[:1])
 
 
@@ -636,28 +651,30 @@ def _same_index(made: Manifests, template: PodTemplate, role: Role) -> None:
         )
 
 
-def _judge_master(made: Manifests, role: Role, begins: list[str], domain: str) -> None:
-    """Report the address of a pod that this job does not have."""
+def _judge_master(made: Manifests, role: Role, pods: set[str], domain: str) -> None:
+    """Report the address of a pod that this job does not have.
+
+    Args:
+        made: Where to report.
+        role: The role whose command is judged.
+        pods: The names of pods of this job, without their indexes.
+        domain: The subdomain of the pods, empty if they have none.
+    """
     for name in ("master-addr", "rdzv-endpoint"):
         given = role.command.options.get(name)
-        if given is None:
+        match = None if given is None else _POD_NAME.match(given.text)
+        if given is None or match is None or any(UNKNOWN in pod for pod in pods):
+            continue
+        if match[1] in pods and match[2] == domain:
             continue
         host = given.text.partition(":")[0]
-        first, dot, rest = host.partition(".")
-        if not re.fullmatch(r"[a-z0-9.-]*[a-z][a-z0-9.-]*", host) or not dot:
-            continue
-        is_pod = any(
-            re.fullmatch(f"{re.escape(each)}[0-9-]+", first) for each in begins
-        )
-        if is_pod and rest.split(".")[0] == domain:
-            continue
+        first = min(pods)
+        reason = "" if domain else ", because its template has no subdomain"
         made.report(
             rules.POD_NAMES,
             given.span,
-            f"no pod of this job is called {quoted(host)}",
-            hint="the first one is "
-            f"{begins[0]}0{'-0' if begins[0].count('-') > 1 else ''}"
-            f".{domain or 'SUBDOMAIN'}",
+            f"no pod of this job is called {quoted(host)}{reason}",
+            hint=f"the pods are called {first}-INDEX.{domain or 'SUBDOMAIN'}",
         )
 
 
@@ -682,7 +699,8 @@ def read_job(job: Manifest, made: Manifests) -> list[Submission]:
                 "the Job is not Indexed, so its pods have no JOB_COMPLETION_INDEX",
                 hint="add completionMode: Indexed",
             )
-        _judge_master(made, role, [f"{job.name}-"], domain)
+        if job.name:
+            _judge_master(made, role, {job.name}, domain)
     _judge_service(job, made, domain)
     return _job(job, [role])
 
@@ -694,26 +712,25 @@ def _judge_service(job: Manifest, made: Manifests, domain: str) -> None:
         "batch.kubernetes.io/job-name": job.name,
         **job.members("spec", "template", "metadata", "labels"),
     }
-    for service in made.objects:
-        if service.text("kind") != "Service" or service.name != domain or not domain:
-            continue
-        if service.get("spec", "clusterIP") != "None":
-            made.report(
-                rules.POD_NAMES,
-                service.span("spec"),
-                f"the Service {domain} has an address of its own, so it gives no pods "
-                "names",
-                hint="add clusterIP: None",
-            )
-        selector = service.members("spec", "selector")
-        wrong = {k: v for k, v in selector.items() if labels.get(k) != v}
-        if wrong:
-            listed = ", ".join(f"{key}: {value}" for key, value in wrong.items())
-            made.report(
-                rules.POD_NAMES,
-                service.span("spec", "selector"),
-                f"the Service {domain} selects {listed}, which the pods do not have",
-            )
+    service = made.named.get(("Service", domain))
+    if service is None or not domain:
+        return
+    if service.get("spec", "clusterIP") != "None":
+        made.report(
+            rules.POD_NAMES,
+            service.span("spec"),
+            f"the Service {domain} has an address of its own, so pods get no names",
+            hint="add clusterIP: None",
+        )
+    selector = service.members("spec", "selector")
+    wrong = {k: v for k, v in selector.items() if labels.get(k) != v}
+    if wrong:
+        listed = ", ".join(f"{key}: {value}" for key, value in wrong.items())
+        made.report(
+            rules.POD_NAMES,
+            service.span("spec", "selector"),
+            f"the Service {domain} selects {listed}, which the pods do not have",
+        )
 
 
 def read_leaderworkerset(job: Manifest, made: Manifests) -> list[Submission]:

@@ -111,12 +111,14 @@ class Manifests:
 
     Attributes:
         objects: Its objects, jobs or not.
+        named: The same by kind and name.
         submissions: What its jobs start.
         unjudged: What is not judged.
         found: What is wrong with it.
     """
 
     objects: list[Manifest] = field(default_factory=list)
+    named: dict[tuple[str, str], Manifest] = field(default_factory=dict)
     submissions: list[Submission] = field(default_factory=list)
     unjudged: list[Unjudged] = field(default_factory=list)
     found: list[Finding] = field(default_factory=list)
@@ -204,9 +206,9 @@ class PodTemplate:
 
 
 def _index_field(item: dict[str, Any]) -> bool:
-    """Whether a variable has the index of the pod over all Jobs of a JobSet."""
+    """Whether a variable has the index of the pod, in its Job or in all of a JobSet."""
     text = str(item.get("valueFrom", ""))
-    return "job-global-index" in text
+    return "job-global-index" in text or "job-completion-index" in text
 
 
 def chips_in(job: Manifest, path: Path) -> Fact | None:
@@ -300,6 +302,7 @@ def read_manifests(text: str, kinds: Kinds) -> Manifests:
     """
     made = Manifests()
     made.objects = list(_objects(without_marks(text), made))
+    made.named = {(each.text("kind"), each.name): each for each in made.objects}
     for job in made.objects:
         group = job.text("apiVersion").partition("/")[0]
         kind = job.text("kind")

@@ -28,6 +28,8 @@ from ranktable.cluster.submissions.shell import (
     TooDeepError,
     Word,
     commands,
+    is_assignment,
+    name_of,
     plain_number,
     shown,
     without_marks,
@@ -275,18 +277,16 @@ class _Reader:
             self.block(command, span)
             return True
         before = dict(self.settings)
-        scope = replace(
-            self.scope,
-            values=dict(self.scope.values),
-            exported=set(self.scope.exported),
-        )
-        while words and self.take(scope, words[0]):
-            scope.exported.update(re.findall(r"^\w+", words[0].raw))
-            words.pop(0)
-        if not words:
-            exported = self.scope.exported
-            self.scope = replace(scope, exported=exported)
+        count = next((n for n, w in enumerate(words) if not is_assignment(w)), 0)
+        if not count and is_assignment(words[0]):
+            for word in words:
+                self.take(self.scope, word)
             return True
+        scope = self.scope.of_command() if count else self.scope
+        for word in words[:count]:
+            self.take(scope, word)
+            scope.exported.add(name_of(word))
+        words = words[count:]
         is_on = self.run(words, scope, command, span)
         self.settings = before if words[0].raw != "export" else self.settings
         return is_on
@@ -295,7 +295,7 @@ class _Reader:
         """Take an assignment; return whether the word is one."""
         if not scope.assign(word, is_certain=True):
             return False
-        name = re.split(r"\+?=", word.raw, maxsplit=1)[0]
+        name = name_of(word)
         if name in SET_BY_SCRIPTS:
             place = SourceSpan(offsets=(word.start, word.end))
             self.settings[name] = Setting(scope.value(name), word.raw, place)
@@ -306,8 +306,7 @@ class _Reader:
         for word in command.words:
             if not self.scope.assign(word, is_certain=False):
                 continue
-            name = re.split(r"\+?=", word.raw, maxsplit=1)[0]
-            self.settings.pop(name, None)
+            self.settings.pop(name_of(word), None)
         if command.words[0].raw in ("for", "read", "select"):
             self.scope.forget(command.words[min(1, len(command.words) - 1)].raw)
         text = self.text[slice(*span.offsets or (0, 0))]
@@ -334,16 +333,15 @@ class _Reader:
             self.sourced(words, span)
         elif head == "exit":
             return False
-        else:
+        elif head not in HARMLESS:
             texts = [text for word in words for text in scope.fields(word.raw)]
             self.start(list(split_wrappers(texts)), scope, command, span)
         return True
 
     def export(self, words: Sequence[Word]) -> None:
         for word in words:
-            name = re.split(r"\+?=", word.raw, maxsplit=1)[0]
             self.take(self.scope, word)
-            self.scope.exported.add(name)
+            self.scope.exported.add(name_of(word))
 
     def sourced(self, words: Sequence[Word], span: SourceSpan) -> None:
         """Note that another file may set everything."""
@@ -424,9 +422,33 @@ class _Reader:
             chips=both.chips(per_node, nodes),
             chips_per_task=_seen_by_task(both),
         )
+        passed = step.options.get("export", self.job.options.get("export"))
+        self.settings, all_settings = self.passed(passed, step), self.settings
         inner = scope.of_task(self.known(nodes, tasks))
         role = self.in_task(line.rest, inner, role, span)
+        self.settings = all_settings
         self.add(role, per_node, tasks, command)
+
+    def passed(self, given: Setting | None, step: _Job) -> dict[str, Setting]:
+        """Return what of the exported variables reaches the tasks of a step."""
+        texts = [] if given is None else given.text.split(",")
+        names = [text.partition("=")[0] for text in texts]
+        if given is None or "ALL" in names or self.scope.assigned("SLURM_EXPORT_ENV"):
+            return self.settings
+        kept = {name: s for name, s in self.settings.items() if name in names}
+        for name, setting in self.settings.items():
+            if (
+                name not in kept
+                and "export" not in step
+                and self.scope.is_exported(name)
+            ):
+                self.report(
+                    rules.NO_EFFECT,
+                    setting.span,
+                    f"{setting.said} does not reach the tasks, because of {given.said}",
+                    hint="srun --export=ALL",
+                )
+        return kept
 
     def refuse_component(self, step: _Job, span: SourceSpan) -> None:
         """Warn about a step in the first component of several."""
@@ -497,9 +519,9 @@ class _Reader:
     def variables(self, scope: Scope) -> dict[str, Setting]:
         """Return what a command inherits of the variables that scripts set."""
         return {
-            name: setting._replace(text=scope.values.get(name, setting.text))
+            name: setting._replace(text=scope.assigned(name) or setting.text)
             for name, setting in self.settings.items()
-            if name in scope.exported
+            if scope.is_exported(name)
         }
 
     def add(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ _IN_TASK: Final = {
 _IN_BATCH: Final = {**_FIXED, **IN_BATCH, **dict.fromkeys(_OF_HOST, FIRST_HOST)}
 
 MAX_NESTING: Final = 40
+_MAX_SPENT: Final = 1 << 24
 _MAX_SUM: Final = 200
 _SEPARATOR: Final = "\0"
 MAX_EXPANSION: Final = 1 << 16
@@ -269,6 +270,17 @@ def _after(text: str, at: int, close: str, depth: int) -> int:
     return len(text)
 
 
+def is_assignment(word: Word) -> bool:
+    """Whether a word is an assignment where one may stand."""
+    return _ASSIGNMENT.match(word.raw) is not None
+
+
+def name_of(word: Word) -> str:
+    """Return the name in an assignment, or the word."""
+    match = _ASSIGNMENT.match(word.raw)
+    return word.raw if match is None else match[1]
+
+
 @dataclass(slots=True, kw_only=True)
 class Scope:
     """The variables of a shell.
@@ -279,6 +291,8 @@ class Scope:
         values: What the file assigns, with marks.
         arrays: Its arrays.
         exported: Names that a command inherits.
+        outer: The variables of the shell around it.
+        spent: The characters of all expanded words of a file.
     """
 
     known: Mapping[str, str] = field(default_factory=dict)
@@ -286,27 +300,54 @@ class Scope:
     values: dict[str, str] = field(default_factory=dict)
     arrays: dict[str, list[str]] = field(default_factory=dict)
     exported: set[str] = field(default_factory=set)
+    outer: Scope | None = None
+    spent: list[int] = field(default_factory=lambda: [0])
+
+    def of_command(self) -> Scope:
+        """Return the variables of a command with assignments before it."""
+        return Scope(
+            known=self.known, is_task=self.is_task, outer=self, spent=self.spent
+        )
 
     def of_task(self, known: Mapping[str, str]) -> Scope:
         """Return the variables of a shell that a task starts."""
-        held = {
-            name: value if name in self.exported else UNKNOWN
-            for name, value in self.values.items()
-        }
-        return replace(
-            self, known=known, is_task=True, values=held, exported=set(self.exported)
-        )
+        return Scope(known=known, is_task=True, outer=self, spent=self.spent)
 
-    def value(self, name: str) -> str:
-        """Return the value of a variable."""
+    def is_exported(self, name: str) -> bool:
+        """Whether a command inherits a variable."""
+        outer = self.outer
+        return name in self.exported or (outer is not None and outer.is_exported(name))
+
+    def assigned(self, name: str) -> str | None:
+        """Return the value that the file gives a variable, None if it gives none."""
         if name in self.values:
             return self.values[name]
         if name in self.arrays:
             items = self.arrays[name]
             return FIRST_HOST if items[:1] == [HOSTS] else "".join(items[:1])
-        if name in self.known:
-            return self.known[name]
-        return (_IN_TASK if self.is_task else _IN_BATCH).get(name, UNKNOWN)
+        outer = self.outer
+        found = None if outer is None else outer.assigned(name)
+        if found is None or outer is None or self.is_task == outer.is_task:
+            return found
+        return found if outer.is_exported(name) else UNKNOWN
+
+    def array(self, name: str) -> list[str]:
+        """Return an array; tasks do not inherit it."""
+        if name in self.arrays:
+            return self.arrays[name]
+        outer = self.outer
+        if name in self.values or outer is None or self.is_task != outer.is_task:
+            return [UNKNOWN]
+        return outer.array(name)
+
+    def value(self, name: str) -> str:
+        """Return the value of a variable."""
+        found = self.assigned(name)
+        if found is None:
+            found = self.known.get(name)
+        if found is None:
+            found = (_IN_TASK if self.is_task else _IN_BATCH).get(name, UNKNOWN)
+        return found
 
     def assign(self, word: Word, *, is_certain: bool) -> bool:
         """Take an assignment; return whether the word is one."""
@@ -317,9 +358,11 @@ class Scope:
         if raw[:1] == "(":
             inner = [item for each in commands(raw[1:-1]) for item in each.words]
             items = [text for item in inner for text in self.fields(item.raw)]
-            self.arrays[name] = (self.arrays.get(name, []) if match[2] else []) + items
+            if not match[2]:
+                self.arrays[name] = []
+            if len(self.arrays.setdefault(name, [])) < MAX_EXPANSION:
+                self.arrays[name] += items
             self.values.pop(name, None)
-            value = UNKNOWN
         else:
             value = "".join(self._expand(raw, 0))
             if match[2]:
@@ -369,14 +412,15 @@ class Scope:
                 else self._piece(raw[start:at], depth, splits=splits)
             ):
                 size += len(piece)
-                if size > MAX_EXPANSION:
+                self.spent[0] += len(piece)
+                if size > MAX_EXPANSION or self.spent[0] > _MAX_SPENT:
                     yield UNKNOWN
                     return
                 yield piece
 
     def _all_items(self, name: str) -> Iterator[str]:
         """Yield the items of an array in quotation marks, each a word of its own."""
-        for index, item in enumerate(self.arrays.get(name, [UNKNOWN])):
+        for index, item in enumerate(self.array(name)):
             if index:
                 yield _SEPARATOR
             yield item
@@ -449,7 +493,7 @@ class Scope:
 
     def _item(self, name: str, index: str) -> list[str]:
         """Return an item of an array, or all of them."""
-        items = self.arrays.get(name, [UNKNOWN])
+        items = self.array(name)
         if index in ("@", "*"):
             return items
         if items == [HOSTS]:

@@ -12,7 +12,7 @@ from ranktable.cluster.submissions.launch_options import (
     read_command,
     split_wrappers,
 )
-from ranktable.cluster.submissions.shell import TooDeepError, commands, shown
+from ranktable.cluster.submissions.shell import TooDeepError, commands, name_of, shown
 from ranktable.cluster.submissions.submission import LaunchCommand, Setting
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _after_assignments(
     if words[0].raw == "export":
         words.pop(0)
     while words and scope.assign(words[0], is_certain=True):
-        name = re.split(r"\+?=", words[0].raw, maxsplit=1)[0]
+        name = name_of(words[0])
         if name in SET_BY_SCRIPTS or name.startswith("PET_"):
             said = shown(words[0].raw)
             variables[name] = Setting(scope.value(name), said, span)

@@ -1,0 +1,211 @@
+"""Laws of submissions: right ones are silent however they are written, and wrong ones
+are found however they are written; any text ends in findings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ranktable.cluster.submissions.read_submissions import read_submissions
+from ranktable.runtime.submitted import predict
+from tests.effort import law, within_cpu
+from tests.test_submissions import MANIFESTS, SCRIPTS, found, script
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NODES = st.integers(2, 5)
+CHIPS = st.integers(1, 8)
+HEADS = (
+    "head=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)",
+    "head=$(scontrol show hostname $SLURM_NODELIST | sed -n 1p)",
+    "nodes=($(scontrol show hostnames $SLURM_JOB_NODELIST)); head=${nodes[0]}",
+    "head=$(hostname)",
+    "head=`scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1`",
+)
+PORTS = ("$((20000 + SLURM_JOB_ID % 10000))", "$PORT", "29500")
+HARMLESS = (
+    "",
+    "# srun torchrun --nnodes 99 t.py",
+    "set -euo pipefail",
+    "module load cuda/12.1",
+    "source ~/venv/bin/activate",
+    'echo "srun starts $SLURM_NNODES"',
+    "export NCCL_DEBUG=INFO OMP_NUM_THREADS=4",
+    "nvidia-smi -L",
+    "srun hostname",
+    "cat <<EOF > notes\nsrun torchrun --nnodes 99 t.py\nEOF",
+    "cd $SLURM_SUBMIT_DIR || exit 1",
+    "mkdir -p logs && date",
+    "x='$(' y=\"a b\" ",
+)
+
+
+class Job(NamedTuple):
+    """The sizes of a job."""
+
+    nodes: int
+    chips: int
+    agents: int
+    processes: int
+
+
+@st.composite
+def spelled(draw: st.DrawFn, name: str, value: object) -> str:
+    """Return an option of torchrun in one of its spellings."""
+    written = name if draw(st.booleans()) else name.replace("-", "_")
+    return f"--{written}{draw(st.sampled_from((' ', '=')))}{value}"
+
+
+@st.composite
+def torchrun_scripts(draw: st.DrawFn, job: Job) -> str:
+    """Return a script that starts one agent on every node."""
+    short = draw(st.booleans())
+    options = [
+        f"-N{job.nodes}" if short else f"--nodes={job.nodes}",
+        f"--gres=gpu:{job.chips}" if short else f"--gpus-per-node={job.chips}",
+    ]
+    options += draw(
+        st.sampled_from(
+            ([], ["--ntasks-per-node=1"], [f"-n{job.nodes}"], ["--cpus-per-task=8"])
+        )
+    )
+    variables = draw(st.booleans())
+    agents = "$AGENTS" if variables else str(job.agents)
+    if job.agents == job.nodes and draw(st.booleans()):
+        agents = draw(st.sampled_from(("$SLURM_NNODES", "${SLURM_JOB_NUM_NODES}")))
+    words = [
+        draw(spelled("nnodes", agents)),
+        draw(spelled("nproc-per-node", "$EACH" if variables else job.processes)),
+        draw(spelled("rdzv-backend", "c10d")),
+        draw(spelled("rdzv-endpoint", f"$head:{draw(st.sampled_from(PORTS))}")),
+        draw(spelled("rdzv-id", "$SLURM_JOB_ID")),
+    ]
+    agent = draw(
+        st.sampled_from(
+            ("torchrun", "python -m torch.distributed.run", "/opt/torchrun")
+        )
+    )
+    line = f"{agent} {' '.join(draw(st.permutations(words)))} train.py --lr 1"
+    if draw(st.booleans()):
+        line = line.replace(" --", " \\\n    --")
+    form = draw(st.sampled_from(("{}", 'bash -c "{}"', "-l --label {}", "ARRAY")))
+    lines = [f"AGENTS={job.agents}; EACH={job.processes}", draw(st.sampled_from(HEADS))]
+    if form == "ARRAY":
+        lines.append(f"COMMAND=({line})")
+        form, line = "{}", '"${COMMAND[@]}"'
+    lines.append(f"srun {form.format(line)}")
+    before = draw(st.lists(st.sampled_from(HARMLESS), max_size=3))
+    return script(" ".join(draw(st.permutations(options))), *before, *lines)
+
+
+@given(st.data(), NODES, CHIPS)
+@law(200)
+def test_right_agents_are_silent_however_they_are_written(
+    data: st.DataObject, nodes: int, chips: int
+) -> None:
+    text = data.draw(torchrun_scripts(Job(nodes, chips, nodes, chips)))
+
+    assert found(text) == []
+    assert ranks_of(text) == list(range(nodes * chips))
+
+
+@given(st.data(), NODES, CHIPS, st.integers(1, 4))
+@law(100)
+def test_more_processes_than_chips_are_found(
+    data: st.DataObject, nodes: int, chips: int, more: int
+) -> None:
+    text = data.draw(torchrun_scripts(Job(nodes, chips, nodes, chips + more)))
+
+    assert found(text) == [("RT320", "error")]
+
+
+@given(st.data(), NODES, CHIPS, st.integers(-2, 3).filter(bool))
+@law(100)
+def test_another_number_of_agents_is_found(
+    data: st.DataObject, nodes: int, chips: int, more: int
+) -> None:
+    agents = max(1, nodes + more)
+    text = data.draw(torchrun_scripts(Job(nodes, chips, agents, chips)))
+
+    assert ("RT322", "error") in found(text)
+
+
+@given(NODES, CHIPS, st.lists(st.sampled_from(HARMLESS), max_size=4))
+@law(100)
+def test_one_task_for_each_chip_is_silent(
+    nodes: int, chips: int, lines: Sequence[str]
+) -> None:
+    options = f"-N{nodes} --ntasks-per-node={chips} --gpus-per-node={chips}"
+    text = script(options, *lines, "srun python train.py")
+
+    assert found(text) == []
+    assert ranks_of(text) == list(range(nodes * chips))
+
+
+def ranks_of(text: str) -> list[int | None]:
+    """Return the ranks that the last line of a script would start."""
+    one = read_submissions(text.encode(), file="job").submissions[-1]
+    places = [each.environment for each in predict(one)]
+    return [None if place is None else place.rank for place in places]
+
+
+KNOWN = [
+    text
+    for pairs in (SCRIPTS, MANIFESTS)
+    for _, *both in pairs.values()
+    for text in both
+]
+PIECES = (
+    *("$(", "`", '"', "'", "${", "((", "))", "\\", "\n", "<<EOF\n", "for ", "done"),
+    *("{", "}", "[", "null", "-1", "999999999999", "srun ", "torchrun ", "&&", "||"),
+    *(
+        "\ue000",
+        "\0",
+        "{{ .V }}",
+        "{{- if x }}",
+        "- ",
+        ": ",
+        "&a ",
+        "*a",
+        "!!x ",
+        "\u00e9",
+    ),
+)
+
+
+@given(
+    st.sampled_from(KNOWN),
+    st.lists(
+        st.tuples(st.integers(0, 800), st.integers(0, 12), st.sampled_from(PIECES)),
+        min_size=1,
+        max_size=5,
+    ),
+)
+@law(500)
+def test_damaged_file_ends_in_findings(
+    text: str, changes: Sequence[tuple[int, int, str]]
+) -> None:
+    for at, length, piece in changes:
+        text = text[:at] + piece + text[at + length :]
+    for is_script in (True, False):
+        read = read_submissions(text.encode(), file="job", is_script=is_script)
+        for one in read.submissions:
+            list(predict(one))
+
+
+def test_cost_is_linear() -> None:
+    count = 20_000
+    line = "srun torchrun --nnodes 2 --nproc-per-node 4 t.py"
+    texts = [
+        script("-N2", *(f'export V{n}="$V{n - 1} x"' for n in range(count)), line),
+        script("-N2", *[line] * count),
+        script("-N2", *(f"A+=( {n} )" for n in range(count)), 'srun python "${A[@]}"'),
+        script("-N2", *(f"V{n}=1" for n in range(count)), *[f"X=1 {line}"] * count),
+    ]
+
+    for text in texts:
+        within_cpu(60, lambda text=text: read_submissions(text.encode(), file="job"))  # type: ignore[misc]
