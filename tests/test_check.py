@@ -476,7 +476,10 @@ def test_codes_are_selected_as_in_a_list(tmp_path: Path, run: Run) -> None:
     Tree(root, "10.9.9.9")
 
     assert "RT701" in run("ranktable", *words, "--select", "RT706,RT701").out
-    assert "RT701" not in run("ranktable", *words, "--ignore", "RT706,RT701").out
+    ignored = ("ranktable", *words, "--ignore", "RT706,RT701")
+    assert "RT701" not in run(*ignored).out
+    assert "1 finding ignored" in run(*ignored).out
+    assert json.loads(run(*ignored, "--format", "json").out)["ignored"] == {"RT701": 1}
     assert run("ranktable", *words, "--select", "foo").status == 2
 
 

@@ -210,7 +210,9 @@ def test_a_file_is_of_one_kind(kind: str, run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", SOUND)
-@pytest.mark.parametrize("command", [("show",), ("plan", "--tp", "2"), ("digest",)])
+@pytest.mark.parametrize(
+    "command", [("show",), ("plan", "--tp", "2"), ("mesh", "--dp", "-1")]
+)
 def test_a_command_that_needs_a_table_says_what_a_file_is(
     command: tuple[str, ...], kind: str, run: Run, tmp_path: Path
 ) -> None:

@@ -255,7 +255,27 @@ def test_a_folder_without_files_of_ours_is_said(run: Run, tmp_path: Path) -> Non
 def test_sound_but_for_what_is_ignored_says_how_much(run: Run) -> None:
     done = run("ranktable", "validate", str(BROKEN), "--ignore", "RT2,RT5")
 
-    assert (done.status, done.out) == (0, f"{BROKEN}: sound, with 2 findings ignored\n")
+    said = f"{BROKEN}: no errors left, with 2 findings ignored\n"
+    assert (done.status, done.out) == (0, said)
+
+
+def test_every_form_says_which_findings_were_ignored(run: Run) -> None:
+    def form(name: str) -> str:
+        command = ("validate", str(BROKEN), "--ignore", "RT2,RT5", "--format", name)
+        return run("ranktable", *command).out
+
+    found, log = json.loads(form("json")), json.loads(form("sarif"))
+    codes = {"RT202": 1, "RT505": 1}
+    assert found["files"][0]["ignored"] == found["totals"]["ignored"] == codes
+    assert log["runs"][0]["properties"]["ignored"] == codes
+    assert form("github") == "no defects; 2 findings ignored\n"
+    assert "no errors left" in form("full")
+
+
+def test_what_is_ignored_is_said_beside_what_is_left(run: Run) -> None:
+    for given in ("--ignore=RT202", "--select=RT5"):
+        done = run("ranktable", "validate", str(BROKEN), given)
+        assert done.out.endswith("found 1 warning; 1 finding ignored\n")
 
 
 SETTINGS = {

@@ -43,6 +43,7 @@ class Diagnosis:
         unknown: Errors that are not known here, the first of each speaker.
         unknown_text: How many these are, and the first of them; None without any.
         has_ended_well: Whether the job said that it ended, or goes on to the end.
+        num_ignored: Number of causes that are left out because of their codes.
     """
 
     causes: tuple[Cause, ...]
@@ -52,6 +53,7 @@ class Diagnosis:
     unknown: tuple[LogEvent, ...] = ()
     unknown_text: str | None = None
     has_ended_well: bool = False
+    num_ignored: int = 0
 
     @property
     def num_recognised(self) -> int:
@@ -73,7 +75,8 @@ class Diagnosis:
     def only(self, codes: tuple[str, ...]) -> Diagnosis:
         """Return this diagnosis with the causes whose codes begin with one of these."""
         kept = [cause for cause in self.causes if cause.rule.code.startswith(codes)]
-        return replace(self, causes=tuple(kept))
+        left_out = len(self.causes) - len(kept)
+        return replace(self, causes=tuple(kept), num_ignored=left_out)
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Return the causes as diagnostics, each at its most telling line."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.cluster.discovery.machine import Machine, NotDetectedError
@@ -29,6 +29,7 @@ from ranktable.schema.check import check_bytes, make_options
 from ranktable.schema.document import Location
 from ranktable.schema.finding import Diagnostic, Severity
 from ranktable.schema.report import located
+from ranktable.schema.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -57,6 +58,7 @@ class Checked:
         agrees: What was checked and agrees.
         not_checked: What could not be looked at.
         measured: What was measured, as plain data.
+        ignored: How many findings of each code and severity an option leaves out.
     """
 
     subject: str
@@ -64,6 +66,7 @@ class Checked:
     agrees: tuple[Looked, ...] = ()
     not_checked: tuple[Looked, ...] = ()
     measured: tuple[Mapping[str, object], ...] = ()
+    ignored: Mapping[tuple[str, Severity], int] = field(default_factory=dict)
 
     @property
     def is_agreed(self) -> bool:
@@ -77,16 +80,13 @@ class Checked:
 
     def only(self, select: Sequence[str], ignore: Sequence[str]) -> Checked:
         """Return this with only some codes, given as their beginnings."""
-
-        def is_wanted(code: str) -> bool:
-            is_in = not select or code.startswith(tuple(select))
-            return is_in and not code.startswith(tuple(ignore) or ("-",))
-
+        wanted = Selection(tuple(select), tuple(ignore))
         return replace(
             self,
-            diagnostics=tuple(d for d in self.diagnostics if is_wanted(d.code)),
-            agrees=tuple(n for n in self.agrees if is_wanted(n.code)),
-            not_checked=tuple(n for n in self.not_checked if is_wanted(n.code)),
+            diagnostics=tuple(d for d in self.diagnostics if wanted.wants(d.code)),
+            agrees=tuple(n for n in self.agrees if wanted.wants(n.code)),
+            not_checked=tuple(n for n in self.not_checked if wanted.wants(n.code)),
+            ignored=wanted.left_out(self.diagnostics),
         )
 
 

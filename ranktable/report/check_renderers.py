@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ranktable.report.doctor_renderers import escaped
-from ranktable.report.findings_data import as_data, render_github, render_sarif
+from ranktable.report.finding_lines import (
+    code_of,
+    concise_line,
+    escaped,
+    fold,
+    help_line,
+    markdown_help,
+)
+from ranktable.report.findings_data import (
+    as_data,
+    ignored_data,
+    render_github,
+    render_sarif,
+)
 from ranktable.report.json_document import json_document
-from ranktable.report.terminal import summary
+from ranktable.report.terminal import ignored_text, summary
 from ranktable.schema.report import Report
 from ranktable.schema.text import counted, printable
 
@@ -17,29 +29,32 @@ if TYPE_CHECKING:
 
     from ranktable.preflight.here import Checked
     from ranktable.report.terminal import Style
-    from ranktable.schema.finding import Diagnostic
 
 
 def _report(checked: Checked) -> Report:
     """Return the findings as those of a file, for the renderers of files."""
     counts = Counter((each.code, each.severity) for each in checked.diagnostics)
-    return Report(file=checked.subject, diagnostics=checked.diagnostics, counts=counts)
+    return Report(
+        file=checked.subject,
+        diagnostics=checked.diagnostics,
+        counts=counts,
+        ignored=checked.ignored,
+    )
 
 
 def render_full(checked: Checked, style: Style) -> Iterator[str]:
     """Yield what differs with advice, then what could not be looked at."""
     yield f"{style.mark(printable(checked.subject), 'bold')}\n"
     advised: set[tuple[str, str | None]] = set()
-    for each in checked.diagnostics:
-        kind = each.severity.value
-        message = printable(each.message)
-        yield f"{style.mark(f'{kind}[{each.code}]', kind)}: {message}\n"
-        if each.location.line is not None:
-            place = printable(str(each.location))
+    for each in fold(checked.diagnostics):
+        first = each.first
+        yield f"{code_of(first, style)}: {printable(each.message)}\n"
+        if first.location.line is not None:
+            place = printable(str(first.location))
             yield f"  {style.mark('-->', 'gutter')} {place}\n"
-        if each.hint is not None and (each.code, each.hint) not in advised:
-            yield f"  {style.mark('help', 'help')}: {printable(each.hint)}\n"
-        advised.add((each.code, each.hint))
+        if first.hint is not None and (first.code, first.hint) not in advised:
+            yield help_line(first.hint, style)
+        advised.add((first.code, first.hint))
     yield f"{_outcome(checked)}\n"
     for reason in not_checked(checked):
         yield f"not checked: {reason}\n"
@@ -51,8 +66,8 @@ def _outcome(checked: Checked) -> str:
         agrees = "agrees" if len(checked.agrees) == 1 else "agree"
         return f"{summary([_report(checked)])}; {rules} {agrees}"
     if not checked.has_looked:
-        return "nothing could be checked"
-    return f"all that was checked agrees: {rules}"
+        return f"nothing could be checked{ignored_text([_report(checked)])}"
+    return f"all that was checked agrees: {rules}{ignored_text([_report(checked)])}"
 
 
 def not_checked(checked: Checked) -> list[str]:
@@ -65,10 +80,8 @@ def not_checked(checked: Checked) -> list[str]:
 
 def render_concise(checked: Checked, style: Style) -> Iterator[str]:
     """Yield one line for each finding and for each reason why nothing was looked at."""
-    for each in checked.diagnostics:
-        place = style.mark(printable(str(each.location)), "place")
-        code = style.mark(f"{each.severity.value}[{each.code}]", each.severity.value)
-        yield f"{place}: {code} {printable(each.message)}\n"
+    for each in fold(checked.diagnostics):
+        yield concise_line(each.first, style, each.message)
     if not checked.diagnostics:
         yield f"{printable(checked.subject)}: {_outcome(checked)}\n"
     for reason in not_checked(checked):
@@ -85,6 +98,7 @@ def render_json(checked: Checked, _style: Style) -> Iterator[str]:
             "agrees": [each.code for each in checked.agrees],
             "not_checked": iter([each._asdict() for each in checked.not_checked]),
             "totals": dict(Counter(each.code for each in checked.diagnostics)),
+            **ignored_data([_report(checked)]),
             **({"measured": iter(checked.measured)} if checked.measured else {}),
         }
     )
@@ -93,15 +107,13 @@ def render_json(checked: Checked, _style: Style) -> Iterator[str]:
 def render_markdown(checked: Checked, _style: Style) -> Iterator[str]:
     """Yield the findings for the summary of a run."""
     yield f"### ranktable check: {escaped(checked.subject)}\n\n"
-    for each in checked.diagnostics:
-        yield f"- **{each.severity.value} {each.code}**: {_told(each)}\n"
+    for each in fold(checked.diagnostics):
+        kind, code = each.first.severity.value, each.first.code
+        told = escaped(each.message) + markdown_help(each.first.hint)
+        yield f"- **{kind} {code}**: {told}\n"
     yield f"\n{escaped(_outcome(checked))}.\n"
     for reason in not_checked(checked):
         yield f"\nNot checked: {escaped(reason)}\n"
-
-
-def _told(each: Diagnostic) -> str:
-    return escaped(each.message + (f". {each.hint}" if each.hint else ""))
 
 
 def render_as_sarif(checked: Checked, style: Style) -> Iterator[str]:
@@ -114,11 +126,11 @@ def render_as_github(checked: Checked, style: Style) -> Iterator[str]:
     return render_github([_report(checked)], style)
 
 
-RENDERERS = (
-    ("full", render_full),
-    ("concise", render_concise),
-    ("json", render_json),
-    ("markdown", render_markdown),
-    ("sarif", render_as_sarif),
-    ("github", render_as_github),
-)
+RENDERERS = {
+    "full": render_full,
+    "concise": render_concise,
+    "json": render_json,
+    "markdown": render_markdown,
+    "sarif": render_as_sarif,
+    "github": render_as_github,
+}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from html import escape
 from typing import TYPE_CHECKING
 
+from ranktable.report.finding_lines import escaped, help_line
 from ranktable.report.json_document import json_document
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted, folded, printable
@@ -36,7 +36,7 @@ def render_full(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
         rule = f"{cause.rule.summary} ({cause.rule.code})"
         yield f"{style.mark('cause:', 'bold')} {rule}\n"
         explain = f"`ranktable explain {cause.rule.code}`"
-        yield f"{style.mark('do:', 'help')} {cause.fix} {explain}\n"
+        yield help_line(f"{cause.fix} {explain}", style, "")
     if not diagnosis.causes:
         yield f"{no_failure(diagnosis)}\n"
     if diagnosis.unknown_text and not _is_told(diagnosis):
@@ -46,6 +46,9 @@ def render_full(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
 
 def no_failure(diagnosis: Diagnosis) -> str:
     """Return that nothing failed, or that nothing says how the job ended."""
+    if diagnosis.num_ignored:
+        causes = counted(diagnosis.num_ignored, "cause")
+        return f"no cause with these codes; {causes} ignored"
     if diagnosis.has_ended_well:
         return f"no failure found in {looked_at(diagnosis)}"
     return (
@@ -119,16 +122,10 @@ def render_markdown(diagnosis: Diagnosis, _style: Style) -> Iterator[str]:
         for event in cause.evidence:
             text = printable(event.text.strip()).replace("`", "'")
             yield f"- {escaped(f'{event.file}:{event.line}')}: `{text}`\n"
-        yield f"\n**Cause:** {cause.rule.summary}. **Do:** {cause.fix}\n\n"
+        yield f"\n**Cause:** {cause.rule.summary}."
+        yield f" **Help:** {cause.fix}\n\n"
     if diagnosis.unseen:
         yield f"Not seen: no line of {escaped(unseen(diagnosis))}.\n"
-
-
-def escaped(text: str) -> str:
-    """Return text that Markdown and HTML show as it is."""
-    for mark in "\\`*_{}[]#|":
-        text = text.replace(mark, f"\\{mark}")
-    return printable(escape(text, quote=False))
 
 
 def render_json(diagnosis: Diagnosis, _style: Style) -> Iterator[str]:
@@ -143,6 +140,7 @@ def render_json(diagnosis: Diagnosis, _style: Style) -> Iterator[str]:
             "world_size": diagnosis.ranks.size,
             "unseen": list(diagnosis.unseen),
             "ended_well": diagnosis.has_ended_well,
+            **({"ignored": diagnosis.num_ignored} if diagnosis.num_ignored else {}),
             "unknown": [
                 _event_data(event) for event in diagnosis.unknown[:MAX_UNKNOWN]
             ],

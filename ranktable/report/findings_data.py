@@ -9,6 +9,7 @@ workflow commands, "Setting an error message".
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -35,6 +36,7 @@ def render_json(reports: Sequence[Report], _style: Style) -> Iterator[str]:
                 "ok": report.ok,
                 "format": report.format,
                 "diagnostics": [as_data(item) for item in report.diagnostics],
+                **ignored_data([report]),
             }
             for report in reports
         ],
@@ -82,7 +84,17 @@ def _totals(reports: Sequence[Report]) -> dict[str, object]:
         "notes": found[Severity.NOTE],
         "shown": sum(len(report.diagnostics) for report in reports),
         "by_code": dict(sorted(by_code.items())),
+        **ignored_data(reports),
     }
+
+
+def ignored_data(reports: Sequence[Report]) -> dict[str, dict[str, int]]:
+    """Return how many findings of each code were left out, nothing for none."""
+    found: Counter[str] = Counter()
+    for report in reports:
+        for (code, _), number in report.ignored.items():
+            found[code] += number
+    return {"ignored": dict(sorted(found.items()))} if found else {}
 
 
 _SCHEMA = (
@@ -119,7 +131,11 @@ def render_sarif(reports: Sequence[Report], _style: Style) -> Iterator[str]:
                 # Columns count code points, not UTF-16 units as by default.
                 "columnKind": "unicodeCodePoints",
                 "results": results,
-                "properties": {"total": total, "shown": len(results)},
+                "properties": {
+                    "total": total,
+                    "shown": len(results),
+                    **ignored_data(reports),
+                },
             }
         ],
     }

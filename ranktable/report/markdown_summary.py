@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.layout.parallel import describe_sizes
 from ranktable.layout.traffic import GIB, is_reached, lower_bound
-from ranktable.report.doctor_renderers import escaped
+from ranktable.report.finding_lines import escaped, markdown_help
 from ranktable.report.folding import fold_nodes
 from ranktable.report.page_data import change_lines, cost_model, sent_over
 from ranktable.schema.text import plural_of
@@ -40,7 +40,7 @@ def render_markdown(facts: ReportFacts) -> Iterator[str]:
 def _findings(facts: ReportFacts) -> Iterator[str]:
     for one in facts.findings[:MAX_LINES]:
         place = f" ({escaped(one.place)})" if one.place else ""
-        hint = f" **Do:** {escaped(one.hint)}" if one.hint else ""
+        hint = markdown_help(one.hint)
         mark = _MARKS[one.severity]
         yield f"- {mark} **{escaped(one.code)}** {escaped(one.message)}{place}{hint}\n"
     left = len(facts.findings) - MAX_LINES

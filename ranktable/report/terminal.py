@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from ranktable.report.finding_lines import code_of, concise_line, help_line
 from ranktable.schema.document import Lines
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted, printable
@@ -227,6 +228,7 @@ def summary(reports: Sequence[Report]) -> str:
     text = f"found {listed}" if parts else "no defects"
     if len(reports) > 1:
         text += f" in {counted(len(reports), 'file')}"
+    text += ignored_text(reports)
     if shown < total:
         text += f"; {shown} of {total} are shown (--max-errors 0 shows all)"
     if fixable:
@@ -246,20 +248,27 @@ def render_full(reports: Sequence[Report], style: Style) -> Iterator[str]:
         if report.ok:
             kind = f" ({report.format})" if report.format else ""
             name = style.mark(printable(report.file), "bold")
-            yield f"{name}: {style.mark('sound', 'help')}{kind}{_ignored(report)}\n"
+            sound = style.mark(_sound(report), "help")
+            yield f"{name}: {sound}{kind}{ignored_text([report], ', with ')}\n"
     if any(report.totals for report in reports):
         yield summary(reports) + "\n"
 
 
-def _ignored(report: Report) -> str:
-    number = report.num_ignored
-    return f", with {counted(number, 'finding')} ignored" if number else ""
+def _sound(report: Report) -> str:
+    """Return what a report without errors says: it may be by leaving them out."""
+    is_left = any(severity is Severity.ERROR for _, severity in report.ignored)
+    return "no errors left" if is_left else "sound"
+
+
+def ignored_text(reports: Sequence[Report], before: str = "; ") -> str:
+    """Return how many findings were left out by an option; empty for none."""
+    number = sum(sum(report.ignored.values()) for report in reports)
+    return f"{before}{counted(number, 'finding')} ignored" if number else ""
 
 
 def _diagnostic(diagnostic: Diagnostic, lines: Lines, style: Style) -> str:
-    kind = diagnostic.severity.value
-    head = style.mark(f"{kind}[{diagnostic.code}]", kind)
-    out = [f"{head}: {style.mark(printable(diagnostic.message), 'bold')}"]
+    message = style.mark(printable(diagnostic.message), "bold")
+    out = [f"{code_of(diagnostic, style)}: {message}"]
     places = (diagnostic.location, *diagnostic.related)
     gutter = max(len(str(place.line or "")) for place in places)
     for place in places:
@@ -268,7 +277,7 @@ def _diagnostic(diagnostic: Diagnostic, lines: Lines, style: Style) -> str:
         out += _place(place, text, gutter, style, is_first=place is places[0])
     if diagnostic.hint is not None:
         edge = style.mark(f"{' ' * gutter} =", "gutter")
-        out.append(f"{edge} {style.mark('help', 'help')}: {printable(diagnostic.hint)}")
+        out.append(help_line(diagnostic.hint, style, f"{edge} ").rstrip("\n"))
     return "\n".join(out) + "\n"
 
 
@@ -322,12 +331,9 @@ def render_concise(reports: Sequence[Report], style: Style) -> Iterator[str]:
     """Yield a line for each diagnostic, and a last line with the totals."""
     for report in reports:
         for diagnostic in report.diagnostics:
-            place = style.mark(printable(str(diagnostic.location)), "place")
-            code = style.mark(diagnostic.code, diagnostic.severity.value)
-            severity = diagnostic.severity.value
-            yield f"{place}: {severity}[{code}] {printable(diagnostic.message)}\n"
+            yield concise_line(diagnostic, style)
         if report.ok and not report.totals:
             name = style.mark(printable(report.file), "place")
-            yield f"{name}: sound{_ignored(report)}\n"
+            yield f"{name}: {_sound(report)}{ignored_text([report], ', with ')}\n"
     if any(report.totals for report in reports):
         yield summary(reports) + "\n"

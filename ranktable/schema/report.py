@@ -34,7 +34,7 @@ class _ReportFields(NamedTuple):
     data: bytes | None = None
     text: str | None = None
     columns: Columns | None = None
-    num_ignored: int = 0
+    ignored: Mapping[tuple[str, Severity], int] = {}
     key: str = ""
 
 
@@ -50,7 +50,8 @@ class Report(_ReportFields):
         data: The bytes that were judged, None when they could not be read.
         text: The text that was judged, None when it could not be read.
         columns: The table, as far as it can be read.
-        num_ignored: Number of defects that are left out by a setting.
+        ignored: Number of defects of each code and severity that an option or a setting
+            leaves out.
         key: Key of the ConfigMap in which the table is; empty for a file of its own.
     """
 

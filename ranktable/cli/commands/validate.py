@@ -60,6 +60,7 @@ from ranktable.schema.file_kind import DESCRIPTIONS
 from ranktable.schema.files import UnreadableError
 from ranktable.schema.finding import Findings, RankTableError, Severity
 from ranktable.schema.fixes import repaired_text
+from ranktable.schema.selection import Selection
 from ranktable.schema.text import counted, printable
 from ranktable.schema.topology import BUILT_IN
 from ranktable.schema.writing import replace_file
@@ -296,7 +297,9 @@ def validate(
             _show_diff(each, options, color)
     else:
         if report.fix:
-            reports = [selected(_fix(one, options, site), settings) for one in reports]
+            reports = [
+                settings.selection.of(_fix(one, options, site)) for one in reports
+            ]
         shown = [one for one in reports if one.totals or not report.quiet]
         show_findings(shown, format, color)
     _tell_skipped(skipped, verbose=report.verbose)
@@ -317,7 +320,7 @@ def _judged(
     ]
     if site is not None:
         reports = [_by_schema(report, site) for report in reports]
-    return [selected(report, settings) for report in reports]
+    return [settings.selection.of(report) for report in reports]
 
 
 def _judge_file(file: NamedFile, options: Options, judge: Judge | None) -> list[Report]:
@@ -469,6 +472,11 @@ class Settings(
     ignore: tuple[str, ...] = ()
     max_errors: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
+    @property
+    def selection(self) -> Selection:
+        """The codes to report."""
+        return Selection(self.select, self.ignore)
+
 
 def find_settings(folder: Path) -> Settings:
     """Return the settings of a folder, or of the nearest parent that has some.
@@ -513,22 +521,3 @@ def _settings(table: object, folder: Path) -> Settings:
             f"topology is {found.topology!r}, and there is no file {beside}"
         )
     return structs.replace(found, topology=str(beside))
-
-
-def selected(report: Report, settings: Settings) -> Report:
-    """Return a report with only the codes that the settings select."""
-    ignored = settings.ignore
-    if not (settings.select or ignored):
-        return report
-
-    def is_wanted(code: str) -> bool:
-        is_selected = not settings.select or _is_among(code, settings.select)
-        return is_selected and not _is_among(code, ignored)
-
-    kept = report.only(is_wanted)
-    ignored_findings = sum(report.counts.values()) - sum(kept.counts.values())
-    return kept._replace(num_ignored=ignored_findings)
-
-
-def _is_among(code: str, beginnings: Sequence[str]) -> bool:
-    return any(code.startswith(beginning) for beginning in beginnings)
