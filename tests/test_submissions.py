@@ -1038,8 +1038,10 @@ def test_long_script_is_read_to_its_end() -> None:
         "x=(" * 1000,
         "${" * 3000,
         "`" * 3001,
+        "srun\u00a0torchrun --nnodes=$\u2028X",
+        "srun python t.py\f\v\x1c",
     ],
-    ids=range(8),
+    ids=range(10),
 )
 def test_hostile_script_ends_in_findings(line: str) -> None:
     read = read_submissions(script("-N2", line).encode(), file="job")

@@ -69,7 +69,7 @@ MAX_EXPANSION: Final = 1 << 16
 """Longest value of a word: assignments that double a value end here."""
 
 _SPECIAL: Final = {
-    "word": re.compile(r"[\s\\'\"`$;&|()<>]"),
+    "word": re.compile(r"[ \t\r\n\\'\"`$;&|()<>]"),  # no other space ends a word
     '"': re.compile(r"[\"\\$`]"),
     ")": re.compile(r"[()\\'\"`$]"),
     "}": re.compile(r"[}\\'\"`$]"),
