@@ -390,7 +390,8 @@ def _merge(
     if found.every.has_errors or not parts:
         return found.merged()
     table = top.with_changes(nodes=[part.node for part in parts])
-    judged = Options(topology=options.topology, limit=options.limit)
+    vendor, _ = parts[0].make
+    judged = Options(topology=options.topology, limit=options.limit, vendor=vendor)
     data, defects = judged_document(format_, plain_data(table, format_), judged)
     for defect in defects:
         part = _part_of(defect, parts, format_)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.files import DEFAULT_MAX_SIZE_BYTES
+from ranktable.schema.table_readers import SCCL_FORMATS
 
 if TYPE_CHECKING:
     from ranktable.schema.declare import Format
@@ -22,6 +23,7 @@ class Options(NamedTuple):
         tp: Size of the tensor parallel groups, None if it is not known.
         format: Format the file must have, None to detect it.
         reader: The program that will read the file, None if it is not known.
+        vendor: Maker of the chips of the job, as ``probe`` names it, None if unknown.
         max_size_bytes: Largest file to read.
         limit: Most diagnostics of each code and severity to locate and show, None for
             all.
@@ -36,7 +38,15 @@ class Options(NamedTuple):
     tp: int | None = None
     format: Format | None = None
     reader: TableReader | None = None
+    vendor: str | None = None
     max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES
     limit: int | None = None
     is_table_wanted: bool = False
     job_size: tuple[int, int] | None = None
+
+    @property
+    def may_use_sccl(self) -> bool:
+        """Whether the job may communicate with SCCL: no reader or chips are others'."""
+        if self.reader is not None:
+            return self.reader.formats == SCCL_FORMATS
+        return self.vendor in (None, "sophgo")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-_SCCL = ("sccl-1.0",)
+SCCL_FORMATS = ("sccl-1.0",)
 _SERVER_LISTS = ("hccl-1.0", "hccl-1.2")
 _HCCL = (*_SERVER_LISTS, "hccl-cloud", "hccl-2.0")
 
@@ -57,8 +57,12 @@ READERS = (
         (*_SERVER_LISTS, "hccl-cloud"),
         link="aborts on such a path",
     ),
-    TableReader("sccl", "SCCL", _SCCL, ("RT118",), rank_key="rank"),
-    TableReader("torch_tpu", "torch_tpu", _SCCL, ("RT118",), rank_key="world_rank"),
+    TableReader("sccl", "SCCL", SCCL_FORMATS, ("RT118",), rank_key="rank"),
+    TableReader(
+        "torch_tpu", "torch_tpu", SCCL_FORMATS, ("RT118",), rank_key="world_rank"
+    ),
+    # NCCL reads no table: ranktable reads it, and starts the processes.
+    TableReader("nccl", "ranktable for NCCL", (*SCCL_FORMATS, *_HCCL), versions=()),
 )
 
 

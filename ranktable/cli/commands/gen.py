@@ -21,6 +21,7 @@ from ranktable.cli.parameters import (
 from ranktable.cli.table_input import table_of_spec
 from ranktable.cli.this_node import ROOT, probe_node
 from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.discovery.device_nodes import vendor_of_node
 from ranktable.cluster.generate import (
     grouped_ring_order,
     make_table,
@@ -32,6 +33,7 @@ from ranktable.cluster.host_lists import expand_hosts
 from ranktable.layout.parallel import neighbouring_tp, remembering
 from ranktable.schema.formats import DEFAULT
 from ranktable.schema.report import Options
+from ranktable.schema.table_readers import reader_by_name
 from ranktable.schema.text import counted
 from ranktable.schema.topology_file import find_topology
 from ranktable.schema.writing import dumps_judged
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.schema.finding import Finding
     from ranktable.schema.model import RankTable
+    from ranktable.schema.table_readers import TableReader
     from ranktable.schema.topology import Topology
 
 
@@ -88,6 +91,16 @@ def gen(
             completes=completion.links,
         ),
     ] = None,
+    reader: Annotated[
+        str | None,
+        valued(
+            "READER",
+            "Communication library of the job: sccl, hccl or nccl; by default as the "
+            "chips of this node say.",
+            "--for",
+            completes=completion.readers,
+        ),
+    ] = None,
     layout_options: LayoutOptions,
     output: NewTableOption = None,
     force: ReplaceTableOption = False,
@@ -124,10 +137,24 @@ def gen(
         table = _table(chips, device_ip, hosts, is_emulated=emulator)
     if layout is not None or ring is not None:
         table = remembering(table, layout, topology=ring)
-    options = Options(topology=links, limit=1)
+    library = None if reader is None else _reader(reader)
+    vendor = vendor_of_node(root)
+    options = Options(topology=links, limit=1, reader=library, vendor=vendor)
     data, found = dumps_judged(table, DEFAULT, options=options)
     _say(found)
     put_table(output, table, data, force=force)
+
+
+def _reader(name: str) -> TableReader:
+    """Return the reader with this name.
+
+    Raises:
+        CommandError: There is none.
+    """
+    try:
+        return reader_by_name(name)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
 
 
 def _layout(options: LayoutOptions, world_size: int) -> ParallelLayout | None:

@@ -38,6 +38,7 @@ from ranktable.cli.sources import (
     read_source,
     shown_name,
 )
+from ranktable.cluster.discovery.device_nodes import vendor_of_node
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.merge import (
     Merged,
@@ -252,7 +253,9 @@ def _merged(
         raise CommandError(
             "--ring orders the chips of probes; those of a table have an order"
         )
-    options = Options(limit=request.limit, max_size_bytes=max_size_bytes)
+    options = Options(
+        limit=request.limit, max_size_bytes=max_size_bytes, vendor=vendor_of_node()
+    )
     reports = [
         _part(each, name, options) for each, name in zip(data, shown, strict=True)
     ]

@@ -24,6 +24,7 @@ from ranktable.cli.parameters import (
 )
 from ranktable.cli.sources import check_file, named_file, read_input
 from ranktable.cli.table_input import sound_table, table_in
+from ranktable.cluster.discovery.device_nodes import vendor_of_node
 from ranktable.layout.change.comparison import difference
 from ranktable.layout.change.nodes import node_names
 from ranktable.layout.parallel import remembered
@@ -81,7 +82,7 @@ def report(
     """
     if markdown and svg:
         raise CommandError("--markdown and --svg are two outputs; give one of them")
-    judged = check_file(named_file(file), Options())
+    judged = check_file(named_file(file), Options(vendor=vendor_of_node()))
     facts = _facts(judged, layout_options, costs, against)
     facts = _with_findings(facts, judged, findings or [])
     render = render_markdown if markdown else render_picture if svg else render_html

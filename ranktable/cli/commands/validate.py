@@ -46,6 +46,7 @@ from ranktable.cli.sources import (
     shown_name,
 )
 from ranktable.cli.table_input import sound_table
+from ranktable.cluster.discovery.device_nodes import vendor_of_node
 from ranktable.runtime import chip_map
 from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.runtime.rules import RULES
@@ -139,7 +140,8 @@ class KnownOptions:
         str | None,
         valued(
             "READER",
-            "Report as errors what this program refuses: hccl, mindie, torch_npu.",
+            "Report as errors what this program refuses: hccl, mindie, torch_npu; "
+            "nccl leaves out what is about SCCL.",
             "--for",
             completes=completion.readers,
         ),
@@ -163,7 +165,7 @@ class KnownOptions:
                 reader=self.reader,
                 limit=limits.limit(settings),
                 max_size_bytes=limits.max_size * MIB,
-            )._replace(job_size=self.job_size())
+            )._replace(job_size=self.job_size(), vendor=vendor_of_node())
         except RankTableError:
             raise
         except ValueError as error:  # about --chip or --for

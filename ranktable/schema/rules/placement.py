@@ -81,7 +81,7 @@ def _broken_rings(columns: Columns, options: Options) -> Iterable[OpenOrder]:
 
 
 def _unknown_rings(columns: Columns, options: Options) -> Iterable[OpenOrder]:
-    if topology_of(columns, options) is None:
+    if options.may_use_sccl and topology_of(columns, options) is None:
         yield from _open_orders(columns, SOPHGO_8, is_given=False)
 
 
@@ -257,8 +257,8 @@ def _node_out_of_order(columns: Columns, node: int) -> Finding:
     )
 
 
-def _several_nodes(columns: Columns, _: Options) -> Iterable[int]:
-    return (1,) if columns.num_nodes > 1 else ()
+def _several_nodes(columns: Columns, options: Options) -> Iterable[int]:
+    return (1,) if columns.num_nodes > 1 and options.may_use_sccl else ()
 
 
 def _second_node(columns: Columns, node: int) -> Finding:

@@ -230,6 +230,8 @@ def _one_reader_only(
 ) -> Iterable[tuple[tuple[str, ...], int]]:
     """Yield each set of keys that a reader needs, and the first device without it."""
     needed = options.reader.rank_key if options.reader else None
+    if not options.may_use_sccl:
+        return  # both readers of the vendor are SOPHGO's
     for lacking, index in columns.lacking.items():
         if needed is None or needed in lacking:
             yield lacking, index

@@ -1,0 +1,104 @@
+"""Advice about SCCL is left out where another library is meant, and only there."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ranktable.cluster.discovery.device_nodes import vendor_of_node
+from ranktable.cluster.generate import make_table
+from ranktable.schema.check import check
+from ranktable.schema.options import Options
+from ranktable.schema.writing import dump, dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import Outcome
+
+TWO_NODES = dumps(make_table([range(4)] * 2, hosts=["a", "b"]))
+OF_SCCL = {"RT502", "RT505"}
+
+
+def codes(reader: str | None) -> set[str]:
+    return {each.code for each in check(TWO_NODES, reader=reader).diagnostics} & OF_SCCL
+
+
+@pytest.mark.parametrize(
+    ("reader", "found"),
+    [(None, OF_SCCL), ("sccl", OF_SCCL), ("torch_tpu", OF_SCCL), ("nccl", set())],
+)
+def test_reader_decides_whether_sccl_is_meant(
+    reader: str | None, found: set[str]
+) -> None:
+    assert codes(reader) == found
+
+
+def test_links_that_a_table_or_a_person_names_are_judged_for_each_library() -> None:
+    table = check(TWO_NODES, reader="nccl", topology="sophgo-8")
+
+    assert "RT501" in {each.code for each in table.diagnostics}
+
+
+@pytest.mark.parametrize(
+    ("node", "vendor", "is_silent"),
+    [
+        ("davinci0", "ascend", True),
+        ("nvidia0", "nvidia", True),
+        ("sg-host-drv-0", "sophgo", False),
+        ("null", None, False),
+        ("nvidiactl", None, False),
+    ],
+)
+def test_chips_of_the_node_decide_where_nobody_says(
+    run: Callable[..., Outcome],
+    tmp_path: Path,
+    node: str,
+    vendor: str | None,
+    *,
+    is_silent: bool,
+) -> None:
+    (tmp_path / "h/dev").mkdir(parents=True)
+    (tmp_path / "h/dev" / node).touch()
+    words = ["gen", "--root", "h", "--device-id", "[[0..3]]", "-o", "-"]
+    done = run("ranktable", *words)
+    meant = run("ranktable", *words, "--for", "sccl")
+    other = run("ranktable", *words, "--for", "nccl")
+
+    assert vendor_of_node(str(tmp_path / "h")) == vendor
+    assert Options(vendor=vendor).may_use_sccl is not is_silent
+    assert ("RT502" not in done.err) == is_silent
+    assert "RT502" in meant.err
+    assert "RT502" not in other.err
+    assert done.out == meant.out == other.out
+
+
+@pytest.mark.parametrize(
+    ("vendor", "is_silent"), [("nvidia", True), ("ascend", True), ("sophgo", False)]
+)
+def test_probes_say_whose_chips_are_merged(
+    run: Callable[..., Outcome], tmp_path: Path, vendor: str, *, is_silent: bool
+) -> None:
+    lines = [
+        {"probe": 1, "host": host, "vendor": vendor, "chips": [{"device_id": 0}]}
+        for host in ("n1", "n2")
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / "probes.jsonl").write_text(text)
+    done = run("ranktable", "merge", "probes.jsonl", "-o", "-")
+
+    assert ("RT505" not in done.err) == is_silent
+
+
+def test_validate_takes_the_name_of_the_library(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    dump(make_table([range(4)] * 2, hosts=["a", "b"]), tmp_path / "t.json")
+    said = run("ranktable", "validate", "t.json", "--for", "nccl", "--format", "json")
+    wrong = run("ranktable", "gen", "--device-id", "[[0]]", "--for", "mpi", "-o", "-")
+
+    assert json.loads(said.out)["files"][0]["diagnostics"] == []
+    assert (wrong.status, "there is no reader 'mpi'" in wrong.err) == (2, True)
