@@ -109,15 +109,25 @@ def test_shrink_is_minimal_in_roles_where_bytes_are_equal() -> None:
     assert found.diff.role_moves == ()
 
 
+@pytest.mark.parametrize("sizes", [(4, 1, 5, 1, 3), (2, 2, 2, 2)])
 @pytest.mark.parametrize("more", [1, 3])
-def test_larger_new_node_leaves_the_others_alone(more: int) -> None:
-    # Where nodes differ in size, the new one takes only the ranks that are free.
-    table = make_table([range(n) for n in (4, 1, 5, 1, 3)], hosts=list("abcde"))
-    (new,) = make_table([range(4 + more)], hosts=["x"]).nodes
+def test_larger_new_node_leaves_the_others_alone(
+    sizes: Sequence[int], more: int
+) -> None:
+    # The new one takes only the ranks that are free, also within its super pod.
+    hosts = [f"n{at}" for at in range(len(sizes))]
+    nodes = make_table([range(size) for size in sizes], hosts=hosts).nodes
+    table = ranktable.RankTable(
+        nodes=[
+            Node(devices=node.devices, host=node.host, super_pod=str(at // 2))
+            for at, node in enumerate(nodes)
+        ]
+    )
+    (new,) = make_table([range(sizes[0] + more)], hosts=["x"]).nodes
 
-    found = fit(table, lost=["a"], using=[new])
+    found = fit(table, lost=["n0"], using=[new])
 
-    assert found.table.hosts == ("x", "b", "c", "d", "e")
+    assert found.table.hosts == ("x", *hosts[1:])
     assert found.moves == ()
     assert [len(spare.devices) for spare in found.table.spares] == [more]
 

@@ -151,6 +151,7 @@ class _Solver:
         by_rank: The nodes in that order.
         last: The last rank of every node, -1 for a new one.
         kind: A number that nodes with the same roles and chips share.
+        firsts: Ranks before which a larger node ends, if there are chips to spare.
         width: Ranks of a tight group of neighbours, 1 if there are none.
         domains: The racks and so on that every node is in.
         contiguous: By node, the domains whose ranks have to follow each other.
@@ -195,6 +196,7 @@ class _Solver:
         self.contiguous = [
             boundary.domains for boundary in beyond if boundary.is_contiguous
         ]
+        self.firsts: tuple[int, ...] = ()
         self.exchanges = MAX_EXCHANGES
         self.bytes_left = MAX_BYTES
         self._inside: dict[tuple[int, int, int], tuple[Sequence[int], Cost]] = {}
@@ -259,8 +261,9 @@ class _Solver:
                     yield self.in_super_pods(order), is_trimmed, ()
         if self.slack > 0 and len(sizes) > 1:
             filled = _StayingOrder(self, behind)
-            order = filled.order(is_trimmed=False, firsts=filled.firsts)
-            yield order, False, filled.firsts
+            self.firsts = tuple(filled.firsts)
+            order = filled.order(is_trimmed=False, firsts=self.firsts)
+            yield order, False, self.firsts
 
     def in_super_pods(self, order: Sequence[int]) -> list[int]:
         """Return an order in which the nodes of a super pod follow each other."""
@@ -451,8 +454,8 @@ class _Solver:
             return self._with_nodes(best, {first: second, second: first})
         self.exchanges -= len(best.blocks) // 4
         order = _exchange(best.order, {first: second, second: first})
-        for is_trimmed in (False, True):
-            blocks = self.laid(order, is_trimmed=is_trimmed)
+        for is_trimmed, firsts in ((False, ()), (True, ()), (False, self.firsts)):
+            blocks = self.laid(order, is_trimmed=is_trimmed, firsts=firsts)
             if self.is_sound(blocks):
                 best = self.better(best, order, blocks)
         return best
