@@ -140,7 +140,7 @@ def _find(case: Case) -> Iterator[Failure]:
         for event in case.by_kind[kind]:
             if not _is_of_job(case, event):
                 continue
-            said = event.fields.get("what", "")
+            said = " ".join(event.fields.get("what", "").split())
             text = f"{what}: {said}" if said and kind is not Evidence.OOM else what
             text = event.pattern.what or text if kind is Evidence.NODE else text
             strength = OUTSIDE if kind is Evidence.SCHEDULER else HARD

@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from ranktable.doctor.host_names import HostNames, hosts_of_kernel_files
 from ranktable.doctor.patterns import Evidence
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class Ranks:
         if table is not None:
             self._learn_table(table)
         events = [event for log in logs for event in log.events]
+        self._names = _host_names(events, table)
+        self._tasks_are_ranks = _are_ranks(events)
         self._shared = _shared_processes(events)
         self.size, self.is_size_known = self._learn_size(logs, events)
         self._learn_files(logs, events)
@@ -82,7 +85,7 @@ class Ranks:
         self.seen = {rank for log in logs for rank in log.ranks}
         for event in events:
             rank = self.speaker(event)
-            if rank is not None:
+            if rank is not None and event.kind not in _OF_OTHERS:
                 self.seen.add(rank)
         self.seen = {rank for rank in self.seen if rank < MAX_RANKS}
         if table is None and self.seen and max(self.seen) >= (self.size or 0):
@@ -168,33 +171,44 @@ class Ranks:
     def speaker(self, event: LogEvent) -> int | None:
         """Return the rank that says a line, None if it cannot be told."""
         fields = event.fields
-        if "rank" in fields and fields["rank"].isdecimal():
-            return int(fields["rank"])
-        host = self.host(event)
+        rank = fields.get("rank", "")
+        if not rank and self._tasks_are_ranks:
+            rank = fields.get("task", "")
+        if rank.isdecimal() and len(rank) < 8:
+            return int(rank)
+        in_group = self._in_group(event, event.number("group_rank"))
+        if event.kind is Evidence.IDENTITY and in_group is not None:
+            return in_group  # it says itself who it is
+        at_place = self._by_places(event)
+        if at_place is not None:
+            return at_place
+        if self._process(event) in self._by_pid:
+            return self._by_pid[self._process(event)]
+        if in_group is not None or event.kind in _OF_OTHERS:
+            return in_group
+        return self._of_file.get(event.file)
+
+    def _by_places(self, event: LogEvent) -> int | None:
+        """Return the rank of a local rank or chip of a host, None if not known."""
+        fields, host = event.fields, self.host(event) or ""
+        server = self._names.told(fields.get("server", ""))
         for known, key in (
-            (self._by_local, (host or "", fields.get("local_rank", ""))),
-            (self._by_place, (fields.get("server", ""), fields.get("device", ""))),
-            (self._by_place, (host or "", fields.get("device", ""))),
+            (self._by_local, (host, fields.get("local_rank", ""))),
+            (self._by_place, (server, fields.get("device", ""))),
+            (self._by_place, (host, fields.get("device", ""))),
         ):
             if all(key) and key in known:
                 return known[key]
-        if fields.get("address") in self._by_address:
-            return self._by_address[fields["address"]]
-        if self._process(event) in self._by_pid:
-            return self._by_pid[self._process(event)]
-        rank = self._in_group(event, event.number("group_rank"))
-        if rank is not None or event.kind in _OF_OTHERS:
-            return rank
-        return self._of_file.get(event.file)
+        return self._by_address.get(fields.get("address", ""))
 
     def host(self, event: LogEvent) -> str | None:
         """Return the host of the process that says a line."""
-        for place in event.fields.get("places", "").split():
+        for place in map(self._names.told, event.fields.get("places", "").split()):
             if place in self._by_host:
                 return place
         said = event.fields.get("host") or event.fields.get("server") or ""
         if said not in _UNKNOWN:
-            return said
+            return self._names.told(said)
         there = self._hosts_of_home[_home(event.file)]
         only = next(iter(there)) if len(there) == 1 else None
         return self._host_of_file.get(event.file, only)
@@ -215,7 +229,10 @@ class Ranks:
 
     def _peers_by_place(self, event: LogEvent) -> tuple[int, ...]:
         fields = event.fields
-        server = fields.get("peer_server", "").strip("[]")
+        server = self._names.told(fields.get("peer_server", "").strip("[]"))
+        own = self.speaker(event)
+        if not server and own is not None:  # a chip of the same server
+            server = self._host.get(own, "")
         devices = re.findall(r"\d+", fields.get("peer_device", ""))
         places = [self._by_place.get((server, device)) for device in devices]
         found = [rank for rank in places if rank is not None]
@@ -229,13 +246,15 @@ class Ranks:
             left = self.everyone() - set(self._by_place.values())
             found = list(left) if len(left) == len(devices) == 1 else []
         elif not found:
-            found = [*(self.on_host(server) or self.on_host(address))]
+            there = server if "peer_server" in fields else ""
+            there = there or self._names.told(address)
+            found = [*self.on_host(there)]
         return tuple(found)
 
     def at_places(self, text: str) -> set[int]:
         """Return the ranks of a list of hosts with their chips: ``10.0.0.1/0,1``."""
         places = (
-            (host, chip)
+            (self._names.told(host), chip)
             for host, chips in re.findall(r"([\w.:]+)/([\d,]+)", text)
             for chip in chips.split(",")
         )
@@ -249,7 +268,8 @@ class Ranks:
         hosts = {node.host for node in self.table.nodes}
         for event in events:
             rank = event.number("rank")
-            host = event.fields.get("server") or event.fields.get("host")
+            said = event.fields.get("server") or event.fields.get("host") or ""
+            host = self._names.told(said)
             if rank is None or rank in found or not 0 <= rank < self.table.world_size:
                 continue
             listed = self._host.get(rank)
@@ -291,7 +311,9 @@ class Ranks:
 
     def _learn_files(self, logs: Sequence[Log], events: Sequence[LogEvent]) -> None:
         hosts = {node.host for node in self.table.nodes} if self.table else set()
-        hosts.update(event.fields.get("host") for event in events)
+        hosts.update(self._names.told(event.fields.get("host", "")) for event in events)
+        hosts |= hosts_of_kernel_files([tuple(_parts(log.file)) for log in logs])
+        hosts -= {"", None}
         single = [log for log in logs if len(log.ranks) == 1]
         # One file with one rank is often that of all ranks, of which one speaks.
         are_of_ranks = len({rank for log in single for rank in log.ranks}) > 1
@@ -341,6 +363,7 @@ class Ranks:
         fields = event.fields
         host = fields.get("host") or fields.get("server") or ""
         if host not in _UNKNOWN and event.kind is not Evidence.EDGE:
+            host = self._names.told(host)
             self._host.setdefault(rank, host)
             self._by_host[host].add(rank)
             self._hosts_of_home[_home(event.file)].add(host)
@@ -376,6 +399,29 @@ class Ranks:
         name = event.fields.get("group_name", group)
         is_first = event.fields.get("group_id") == "0"
         return name in _WORLD_GROUPS or is_first or size == (self.size or 0)
+
+
+def _host_names(events: Sequence[LogEvent], table: RankTable | None) -> HostNames:
+    names = {event.fields.get(name, "") for event in events
+             for name in ("host", "server", "peer_server")}  # fmt: skip
+    pairs = [
+        (event.fields["host"], event.fields["bootstrap"])
+        for event in events
+        if {"host", "bootstrap"} <= event.fields.keys()
+        and not event.fields["bootstrap"].startswith("127.")
+    ]
+    listed = [node.host for node in table.nodes if node.host] if table else []
+    return HostNames(names - set(_UNKNOWN), pairs, listed)
+
+
+def _are_ranks(events: Sequence[LogEvent]) -> bool:
+    """Whether tasks of Slurm are ranks: dense, and nothing else says a rank."""
+    tasks = {event.fields["task"] for event in events if "task" in event.fields}
+    numbers = {int(task) for task in tasks if task.isdecimal() and len(task) < 8}
+    is_dense = len(numbers) > 1 and numbers == set(range(len(numbers)))
+    return is_dense and not any(
+        "rank" in event.fields and event.kind not in _OF_OTHERS for event in events
+    )
 
 
 def _home(file: str) -> str:

@@ -69,7 +69,6 @@ _PREFIXES = tuple(
     re.compile(text)
     for text in (
         MARK.pattern,
-        r"\x1b\[[0-9;]*m",
         r"\[(?:rank|RANK)(?P<rank>\d{1,7})\]:? ?",
         r"\[\d+,(?P<rank>\d{1,7})\]<std(?:out|err|diag)>: ?",
         (
@@ -137,9 +136,12 @@ _STEP = re.compile(
 )
 """A line of training that goes on."""
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NO_LETTERS = bytes(set(range(256)) - set(b"\n" + string.ascii_letters.encode()))
 
-_EXCEPTION = re.compile(r"(?P<what>[A-Za-z_][\w.]*(?::\s.*)?)$")
+_EXCEPTION = re.compile(
+    r"(?P<what>(?:[A-Za-z_]\w*\.)*(?:[A-Z_]\w*|\w*(?:error|timeout|exit))(?::\s.*|:)?)$"
+)
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
 
 
@@ -506,7 +508,8 @@ def _texts(lines: Sequence[bytes]) -> list[str]:
 
 
 def _decoded(data: bytes) -> str:
-    return data.decode("utf-8", "replace").rstrip("\r\n")
+    text = data.decode("utf-8", "replace").rstrip("\r\n")
+    return _COLOUR.sub("", text) if "\x1b" in text else text
 
 
 _SPEAKER = ("rank", "pid", "pod", "task", "local_rank", "voice")

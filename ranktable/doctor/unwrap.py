@@ -25,6 +25,7 @@ HEAD_BYTES = 256 << 10
 
 MAX_SHAPES = 12
 MAX_FIELDS = 8
+MAX_NESTED = 3
 
 MARK = re.compile(
     r"\x01(?:rank=(?P<rank>\d{1,7});)?(?:local_rank=(?P<local_rank>\d{1,7});)?"
@@ -34,6 +35,12 @@ MARK = re.compile(
 )
 """The form in which a line says its speaker after this module."""
 _ORDER = ("rank", "local_rank", "host", "pod", "pid", "time", "voice")
+
+_VALUES = {
+    "rank": r"\d{1,7}", "local_rank": r"\d{1,7}", "pid": r"\d{1,7}",
+    "time": r".*\d\d:\d\d:\d\d.*",
+}  # fmt: skip
+"""What some of these have to look like; a number of seconds is no clock here."""
 
 _KEYS = {
     "rank": ("rank", "global_rank", "RANK", "process_index", "labels.rank"),
@@ -107,8 +114,10 @@ def unwrapped(stream: Readable, strip: Strip) -> Unwrapped:
         message = _message_key(rows)
         result.stream = _Lines(_from_json(_lines_of(rest), message, result.extra))
         return result
-    form = _find(lines, strip)
-    return Unwrapped(rest if form is None else _Lines(_peeled(rest, form, strip)))
+    if _DESCRIBED.search(_text(head)):
+        return Unwrapped(_Lines(_described(_lines_of(rest))))
+    forms = _find_all(lines, strip)
+    return Unwrapped(_Lines(_peeled(rest, forms, strip)) if forms else rest)
 
 
 def _codec(head: bytes) -> str | None:
@@ -256,10 +265,27 @@ def _mark(fields: dict[str, str]) -> str:
     said = ""
     for name in _ORDER:
         value = re.sub(r"[;\x00-\x1f]", " ", fields.get(name, ""))
-        is_number = name in ("rank", "local_rank", "pid")
-        if value and (not is_number or re.fullmatch(r"\d{1,7}", value)):
+        form = _VALUES.get(name, r".+")
+        if re.fullmatch(form, value):
             said += f"{name}={value};"
     return f"\x01{said}\x02" if said else ""
+
+
+# kubectl describe
+
+_DESCRIBED = re.compile(r"(?m)^Name: +\S+\n(?:.*\n){0,12}?Node: +\S+/")
+
+
+def _described(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the lines that describe pods, each with its pod and node."""
+    fields: dict[str, str] = {}
+    for line in lines:
+        text = line.decode("utf-8", "replace")
+        if found := re.match(r"Name: +(\S+)", text):
+            fields = {"pod": found[1]}
+        elif found := re.match(r"Node: +([^/\s]+)", text):
+            fields["host"] = found[1]
+        yield f"{_mark(fields)}{text}\n".encode()
 
 
 # A prefix that most lines have
@@ -274,38 +300,57 @@ class _Form:
     of_rank: int | None
 
 
-def _peeled(stream: Readable, form: _Form, strip: Strip) -> Iterator[bytes]:
+def _peeled(stream: Readable, forms: Sequence[_Form], strip: Strip) -> Iterator[bytes]:
     for line in _lines_of(stream):
         text = line.decode("utf-8", "replace")
-        start = strip(text)
-        found = form.pattern.match(text[start:])
-        if found is None:
-            yield line + b"\n"
-            continue
-        fields = {"voice": "/".join(found[index] for index in form.voice)}
-        if form.of_rank is not None:
-            number = re.search(r"(\d+)\D*$", found[form.of_rank])
-            fields["rank"] = number[1] if number else ""
-        rest = text[start + found.end() :]
-        yield f"{text[:start]}{_mark(fields)}{rest}\n".encode()
+        for form in forms:
+            text = _without(text, form, strip)
+        yield f"{text}\n".encode()
+
+
+def _without(text: str, form: _Form, strip: Strip) -> str:
+    """Return a line without a prefix; who speaks is noted in its place."""
+    start = strip(text)
+    found = form.pattern.match(text[start:])
+    if found is None:
+        return text
+    fields = {"voice": "/".join(found[index] for index in form.voice)}
+    if form.of_rank is not None:
+        number = re.search(r"(\d+)\D*$", found[form.of_rank])
+        fields["rank"] = number[1] if number else ""
+    return f"{text[:start]}{_mark(fields)}{text[start + found.end() :]}"
+
+
+def _find_all(lines: Sequence[str], strip: Strip) -> list[_Form]:
+    """Return the prefixes that most lines have, the outermost first."""
+    forms: list[_Form] = []
+    while len(forms) < MAX_NESTED and (form := _find(lines, strip)) is not None:
+        forms.append(form)
+        lines = [_without(line, form, strip) for line in lines]
+    return forms
 
 
 def _find(lines: Sequence[str], strip: Strip) -> _Form | None:
-    """Return the prefix that most lines have, None if they have none of a speaker."""
+    """Return the prefix that the most lines have, None if they have none."""
     rests = [line[strip(line) :] for line in lines]
     shapes: Counter[str] = Counter()
     for line in rests:
         found = _ANCHOR.search(line[:300])
         head = line[: found.start()] if found else ""
-        if head and len(_WORD.findall(head)) <= MAX_FIELDS:
+        if 0 < len(_WORD.findall(head)) <= MAX_FIELDS:
             shapes[_shape(head)] += 1
+    best: list[tuple[re.Match[str], str]] = []
     for text, count in shapes.most_common(MAX_SHAPES):
         matched = ((re.match(text, line), line) for line in rests)
         hits = [(found, line[found.end() :]) for found, line in matched
                 if found and line[found.end() :].strip()]  # fmt: skip
-        if count >= 2 and len(hits) >= 0.25 * len(rests):
-            return _form(re.compile(text), hits)
-    return None
+        if count >= 2 and len(hits) > len(best):
+            best = hits
+    if len(best) < max(2, 0.25 * len(rests)):
+        return None
+    form = _form(best[0][0].re, best)
+    is_of_all = len(best) >= 0.6 * len(rests)  # of one speaker, such as a host
+    return form if form.voice or is_of_all else None
 
 
 def _shape(prefix: str) -> str:
@@ -324,9 +369,7 @@ def _literal(text: str) -> str:
     return re.sub(r"(?:\\ )+", " +", re.escape(text))
 
 
-def _form(
-    pattern: re.Pattern[str], hits: Sequence[tuple[re.Match[str], str]]
-) -> _Form | None:
+def _form(pattern: re.Pattern[str], hits: Sequence[tuple[re.Match[str], str]]) -> _Form:
     groups = [found.groups() for found, _ in hits]
     texts = [text for _, text in hits]
     places = [i for i, values in enumerate(zip(*groups, strict=True))
@@ -344,8 +387,6 @@ def _form(
         value += 0.05 * bool(pick) + 0.06 * named + 0.04 * spread
         if value > score:
             best, score = pick, value
-    if not best:
-        return None
     return _Form(pattern, tuple(i + 1 for i in best), _rank_field(best, hits))
 
 

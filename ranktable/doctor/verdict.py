@@ -51,6 +51,9 @@ def decide(case: Case) -> list[Cause]:
     """Return the causes, the first one first; empty if nothing failed."""
     launch = list(_launch(case))
     own = failure_causes(case, TOLD if launch else OUTSIDE)
+    if launch:  # what its ranks raise is told by it already
+        named = {rank for cause in launch for rank in cause.ranks}
+        own = [cause for cause in own if not named.issuperset(cause.ranks)]
     found = _folded([*launch, *own]) or _folded(waiting_causes(case))
     found = found or _folded(below_calls(case))
     if not found and any(event.kind not in NO_ERRORS for event in case.events):

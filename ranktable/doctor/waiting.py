@@ -102,6 +102,8 @@ def _absent(case: Case) -> Iterator[Cause]:
         )
     elif events and not counts:
         text = events[0].fields.get("what") or events[0].pattern.what
+        if nodes := events[0].numbers("nodes"):
+            text = f"node{'s' * (len(nodes) > 1)} {folded(nodes)} {text}"
         if text:
             yield Cause(rule=rules.NEVER_JOINED, headline=text,
                         evidence=shortened(events, case))  # fmt: skip

@@ -137,7 +137,9 @@ def render_json(diagnosis: Diagnosis, _style: Style) -> Iterator[str]:
             "causes": iter(
                 [_cause_data(cause, diagnosis) for cause in diagnosis.causes]
             ),
-            "world_size": diagnosis.ranks.size,
+            "world_size": diagnosis.ranks.size
+            if diagnosis.ranks.is_size_known
+            else None,
             "unseen": list(diagnosis.unseen),
             "ended_well": diagnosis.has_ended_well,
             **({"ignored": diagnosis.num_ignored} if diagnosis.num_ignored else {}),
