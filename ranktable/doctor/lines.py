@@ -10,11 +10,13 @@ from __future__ import annotations
 import os
 import re
 import string
+import sys
 import zlib
 from bisect import bisect_right
 from collections import Counter, deque
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ranktable.doctor.patterns import (
@@ -28,7 +30,7 @@ from ranktable.doctor.patterns import (
 from ranktable.doctor.unwrap import MARK, Readable, unwrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import BinaryIO
 
     OnFile = Callable[[str], None]
@@ -244,14 +246,37 @@ def _add(fields: dict[str, str], found: re.Match[str]) -> None:
             fields.setdefault(name, value)
 
 
+Keyed = tuple[tuple[str, int], ...]
+"""Keys with the numbers of their messages, in the order of these."""
+
+
 @cache
-def _any_key() -> re.Pattern[str]:
-    keys = [key for pattern in (TRACEBACK, *patterns()) for key in pattern.keys]
-    return re.compile("|".join(map(re.escape, keys)))
+def _keyed() -> Keyed:
+    """Return every key with the number of its message."""
+    return tuple(
+        (key, number)
+        for number, pattern in enumerate(patterns())
+        for key in pattern.keys
+    )
+
+
+@cache
+def _letters_of_keys() -> tuple[tuple[bytes, tuple[str, int]], ...]:
+    bare = (key.encode().translate(None, _NO_LETTERS) for key, _ in _keyed())
+    return tuple(zip(bare, _keyed(), strict=True))
+
+
+@lru_cache(MAX_SHAPES)
+def _keyed_like(letters: bytes) -> Keyed:
+    """Return the keys that lines with these letters may have: lines come again."""
+    return tuple(pair for bare, pair in _letters_of_keys() if bare in letters)
 
 
 def recognise(
-    text: str, above: Sequence[str] = (), below: Sequence[str] = ()
+    text: str,
+    above: Sequence[str | bytes] = (),
+    below: Sequence[str | bytes] = (),
+    keyed: Keyed | None = None,
 ) -> tuple[LogPattern, dict[str, str]] | None:
     """Return the message of a line, with its fields and those of its speaker.
 
@@ -259,11 +284,15 @@ def recognise(
         text: The line.
         above: Lines before it, the nearest last.
         below: Lines after it.
+        keyed: The messages that it may be, if this is known.
     """
-    if not _any_key().search(text):
+    # Most messages are compared by their keys only, in one loop: there are a hundred.
+    likely = [n for key, n in (_keyed() if keyed is None else keyed) if key in text]
+    if not likely:
         return None
     speaker, rest = speaker_of(text)
-    for pattern in patterns():
+    for number in dict.fromkeys(likely):
+        pattern = patterns()[number]
         whole = rest
         if (pattern.before or pattern.after) and pattern.key in rest:
             lines = (
@@ -271,7 +300,8 @@ def recognise(
                 text,
                 *below[: pattern.after],
             )
-            whole = "\n".join(speaker_of(line)[1].strip() for line in lines)
+            texts = (one if isinstance(one, str) else _decoded(one) for one in lines)
+            whole = "\n".join(speaker_of(one)[1].strip() for one in texts)
         fields = pattern.fields(whole)
         if fields is not None:
             return pattern, {**speaker, **fields}
@@ -368,31 +398,28 @@ class _Reader:
             if index - start > PROGRESS:
                 self._progress.look(letters, lines, shift, start, index)
                 start = index
-            for text in _pieces(lines[index + shift]):
-                self._read_line(
-                    text, lines, index + shift, self.log.num_lines + index + 1
-                )
+            keyed = _keyed_like(letters[index])
+            for text in _pieces(lines[index + shift], keyed):
+                at, number = index + shift, self.log.num_lines + index + 1
+                self._read_line(text, keyed, lines, at, number)
         self._progress.look(letters, lines, shift, start, len(letters))
         self.log.num_lines += data.count(b"\n", 0, end)
         self._above = data[max(0, end - 4000) : end].split(b"\n")[-7:-1]
 
     def _read_line(
-        self, text: str, lines: Sequence[bytes], at: int, number: int
+        self, text: str, keyed: Keyed, lines: Sequence[bytes], at: int, number: int
     ) -> None:
         if TRACEBACK.key in text:
-            below = _texts(lines[at + 1 : at + MAX_LINES_BELOW])
-            above = _texts(lines[max(0, at - 6) : at])
-            event = _traceback([text, *below], self.log.file, number, above)
-            for line in reversed(above):  # what logs it says when
+            below = lines[at + 1 : at + MAX_LINES_BELOW]
+            before = _texts(lines[max(0, at - 6) : at])
+            event = _traceback(text, below, self.log.file, number, before)
+            for line in reversed(before):  # what logs it says when
                 if when := speaker_of(line)[0].get("time"):
                     event.fields.setdefault("time", when)
             self._keep(event)
             return
-        above, below = (
-            _texts(lines[max(0, at - 3) : at]),
-            _texts(lines[at + 1 : at + 9]),
-        )
-        found = recognise(text, above, below)
+        above, after = lines[max(0, at - 3) : at], lines[at + 1 : at + 9]
+        found = recognise(text, above, after, keyed)
         if found is not None:
             said = MARK.sub("", text)[:400]
             self._keep(LogEvent(*found, self.log.file, number, said))
@@ -423,6 +450,7 @@ class _Progress:
         self._old: list[LogEvent] = []
         self._new: list[LogEvent] = []
         self._counts: Counter[bytes] = Counter()
+        self._enough: dict[bytes, int] = {}  # how often a line has to come
 
     @property
     def is_wanted(self) -> bool:
@@ -451,6 +479,7 @@ class _Progress:
                 event.is_overcome = True
             self._old, self._new = self._new, []
             self._counts.clear()
+            self._enough.clear()
         elif len(self._counts) > MAX_SHAPES:
             self._counts = Counter(dict(self._counts.most_common(8)))
 
@@ -463,16 +492,23 @@ class _Progress:
         end: int,
     ) -> bool:
         """Whether a line comes often enough for the ranks that write it."""
-        if self._counts[usual] < PROGRESS or not usual:
+        count = self._counts[usual]
+        if not usual or count < self._enough.get(usual, PROGRESS):
+            return False
+        self._enough[usual] = count + PROGRESS
+        if any(word in usual for word in _COMPLAINTS):
+            self._enough[usual] = sys.maxsize
             return False
         same = [i for i in range(max(0, end - 5000), end) if letters[i] == usual]
-        if not same or any(word in usual for word in _COMPLAINTS):
+        if not same:
             return False
         said = [speaker_of(_decoded(lines[i + shift][:400])) for i in same[-200:]]
         speakers = {(one.get("rank"), one.get("task"), one.get("local_rank"))
                     for one, _ in said}  # fmt: skip
         is_text = not said[-1][1].startswith((" ", "\t"))
-        return is_text and self._counts[usual] >= PROGRESS * len(speakers)
+        enough = PROGRESS * len(speakers)
+        self._enough[usual] = max(enough, count + 1) if is_text else 2 * count
+        return is_text and count >= enough
 
 
 def _candidates(letters: Sequence[bytes]) -> list[int]:
@@ -494,12 +530,12 @@ def _candidates(letters: Sequence[bytes]) -> list[int]:
     return [index for index, line in enumerate(letters) if line in known]
 
 
-def _pieces(line: bytes) -> Iterator[str]:
+def _pieces(line: bytes, keyed: Keyed) -> Iterator[str]:
     """Yield the parts of a line with a message: progress bars end with a return."""
     for part in line.split(b"\r"):
         for start in range(0, len(part), MAX_LINE_BYTES):
             text = _decoded(part[start : start + MAX_LINE_BYTES])
-            if _any_key().search(text):
+            if TRACEBACK.key in text or any(key in text for key, _ in keyed):
                 yield text
 
 
@@ -528,41 +564,50 @@ _OF_BLOCK = re.compile(
 
 
 def _traceback(
-    lines: Sequence[str], file: str, number: int, above: Sequence[str] = ()
+    head: str, lines: Iterable[bytes], file: str, number: int, above: Sequence[str]
 ) -> LogEvent:
-    """Return the event of a traceback: its exception, and where the program was."""
-    speaker, first = speaker_of(lines[0])
+    """Return the event of a traceback: its exception, and where the program was.
+
+    Args:
+        head: Its first line.
+        lines: Those below it; only those of the traceback are read.
+        file: Name of the log.
+        number: Number of the first line.
+        above: Lines before it.
+    """
+    speaker, first = speaker_of(head)
     fields = dict(speaker)
     indent = ""
     if _BLOCK.match(first):
         indent = "  "
         for found in _OF_BLOCK.finditer("\n".join(above)):
             _add(fields, found)
-    own = [
-        (index, rest.removeprefix(indent))
-        for index, line in enumerate(lines[1:], 1)
+    own = (
+        (index, line, rest.removeprefix(indent))
+        for index, data in enumerate(lines, 1)
+        for line in (_decoded(data[:MAX_LINE_BYTES]),)
         for other, rest in (speaker_of(line),)
         # Another rank may write into the same log.
         if all(other.get(name) == speaker.get(name) for name in _SPEAKER)
-    ]
-    at = 0
-    for place, (at, rest) in enumerate(own):  # noqa: B007 - the last line counts
+    )
+    at, last = 0, head
+    for at, last, rest in own:  # noqa: B007 - the last line counts
         if rest.startswith((" ", "\t")):
             _add_frame(fields, rest)
         elif raised := _EXCEPTION.match(rest):
             fields["what"] = raised["what"]
-            _add_below(fields, [text for _, text in own[place + 1 :]])
+            _add_below(fields, (text for _, _, text in own))
             break
         elif rest.strip():
             break
-    text = MARK.sub("", lines[at])[:400]
+    text = MARK.sub("", last)[:400]
     return LogEvent(TRACEBACK, fields, file, number + at, text)
 
 
-def _add_below(fields: dict[str, str], lines: Sequence[str]) -> None:
+def _add_below(fields: dict[str, str], lines: Iterable[str]) -> None:
     """Note what stands below an exception, and whether another follows from it."""
     below: list[str] = []
-    for line in lines[:MAX_BELOW]:
+    for line in islice(lines, MAX_BELOW):
         if line.startswith(("Traceback", "  File")):
             break
         below += [line.strip()] if line.strip() else []

@@ -1,0 +1,83 @@
+"""Logs are read in time in proportion to their size, whatever they hold."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from ranktable.doctor.diagnose import judge_logs
+from ranktable.doctor.lines import numbers_in, read_log
+from ranktable.doctor.patterns import patterns, triggers
+from tests.effort import within_cpu
+
+FILLED = 64 << 10
+
+
+@pytest.mark.parametrize("name", [pattern.name for pattern in patterns()])
+def test_a_message_is_matched_in_linear_time(name: str) -> None:
+    (pattern,) = [one for one in patterns() if one.name == name]
+    texts = [
+        example[:cut] + filler
+        for example in (pattern.example,)
+        for cut in range(len(example) + 1)
+        for filler in ("", example[max(0, cut - 1) : cut] * 400)
+    ]
+    texts += [key * (FILLED // len(key)) for key in pattern.keys]
+    texts += [f"{key} {'1' * FILLED}" for key in pattern.keys]
+    texts += [key + "a,1 " * (FILLED // 4) for key in pattern.keys]
+
+    within_cpu(10, lambda: [pattern.compiled.search(text) for text in texts])
+
+
+@pytest.mark.parametrize("name", [pattern.name for pattern in patterns()])
+def test_each_key_alone_passes_the_filter_in_front(name: str) -> None:
+    (pattern,) = [one for one in patterns() if one.name == name]
+
+    for key in pattern.keys:
+        letters = "".join(filter(str.isalpha, key)).encode()
+        assert any(trigger in letters for trigger in triggers())
+
+
+def read(text: str) -> None:
+    judge_logs([read_log(io.BytesIO(text.encode()), "job.log")])
+
+
+TRACEBACK = [
+    "Traceback (most recent call last):",
+    *(f'  File "/w/t{at}.py", line {at}, in f\n    x()' for at in range(8)),
+    "ValueError: sample 6",
+]
+LATE = (
+    "[rank{0}]:[E709 17:05:38.16 ProcessGroupNCCL.cpp:632] [Rank {0}] Watchdog caught "
+    "collective operation timeout: WorkNCCL(SeqNum=77, OpType=ALLREDUCE, NumelIn=4, "
+    "NumelOut=4, Timeout(ms)=600000) ran for 600021 milliseconds before timing out.\n"
+)
+COLL = (
+    "n1:{0}:2{0} [{0}] NCCL INFO AllReduce: opCount {1:x} sendbuff 0x7f00 recvbuff "
+    "0x7f00 count 1024 datatype 7 op 0 root 0 comm 0x55{0} [nranks=8] stream 0x5566\n"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"[rank{at % 8}]: {line}\n" for at in range(6000)
+                for line in "\n".join(TRACEBACK).split("\n")),
+        "".join(LATE.format(rank) for rank in range(4000) if rank != 77),
+        "".join(COLL.format(at % 8, at // 8) for at in range(60_000)),
+        "srun: error: n1: task " + "9" * 5000 + ": Killed\n",
+        "[Rank " + "1" * 5000 + "] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=" + "7" * 5000 + ", OpType=ALLREDUCE, NumelIn=4)\n",
+        "srun: error: n1: tasks "
+        + ",".join(f"{at}000000-{at}99999999" for at in range(2000)) + ": Killed\n",
+    ],
+    ids=["tracebacks", "4,000 ranks", "NCCL_DEBUG=COLL", "digits", "more", "ranges"],
+)  # fmt: skip
+def test_logs_of_one_kind_are_read_in_linear_time(text: str) -> None:
+    within_cpu(60, lambda: read(text))
+
+
+def test_a_list_of_numbers_is_bounded() -> None:
+    assert numbers_in("0-3, 7 and 9") == [0, 1, 2, 3, 7, 9]
+    assert len(numbers_in(",".join(["0-999999999"] * 100))) <= 1 << 19
