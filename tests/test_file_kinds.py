@@ -261,3 +261,24 @@ def test_the_action_summarizes_what_has_the_name_of_a_table() -> None:
     assert editor["json.schemas"][0]["fileMatch"] == list(TABLE.names)
     assert [*editor["yaml.schemas"].values()] == [list(SPEC.names)]
     assert all(fnmatch(name, name.lower()) for name in TABLE.names)
+
+
+@pytest.mark.parametrize("name", ["new.json", "new.yaml", "map.yaml", "probe.json"])
+def test_new_nodes_come_from_a_file_of_any_kind_that_has_nodes(
+    name: str, run: Run, tmp_path: Path
+) -> None:
+    made = ("gen", "--device-id", "[[0]]", "--hosts", "n9", "-o", "-")
+    table = run("ranktable", *made).out
+    texts = {
+        "new.json": '{"nodes": "n9", "chips": [0]}',
+        "new.yaml": "nodes: n9\nchips: [0]\n",
+        "map.yaml": yaml.safe_dump(config_map(table=table)),
+        "probe.json": '{"probe":1,"host":"n9","chips":[{"device_id":0}]}\n',
+    }
+    (tmp_path / name).write_text(texts[name])
+    given = ("gen", "--device-id", "[[0],[0]]", "--hosts", "n[1-2]", "-o", "t.json")
+    run("ranktable", *given)
+    done = run("ranktable", "fit", "t.json", "--lost", "n2", "--with", f"./{name}")
+
+    assert done.status == 0, done.err
+    assert json.loads(done.out)["node_list"][1]["host"] == "n9"

@@ -7,12 +7,14 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ranktable.cli.kinds import CONFIG_MAP, kinds_like
 from ranktable.cli.output import CommandError, about
-from ranktable.cli.sources import STANDARD_INPUT, read_input
-from ranktable.cli.table_input import part_of, sound_spec
+from ranktable.cli.sources import STANDARD_INPUT, OtherKindError, read_input
+from ranktable.cli.table_input import part_of, spec_in
 from ranktable.cluster.generate import parse_numbers
 from ranktable.cluster.host_lists import expand_hosts
-from ranktable.schema.check import check_bytes
+from ranktable.schema.check import TABLE, check_bytes
+from ranktable.schema.file_kind import DESCRIPTIONS
 from ranktable.schema.finding import RankTableError, Severity
 from ranktable.schema.report import Options
 
@@ -100,21 +102,27 @@ def read_nodes(file: str) -> tuple[Node, ...]:
 
     Raises:
         CommandError: They are not sound.
+        OtherKindError: The file is clearly of another kind.
     """
     # These take long to load, and most commands get only the names of hosts.
     from ranktable.cluster import merge as merging
-    from ranktable.cluster.probes.read_probes import is_probe_text
+    from ranktable.cluster.specs.read_spec import SPEC
     from ranktable.cluster.specs.spec import table_from_spec
 
-    if file.endswith((".yaml", ".yml")):
-        return table_from_spec(replace(sound_spec(file), spares=frozenset())).nodes
-    name, data = read_input(file)
-    if is_probe_text(data):
+    source = read_input(file)
+    name, data = source
+    default = SPEC if file.endswith(DESCRIPTIONS[:2]) else TABLE
+    kind = next(kinds_like(source), default)
+    if kind is SPEC:
+        return table_from_spec(replace(spec_in(source), spares=frozenset())).nodes
+    if kind is merging.PROBES:
         options = merging.MergeOptions()
         merged = merging.merge_probes([name], [data], [None], options)
         if merged.table is None:
             raise _unsound(name, merged.reports)
         return merged.table.nodes
+    if kind not in (TABLE, CONFIG_MAP):
+        raise OtherKindError(kind, source)
     report = check_bytes(data, Options(limit=5, is_table_wanted=True), file=name)
     table = part_of(report)
     if table is None:

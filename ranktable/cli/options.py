@@ -20,7 +20,7 @@ from ranktable.cli.output import (
 )
 from ranktable.cli.parameters import valued
 from ranktable.cli.sources import read_input
-from ranktable.cli.table_input import sound_spec
+from ranktable.cli.table_input import spec_in
 from ranktable.layout.boundaries import (
     Hierarchy,
     Level,
@@ -32,6 +32,7 @@ from ranktable.layout.boundaries import (
 from ranktable.layout.grid import INFERRED, find_preset
 from ranktable.layout.parallel import OWN_AXIS, ParallelLayout, remembered, spelt
 from ranktable.schema.declare import LAYOUT_KEY, TOPOLOGY_KEY
+from ranktable.schema.file_kind import DESCRIPTIONS
 from ranktable.schema.remembered_layout import SIZES
 from ranktable.schema.text import counted
 from ranktable.schema.topology import BUILT_IN
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from ranktable.layout.boundaries import Boundary
     from ranktable.layout.change.facts import CostFacts
+    from ranktable.schema.file_kind import Source
     from ranktable.schema.model import RankTable
     from ranktable.schema.topology import Topology
 
@@ -343,15 +345,18 @@ def read_racks(
     """
     if is_level_list(racks) and not os.path.exists(racks):
         return counted_levels(racks, names)
+    from ranktable.cluster.specs.read_spec import looks_like_spec
     from ranktable.layout.rack_files import (
         MAX_SIZE_BYTES,
         is_known_by_content,
         read_rack_file,
     )
 
-    name, data = read_input(racks, MAX_SIZE_BYTES)
-    if racks.endswith((".yaml", ".yml")) and not is_known_by_content(data):
-        return _racks_of_spec(racks)
+    source = read_input(racks, MAX_SIZE_BYTES)
+    name, data = source
+    is_yaml = racks.endswith(DESCRIPTIONS[:2])
+    if looks_like_spec(data) or (is_yaml and not is_known_by_content(data)):
+        return _racks_of_spec(source)
     report, hierarchy = read_rack_file(data, file=name)
     if hierarchy is None:
         show_findings([report], "json" if form == "json" else None, color)
@@ -361,15 +366,17 @@ def read_racks(
     return hierarchy
 
 
-def _racks_of_spec(file: str) -> Hierarchy:
+def _racks_of_spec(source: Source) -> Hierarchy:
     """Return the racks of a cluster spec.
 
     Raises:
         CommandError: It has none, or is not sound.
     """
-    spec = sound_spec(file)
+    spec = spec_in(source)
     if spec.racks is None or spec.hosts is None:
-        raise CommandError(f"{file} names no {'racks' if spec.hosts else 'hosts'}")
+        raise CommandError(
+            f"{source.name} names no {'racks' if spec.hosts else 'hosts'}"
+        )
     labels = [f"rack {rack + 1}" for rack in spec.racks]
     groups = dict(zip(spec.hosts, labels, strict=True))
     return Hierarchy(levels=(Level(name="rack", groups=groups),))

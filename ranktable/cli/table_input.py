@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.specs.spec import ClusterSpec
     from ranktable.schema.columns import Columns
+    from ranktable.schema.file_kind import Source
     from ranktable.schema.report import Report
 
 
@@ -147,9 +148,20 @@ def sound_spec(file: str) -> ClusterSpec:
     Raises:
         CommandError: It cannot be read, or has defects, which are printed.
     """
-    from ranktable.cluster.specs.read_spec import MAX_SIZE_BYTES, read_spec
+    from ranktable.cluster.specs.read_spec import MAX_SIZE_BYTES
 
-    name, data = read_input(file, MAX_SIZE_BYTES)
+    return spec_in(read_input(file, MAX_SIZE_BYTES))
+
+
+def spec_in(source: Source) -> ClusterSpec:
+    """Return the cluster spec in a file that was read.
+
+    Raises:
+        CommandError: It has defects, which are printed.
+    """
+    from ranktable.cluster.specs.read_spec import read_spec
+
+    name, data = source
     reading = read_spec(data, file=name)
     if reading.report.totals:
         show_findings([reading.report], "full", Color.AUTO, aside=True)
