@@ -246,10 +246,13 @@ def test_layout_of_another_number_of_ranks_is_refused() -> None:
 def test_most_nodes_are_not_lost_without_a_number_of_ranks() -> None:
     layout = ParallelLayout(tp=4, pp=2, dp=8)
 
-    with pytest.raises(ChangeError, match=r"5 of the 8 nodes would be .* --ranks 24$"):
+    with pytest.raises(ChangeError, match=r"5 of 8 nodes would be .* --ranks 24$"):
         fit(eight(), layout, hosts=["n0", "n1", "n2"])
     half = fit(eight(), layout, hosts=["n0", "n1", "n2", "n3"])
     assert half.table.num_nodes == 4
+    others = [f"m{at}" for at in range(8)]
+    replaced = fit(eight(), lost=[f"n{at}" for at in range(8)], using=others)
+    assert replaced.table.hosts == tuple(others)
     meant = fit(eight(), layout, hosts=["n0", "n1", "n2"], world_size=24)
     assert meant.table.hosts == ("n0", "n1", "n2")
 
@@ -602,7 +605,7 @@ def test_new_node_comes_from_a_table_a_part_or_a_probe(
         ("--with small.json --grow", 2, "68 chips are there for 64 ranks, and the"),
         ("--with bare.json", 2, "a new node needs a host as its name"),
         ("--hosts x[0-7]", 2, "none of the 8 hosts is in the table; there is no node"),
-        ("--hosts n[0-2] --dp -1", 2, "5 of the 8 nodes would be lost; if they are"),
+        ("--hosts n[0-2] --dp -1", 2, "5 of 8 nodes would be lost; if they are"),
         ("--hosts ,", 2, "',' does not name a node"),
         ("--hosts n[", 2, "n["),
         ("--hosts-from empty", 2, "empty names no hosts"),

@@ -350,3 +350,24 @@ def test_unknown_node_among_many_is_told_how_many_others_there_are(run: Run) -> 
     done = run("ranktable", "fit", "t.json", "--lost", "other")
 
     assert re.search(r", n\d+ and \d+ more\n", done.err), done.err
+
+
+@pytest.mark.parametrize("arguments", ["--diff", "-i", "--spare n9", "--dp -1"])
+def test_cloud_table_is_not_fitted_and_says_what_can_be(
+    run: Run, tmp_path: Path, arguments: str
+) -> None:
+    (tmp_path / "t.json").write_text(json.dumps(by_name("hccl-cloud").example))
+    done = run("ranktable", "fit", "t.json", *arguments.split())
+
+    assert (done.status, done.out) == (2, "")
+    assert "internal error" not in done.err
+    assert "ranktable convert --to hccl-1.0" in done.err or "--with FILE" in done.err
+
+
+def test_table_without_a_place_for_spares_says_what_is_not_kept(run: Run) -> None:
+    lost = ("--lost", "1", "--tp", "2", "--pp", "1", "-o", "less.json")
+    done = run("ranktable", "fit", str(V2), "--spare", "n9", "-o", "same.json")
+    less = run("ranktable", "fit", str(V2), *lost)
+
+    assert "note: n9: not kept, because hccl-2.0 cannot have spares\n" in done.err
+    assert (done.status, less.status) == (0, 0), less.err

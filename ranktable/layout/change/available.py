@@ -266,12 +266,14 @@ class _Finder:
         of_chips: dict[tuple[int, ...], list[tuple[str, str]]] = defaultdict(list)
         for node, like in zip(made, likes, strict=False):
             chips = tuple(device.device_id for device in node.devices)
-            of_chips[chips].append((str(node.host), str(like.host)))
+            of_node = "node " if isinstance(like.host, IndexName) else ""
+            of_chips[chips].append((str(node.host), f"{of_node}{like.host}"))
         for chips, pairs in of_chips.items():
             new, old = (list(dict.fromkeys(side)) for side in zip(*pairs, strict=True))
             verb = "is" if len(new) == 1 else "are"
+            what = "chip" if len(chips) == 1 else "chips"
             yield (
-                f"{listed(new)} {verb} new, with the chips {fold_numbers(chips)} of "
+                f"{listed(new)} {verb} new, with the {what} {fold_numbers(chips)} of "
                 f"{listed(old)}{self.perhaps_meant(new)}"
             )
 

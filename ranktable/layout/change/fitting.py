@@ -19,6 +19,7 @@ from ranktable.layout.change.comparison import difference
 from ranktable.layout.change.facts import CostFacts
 from ranktable.layout.change.nodes import (
     joined,
+    listed,
     named_table,
     refuse_same_ids,
     unnamed_table,
@@ -27,6 +28,7 @@ from ranktable.layout.change.placement import placed
 from ranktable.layout.change.sizes import fit_layout
 from ranktable.layout.layout_errors import ChangeError, LayoutError
 from ranktable.layout.parallel import KEPT, ParallelLayout, remembered, remembering
+from ranktable.schema.formats import by_name
 from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
@@ -108,7 +110,8 @@ def fit(
 
     Raises:
         ChangeError: A name is not known, or the chips of a new host are not; or more
-            than half of the nodes are lost, and ``world_size`` is not given.
+            than half of the nodes are lost, and ``world_size`` is not given. It is not
+            needed where ``lost`` names them and every lost chip is replaced.
         LayoutError: No layout fits.
     """
     before, facts = named_table(table), facts or CostFacts()
@@ -136,11 +139,20 @@ def fit(
         )
     now = max(table.rank_end, 0 if layout is None else layout.world_size)
     layouts = _sizes(there, layout, now, kept, world_size=world_size, grow=grow)
-    _refuse_halving(table, there, layouts[1].world_size, world_size)
+    if world_size is None:
+        is_less = layouts[1].world_size < now
+        _refuse_halving(
+            there, layouts[1].world_size, is_sure=hosts is None and not is_less
+        )
     nodes, idle = _nodes(before, there, layouts, kept, facts, grow=grow)
     spares = joined([*there.resting, *idle])
     order = {node.host: at for at, node in enumerate(before.spares)}
     spares.sort(key=lambda node: order.get(node.host, len(order)))
+    notes = [*there.notes]
+    if spares and by_name(table.format).keeps_document:
+        names = listed([str(spare.host) for spare in spares])
+        notes.append(f"{names}: not kept, because {table.format} cannot have spares")
+        spares = []
     after = before.with_changes(nodes=nodes, spares=spares)
     refuse_same_ids(before, after)
     _refuse_podless(before, after)
@@ -151,7 +163,7 @@ def fit(
         named=(before, after),
         layouts=None if layout is None else layouts,
         facts=facts,
-        notes=tuple(there.notes),
+        notes=tuple(notes),
     )
 
 
@@ -273,15 +285,20 @@ def _refuse_other(table: RankTable, layout: ParallelLayout) -> None:
         )
 
 
-def _refuse_halving(
-    table: RankTable, there: Available, size: int, world_size: int | None
-) -> None:
-    """Raise ChangeError if most nodes are lost, because a list may be truncated."""
-    if world_size is None and 2 * there.num_lost > table.num_nodes:
+def _refuse_halving(there: Available, size: int, *, is_sure: bool) -> None:
+    """Raise ChangeError if most nodes are lost, because a list may be truncated.
+
+    Args:
+        there: The chips that are there.
+        size: Number of ranks that would be left.
+        is_sure: Whether the lost nodes are named, and all of them are replaced.
+    """
+    num_nodes = len(there.left)
+    if 2 * there.num_lost > num_nodes and not is_sure:
         raise ChangeError(
-            f"{there.num_lost} of the {counted(table.num_nodes, 'node')} would be "
-            "lost; if they are, and the list of hosts is complete, say how many ranks "
-            f"shall be left: --ranks {size}"
+            f"{there.num_lost} of {counted(num_nodes, 'node')} would be lost; if they "
+            "are, and the list of hosts is complete, say how many ranks shall be left: "
+            f"--ranks {size}"
         )
 
 
