@@ -409,6 +409,34 @@ SCRIPTS = {
         script("-N1 -n1", "torchrun t.py --nproc_per_node 8"),
         script("-N1 -n1", "torchrun --nproc_per_node 8 t.py --epochs 3"),
     ),
+    "groups that do not divide the processes": (
+        [("RT325", E)],
+        script(
+            EIGHT,
+            HEAD,
+            f"srun torchrun --nnodes 2 --nproc-per-node 8 {C10D} pretrain.py "
+            "--tensor-model-parallel-size 4 --pipeline-model-parallel-size 3",
+        ),
+        script(
+            EIGHT,
+            HEAD,
+            f"srun torchrun --nnodes 2 --nproc-per-node 8 {C10D} pretrain.py "
+            "--tensor-model-parallel-size 4 --pipeline-model-parallel-size=2",
+        ),
+    ),
+    "a sum of expr": (
+        [("RT325", E)],
+        script(
+            "-N2 --ntasks-per-node=4",
+            "export WORLD_SIZE=$(expr $SLURM_NNODES \\* 2)",
+            "srun python t.py",
+        ),
+        script(
+            "-N2 --ntasks-per-node=4",
+            "export WORLD_SIZE=$(expr $SLURM_NNODES \\* 4)",
+            "srun python t.py",
+        ),
+    ),
     "a directive in lower case": (
         [("RT328", W)],
         "#!/bin/bash\n#sbatch --nodes=1\n#SBATCH -n2\nsrun python t.py\n",
@@ -821,6 +849,11 @@ MANIFESTS = {
         [("RT320", E), ("RT321", W)],
         leaderworkerset(2, LWS_AGENT % 2, leader=2),
         leaderworkerset(2, LWS_AGENT % 2, leader=4),
+    ),
+    "more chips than a group has": (
+        [("RT320", E)],
+        leaderworkerset(2, "[vllm, serve, m, --tensor-parallel-size, '4', -pp=4]"),
+        leaderworkerset(2, "[vllm, serve, m, --tensor-parallel-size, '4', -pp=2]"),
     ),
     "no subdomain": ([("RT334", E)], job(subdomain=""), job()),
     "a Service that selects other pods": (

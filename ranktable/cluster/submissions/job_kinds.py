@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.judge import parallel_sizes
 from ranktable.cluster.submissions.manifests import (
     INDEX,
     PodTemplate,
@@ -41,6 +43,7 @@ _POD: Final = ("template", "spec")
 _ONCE: Final = Fact(1, "")
 _POD_NAME: Final = re.compile(r"([a-z][a-z0-9-]*?)(?:-[0-9]+){1,2}\.([a-z0-9-]+)")
 """The name of a pod with its index, or with those of its Job and itself."""
+_SERVING: Final = ("tensor-parallel-size", "pipeline-parallel-size", "tp", "pp")
 _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _PET: Final = ("NNODES", "NPROC_PER_NODE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
 
@@ -759,7 +762,32 @@ def read_leaderworkerset(job: Manifest, made: Manifests) -> list[Submission]:
         )
         roles.append(role)
     _chips_differ(made, job, roles, "all pods of a group usually do the same")
+    _judge_serving(made, job, roles, (*top, leader, "spec"))
     return _job(job, roles)
+
+
+def _judge_serving(
+    made: Manifests, job: Manifest, roles: list[Role], path: Path
+) -> None:
+    """Compare the sizes of vLLM's groups with the chips of a group of pods."""
+    template = PodTemplate(job, path)
+    keys = ("command", "args")
+    words = [w for key in keys for w in job.items(*template.here, key)]
+    sizes = parallel_sizes(" ".join(map(str, words)).split(), _SERVING)
+    pairs = [(role.nodes, role.chips) for role in roles]
+    if not sizes or any(None in pair for pair in pairs):
+        return
+    chips = sum(nodes.value * each.value for nodes, each in pairs if nodes and each)
+    product = prod(sizes.values())
+    if product > chips:
+        listed = " x ".join(f"{name} {size}" for name, size in sizes.items())
+        made.report(
+            rules.MORE_THAN_CHIPS,
+            job.span(*template.here, "command"),
+            f"{listed} needs {counted(product, 'chip')}, but the pods of a group have "
+            f"{chips}",
+            hint="change the sizes, or the size of the group",
+        )
 
 
 KINDS: Final[Kinds] = {

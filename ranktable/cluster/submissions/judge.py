@@ -10,6 +10,7 @@ huggingface/accelerate, utils/launch.py; microsoft/DeepSpeed, launcher/runner.py
 from __future__ import annotations
 
 import re
+from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ranktable.cluster.submissions import shell
@@ -19,7 +20,7 @@ from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ranktable.cluster.submissions.submission import Role, Submission
     from ranktable.schema.finding import Finding
@@ -29,6 +30,12 @@ _LOOPBACK: Final = re.compile(
     r"(?i)localhost(?:\.localdomain)?|127(?:\.\d{1,3}){3}|\[?::1\]?|0\.0\.0\.0"
 )
 _MAX_PORT: Final = 65535
+_WHOLE_NODE: Final = 4
+"""A job with so many chips of a node usually has the node for itself."""
+_MEGATRON: Final = (
+    *("tensor-model-parallel-size", "pipeline-model-parallel-size"),
+    "context-parallel-size",
+)
 _ONE_TASK: Final = (
     "start one on each node: #SBATCH --ntasks-per-node=1, or "
     "srun -n $SLURM_NNODES --ntasks-per-node=1"
@@ -55,6 +62,7 @@ def judge(one: Submission) -> Iterator[Finding]:
         yield from _judge_visible(one, role)
     role = one.roles[0]
     yield from _judge_script_options(role)
+    yield from _judge_parallel(one, role)
     if role.command.program in _AGENTS:
         yield from _judge_agents(one, role)
         yield from _judge_accelerate(role)
@@ -156,10 +164,12 @@ def _judge_visible(one: Submission, role: Role) -> Iterator[Finding]:
                 name.endswith("VISIBLE_DEVICES")
                 and shell.IN_TASK["SLURM_LOCALID"] not in setting.text
             ):
+                is_same = any(mark in setting.text for mark in shell.IN_BATCH.values())
+                also = ", and is 0 in all tasks" if is_same else ""
                 yield rules.CHIPS_VISIBLE.finding(
                     setting.span,
                     f"{setting.said} replaces the chips that Slurm gives the job "
-                    f"({role.chips.said})",
+                    f"({role.chips.said}){also}",
                     hint="delete the line",
                 )
 
@@ -433,6 +443,9 @@ def _judge_port(one: Submission, given: Setting) -> Iterator[Finding]:
             given.span, f"{given.said}: a port is between 1 and {_MAX_PORT}"
         )
     elif port is not None and one.is_script and one.is_shared:
+        chips = [role.chips.value for role in one.roles if role.chips is not None]
+        if chips and max(chips) >= _WHOLE_NODE and not one.is_array:
+            return
         other = "another element of the array" if one.is_array else "another job"
         yield rules.MASTER_PORT.finding(
             given.span,
@@ -457,6 +470,39 @@ def _judge_script_options(role: Role) -> Iterator[Finding]:
                 hint="move it before the script",
                 severity=Severity.ERROR,
             )
+
+
+def _judge_parallel(one: Submission, role: Role) -> Iterator[Finding]:
+    """Compare the sizes of Megatron's groups with the number of processes."""
+    each, starts = processes_per_start(role), one.starts()
+    sizes = parallel_sizes(role.command.script, _MEGATRON)
+    if each is None or starts is None or not sizes or len(one.roles) > 1:
+        return
+    product, world = prod(sizes.values()), starts * each.value
+    if product and world % product:
+        listed = " x ".join(f"--{name} {size}" for name, size in sizes.items())
+        yield rules.WRONG_SIZE.finding(
+            role.command.span,
+            f"{listed} needs a multiple of {counted(product, 'process', 'processes')}, "
+            f"but {world} are started",
+            hint="change the sizes, or the number of nodes",
+        )
+
+
+def parallel_sizes(words: Sequence[str], names: Sequence[str]) -> dict[str, int]:
+    """Return the literal sizes of parallel groups; none if one is not literal."""
+    sizes = {}
+    for at, word in enumerate(words):
+        name, sign, value = word.lstrip("-").partition("=")
+        name = name.replace("_", "-")
+        if not word.startswith("-") or name not in names:
+            continue
+        text = value if sign else next(iter(words[at + 1 : at + 2]), "")
+        size = shell.plain_number(text)
+        if size is None:
+            return {}
+        sizes[name] = size
+    return sizes
 
 
 def _judge_accelerate(role: Role) -> Iterator[Finding]:

@@ -217,7 +217,9 @@ def read_command(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand
         )
         return LaunchCommand(program=program, span=span, options=options)
     is_whole = not any(word[:1] == UNKNOWN for word in words[:1])
-    return LaunchCommand(program=program, span=span, is_whole=is_whole)
+    return LaunchCommand(
+        program=program, span=span, is_whole=is_whole, script=tuple(rest)
+    )
 
 
 def torchrun_name(word: str) -> str | None:
@@ -260,6 +262,7 @@ def _torchrun(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand:
         span=span,
         options=options,
         script_options=tuple(_behind_script(script, span)),
+        script=tuple(words[at:]),
         is_whole=is_whole,
     )
 

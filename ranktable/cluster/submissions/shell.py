@@ -519,6 +519,10 @@ class Scope:
             return OR_LOCALHOST
         if _SHOW_HOSTS.search(text):
             return FIRST_HOST if _FIRST_LINE.search(text) else HOSTS
+        if text.startswith("expr "):
+            plain = re.sub(r"[\\'\"]", "", text[5:])
+            whole = "".join("".join(self._quoted(plain, 1)).split())
+            return UNKNOWN if _MARKS.search(whole) else _arithmetic(whole)
         if text.split()[:1] == ["hostname"]:
             return OWN_HOST if self.is_task else FIRST_HOST
         if self.is_task and _DRAWS.search(text):

@@ -49,6 +49,7 @@ class LaunchCommand:
         span: Where it is.
         options: Options of the program by torchrun's names, with hyphens.
         script_options: Options of torchrun that stand behind its script.
+        script: The script and its arguments.
         is_whole: Whether all of its options are known.
     """
 
@@ -56,6 +57,7 @@ class LaunchCommand:
     span: SourceSpan | None = None
     options: Mapping[str, Setting] = field(default_factory=dict)
     script_options: tuple[Setting, ...] = ()
+    script: tuple[str, ...] = ()
     is_whole: bool = True
 
 
