@@ -112,7 +112,7 @@ def _names(module: str, *lists: str) -> Callable[[str], list[str]]:
 
 
 templates = _names("cli.commands.init", "TEMPLATES")
-chips = _names("schema.check", "CHIPS_PER_HOST", "NPUS")
+chips = _names("schema.chips", "CHIPS_PER_HOST", "NPUS")
 readers = _names("schema.table_readers", "READERS")
 ep_styles = _names("layout.parallel", "STYLE_NAMES")
 presets = _names("layout.grid", "PRESETS")

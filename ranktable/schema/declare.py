@@ -17,10 +17,25 @@ from ranktable.schema.values import MAX_DEPTH, MAX_NUMBER, is_too_deep, plain_nu
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypedDict
+
+    from typing_extensions import Unpack
 
     from ranktable.schema.finding import Rule
 
     Test = Callable[[object], bool]
+
+    class KeyOptions(TypedDict, total=False):
+        """What a key may say besides its name, description and examples."""
+
+        kind: Kind
+        role: Role
+        is_required: bool
+        is_written: bool
+        values: tuple[str, ...]
+        minimum: int | None
+        maximum: int | None
+
 
 _DEPTH = MAX_DEPTH - 8
 """Depth that a list without declared entries may have wherever it is."""
@@ -387,56 +402,63 @@ def node_list_format(
     )
 
 
-def text(key: str, description: str, *examples: object, **more: Any) -> Key:
+def text(
+    key: str, description: str, *examples: object, **more: Unpack[KeyOptions]
+) -> Key:
     """Return a key of a text, or of another kind except list and object."""
-    kind = more.pop("kind", Kind.TEXT)
-    return Key(
-        key=key,
-        kind=kind,
-        description=description,
-        examples=examples,
-        **more,
-    )
+    options: KeyOptions = {"kind": Kind.TEXT, **more}
+    return Key(key=key, description=description, examples=examples, **options)
 
 
-def number(key: str, description: str, *examples: object, **more: Any) -> Key:
+def number(
+    key: str, description: str, *examples: object, **more: Unpack[KeyOptions]
+) -> Key:
     """Return a key of a number, as a string or as an integer."""
-    more = {"kind": Kind.NUMBER, **more}
-    return text(key, description, *(examples or ("0",)), **more)
+    options: KeyOptions = {"kind": Kind.NUMBER, **more}
+    return text(key, description, *(examples or ("0",)), **options)
 
 
-def numeral(key: str, description: str, *examples: object, **more: Any) -> Key:
+def numeral(
+    key: str, description: str, *examples: object, **more: Unpack[KeyOptions]
+) -> Key:
     """Return a key of a string of decimal digits."""
-    return number(key, description, *examples, kind=Kind.NUMERAL, **more)
+    options: KeyOptions = {**more, "kind": Kind.NUMERAL}
+    return number(key, description, *examples, **options)
 
 
-def integer(key: str, high: int, description: str, **more: Any) -> Key:
+def integer(key: str, high: int, description: str, **more: Unpack[KeyOptions]) -> Key:
     """Return a key of an integer, by default from 0, to ``high``."""
-    more = {"minimum": 0, "maximum": high, "kind": Kind.INTEGER, **more}
-    example = max(more["minimum"] or 0, 1)
-    return text(key, description, example, **more)
+    options: KeyOptions = {"minimum": 0, "maximum": high, "kind": Kind.INTEGER, **more}
+    example = max(options["minimum"] or 0, 1)
+    return text(key, description, example, **options)
 
 
-def address(key: str, description: str, *examples: object, **more: Any) -> Key:
+def address(
+    key: str, description: str, *examples: object, **more: Unpack[KeyOptions]
+) -> Key:
     """Return a key of an IP address, or of another kind of addresses."""
-    more = {"kind": Kind.ADDRESS, **more}
-    return text(key, description, *(examples or ("10.20.0.5",)), **more)
+    options: KeyOptions = {"kind": Kind.ADDRESS, **more}
+    return text(key, description, *(examples or ("10.20.0.5",)), **options)
 
 
 def version(*values: str, description: str = "Version of the format.") -> Key:
     """Return the key of the version of a file, which must be present."""
-    more = {"role": Role.VERSION, "is_required": True, "values": values}
-    return text("version", description, **more)
+    role = Role.VERSION
+    return text("version", description, role=role, is_required=True, values=values)
 
 
-def list_of(key: str, each: Record | Key, description: str, **more: Any) -> Key:
+def list_of(
+    key: str, each: Record | Key, description: str, **more: Unpack[KeyOptions]
+) -> Key:
     """Return a key of a list."""
     entry = each.example if isinstance(each, Record) else each.examples[0]
-    more = {"each": each, "kind": Kind.LIST, **more}
-    return text(key, description, [entry], **more)
+    options: KeyOptions = {"kind": Kind.LIST, **more}
+    return text(key, description, [entry], **options)._replace(each=each)
 
 
-def filled_list(key: str, each: Record | Key, description: str, **more: Any) -> Key:
+def filled_list(
+    key: str, each: Record | Key, description: str, **more: Unpack[KeyOptions]
+) -> Key:
     """Return a key of a list with at least one entry, which must be present."""
-    more = {"is_required": True, "minimum": 1, **more}
-    return list_of(key, each, description, **more)
+    options: KeyOptions = {"is_required": True, "minimum": 1, **more}
+    return list_of(key, each, description, **options)

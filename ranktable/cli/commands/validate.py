@@ -52,11 +52,11 @@ from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.runtime.rules import RULES
 from ranktable.schema.check import (
     check_bytes,
-    chips_per_host,
     make_options,
     refuse_link,
     report_unreadable,
 )
+from ranktable.schema.chips import chips_per_host
 from ranktable.schema.file_kind import DESCRIPTIONS
 from ranktable.schema.files import UnreadableError
 from ranktable.schema.finding import Findings, RankTableError, Severity

@@ -6,14 +6,19 @@ volcano, ranktable_define.go, and volcano-global, types.go.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ranktable.schema.declare import Kind, Record, list_of, text
 from ranktable.schema.formats import hccl_1_0 as hccl
 from ranktable.schema.rules import hccl_pods
 
+if TYPE_CHECKING:
+    from ranktable.schema.declare import KeyOptions
+
 VERSIONS = ("1.2", "1.3", "1.4")
 """HCCL reads 1.2; Huawei Cloud's Volcano writes the others, which HCCL refuses."""
 
-_NAME = {"kind": Kind.HOST, "is_required": True}
+_NAME: KeyOptions = {"kind": Kind.HOST, "is_required": True}
 _SERVER = Record(
     name="pod_server",
     description="The name of a server.",
