@@ -25,6 +25,9 @@ DAY_S = 24 * 3600
 PROGRESS = 20
 """Ordinary lines of an unnamed speaker that show that a program went on."""
 
+_PROGRAMS = re.compile(r"(?i)python|torch|train|pt_|ray|worker|mpi|deepspeed|java")
+"""Names of programs that may be processes of a job."""
+
 CONSEQUENCES = {
     Evidence.CLOSED,
     Evidence.CASCADE,
@@ -39,6 +42,14 @@ NO_ERRORS = {
     Evidence.IDENTITY, Evidence.STATE, Evidence.ATTEMPT, Evidence.LIFE, Evidence.END,
 }  # fmt: skip
 """What is no error by itself."""
+
+FATAL = {
+    Evidence.EXCEPTION, Evidence.FAULT, Evidence.MEMORY, Evidence.SETTING,
+}  # fmt: skip
+"""What ends a process that does not handle it."""
+
+OF_OTHERS = {Evidence.EXIT, Evidence.OOM, Evidence.NODE, Evidence.SCHEDULER}
+"""What launchers and kernels say of a process, in whatever file it stands."""
 
 NOT_OF_ITSELF = {
     Evidence.HEARTBEAT, Evidence.ABSENT, Evidence.EDGE, Evidence.LINK, Evidence.STATE,
@@ -120,13 +131,27 @@ class Case:
         self.ranks = ranks
         told = judged_again(events)
         self._lives = self._find_lives(told)
-        self.overcome = [event for event in told if self._went_on(event)]
+        self._succeeded = {
+            event.file: event.line
+            for event in told
+            if event.kind is Evidence.END and event.pattern.speaker == "torchrun"
+        }
+        overcome = [event for event in told if self._went_on(event)]
+        again = self._fatal_after_all(told, overcome)
+        self.overcome = [event for event in overcome if event not in again]
         left = {id(event) for event in self.overcome}
-        self.events = [event for event in told if id(event) not in left]
+        self.seen = set(ranks.seen)
+        self.pids = {
+            event.fields.get("pid")
+            for event in told
+            if event.pattern.speaker != "kernel"
+        }
+        self.events = [
+            event for event in told if id(event) not in left and self._is_of_job(event)
+        ]
         self.by_kind: dict[Evidence, list[LogEvent]] = defaultdict(list)
         for event in self.events:
             self.by_kind[event.kind].append(event)
-        self.seen = set(ranks.seen)
         self.listed = {
             rank
             for event in self.by_kind[Evidence.ATTEMPT]
@@ -135,17 +160,15 @@ class Case:
         self.speakers_of_file: dict[str, set[int]] = defaultdict(set)
         for event in told:
             rank = ranks.speaker(event)
-            if rank is not None and {"rank", "group_rank"} & event.fields.keys():
+            is_own = {"rank", "group_rank", "task"} & event.fields.keys()
+            if rank is not None and is_own and event.kind not in OF_OTHERS:
                 self.speakers_of_file[_log_of(event.file)].add(rank)
-        self.pids = {
-            event.fields.get("pid")
-            for event in told
-            if event.pattern.speaker != "kernel"
-        }
         self.waits = list(self._find_waits())
         self.waiters = {wait.rank for wait in self.waits}
         self.waiters.update(self.speakers(Evidence.CLOSED, Evidence.ABSENT))
-        self.waiters.update(self._raised())
+        for rank, file in self._raised():
+            self.waiters.add(rank)
+            self.speakers_of_file[_log_of(file)].add(rank)
         self.edges = list(self._find_edges())
         self.waiters.update(waiter for waiter, _, _ in self.edges)
 
@@ -171,6 +194,8 @@ class Case:
 
         If it is not known which process that was, all of the file have to go on.
         """
+        if event.line < self._succeeded.get(event.file, 0):
+            return event.kind not in NO_ERRORS
         if event.kind in NO_ERRORS or event.pattern.speaker in _OF_OTHERS:
             return False
         if event.is_overcome:
@@ -180,6 +205,46 @@ class Case:
         below = [len(one) - bisect_right(one, event.line) for one in wanted.values()]
         least = PROGRESS if rank is None else 1
         return bool(below) and min(below) >= least
+
+    def _fatal_after_all(
+        self, told: Sequence[LogEvent], overcome: Sequence[LogEvent]
+    ) -> list[LogEvent]:
+        """Return the last error of each rank that ended with status 1 below its steps.
+
+        What a program prints may be written to a log only when it ends: its steps then
+        stand below the traceback that ended it.
+        """
+        left = {id(event) for event in overcome}
+        found: list[LogEvent] = []
+        for ended in told:
+            ranks = ended.numbers("tasks") or (self.ranks.speaker(ended),)
+            if ended.fields.get("exit") != "1" or len(ranks) != 1 or ranks[0] is None:
+                continue
+            own = [event for event in told if self.ranks.speaker(event) == ranks[0]
+                   and event.kind in FATAL and event.file == ended.file]  # fmt: skip
+            lives = self._lives.get(ended.file, {}).get(ranks[0], [])
+            is_last = not lives or lives[-1] < ended.line
+            if own and is_last and all(id(event) in left for event in own):
+                found.append(own[-1])
+        return found
+
+    def _is_of_job(self, event: LogEvent) -> bool:
+        """Whether a line of the kernel is about a process or host of the job.
+
+        Other programs of the host run out of memory too. A process of the job has a
+        known id, or the name of a program that trains.
+        """
+        if event.pattern.speaker != "kernel":
+            return True
+        host = _short(self.ranks.host(event))
+        hosts = {_short(self.ranks.host_of(rank)) for rank in self.seen} - {None}
+        if host is not None and hosts and host not in hosts:
+            return False
+        name = event.fields.get("comm") or (
+            event.fields.get("what", "") if event.kind is Evidence.OOM else ""
+        )
+        is_known = event.fields.get("pid") in self.pids
+        return is_known or not name or bool(_PROGRAMS.search(name))
 
     def speakers(self, *kinds: Evidence) -> Iterator[int]:
         """Yield the ranks that say lines of some kinds."""
@@ -198,7 +263,7 @@ class Case:
             if self.ranks.speaker(event) == rank
         ]
 
-    def _raised(self) -> Iterator[int]:
+    def _raised(self) -> Iterator[tuple[int, str]]:
         """Yield the ranks that ended as a program that raises, if nothing says why.
 
         Before torch 2.2 no line of a traceback has the rank. What waited in vain then
@@ -214,7 +279,7 @@ class Case:
             rank = self.ranks.speaker(event)
             has_raised = event.fields.get("exit") == "1" and event.file in nameless
             if rank is not None and has_raised:
-                yield rank
+                yield rank, event.file
 
     # Which logs were given
 
@@ -324,6 +389,15 @@ class Case:
         signs = [f"completed {done[0]}"] if done else []
         signs += [f"logged nothing after {when}"] if when else []
         return f"; it {' and '.join(signs)}" if signs else ""
+
+
+def _short(host: str | None) -> str | None:
+    """Return the first part of a name of a host; None for an address."""
+    return (
+        None
+        if host is None or re.match(r"[\d.]+$|.*:", host)
+        else (host.partition(".")[0])
+    )
 
 
 def cause_of(

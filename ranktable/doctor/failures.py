@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from ranktable.doctor import causes, rules
 from ranktable.doctor.case import CONSEQUENCES, Case, Cause, cause_of, seconds_between
-from ranktable.doctor.patterns import TRACEBACK, Evidence
-from ranktable.doctor.payload import LOST, root_of
+from ranktable.doctor.patterns import Evidence
+from ranktable.doctor.payload import root_of
 from ranktable.doctor.waiting import behind
 
 if TYPE_CHECKING:
@@ -34,10 +34,6 @@ CLEARLY_S = 5
 HARD, TOLD, SIGNAL, GENERAL, STATUS, OUTSIDE = range(6)
 """How much a failure says, the most first: memory and chips; exceptions that say what
 happened; signals; exceptions of general types; exit statuses; and the scheduler."""
-
-
-_PROGRAMS = re.compile(r"(?i)python|torch|train|pt_|ray|worker|mpi|deepspeed|java")
-"""Names of programs that may be processes of a job."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,8 +134,6 @@ def _find(case: Case) -> Iterator[Failure]:
         (Evidence.OOM, rules.HOST_MEMORY, "was killed by its host for memory"),
     ):
         for event in case.by_kind[kind]:
-            if not _is_of_job(case, event):
-                continue
             said = " ".join(event.fields.get("what", "").split())
             text = f"{what}: {said}" if said and kind is not Evidence.OOM else what
             text = event.pattern.what or text if kind is Evidence.NODE else text
@@ -148,39 +142,10 @@ def _find(case: Case) -> Iterator[Failure]:
             is_of_host = kind in (Evidence.NODE, Evidence.SCHEDULER)
             yield replace(one, rank=None) if is_of_host else one
     for event in (*case.by_kind[Evidence.FAULT], *case.by_kind[Evidence.MEMORY]):
-        if _is_of_job(case, event):
-            yield from _errors(case, event)
+        yield from _errors(case, event)
     for event in case.by_kind[Evidence.EXCEPTION]:
         yield from _exceptions(case, event)
     yield from _exits(case)
-
-
-def _is_of_job(case: Case, event: LogEvent) -> bool:
-    """Whether a line of the kernel is about a process or host of the job.
-
-    Other programs of the host run out of memory too. A process of the job has a known
-    id, or the name of a program that trains.
-    """
-    if event.pattern.speaker != "kernel":
-        return True
-    host = _short(case.ranks.host(event))
-    hosts = {_short(case.ranks.host_of(rank)) for rank in case.seen} - {None}
-    if host is not None and hosts and host not in hosts and all(hosts):
-        return False
-    name = event.fields.get("comm") or (
-        event.fields.get("what", "") if event.kind is Evidence.OOM else ""
-    )
-    is_known = event.fields.get("pid") in case.pids
-    return is_known or not name or bool(_PROGRAMS.search(name))
-
-
-def _short(host: str | None) -> str | None:
-    """Return the first part of a name of a host; None for an address."""
-    return (
-        None
-        if host is None or re.match(r"[\d.]+$|.*:", host)
-        else (host.partition(".")[0])
-    )
 
 
 def _errors(case: Case, event: LogEvent) -> Iterator[Failure]:
@@ -225,7 +190,7 @@ def _exceptions(case: Case, event: LogEvent) -> Iterator[Failure]:
     root = root_of(event)
     if root:
         strength = GENERAL if causes.is_general(root) else TOLD
-        is_raised = event.pattern is TRACEBACK or event.pattern is LOST
+        is_raised = event.pattern.speaker != "system"
         rule = rules.EXCEPTION if is_raised else rules.ENDED
         verb = "raised" if is_raised else "ended:"
         one = _failure(case, rule, f"{verb} {root[:160]}", event, strength)
@@ -295,9 +260,10 @@ def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
             return
     elif status in ended["aborted"] and case.waits:
         return  # what a watchdog does when it has waited in vain
-    if status in ("0", "") and name is None:
+    if status in ("0", "") and name is None and not event.pattern.what:
         return
     what = f"was ended by {name}" if name else f"ended with status {status}"
+    what = event.pattern.what or what
     yield _failure(case, rules.ENDED, what, event, SIGNAL if name else STATUS)
 
 

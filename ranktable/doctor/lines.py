@@ -138,6 +138,10 @@ _STEP = re.compile(
 )
 """A line of training that goes on."""
 
+_NO_STEPS = (b"ERROR", b"WARN", b"Error:", b"Traceback", b"imed out", b"failed to",
+             b"retry", b"aiting")  # fmt: skip
+"""What a line of a step does not say, although it may tell an error as a number."""
+
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NO_LETTERS = bytes(set(range(256)) - set(b"\n" + string.ascii_letters.encode()))
 
@@ -378,7 +382,7 @@ class _Reader:
     def _look_for_life(self, data: bytes, number: int) -> None:
         """Note the steps at the beginning and the end of a log: who went on."""
         for index, line in enumerate(data.split(b"\n")):
-            if _STEP.search(line) and not any(word in line for word in _COMPLAINTS):
+            if _STEP.search(line) and not any(word in line for word in _NO_STEPS):
                 text = _decoded(line[:400])
                 event = LogEvent(
                     LIFE, speaker_of(text)[0], self.log.file, number + index, text

@@ -144,9 +144,14 @@ def _told(event: LogEvent, pattern: LogPattern, fields: dict[str, str]) -> LogEv
 
 def _carried(event: LogEvent) -> Iterator[str]:
     """Yield the texts that an event carries, the most telling first."""
-    if event.kind not in WRAPPERS and "payload" not in event.fields:
+    meaning = None
+    if event.kind is Evidence.FAULT:
+        meaning = causes.meaning_of(event.fields.get("what", ""))
+    is_unclear = meaning is not None and meaning.of_class == "unclear"
+    if not (event.kind in WRAPPERS or "payload" in event.fields or is_unclear):
         return
-    if _OF_LIBRARY.search(event.fields.get("what", "")):
+    said = event.fields.get("raised") or event.fields.get("what", "")
+    if _OF_LIBRARY.search(said):
         yield from reversed(event.fields.get("below", "").splitlines())
     if payload := event.fields.get("payload"):
         yield payload
