@@ -47,7 +47,7 @@ KINDS: Final = (
 A kind is imported when it is tried: a command that gets a table pays for no other.
 """
 
-_MANIFEST = re.compile(rb"""(?m:^|[{,])\s*["']?apiVersion["']?\s*:""")
+_MANIFEST = re.compile(rb"""(?m:^|[{,])[ \t]*["']?apiVersion["']?[ \t]*:""")
 _CONFIG_MAP = re.compile(rb"""\bkind["']?\s*:\s*["']?ConfigMap(?:List)?\b""")
 _COMMENTS = re.compile(r"\A\ufeff?(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*(?:#[^\n]*\Z)?")
 _MAX_MANIFEST_BYTES = 8 * 1024 * 1024
