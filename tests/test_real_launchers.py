@@ -704,6 +704,7 @@ SCRIPTS = [
     ("-N2 --ntasks-per-node=2", "srun -n $SLURM_NNODES --ntasks-per-node=1"),
     ("-N2 --ntasks-per-node=2", "srun -N1 -n2"),
     ("-N2 -c2", "srun --ntasks-per-node=1"),
+    ("-N2 --ntasks-per-node=2", "srun -n1"),
 ]
 
 

@@ -437,6 +437,16 @@ SCRIPTS = {
             "srun python t.py",
         ),
     ),
+    "lines that end as on DOS": (
+        [("RT331", E)],
+        script("-N1 -n2", "srun python t.py").replace("\n", "\r\n"),
+        script("-N1 -n2", "srun python t.py"),
+    ),
+    "one rank for all tasks": (
+        [("RT324", E)],
+        script("-N1 -n2", "export RANK=0", "srun python t.py"),
+        script("-N1 -n1", "export RANK=0", "srun python t.py"),
+    ),
     "a directive in lower case": (
         [("RT328", W)],
         "#!/bin/bash\n#sbatch --nodes=1\n#SBATCH -n2\nsrun python t.py\n",
@@ -687,6 +697,11 @@ MANIFESTS = {
         [("RT331", E), ("RT331", E)],
         pytorchjob().replace("name: pytorch,", "name: main,"),
         pytorchjob(),
+    ),
+    "a number where a text is expected": (
+        [("RT331", E)],
+        pytorchjob(each="4"),
+        pytorchjob(each="'4'"),
     ),
     "a name that begins with a digit": (
         [("RT331", E)],
@@ -962,6 +977,16 @@ def test_document_with_control_lines_is_not_judged() -> None:
     text = pytorchjob(each='"8"') + "{{- if .Values.more }}\nmore: 1\n{{- end }}\n"
 
     assert [code for code, _ in found(text)] == ["RT008"]
+
+
+def test_file_called_sbatch_needs_its_first_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "job.sbatch").write_text("#SBATCH -N1 -n2\nsrun python t.py\n")
+    done = run("ranktable", "validate", "job.sbatch")
+
+    assert done.status == 1
+    assert (
+        "job.sbatch:1:1: error[RT331] the first line does not begin with #!" in done.out
+    )
 
 
 # The commands

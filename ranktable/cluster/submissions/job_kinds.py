@@ -190,6 +190,10 @@ def _refuse_pytorchjob(job: Manifest, made: Manifests, specs: Path) -> None:
         message = f"{quoted(job.name)} is not a name that begins with a letter"
         refuse(("metadata", "name"), message)
     elastic = job.members("spec", "elasticPolicy")
+    each = job.get("spec", "nprocPerNode")
+    if isinstance(each, int) and not isinstance(each, bool):
+        message = f"nprocPerNode is the number {each}; Kubernetes accepts a text only"
+        refuse(("spec", "nprocPerNode"), message, f'write it in quotes: "{each}"')
     is_elastic = job.get("spec", "elasticPolicy") is not None
     if is_elastic and "Worker" not in job.members(*specs):
         refuse(("spec", "elasticPolicy"), "elasticPolicy needs the role Worker")

@@ -587,6 +587,14 @@ def _judge_expanded(
         else [m for m in shell.IN_BATCH.values() if m in setting.text]
     )
     number = starts if name != "NODE_RANK" else one.nodes or 1
+    is_fixed = setting is not None and setting.text.isdecimal()
+    if setting is not None and is_fixed and name != "LOCAL_RANK" and number > 1:
+        yield rules.SAME_RANK.finding(
+            setting.span,
+            f"{setting.said} is the same in all {starts} tasks",
+            hint="delete it, or let every task set it: srun bash -c 'export "
+            f"{name}=$SLURM_PROCID; ...'",
+        )
     if setting is not None and marks and number > 1:
         yield rules.SAME_RANK.finding(
             setting.span,

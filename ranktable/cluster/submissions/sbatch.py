@@ -169,6 +169,7 @@ class _Reader:
         assert head is not None
         self.body = head.end()
         self.is_heterogeneous = False
+        self.refuse_form()
         self.job = _Job(self.directives())
         self.nodes = None if self.is_heterogeneous else self.job.nodes()
         self.tasks = self.job_tasks()
@@ -184,6 +185,22 @@ class _Reader:
         """Add a finding of a rule: its rule, place and message."""
         rule, *rest = args
         self.script.found.append(rule.finding(*rest, **options))  # type: ignore[attr-defined]
+
+    def refuse_form(self) -> None:
+        """Report what sbatch refuses before it reads any option."""
+        at = self.text.find("\r\n")
+        if at >= 0:
+            message = "the lines end as on DOS (\\r\\n), which sbatch refuses"
+            hint = "convert it: sed -i 's/\\r$//' FILE"
+            self.report(
+                rules.REFUSED, SourceSpan(offsets=(at, at + 1)), message, hint=hint
+            )
+        if not self.text.startswith("#!"):
+            message = (
+                "the first line does not begin with #!, so sbatch refuses the script"
+            )
+            hint = "begin it with #!/bin/bash"
+            self.report(rules.REFUSED, SourceSpan(offsets=(0, 0)), message, hint=hint)
 
     # --- the lines that begin with #SBATCH
 
@@ -416,6 +433,8 @@ class _Reader:
         tasks, per_node = self.step_tasks(step, nodes, span)
         if not line.is_whole or self.is_heterogeneous:
             tasks = per_node = None
+        if nodes is not None and tasks is not None and 0 < tasks.value < nodes.value:
+            nodes, per_node = tasks, Fact(1, tasks.said, tasks.span)  # fewer nodes do
         both = _Job({**self.job.options, **said})
         role = Role(
             nodes=nodes,
