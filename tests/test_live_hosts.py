@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -64,7 +65,8 @@ def test_hosts_try_few_others() -> None:
 # Real hosts
 
 NAMES = ("n1", "n2", "n3")
-BRIDGE = f"rt{os.getpid() % 100000}"
+_numbers = itertools.count()
+_current = [""]
 
 
 def ip(*words: str) -> None:
@@ -72,13 +74,15 @@ def ip(*words: str) -> None:
 
 
 def space(name: str) -> str:
-    return f"{BRIDGE}{name}"
+    return f"{_current[0]}{name}"
 
 
 def can_make_hosts() -> bool:
     if shutil.which("ip") is None or shutil.which("unshare") is None or os.getuid():
         return False
-    probe = f"{BRIDGE}probe"
+    # A name of its own each time: the kernel removes a namespace a while later.
+    _current[0] = f"rt{os.getpid() % 10000}x{next(_numbers)}"
+    probe = space("probe")
     done = subprocess.run(  # noqa: S603
         ["ip", "netns", "add", probe],  # noqa: S607
         check=False,
@@ -94,18 +98,19 @@ def hosts() -> Iterator[dict[str, Path]]:
     """Yield three hosts on one network, by name, with their /etc/hosts."""
     if not can_make_hosts():
         pytest.skip("no network namespaces can be made here")
+    bridge = _current[0]
     files = {name: Path(f"/etc/netns/{space(name)}/hosts") for name in NAMES}
     lines = [f"192.168.78.{n} {name}" for n, name in enumerate(NAMES, 1)]
     try:
-        ip("link", "add", BRIDGE, "type", "bridge")
-        ip("link", "set", BRIDGE, "up")
+        ip("link", "add", bridge, "type", "bridge")
+        ip("link", "set", bridge, "up")
         for n, name in enumerate(NAMES, 1):
             ip("netns", "add", space(name))
             files[name].parent.mkdir(parents=True, exist_ok=True)
             files[name].write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
-            ip("link", "add", f"{BRIDGE}v{n}", "type", "veth", "peer", "name", "eth0",
+            ip("link", "add", f"{bridge}v{n}", "type", "veth", "peer", "name", "eth0",
                "netns", space(name))  # fmt: skip
-            ip("link", "set", f"{BRIDGE}v{n}", "master", BRIDGE, "up")
+            ip("link", "set", f"{bridge}v{n}", "master", bridge, "up")
             ip("-n", space(name), "link", "set", "lo", "up")
             ip("-n", space(name), "link", "set", "eth0", "up")
             ip("-n", space(name), "addr", "add", f"192.168.78.{n}/24", "dev", "eth0")
@@ -117,7 +122,7 @@ def hosts() -> Iterator[dict[str, Path]]:
                 capture_output=True,
             )  # fmt: skip
             shutil.rmtree(files[name].parent, ignore_errors=True)
-        subprocess.run(["ip", "link", "del", BRIDGE], check=False)  # noqa: S603, S607
+        subprocess.run(["ip", "link", "del", bridge], check=False)  # noqa: S603, S607
 
 
 def check_on(*options: str, **env: str) -> dict[str, Any]:
@@ -187,13 +192,49 @@ def test_hosts_that_do_not_reach_each_other_are_named(hosts: dict[str, Path]) ->
     assert "n1" not in found["RT741"].split(" at ")[0]
 
 
+def measured(said: dict[str, Any]) -> list[list[str]]:
+    return [each["hosts"] for each in said["measured"]]
+
+
 @pytest.mark.torch
-def test_firewall_names_the_host_behind_it(hosts: dict[str, Path]) -> None:
+@pytest.mark.parametrize("option", ["--live", "--links"])
+def test_firewall_names_the_host_behind_it(hosts: dict[str, Path], option: str) -> None:
     if shutil.which("iptables") is None:
         pytest.skip("no iptables")
     rule = ["-A", "INPUT", "-i", "eth0", "-p", "tcp", "--syn", "--dport", "30000:65535"]
     ip("netns", "exec", space("n2"), "iptables", *rule, "-j", "DROP")
-    found = messages(check_on("--live"))
+    said = check_on(option)
+    found = messages(said)
 
-    assert list(found) == ["RT741"]
     assert found["RT741"].startswith("n2 is not reached at 192.168.78.2:")
+    assert set(found) <= {"RT741", "RT785"}
+    if option == "--links":
+        assert measured(said) == [["n1", "n3"]]
+        assert "node 1 (n2)" in json.dumps(said["not_checked"])
+
+
+@pytest.mark.torch
+def test_links_are_measured_without_the_host_whose_name_is_loopback(
+    hosts: dict[str, Path],
+) -> None:
+    hosts["n2"].write_text(hosts["n2"].read_text().replace("192.168.78.2", "127.0.1.1"))
+    said = check_on("--links", "--size", "1")
+
+    assert set(messages(said)) == {"RT715", "RT785"}
+    assert measured(said) == [["n1", "n3"]]
+
+
+@pytest.mark.torch
+def test_slow_host_is_named_and_no_pair_without_it(hosts: dict[str, Path]) -> None:
+    slow = ["tbf", "rate", "100mbit", "burst", "64kb", "latency", "400ms"]
+    if shutil.which("tc") is None:
+        pytest.skip("no tc")
+    words = ["tc", "qdisc", "add", "dev", "eth0", "root", *slow]
+    ip("netns", "exec", space("n3"), *words)
+    said = check_on("--links", "--timeout", "30")
+
+    assert measured(said)[0] == ["n1", "n2"]
+    assert not {"RT781", "RT784"} & set(messages(said))
+    for each in said["findings"]:
+        is_of_slow_one = "n3" in each["message"].split(";")[0]
+        assert is_of_slow_one or each["code"] == "RT785"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ranktable.preflight import rules
-from ranktable.preflight.reach import Attempt, judge_reach
+from ranktable.preflight.reach import Attempt, hosts_apart, judge_reach
 from ranktable.preflight.records import is_any_clock_off, judge_clocks, named
 from ranktable.preflight.stored_findings import as_data
 from ranktable.schema.text import counted
@@ -64,12 +64,15 @@ class Confirming:
             for ticket, (_, _, tried) in texts.items()
             for each in tried
         ]
+        apart: list[int] = []
         if any(each.why for each in attempts):
             records = self.records_of(self.data["first"])
+            apart = [records[n].rank for n in sorted(hosts_apart(attempts))]
             found += judge_reach(attempts, [each.host for each in records])
         is_off = is_any_clock_off({t: clock for t, (_, clock, _) in texts.items()})
         verdict = {
             "findings": [as_data(each) for each in found],
+            "apart": apart,
             "speaker": min(said, key=lambda ticket: (texts[ticket][0], ticket)),
             "clocks": self.data["whole"] and is_off and len(said) > 1,
         }

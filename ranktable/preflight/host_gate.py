@@ -98,10 +98,8 @@ def judge_hosts(records: Sequence[ProcessRecord]) -> Iterator[Finding]:
 
 def _loopback_names(records: Sequence[ProcessRecord]) -> Iterator[Finding]:
     """Yield the hosts whose name is a loopback address, in a job of several hosts."""
-    named = {each.host: each.told for each in records if each.told}
-    masters = {each.settings.get("MASTER_ADDR") for each in records}
-    if any(map(is_loopback, masters)) or len({each.host for each in records}) < 2:
-        return  # then all are on one machine
+    ranks = set(loopback_ranks(records))
+    named = {each.host: each.told for each in records if each.rank in ranks}
     if named:
         shown = [f"{host} ({address})" for host, address in named.items()]
         more = f" and {len(shown) - MAX_NAMED} more" if len(shown) > MAX_NAMED else ""
@@ -111,6 +109,14 @@ def _loopback_names(records: Sequence[ProcessRecord]) -> Iterator[Finding]:
             f"{counted(len(named), 'host')}, by its name or GLOO_SOCKET_IFNAME: "
             f"{', '.join(shown[:MAX_NAMED])}{more}",
         )
+
+
+def loopback_ranks(records: Sequence[ProcessRecord]) -> list[int]:
+    """Return a rank of each host of which gloo would tell others a loopback address."""
+    masters = {each.settings.get("MASTER_ADDR") for each in records}
+    if any(map(is_loopback, masters)) or len({each.host for each in records}) < 2:
+        return []  # then all are on one machine
+    return list({each.host: each.rank for each in records if each.told}.values())
 
 
 def left_over(records: Sequence[ProcessRecord]) -> Iterator[Finding]:

@@ -218,7 +218,9 @@ def judge_links(
             wrong.append(_told_wrong(step, bad))
             faulty |= set(step.nodes) if step.stage == 0 else set()
         if len(times) < len(step.ranks):
-            if not doubted & set(step.ranks):
+            # Those that waited for a busy rank say nothing of the way to it.
+            is_busy = any("late" in each for each in results.values())
+            if not (is_busy or doubted & set(step.ranks)):
                 late.append(_told_late(step, results))
             doubted |= set(step.ranks)
         elif not bad:

@@ -11,7 +11,9 @@ import json
 import os
 import time
 from concurrent.futures import wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from msgspec import json as json_text
@@ -20,6 +22,7 @@ from msgspec import structs
 from ranktable._error import Error
 from ranktable.cluster.generate import parse_numbers
 from ranktable.preflight import link_rules as rules
+from ranktable.preflight import rules as rules_of_ranks
 from ranktable.preflight.here import Looked
 from ranktable.preflight.link_verdict import (
     SLOW_ON_CHIPS,
@@ -32,13 +35,14 @@ from ranktable.preflight.link_verdict import (
     not_measured,
     steps_of,
 )
-from ranktable.preflight.live import NOT_ALL
-from ranktable.preflight.records import ProcessRecord, unlike
+from ranktable.preflight.live import NOT_ALL, NOT_CONNECTED
+from ranktable.preflight.records import MAX_NAMED, ProcessRecord, unlike
 from ranktable.preflight.stored_findings import as_data, as_finding, diagnostics_of
 from ranktable.runtime.agreement import with_world_size
 from ranktable.runtime.backends.backend import backend_named, choose_backend
-from ranktable.runtime.environment import resolve_environment
-from ranktable.runtime.process_group import init_process_group, place
+from ranktable.runtime.environment import Environment, resolve_environment
+from ranktable.runtime.master_address import with_master
+from ranktable.runtime.process_group import init_process_group, join, place
 from ranktable.runtime.rendezvous import Deadline, first_line, in_background
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted, fold_numbers
@@ -63,6 +67,7 @@ PATTERN, RANK_PATTERN = 1021, 64
 """Elements and ranks count up to these, so that float32 sums 15,000 ranks exactly."""
 
 _STEP_PART = 0.25  # of the time, for one group on CPUs: the next ones come in time, too
+_TELL_S = 1.0  # to tell what is known before the others stop waiting
 _NEVER = 10.0  # on chips torch's time-out ends the process: it comes after this check
 
 
@@ -102,7 +107,8 @@ class LinkCheck:
             if each.severity is Severity.ERROR
         }
         if not self.with_live:
-            shown = tuple(d for d in live.checked.diagnostics if d.code in NOT_ALL)
+            told = NOT_ALL | NOT_CONNECTED
+            shown = tuple(d for d in live.checked.diagnostics if d.code in told)
             checked = replace(
                 live.checked, diagnostics=shown, agrees=(), not_checked=()
             )
@@ -110,6 +116,7 @@ class LinkCheck:
             errors &= NOT_ALL
         if meeting.record.world_size == 1:
             return _with(live, (), _all_skipped("the job has one process"))
+        errors.discard(rules_of_ranks.NO_WAY.code)  # the others are measured
         if errors:
             codes = ", ".join(sorted(errors))
             return _with(live, (), _all_skipped(f"what differs comes first: {codes}"))
@@ -135,8 +142,15 @@ class LinkCheck:
             LinkNode(number, host, _ranks_in(ranks))
             for number, host, ranks in plan["nodes"]
         )
+        is_on_cpu = backend != "none" and backend_named(backend).serves_cpu
+        lost = {*live.apart, *(live.loopback if is_on_cpu else ())}
+        apart = [node for node in nodes if lost & set(node.ranks)]
+        nodes = tuple(node for node in nodes if node not in apart)
+        if not nodes:
+            return _with(live, (), _all_skipped("no two hosts reach each other"))
         work = _Work(
             rank=meeting.record.rank,
+            members=[] if not apart else sorted(r for n in nodes for r in n.ranks),
             steps=steps_of(nodes),
             table=self.table,
             backend=backend,
@@ -157,7 +171,7 @@ class LinkCheck:
         return _with(
             replace(live, checked=checked, is_speaker=is_speaker),
             [as_finding(each) for each in verdict["findings"]],
-            [Looked(*each) for each in verdict["not_checked"]],
+            [*_not_reached(apart), *(Looked(*each) for each in verdict["not_checked"])],
         )
 
     def _backend(self) -> tuple[str, str]:
@@ -183,6 +197,15 @@ class LinkCheck:
 
 def _ranks_in(text: str) -> tuple[int, ...]:
     return tuple(parse_numbers(text, noun="a rank", example="1,4-5"))
+
+
+def _not_reached(apart: Sequence[LinkNode]) -> list[Looked]:
+    """Return the nodes that could not take part."""
+    rule = rules.SLOW_PAIR
+    names = ", ".join(map(str, apart[:MAX_NAMED]))
+    more = f" and {len(apart) - MAX_NAMED} more" if len(apart) > MAX_NAMED else ""
+    why = f"{names}{more}: other hosts are not reached, so nothing was measured there"
+    return [Looked(rule.code, rule.name, why)] if apart else []
 
 
 def _all_skipped(why: str) -> list[Looked]:
@@ -247,9 +270,23 @@ class _Planning:
 
 @dataclass(kw_only=True)
 class _Work:
-    """The measuring of one process; what is done so far can be read at any time."""
+    """The measuring of one process; what is done so far can be read at any time.
+
+    Attributes:
+        rank: Its rank.
+        members: The ranks that take part, empty for all.
+        steps: What is measured.
+        table: Its table.
+        backend: Name of the backend.
+        size_bytes: Size of a tensor.
+        timeout_s: Time for all of it.
+        deadline: Its end.
+        problem: Why it could not begin, or ended.
+        results: What was measured, by stage.
+    """
 
     rank: int
+    members: Sequence[int]
     steps: Sequence[Step]
     table: RankTable | None
     backend: str
@@ -269,27 +306,84 @@ class _Work:
     def do(self) -> None:
         """Join the job, make all groups, and measure in those of this rank."""
         part = _STEP_PART if backend_named(self.backend).serves_cpu else _NEVER
+        if self.members and self.rank not in self.members:
+            return
         try:
-            job = init_process_group(
-                self.backend, table=self.table, timeout_s=part * self.timeout_s
-            )
-            for step in self.steps:
-                self._do_step(job, step)
+            job = self._join(part * self.timeout_s)
+            # All groups first: making one waits for all ranks, also busy ones.
+            groups = [(step, self._group(job, step)) for step in self.steps]
+            for step, group in groups:
+                if group is not None:
+                    self._measure(job, step, group)
         except Exception as error:  # noqa: BLE001 - it is told to all ranks
             self.problem = first_line(error)[:400]
 
-    def _do_step(self, job: Job, step: Step) -> None:
+    def _join(self, timeout_s: float) -> Job:
+        if not self.members:
+            return init_process_group(
+                self.backend, table=self.table, timeout_s=timeout_s
+            )
+        # Without the hosts that are not reached, in the store that is there.
+        os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "True"
+        environment = with_world_size(resolve_environment(), self.table)
+        backend = choose_backend(self.backend)
+        placement = place(environment, self.table, needs_device=not backend.serves_cpu)
+        rank = self.members.index(self.rank)
+        part = Environment(
+            rank=rank,
+            world_size=len(self.members),
+            master_addr=with_master(environment, self.table).master_addr,
+            master_port=with_master(environment, self.table).master_port,
+        )
+        placement = replace(placement, rank=rank)
+        return join(part, None, placement, backend, timedelta(seconds=timeout_s))
+
+    def _ranks(self, step: Step) -> list[int]:
+        """Return the ranks of a step as the job counts them."""
+        ranks = list(step.ranks)
+        return [self.members.index(each) for each in ranks] if self.members else ranks
+
+    def _group(self, job: Job, step: Step) -> Any:
         is_member = self.rank in step.ranks
         try:
-            group = job.shared_group(step.ranks)
-            if is_member:
-                self.results[step.stage] = measure(job, group, step, self.size_bytes)
+            group = job.shared_group(self._ranks(step))
         except (RuntimeError, ValueError) as error:  # of torch and of the backend
             if is_member:
                 self.results[step.stage] = {"why": first_line(error)[:200]}
+            return None
+        return group if is_member else None
+
+    def _measure(self, job: Job, step: Step, group: Any) -> None:
+        if late := self._await_members(job, step):
+            self.results[step.stage] = {"late": late}
+            return
+        try:
+            ranks = self._ranks(step)
+            self.results[step.stage] = measure(job, group, ranks, self.size_bytes)
+        except (RuntimeError, ValueError) as error:
+            self.results[step.stage] = {"why": first_line(error)[:200]}
+
+    def _await_members(self, job: Job, step: Step) -> list[int]:
+        """Return the ranks that still measure something else at the end of the time."""
+        assert job.store is not None
+        keys = [f"at/{step.stage}/{rank}" for rank in step.ranks]
+        job.store.set(f"at/{step.stage}/{self.rank}", "1")
+        left_s = self.deadline.left_s - _TELL_S
+        with suppress(RuntimeError):
+            job.store.wait(keys, timedelta(seconds=max(left_s, 0.001)))
+            return []
+        late = []
+        for rank, key in zip(step.ranks, keys, strict=True):
+            late.append(rank)
+            with suppress(RuntimeError):
+                job.store.wait([key], timedelta(seconds=0.01))
+                late.pop()
+        return late
 
 
-def measure(job: Job, group: Any, step: Step, size_bytes: int) -> dict[str, Any]:
+def measure(
+    job: Job, group: Any, ranks: Sequence[int], size_bytes: int
+) -> dict[str, Any]:
     """Return the times of this rank, and what is wrong with the sums.
 
     An element is its index modulo a prime, plus a number of the rank. So every sum and
@@ -299,7 +393,7 @@ def measure(job: Job, group: Any, step: Step, size_bytes: int) -> dict[str, Any]
     import torch
     import torch.distributed as dist
 
-    count, ranks = size_bytes // 4, step.ranks
+    count = size_bytes // 4
     element = torch.arange(count, dtype=torch.int32) % PATTERN
     added = [1 + place % RANK_PATTERN for place in range(len(ranks))]
     right = (element * len(ranks) + sum(added)).to(torch.float32)

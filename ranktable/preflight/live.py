@@ -30,7 +30,7 @@ from ranktable.preflight.chips_of_ranks import why_not_compared
 from ranktable.preflight.confirm import ClockJudging, Confirming, first_of_hosts
 from ranktable.preflight.facts import Declared, Facts
 from ranktable.preflight.here import Checked, Looked
-from ranktable.preflight.host_gate import look_at_host, looked_at
+from ranktable.preflight.host_gate import look_at_host, looked_at, loopback_ranks
 from ranktable.preflight.reach import (
     listen,
     own_address,
@@ -94,6 +94,9 @@ _SHOWN_LOST = 1000
 _PATIENCE_S = 1.0  # then it is looked what answers at the address of rank 0
 _ANSWER_S = 1.0
 _LATE_S = 3.0  # the store stays for late processes after a rank was missing
+NOT_CONNECTED = {rules.NO_WAY.code, rules.OWN_NAME.code, rules.PORTS.code}
+"""The rules about ways between hosts, which are told before links are measured."""
+
 NOT_ALL = {rules.MISSING.code, rules.DOUBLED.code, rules.OTHER_SIZE.code}
 """The rules about processes that are not those of one job."""
 
@@ -111,6 +114,8 @@ class LiveChecked:
         is_speaker: Whether this process tells it; the others only end with its status.
         is_finished: Whether there is a verdict.
         records: What all processes said, if they were asked for.
+        apart: The first ranks of hosts that others do not reach.
+        loopback: Those of hosts of which gloo would tell others a loopback address.
         leave: To be called when the verdict has been told.
     """
 
@@ -118,6 +123,8 @@ class LiveChecked:
     is_speaker: bool
     is_finished: bool = True
     records: tuple[ProcessRecord, ...] = ()
+    apart: tuple[int, ...] = ()
+    loopback: tuple[int, ...] = ()
     leave: Callable[[], None] = lambda: None
 
 
@@ -510,7 +517,13 @@ class Meeting:
         is_wanted = self.wants_records and speaker
         tickets = [each for each in range(data["to"]) if each not in data["gaps"]]
         records = self._records(tickets) if is_wanted else ()
-        return LiveChecked(checked=checked, is_speaker=speaker, records=tuple(records))
+        return LiveChecked(
+            checked=checked,
+            is_speaker=speaker,
+            records=tuple(records),
+            apart=tuple(told["apart"]),
+            loopback=tuple(data["loopback"]),
+        )
 
     def _round(
         self, name: str, member: int, wording: Any, count: int, settle_s: float = 0.0
@@ -586,6 +599,7 @@ class Meeting:
                 and len({each.world_size for each in records}) == 1,
                 "lost": sorted(set(range(usual_size(records))) - ranks)[:_SHOWN_LOST],
                 "tickets": fold_numbers(tickets),
+                "loopback": loopback_ranks(records),
                 "first": first_of_hosts(tickets, records),
                 "subject": f"{came} of {size}, {counted(len(hosts), 'host')}",
                 "judge": self.ticket,

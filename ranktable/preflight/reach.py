@@ -15,7 +15,7 @@ import selectors
 import socket
 import struct
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -145,13 +145,24 @@ def try_to_reach(
     return reasons
 
 
-def judge_reach(attempts: Sequence[Attempt], hosts: Sequence[str]) -> Iterator[Finding]:
-    """Yield which hosts are not reached, or reach no other, else the pairs.
+class Unreached(NamedTuple):
+    """The hosts that cannot take part.
 
-    Args:
-        attempts: What was tried.
-        hosts: The names of the hosts.
+    Attributes:
+        deaf: Those that others do not reach.
+        mute: Those that reach no other.
+        to: What was tried to reach each host.
+        by: What each host tried.
     """
+
+    deaf: set[int]
+    mute: set[int]
+    to: Mapping[int, list[Attempt]]
+    by: Mapping[int, list[Attempt]]
+
+
+def unreached(attempts: Sequence[Attempt]) -> Unreached:
+    """Return the hosts at which the failures meet."""
     to: dict[int, list[Attempt]] = defaultdict(list)
     by: dict[int, list[Attempt]] = defaultdict(list)
     for each in attempts:
@@ -166,6 +177,33 @@ def judge_reach(attempts: Sequence[Attempt], hosts: Sequence[str]) -> Iterator[F
         for n in lone - deaf
         if len(by[n]) > 1 and not {each.target for each in by[n]} <= deaf
     }
+    return Unreached(deaf, mute, to, by)
+
+
+def hosts_apart(attempts: Sequence[Attempt]) -> set[int]:
+    """Return the fewest hosts, as far as seen, without which all reach each other."""
+    deaf, mute, *_ = unreached(attempts)
+    apart = deaf | mute
+    while True:
+        lost = [
+            each
+            for each in attempts
+            if each.why and not apart & {each.source, each.target}
+        ]
+        if not lost:
+            return apart
+        ends = Counter(n for each in lost for n in (each.source, each.target))
+        apart.add(max(ends, key=lambda n: (ends[n], n)))
+
+
+def judge_reach(attempts: Sequence[Attempt], hosts: Sequence[str]) -> Iterator[Finding]:
+    """Yield which hosts are not reached, or reach no other, else the pairs.
+
+    Args:
+        attempts: What was tried.
+        hosts: The names of the hosts.
+    """
+    deaf, mute, to, by = unreached(attempts)
     told = []
     for n in sorted(deaf):
         first = to[n][0]

@@ -99,7 +99,7 @@ def init_process_group(
     environment = with_master(
         environment, found, master_addr=master_addr, master_port=master_port
     )
-    return _join(environment, found, placement, chosen, timeout)
+    return join(environment, found, placement, chosen, timeout)
 
 
 def _refuse_second() -> None:
@@ -198,13 +198,18 @@ def _place_by_launcher(environment: Environment, *, needs_device: bool) -> Place
     )
 
 
-def _join(
+def join(
     environment: Environment,
     table: RankTable | None,
     placement: Placement,
     backend: Backend,
     timeout: timedelta | None,
 ) -> Job:
+    """Connect a process whose place is known, and return its job.
+
+    Raises:
+        BootstrapError: The backend, the device or a peer is not available.
+    """
     # The device is selected first, because a vendor's package registers its backend
     # when it is imported.
     device = backend.select_device(placement)
