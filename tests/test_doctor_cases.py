@@ -98,18 +98,6 @@ JOBS = {
     "sigterm": Right(("RT611",), (2,), ("SIGTERM",)),
 }
 
-OPEN = frozenset({"d03-ib-completion", "d27-xid-facts", "d28-names-of-a-host"})
-"""Cases that are still answered wrongly."""
-
-
-def named(names: object) -> list[object]:
-    """Return parameters, those that are open as expected failures."""
-    open_ = pytest.mark.xfail(strict=True, reason="answered wrongly")
-    return [
-        pytest.param(name, marks=[open_] if name in OPEN else [])
-        for name in names  # type: ignore[attr-defined]
-    ]
-
 
 def judge(path: Path, right: Right) -> None:
     """Hold the answer about logs against the right one."""
@@ -132,18 +120,18 @@ def judge(path: Path, right: Right) -> None:
         assert Path(event.file).exists()
 
 
-@pytest.mark.parametrize("name", named(CASES))
+@pytest.mark.parametrize("name", CASES)
 def test_small_logs_get_the_right_answer(name: str) -> None:
     judge(HERE / "doctor" / name, CASES[name])
 
 
-@pytest.mark.parametrize("name", named(JOBS))
+@pytest.mark.parametrize("name", JOBS)
 def test_real_jobs_get_the_right_answer(name: str) -> None:
     judge(HERE / "nccl-h100" / name, JOBS[name])
 
 
 @pytest.mark.parametrize("what", ["logs", "torchrun.out"])
-@pytest.mark.parametrize("name", named(JOBS))
+@pytest.mark.parametrize("name", JOBS)
 def test_a_part_of_the_logs_of_a_real_job_accuses_nobody_else(
     name: str, what: str
 ) -> None:
@@ -167,7 +155,7 @@ def test_equal_tracebacks_are_one_finding() -> None:
     assert len(found.causes) == 1
 
 
-@pytest.mark.parametrize("name", named([each["name"] for each in REPORTS]))
+@pytest.mark.parametrize("name", [each["name"] for each in REPORTS])
 def test_reports_get_the_right_answer(name: str, run: Run, tmp_path: Path) -> None:
     (case,) = [each for each in REPORTS if each["name"] == name]
     for file, text in case["files"].items():

@@ -414,6 +414,8 @@ def cause_of(
     accused = tuple(sorted(set(ranks)))
     hosts = {case.ranks.host_of(rank) for rank in accused}
     host = host or (hosts.pop() if len(hosts) == 1 else None)
+    if host in {event.file for event in evidence}:
+        host = None  # a file stands for a host whose name is not known
     known = details(case, evidence[0], accused, what) if evidence else ""
     known = "" if rule.code == "RT601" else known  # the line is what is wrong
     what = f"{what} ({known})" if known else what
@@ -437,7 +439,9 @@ def subject_of(
 ) -> str:
     """Return who a sentence is about."""
     if len(ranks) == 1:
-        return case.ranks.describe(ranks[0])
+        text = case.ranks.describe(ranks[0])
+        is_bare = host and "(" not in text
+        return f"{text} ({host})" if is_bare else text
     if ranks:
         return f"ranks {folded(ranks)}" + (f" ({host})" if host else "")
     pods = {event.fields.get("pod") for event in evidence}

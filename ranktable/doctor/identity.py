@@ -110,6 +110,10 @@ class Ranks:
         """Return the host of a rank, None if it is not known."""
         return self._host.get(rank)
 
+    def host_name(self, name: str) -> str:
+        """Return the name that is told of a host, by any name or address of it."""
+        return self._names.told(name)
+
     def chip_of(self, rank: int) -> int | None:
         """Return the chip of a rank, None if it is not known."""
         return self._chip.get(rank)

@@ -132,7 +132,11 @@ def _some_never_joined(
 
 def _links(case: Case) -> Iterator[Cause]:
     """Yield the chip that many lose, or the link that two lose."""
-    links = [edge for edge in case.edges if edge[2].kind is Evidence.LINK]
+    links = [
+        edge
+        for edge in case.edges
+        if edge[2].kind is Evidence.LINK and len(case.ranks.peers(edge[2])) == 1
+    ]
     targets = _num_waiters(links)
     if not targets:
         yield from _links_of_hosts(case)
@@ -152,14 +156,15 @@ def _links_of_hosts(case: Case) -> Iterator[Cause]:
     """Yield a link that broke if it is not known which ranks are at its ends."""
     for event in case.by_kind[Evidence.LINK]:
         hosts = _two_hosts(case, event)
+        rank = case.ranks.speaker(event)
         what = f"the link between {hosts} broke" if hosts else "a link broke"
         said = event.fields.get("what") or event.pattern.what
-        rank = case.ranks.speaker(event)
+        said = f": {said}" if said else ""
+        said += f" (reported by rank {rank})" if rank is not None else ""
         yield Cause(
             rule=rules.LINK,
-            ranks=() if rank is None else (rank,),
-            host=case.ranks.host(event),
-            headline=what + (f": {said}" if said else ""),
+            host=None if hosts else case.ranks.host(event),
+            headline=what + said,
             evidence=shortened([event], case),
         )
         return
@@ -168,9 +173,9 @@ def _links_of_hosts(case: Case) -> Iterator[Cause]:
 def _two_hosts(case: Case, event: LogEvent) -> str:
     fields = event.fields
     there = fields.get("peer_server") or fields.get("peer_address")
-    there = there or fields.get("peer_ip")
+    there = case.ranks.host_name(there or fields.get("peer_ip") or "")
     here = case.ranks.host(event)
-    return f"{here} and {there}" if here and there else there or ""
+    return f"{here} and {there}" if here and there else there
 
 
 def _num_waiters(edges: Iterable[Edge]) -> Counter[int]:
