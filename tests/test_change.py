@@ -922,3 +922,23 @@ def test_old_command_names_the_new_one(run: Run, command: str, text: str) -> Non
 
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith(f"ranktable: {text}")
+
+
+def test_hosts_of_a_host_file_may_be_addresses(run: Run, tmp_path: Path) -> None:
+    hosts = ["2001:db8:0:0:0:0:0:5", "10.0.0.2", "n1"]
+    name = saved(tmp_path, make_table([range(1)] * 3, hosts=hosts))
+    lines = b"\xef\xbb\xbf2001:db8:0:0:0:0:0:5\r\n10.0.0.2:8 # rack 1\r\nn1:8\r\n"
+
+    done = run("ranktable", "fit", name, "--hosts-from", "-", "--diff", given=lines)
+
+    assert (done.status, done.out) == (0, "unchanged t.json: 3 nodes, 3 ranks\n")
+
+
+def test_chips_of_several_nodes_are_lost(run: Run, tmp_path: Path) -> None:
+    name = saved(tmp_path, eight())
+
+    chips = ("--lost-chips", "n[1-2]:0,3")
+    done = run("ranktable", "fit", name, *chips, "--dp", "-1", "-o", "s.json")
+
+    assert done.status == 0, done.err
+    assert load(tmp_path / "s.json").world_size == 60

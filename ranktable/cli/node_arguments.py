@@ -17,6 +17,7 @@ from ranktable.schema.check import TABLE, check_bytes
 from ranktable.schema.file_kind import DESCRIPTIONS
 from ranktable.schema.finding import RankTableError, Severity
 from ranktable.schema.report import Options
+from ranktable.schema.values import is_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -48,9 +49,9 @@ def chips_in(texts: Sequence[str]) -> dict[str, list[int]]:
                 f"--lost-chips: {text!r} is not a node and chips: n3:2,5"
             )
         with about("--lost-chips"):
-            found.setdefault(host, []).extend(
-                parse_numbers(chips, noun="a chip", example="2,5")
-            )
+            numbers = parse_numbers(chips, noun="a chip", example="2,5")
+        for one in hosts_in(host):
+            found.setdefault(one, []).extend(numbers)
     return found
 
 
@@ -82,7 +83,8 @@ def hosts_of_file(file: str) -> list[str]:
     name, data = read_input(file)
     lines = data.decode("utf-8-sig", "replace").splitlines()
     rows = [line.partition("#")[0].split() for line in lines]
-    words = [_SLOTS.sub("", row[0]) for row in rows if row]
+    first = [row[0] for row in rows if row]
+    words = [one if is_address(one) else _SLOTS.sub("", one) for one in first]
     if not words:
         raise CommandError(f"{name} names no hosts")
     with about(name):
