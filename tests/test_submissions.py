@@ -938,6 +938,13 @@ def test_right_manifest_is_silent(name: str) -> None:
             "the file does not say the value of --nnodes ...",
         ),
         ("srun torchrun $OPTIONS t.py", "the file does not say the value of some"),
+        ("srun -n $TASKS python t.py", "the file does not say the value of --ntasks"),
+        (
+            "srun $OPTIONS python t.py",
+            "the file does not say the value of some options",
+        ),
+        ("srun $PROGRAM", "the program is not in the file"),
+        ("srun bash -c 'for i in 1 2; do torchrun t.py; done'", "it is in a loop"),
     ],
 )
 def test_line_that_is_not_judged_is_said(line: str, reason: str) -> None:
@@ -971,6 +978,12 @@ def test_expression_of_helm_is_not_judged_and_said() -> None:
 
     assert found(text) == []
     assert notes(text) == [(5, "not judged: it is a template")]
+
+
+def test_loop_in_the_command_of_a_pod_is_said() -> None:
+    text = pytorchjob("[bash, -c, 'while true; do torchrun t.py; done']")
+
+    assert [reason for _, reason in notes(text)] == ["not judged: it is in a loop"] * 2
 
 
 def test_document_with_control_lines_is_not_judged() -> None:

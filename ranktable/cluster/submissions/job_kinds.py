@@ -462,7 +462,7 @@ def read_mpijob(job: Manifest, made: Manifests) -> list[Submission]:
     if slots is not None and workers is not None:
         pods = workers.value + works
         total = Fact(slots.value * pods, f"{slots.said} on {counted(pods, 'pod')}")
-    role = Role(nodes=workers, chips=chips, command=launcher.command({}))
+    role = Role(nodes=workers, chips=chips, command=launcher.command(launcher.env()))
     return _job(job, [role], slots=total, tasks_per_node=slots)
 
 

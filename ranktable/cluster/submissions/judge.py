@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ranktable.cluster.submissions import shell
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.submission import Fact, Setting
+from ranktable.cluster.submissions.launch_options import JUDGED
+from ranktable.cluster.submissions.submission import Fact, Setting, Unjudged
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted
 
@@ -72,6 +73,25 @@ def judge(one: Submission) -> Iterator[Finding]:
         yield from _judge_deepspeed(one, role)
     else:
         yield from _judge_program(one, role)
+
+
+def unknown_parts(one: Submission) -> Iterator[Unjudged]:
+    """Yield what of the commands of a submission is not known."""
+    for role in one.roles:
+        command = role.command
+        unknown = [
+            setting.said
+            for name, setting in command.options.items()
+            if name in JUDGED and shell.UNKNOWN in setting.text
+        ]
+        for reason in command.unjudged:
+            yield Unjudged(command.span, reason)
+        is_lost = not command.is_whole and not command.unjudged and one.is_script
+        if unknown or (is_lost and command.program):
+            listed = ", ".join(unknown) or "some of its options"
+            yield Unjudged(command.span, f"the file does not say the value of {listed}")
+        elif is_lost:
+            yield Unjudged(command.span, "the program is not in the file")
 
 
 # --- processes and chips

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.job_kinds import KINDS
-from ranktable.cluster.submissions.judge import judge
+from ranktable.cluster.submissions.judge import judge, unknown_parts
 from ranktable.cluster.submissions.manifests import read_manifests
 from ranktable.cluster.submissions.sbatch import is_sbatch, read_sbatch
 from ranktable.schema.file_kind import not_judged
@@ -72,12 +72,16 @@ def read_submissions(
     for one in read.submissions:
         findings.add(*judge(one), *(compare(one) if compare else ()))
     is_nothing = not read.submissions and not findings
-    for line in read.unjudged:
+    unjudged = [
+        *read.unjudged,
+        *(each for one in read.submissions for each in unknown_parts(one)),
+    ]
+    for line in unjudged:
         findings.add(rules.NOT_JUDGED.finding(line.span, f"not judged: {line.reason}"))
     name = "sbatch" if is_script else "job"
     made = make_report(findings, file=file, text=text, format_name=name)
     report = _nothing(made, is_script=is_script) if is_nothing else made
-    return ReadSubmissions(report, tuple(read.submissions), tuple(read.unjudged))
+    return ReadSubmissions(report, tuple(read.submissions), tuple(unjudged))
 
 
 def _nothing(report: Report, *, is_script: bool) -> Report | None:

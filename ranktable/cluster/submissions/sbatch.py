@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.launch_options import (
     HARMLESS,
-    JUDGED,
     base,
     find_launch,
     read_command,
@@ -422,6 +421,7 @@ class _Reader:
         """Read a step."""
         line = slurm_options(texts)
         if not line.rest:
+            self.leave(span, "the program is not in the file")
             return
         said = {
             name: Setting(v, _said(name, v), span) for name, v in line.options.items()
@@ -435,6 +435,12 @@ class _Reader:
             tasks = per_node = None
         if nodes is not None and tasks is not None and 0 < tasks.value < nodes.value:
             nodes, per_node = tasks, Fact(1, tasks.said, tasks.span)  # fewer nodes do
+        unknown = [
+            one.said for n, one in said.items() if n in _NUMBERS and UNKNOWN in one.text
+        ]
+        if unknown or not line.is_whole:
+            listed = ", ".join(unknown) or "some options of srun"
+            self.leave(span, f"the file does not say the value of {listed}")
         both = _Job({**self.job.options, **said})
         role = Role(
             nodes=nodes,
@@ -531,8 +537,6 @@ class _Reader:
     ) -> Role:
         """Return a role with the command that its tasks run."""
         found = task_command(rest, scope, self.variables(scope), span)
-        for reason in found.unjudged:
-            self.leave(span, reason)
         return replace(role, command=found.command, variables=found.variables)
 
     def variables(self, scope: Scope) -> dict[str, Setting]:
@@ -552,16 +556,7 @@ class _Reader:
         *,
         is_batch: bool = False,
     ) -> None:
-        """Add what a line starts, and say what of it is not known."""
-        launch = role.command
-        unknown = [
-            setting.said
-            for name, setting in launch.options.items()
-            if name in JUDGED and UNKNOWN in setting.text
-        ]
-        if unknown or not launch.is_whole:
-            listed = ", ".join(unknown) or "some of its options"
-            self.leave(launch.span, f"the file does not say the value of {listed}")
+        """Add what a line starts."""
         words = command.words
         self.script.submissions.append(
             Submission(

@@ -51,6 +51,7 @@ class LaunchCommand:
         script_options: Options of torchrun that stand behind its script.
         script: The script and its arguments.
         is_whole: Whether all of its options are known.
+        unjudged: Why parts of it are not judged.
     """
 
     program: str = ""
@@ -59,6 +60,7 @@ class LaunchCommand:
     script_options: tuple[Setting, ...] = ()
     script: tuple[str, ...] = ()
     is_whole: bool = True
+    unjudged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

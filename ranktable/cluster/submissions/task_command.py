@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ranktable.cluster.submissions.launch_options import (
@@ -38,7 +39,6 @@ BLOCKS: Final = {
     "{": "a group",
 }
 _SHELLS: Final = ("bash", "sh", "zsh", "dash")
-_UNREAD: Final = LaunchCommand(is_whole=False)
 
 
 class TaskCommand(NamedTuple):
@@ -47,12 +47,10 @@ class TaskCommand(NamedTuple):
     Attributes:
         command: The command.
         variables: What it finds in its environment.
-        unjudged: Why a part of it is not judged.
     """
 
     command: LaunchCommand
     variables: Mapping[str, Setting]
-    unjudged: tuple[str, ...] = ()
 
 
 def task_command(
@@ -68,7 +66,8 @@ def task_command(
                 return _inner(words[at + 2], scope, dict(variables), span)
             except TooDeepError:
                 reason = "quotation marks are nested too deeply"
-                return TaskCommand(_UNREAD, variables, (reason,))
+                unread = LaunchCommand(is_whole=False, span=span, unjudged=(reason,))
+                return TaskCommand(unread, variables)
     return TaskCommand(read_command(split_wrappers(words), span), variables)
 
 
@@ -77,6 +76,7 @@ def _inner(
 ) -> TaskCommand:
     """Return the first command of a script that starts processes."""
     unjudged: list[str] = []
+    unread = LaunchCommand(is_whole=False, span=span)
     other: LaunchCommand | None = None
     is_tested = False
     for command in commands(text):
@@ -87,16 +87,18 @@ def _inner(
         if block:
             if any(LAUNCHERS.search(word.raw) for word in command.words):
                 unjudged.append(f"it is in {BLOCKS[block]}")
-                other = _UNREAD
+                other = unread
             continue
         texts = _after_assignments(command, scope, variables, span)
         if not texts or base(texts[0]) in HARMLESS:
             continue
         found = read_command(texts, span)
         if find_launch(texts)[0] not in ("", "python"):
-            return TaskCommand(found, variables, tuple(unjudged))
+            other = found
+            break
         other = other or found
-    return TaskCommand(other or _UNREAD, variables, tuple(unjudged))
+    command_ = replace(other or unread, unjudged=tuple(unjudged))
+    return TaskCommand(command_, variables)
 
 
 def _after_assignments(

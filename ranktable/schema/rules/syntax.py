@@ -64,10 +64,11 @@ TOO_LARGE = Rule(
 NOTHING = Rule(
     code="RT008",
     name="nothing-to-judge",
-    summary="a manifest of Kubernetes has no rank table in it",
+    summary="nothing in the file can be judged",
     why=(
         "A gate must not be green because it looked at nothing. The keys of every "
-        "ConfigMap in the manifest were looked at, and the value of none is a table."
+        "ConfigMap in the manifest were looked at, and the value of none is a table; "
+        "or no line of a batch script starts processes by words that can be judged."
     ),
     fix="Name the file with the table, or put the table into a ConfigMap.",
     bad=b'{"kind": "ConfigMap", "data": {"train.sh": "sleep 1"}}\n',
