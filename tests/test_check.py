@@ -553,6 +553,24 @@ def test_cgroup_of_slurm_counts_from_0_and_the_table_from_the_host(
     assert "RT702" in found(differs)
 
 
+def test_container_counts_from_0_and_the_table_from_the_host(tmp_path: Path) -> None:
+    table = dumps(make_table([range(4, 8)], hosts=["n1"]))
+    env = "NVIDIA_VISIBLE_DEVICES=4,5,6,7\n"
+
+    assert found(checked_at(gpu_host(tmp_path, env=env, count=4), table)) == {}
+
+
+def test_task_with_its_own_chip_is_not_a_host_that_lost_the_others(
+    tmp_path: Path,
+) -> None:
+    env = "SLURM_GPUS_PER_TASK=1\nCUDA_VISIBLE_DEVICES=0\nSLURM_STEP_GPUS=2\n"
+    checked = checked_at(gpu_host(tmp_path, env=env, count=1), of_eight())
+
+    assert found(checked) == {}
+    whys = {each.code: each.why for each in checked.not_checked}
+    assert "SLURM_GPUS_PER_TASK is set" in whys["RT702"]
+
+
 def test_device_nodes_without_the_tool_are_no_missing_chips(tmp_path: Path) -> None:
     checked = checked_at(gpu_host(tmp_path, tool=False), of_eight())
 

@@ -461,6 +461,19 @@ def test_job_of_ray_without_a_table_makes_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.deadline
+def test_job_whose_processes_count_their_own_chip_makes_a_table(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "observed.json"
+    own = {"CUDA_VISIBLE_DEVICES": "0", "SLURM_GPUS_PER_TASK": "1"}
+    done = live((0, 2), (1, 2), options=["-o", str(path)], **own)
+
+    assert statuses(done) == {0}
+    assert list(findings(done)) == ["RT720"]  # a note about local rank 1
+    assert ranktable.load(path).chip_map == [0, 1]
+
+
+@pytest.mark.deadline
 def test_no_table_is_made_of_a_job_that_is_not_whole(tmp_path: Path) -> None:
     path = tmp_path / "observed.json"
     options = ["-o", str(path), "--timeout", "1"]

@@ -116,8 +116,11 @@ def chips(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
     """Yield the chips of the table that this host does not have."""
     there, wanted = facts.chips, declared.device_ids
     missing = [place for place, chip in enumerate(wanted) if chip not in there]
-    if not missing or set(wanted) <= set(facts.of_slurm(len(there))):
+    if not missing or set(wanted) <= set(facts.numbers_of_host(len(there))):
         return
+    own = isolated_by(facts.env)
+    if own and there:  # this process sees its own chips, and the table has those of all
+        raise NotDetectedError(f"each process sees its own chips ({own} is set)")
     lost = [wanted[place] for place in missing]
     has = (
         f"has {counted(len(there), 'chip')} ({folded(there)})" if there else "has none"
@@ -258,7 +261,7 @@ def visible_chips(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
             wanted = own
         # A process takes the chip at its local rank; more may be visible behind it.
         is_same = ids == wanted if "ASCEND" in name else ids[: len(wanted)] == wanted
-        if is_same or facts.of_slurm(len(ids)) == wanted:
+        if is_same or facts.numbers_of_host(len(ids)) == wanted:
             continue
         if "ASCEND" not in name:
             _refuse_renumbered(facts, name)

@@ -44,6 +44,7 @@ class Confirming:
         table: Its table.
         ticket: Its ticket.
         records_of: Returns what the processes with some tickets said.
+        hosts_of: Returns what the first process of each host said.
         tickets: The tickets of all that came.
         data: The verdict on their records.
     """
@@ -52,6 +53,7 @@ class Confirming:
     table: RankTable | None
     ticket: int
     records_of: Callable[[Sequence[int]], list[ProcessRecord]]
+    hosts_of: Callable[[], list[ProcessRecord]]
     tickets: Sequence[int]
     data: Mapping[str, Any]
 
@@ -59,14 +61,10 @@ class Confirming:
         """Return the verdict on the processes that confirmed."""
         texts = {ticket: json.loads(text) for ticket, text in said.items()}
         found = list(self._ended(sorted(set(self.tickets) - said.keys())))
-        attempts = [
-            Attempt(self.data["first"].index(ticket), *each)
-            for ticket, (_, _, tried) in texts.items()
-            for each in tried
-        ]
+        attempts = [Attempt(*each) for _, _, tried in texts.values() for each in tried]
         apart: list[int] = []
         if any(each.why for each in attempts):
-            records = self.records_of(self.data["first"])
+            records = self.hosts_of()
             apart = [records[n].rank for n in sorted(hosts_apart(attempts))]
             found += judge_reach(attempts, [each.host for each in records])
         is_off = is_any_clock_off({t: clock for t, (_, clock, _) in texts.items()})

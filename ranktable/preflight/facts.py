@@ -48,7 +48,7 @@ _RESOLVE_S = 3.0
 _OF_JOB = re.compile(
     r"(?:HCCL|NCCL|GLOO|ASCEND|TORCH|TP|SCCL|OMPI_COMM_WORLD|PMI|PALS)_[A-Z0-9_]+|"
     r"(?:MASTER|LOCAL|NODE|GROUP|ROLE|RANK)_[A-Z_]+|RANK|WORLD_SIZE|CHIP_MAP|DEVICE_ID|"
-    r"(?:CUDA|HIP|ROCR)_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|OMP_NUM_THREADS|"
+    r"(?:CUDA|HIP|ROCR|NVIDIA)_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|OMP_NUM_THREADS|"
     r"SLURM_(?:PROCID|LOCALID|NTASKS|NODEID|NNODES|JOB_ID|STEP_GPUS|JOB_GPUS|"
     r"GPUS_PER_TASK|NTASKS_PER_GPU|TRES_PER_TASK)|SLURMD_NODENAME|TORCHELASTIC_RUN_ID"
 )
@@ -192,12 +192,12 @@ class Facts:
         vendor = self.probe.vendor
         return process_chip(self.env, self.environment, vendor, self.seen_chips)
 
-    def of_slurm(self, count: int) -> list[int]:
-        """Return the numbers in the host of so many chips that Slurm gave, if known.
+    def numbers_of_host(self, count: int) -> list[int]:
+        """Return the numbers in the host of so many chips, if a variable has them.
 
-        In its cgroup the chips of a job are counted from 0.
+        In a cgroup of Slurm or in a container the chips are counted from 0.
         """
-        for name in ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS"):
+        for name in ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "NVIDIA_VISIBLE_DEVICES"):
             found = read_mounted(self.env.get(name, ""))
             if len(found) == count:
                 return found

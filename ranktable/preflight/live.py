@@ -32,6 +32,7 @@ from ranktable.preflight.facts import Declared, Facts
 from ranktable.preflight.here import Checked, Looked
 from ranktable.preflight.host_gate import look_at_host, looked_at, loopback_ranks
 from ranktable.preflight.reach import (
+    Attempt,
     listen,
     own_address,
     peers_of,
@@ -497,7 +498,7 @@ class Meeting:
             why = "not all ranks came once"
             skipped.append(Looked(rules.CLOCK.code, rules.CLOCK.name, why))
         passed = known | {each.code for each in skipped} | {rules.UNREACHABLE.code}
-        if not data["first"]:  # one host
+        if data["hosts"] < 2:
             passed.add(rules.NO_WAY.code)
         checked = Checked(
             subject=data["subject"],
@@ -585,6 +586,8 @@ class Meeting:
             self.store.set("left over", json.dumps(as_data(borrowed[0])))
         agrees, skipped = looked_at(records)
         ranks = {each.rank for each in records}
+        first = first_of_hosts(tickets, records)
+        self.store.set("first", json.dumps(first))  # only one process a host reads it
         hosts = {each.host for each in records}
         size = counted(usual_size(records), "rank")
         came = counted(len(records), "process", "processes")
@@ -600,7 +603,7 @@ class Meeting:
                 "lost": sorted(set(range(usual_size(records))) - ranks)[:_SHOWN_LOST],
                 "tickets": fold_numbers(tickets),
                 "loopback": loopback_ranks(records),
-                "first": first_of_hosts(tickets, records),
+                "hosts": len(first),
                 "subject": f"{came} of {size}, {counted(len(hosts), 'host')}",
                 "judge": self.ticket,
                 "count": len(records),
@@ -612,7 +615,10 @@ class Meeting:
     def _confirm(self, data: dict[str, Any]) -> dict[str, Any]:
         """Return what all find together, those that ended meanwhile, and who speaks."""
         tickets = parse_numbers(data["tickets"], noun="a ticket", example="1,4-5")
-        tried = self._try_hosts(data["first"]) if data["whole"] else []
+        is_first = self.record.local_rank in (0, None)
+        tried = []
+        if data["whole"] and data["hosts"] > 1 and is_first:
+            tried = self._try_hosts(self._first())
         before = time.time()
         text = json.dumps([self.record.rank, before, tried])
         last = Confirming(
@@ -620,6 +626,7 @@ class Meeting:
             table=self.table,
             ticket=self.ticket,
             records_of=self._records,
+            hosts_of=lambda: self._records(self._first()),
             tickets=tickets,
             data=data,
         )
@@ -630,11 +637,17 @@ class Meeting:
             told["findings"] += self._ask_tickets("clock", tickets, clocks, text)
         return told
 
-    def _try_hosts(self, first: Sequence[int]) -> list[tuple[int, str, str]]:
-        """Return which hosts the first process of a host tried, where, and why not."""
-        if self.ticket not in first or len(first) < 2:
+    def _first(self) -> list[int]:
+        """Return the ticket of the first process of each host."""
+        found: list[int] = json.loads(self.store.get("first"))
+        return found
+
+    def _try_hosts(self, first: Sequence[int]) -> list[Attempt]:
+        """Return which hosts the first process of a host tried, and why not reached."""
+        if self.ticket not in first:
             return []
-        targets = peers_of(first.index(self.ticket), len(first))
+        place = first.index(self.ticket)
+        targets = peers_of(place, len(first))
         peers = self._records([first[target] for target in targets])
         known = [
             (target, (peer.address, peer.port))
@@ -643,7 +656,7 @@ class Meeting:
         ]
         reasons = try_to_reach([where for _, where in known])
         return [
-            (target, f"{address}:{port}", why)
+            Attempt(place, target, f"{address}:{port}", why)
             for (target, (address, port)), why in zip(known, reasons, strict=True)
         ]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ranktable.schema.finding import Finding
 
-ATTEMPT_S = 2.0
+ATTEMPT_S = 3.0
 """For a connection between two hosts of a job, which takes milliseconds."""
 
 MAX_NAMED = 4
@@ -81,7 +81,9 @@ def own_address(env: Mapping[str, str], master: str) -> str:
         )[0]
         with socket.socket(family, kind) as probe:
             probe.connect(where)  # it sends nothing
-            return str(probe.getsockname()[0])
+            address = str(probe.getsockname()[0])
+            # A link-local address says nothing without its interface.
+            return "" if address.lower().startswith("fe80") else address
     return ""
 
 

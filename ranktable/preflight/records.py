@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from contextlib import suppress
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -454,19 +454,22 @@ def table_of(records: Sequence[ProcessRecord]) -> RankTable:
     by_host: dict[str, list[ProcessRecord]] = defaultdict(list)
     for each in sorted(records, key=lambda each: each.rank):
         by_host[each.host].append(each)
-    nodes: list[Any] = [
+    nodes = [
         Node(
             host=host,
             devices=tuple(
-                Device(
-                    rank=each.rank,
-                    device_id=place
-                    if each.chip.device_id is None
-                    else each.chip.device_id,
-                )
-                for place, each in enumerate(some)
+                Device(rank=each.rank, device_id=number)
+                for each, number in zip(some, _numbers(some), strict=True)
             ),
         )
         for host, some in by_host.items()
     ]
     return RankTable(nodes=nodes)
+
+
+def _numbers(records: Sequence[ProcessRecord]) -> Sequence[int]:
+    """Return the chips of a host; their places where each process counts its own."""
+    numbers = [each.chip.device_id for each in records]
+    known = [each for each in numbers if each is not None]
+    is_clear = len(set(known)) == len(records)
+    return known if is_clear else range(len(records))

@@ -40,6 +40,7 @@ first that is set counts."""
 
 _PER_TASK = ("SLURM_GPUS_PER_TASK", "SLURM_NTASKS_PER_GPU")
 _STEP_CHIPS = "SLURM_STEP_GPUS"
+_GIVEN_BY_SLURM = (_STEP_CHIPS, "SLURM_JOB_GPUS", "SLURM_GPUS_ON_NODE", *_PER_TASK)
 
 
 class SeenChip(NamedTuple):
@@ -232,6 +233,10 @@ def _visible(
 ) -> _Visible:
     """Apply the lists of a vendor to the chips that the process may open."""
     found = _Visible(None if chips is None else tuple(chips))
+    if _is_unordered(env, vendor, chips) and not any(
+        name in env for names in _LISTS[vendor or ""] for name in names
+    ):
+        return _Visible((None,) * len(chips or ()), unknown=_UNORDERED)
     for names in _LISTS.get(vendor or "", ()):
         name = next((each for each in names if each in env), None)
         if name is not None:
@@ -259,15 +264,25 @@ def _narrowed(
         lost = f"{quoted(listed.rest)} ends the list: {listed.why}"
     unknown = before.unknown
     is_number = any(isinstance(each, int) for each in listed.entries)
-    models = {chip.model for chip in known or () if chip is not None}
-    is_ordered = vendor != "nvidia" or env.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
-    if is_number and len(models) > 1 and not is_ordered:
-        unknown = (
-            "the chips are of several models, and CUDA counts the fastest first; set "
-            "CUDA_DEVICE_ORDER=PCI_BUS_ID"
-        )
-        chips = tuple(None for _ in chips)
+    there = [chip for chip in known or () if chip is not None]
+    if is_number and _is_unordered(env, vendor, there):
+        unknown, chips = _UNORDERED, (None,) * len(chips)
     return _Visible(chips, said, lost, unknown, (*before.names, name))
+
+
+_UNORDERED = (
+    "the chips are of several models, and CUDA counts the fastest first; set "
+    "CUDA_DEVICE_ORDER=PCI_BUS_ID"
+)
+
+
+def _is_unordered(
+    env: Mapping[str, str], vendor: str | None, chips: Sequence[SeenChip] | None
+) -> bool:
+    """Whether numbers mean other chips to CUDA than to the vendor's tool."""
+    models = {chip.model for chip in chips or ()}
+    is_ordered = env.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    return vendor == "nvidia" and len(models) > 1 and not is_ordered
 
 
 def _entry(
@@ -339,7 +354,9 @@ def process_chip(
         why = f"{counted(len(seen.chips), 'chip')} visible, and no local rank is given"
         return ProcessChip(**facts, unknown=why)
     is_own = _is_own_list(env, seen, place)
-    facts |= _doubt(environment, seen, place, variable, facts, own or is_own)
+    facts |= _doubt(
+        environment, seen, place, variable, facts, own or is_own
+    ) or _not_given(env, seen, chips)
     is_beyond = place is not None and place >= len(seen.chips)
     if is_beyond and (len(seen.chips) > 1 or not facts["is_doubtful"]):
         return ProcessChip(**facts, is_none=True)
@@ -460,6 +477,24 @@ def _doubt(
         return {"wrong": f"{what}: local ranks {_span(count, local)} find no chip",
                 "hint": _fewer(seen, count)}  # fmt: skip
     return {}
+
+
+def _not_given(
+    env: Mapping[str, str], seen: _Visible, chips: Sequence[SeenChip] | None
+) -> dict[str, Any]:
+    """Return that a list is none of Slurm's, in a step to which it gave no chips."""
+    is_step = "SLURM_JOB_ID" in env and "SLURM_PROCID" in env
+    is_given = any(name in env for name in _GIVEN_BY_SLURM)
+    if not is_step or is_given or seen.chips is None or not seen.names:
+        return {}
+    if chips is None or len(chips) <= len(seen.chips):
+        return {}
+    return {
+        "wrong": f"{seen.said}: Slurm gave this step no chips (SLURM_JOB_GPUS is not "
+        "set), so other jobs may use them",
+        "hint": f"ask for chips with --gpus-per-node, and do not set {seen.names[-1]}",
+        "is_doubtful": True,
+    }
 
 
 def _span(first: int, end: int | None) -> str:
