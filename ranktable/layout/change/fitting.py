@@ -139,20 +139,11 @@ def fit(
         )
     now = max(table.rank_end, 0 if layout is None else layout.world_size)
     layouts = _sizes(there, layout, now, kept, world_size=world_size, grow=grow)
-    if world_size is None:
-        is_less = layouts[1].world_size < now
-        _refuse_halving(
-            there, layouts[1].world_size, is_sure=hosts is None and not is_less
-        )
+    size = layouts[1].world_size
+    if world_size is None and (hosts is not None or size < now):
+        _refuse_halving(there, size)
     nodes, idle = _nodes(before, there, layouts, kept, facts, grow=grow)
-    spares = joined([*there.resting, *idle])
-    order = {node.host: at for at, node in enumerate(before.spares)}
-    spares.sort(key=lambda node: order.get(node.host, len(order)))
-    notes = [*there.notes]
-    if spares and by_name(table.format).keeps_document:
-        names = listed([str(spare.host) for spare in spares])
-        notes.append(f"{names}: not kept, because {table.format} cannot have spares")
-        spares = []
+    spares, lost_spares = _spares(before, [*there.resting, *idle])
     after = before.with_changes(nodes=nodes, spares=spares)
     refuse_same_ids(before, after)
     _refuse_podless(before, after)
@@ -163,7 +154,7 @@ def fit(
         named=(before, after),
         layouts=None if layout is None else layouts,
         facts=facts,
-        notes=tuple(notes),
+        notes=(*there.notes, *lost_spares),
     )
 
 
@@ -261,6 +252,18 @@ def _nodes(
     return nodes, idle if is_offered else [*there.waiting, *idle]
 
 
+def _spares(
+    table: RankTable, nodes: Iterable[Node]
+) -> tuple[Sequence[Node], Sequence[str]]:
+    """Return the spares, old ones first, and a note if a table cannot have any."""
+    order = {node.host: at for at, node in enumerate(table.spares)}
+    spares = sorted(joined(nodes), key=lambda one: order.get(one.host, len(order)))
+    if not spares or not by_name(table.format).keeps_document:
+        return spares, ()
+    names = listed([str(spare.host) for spare in spares])
+    return (), (f"{names}: not kept, because {table.format} cannot have spares",)
+
+
 def _num_first(there: Available) -> int:
     """Return how many chips carry ranks before the waiting ones."""
     return sum(map(len, there.left)) + _num_chips(there.using)
@@ -285,16 +288,15 @@ def _refuse_other(table: RankTable, layout: ParallelLayout) -> None:
         )
 
 
-def _refuse_halving(there: Available, size: int, *, is_sure: bool) -> None:
+def _refuse_halving(there: Available, size: int) -> None:
     """Raise ChangeError if most nodes are lost, because a list may be truncated.
 
     Args:
         there: The chips that are there.
         size: Number of ranks that would be left.
-        is_sure: Whether the lost nodes are named, and all of them are replaced.
     """
     num_nodes = len(there.left)
-    if 2 * there.num_lost > num_nodes and not is_sure:
+    if 2 * there.num_lost > num_nodes:
         raise ChangeError(
             f"{there.num_lost} of {counted(num_nodes, 'node')} would be lost; if they "
             "are, and the list of hosts is complete, say how many ranks shall be left: "
