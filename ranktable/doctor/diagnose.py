@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.doctor.case import Case, Cause
 from ranktable.doctor.files import read_logs
+from ranktable.doctor.flight_recorder import compare
 from ranktable.doctor.identity import Ranks, old_processes, process_of
 from ranktable.doctor.patterns import Evidence
 from ranktable.doctor.verdict import (
@@ -114,6 +115,7 @@ def judge_logs(logs: Sequence[Log], table: RankTable | None = None) -> Diagnosis
     current = [replace(log, events=events) for log, events in _current(logs)]
     ranks = Ranks(current, table, layout)
     events = [event for log in current for event in log.events]
+    events += compare(current)
     case = Case(events, ranks)
     causes, unknown = decide(case), unknown_errors(case)
     is_known = table is not None or ranks.is_size_known

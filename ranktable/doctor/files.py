@@ -7,6 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from ranktable.doctor.flight_recorder import MAX_BYTES, is_dump, read_dump
 from ranktable.doctor.lines import Log, read_log
 from ranktable.doctor.reports import report_log
 
@@ -58,8 +59,14 @@ def _read_file(name: str) -> Log:
                 with gzip.open(name) as unpacked:
                     return read_log(unpacked, name)  # type: ignore[arg-type]
             stream.seek(0)
-            if stream.read(1) == b"{" and os.path.getsize(name) < MAX_REPORT_BYTES:
-                report = report_log(b"{" + stream.read(), name)
+            start, size = stream.read(2), os.path.getsize(name)
+            if is_dump(start) and size < MAX_BYTES:
+                dump = read_dump(start + stream.read(), name)
+                if dump is not None:
+                    return dump
+            elif start[:1] == b"{" and size < MAX_REPORT_BYTES:
+                data = start + stream.read()
+                report = report_log(data, name) or read_dump(data, name)
                 if report is not None:
                     return report
             stream.seek(0)

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import BinaryIO
 
+    from ranktable.doctor.flight_recorder import Dump
+
     OnFile = Callable[[str], None]
 
 BLOCK_BYTES = 1 << 20
@@ -211,6 +213,7 @@ class Log:
         ranks: Ranks that the beginning and the end of the file name as speakers.
         last_time: The last time of the file, as it is written there.
         problem: Why it could not be read to its end, None if it was.
+        dump: What it holds if it is a dump of the flight recorder.
     """
 
     file: str
@@ -220,6 +223,7 @@ class Log:
     ranks: set[int] = field(default_factory=set)
     last_time: str | None = None
     problem: str | None = None
+    dump: Dump | None = None
 
 
 def speaker_of(text: str) -> tuple[dict[str, str], str]:
