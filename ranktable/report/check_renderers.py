@@ -33,13 +33,8 @@ if TYPE_CHECKING:
 
 def _report(checked: Checked) -> Report:
     """Return the findings as those of a file, for the renderers of files."""
-    counts = Counter((each.code, each.severity) for each in checked.diagnostics)
-    return Report(
-        file=checked.subject,
-        diagnostics=checked.diagnostics,
-        counts=counts,
-        ignored=checked.ignored,
-    )
+    found, ignored = checked.diagnostics, checked.ignored
+    return Report.of(found, file=checked.subject, ignored=ignored)
 
 
 def render_full(checked: Checked, style: Style) -> Iterator[str]:

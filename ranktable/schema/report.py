@@ -55,6 +55,27 @@ class Report(_ReportFields):
         key: Key of the ConfigMap in which the table is; empty for a file of its own.
     """
 
+    @classmethod
+    def of(
+        cls,
+        diagnostics: Iterable[Diagnostic],
+        *,
+        file: str,
+        text: str | None = None,
+        format: str | None = None,
+        ignored: Mapping[tuple[str, Severity], int] | None = None,
+    ) -> Report:
+        """Return the report of diagnostics that have their places already."""
+        found = tuple(diagnostics)
+        return cls(
+            file=file,
+            diagnostics=found,
+            counts=Counter((each.code, each.severity) for each in found),
+            format=format,
+            text=text,
+            ignored=ignored or {},
+        )
+
     @property
     def totals(self) -> dict[str, int]:
         """Number of defects of each code, shown or not."""

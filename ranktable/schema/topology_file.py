@@ -6,7 +6,6 @@ import io
 import itertools
 import os
 import re
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from ranktable.schema.document import Offsets, Path
     from ranktable.schema.file_kind import Source
+    from ranktable.schema.finding import Diagnostic
     from ranktable.schema.report import Options
 
 MAX_CHIPS = 1024
@@ -75,14 +75,12 @@ _ROWS = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:\[[\[ \t\n]*)?-?[0-9]+[ 
 
 def _judge(source: Source, _: Options) -> list[Report]:
     text = source.data.decode("utf-8", "replace")
-    report = Report(file=source.name, format=LINKS.name, text=text)
+    found: tuple[Diagnostic, ...] = ()
     try:
         find_topology(source.name, source.data)
     except RankTableError as error:
         found = error.diagnostics
-        counts = Counter((each.code, each.severity) for each in found)
-        report = report._replace(diagnostics=found, counts=counts)
-    return [report]
+    return [Report.of(found, file=source.name, text=text, format=LINKS.name)]
 
 
 LINKS = FileKind(

@@ -20,6 +20,7 @@ from ranktable.cli.parameters import ColorOption, OutputFormatOption
 from ranktable.cli.table_input import sound_table
 from ranktable.cluster.discovery.machine import Machine
 from ranktable.preflight.facts import Facts
+from ranktable.report.finding_lines import help_line
 from ranktable.report.terminal import table_lines
 from ranktable.runtime.agreement import refuse_other_table, with_world_size
 from ranktable.runtime.environment import advice, resolve_environment
@@ -113,8 +114,8 @@ def _chip_text(chip: ProcessChip, note: str, look: Style) -> Iterator[str]:
         yield f"{'chip':<16} {printable(f'{number}  ({more})' if more else number)}\n"
     if chip.wrong:
         kind = "note" if chip.is_doubtful else "error"
-        yield f"{look.mark(f'{kind}[RT720]', kind)} {printable(chip.wrong)}\n"
-        yield f"  {look.mark('help', 'help')}: {printable(chip.hint)}\n"
+        yield f"{look.mark(f'{kind}[RT720]', kind)}: {printable(chip.wrong)}\n"
+        yield help_line(chip.hint, look)
     elif note:
         yield f"{look.mark('note', 'note')}: {printable(note)}\n"
 
