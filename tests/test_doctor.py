@@ -684,14 +684,14 @@ def test_what_is_kept_of_a_log_is_bounded() -> None:
 def test_the_command_names_the_culprit_and_exits_with_1(
     run: Run, tmp_path: Path
 ) -> None:
-    (tmp_path / "job.log").write_text(waits(1, 7) + waits(2, 7))
+    (tmp_path / "job.log").write_text(waits(1, 7) + waits(2, 7) + waits(3, 7))
 
     done = run("ranktable", "doctor", str(tmp_path / "job.log"))
 
     assert done.status == 1
     assert done.out.splitlines()[:2] == [
-        "job failed: rank 0 stopped answering",
-        "  2 ranks (1, 2) wait for it in ALLREDUCE 7",
+        "job failed: rank 0 reported nothing, although its neighbours did",
+        "  3 ranks (1-3) wait for it in ALLREDUCE 7",
     ]
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MAX_EVIDENCE = 6
 DAY_S = 24 * 3600
+MAX_ROW = 1 << 16
+"""Ranks of one log, from the first to the last, among which some are sought."""
 PROGRESS = 20
 """Ordinary lines of an unnamed speaker that show that a program went on."""
 
@@ -192,19 +194,20 @@ class Case:
     def _went_on(self, event: LogEvent) -> bool:
         """Whether its process went on below an error.
 
-        If it is not known which process that was, all of the file have to go on.
+        If it is not known which process that was, all of the file have to go on. If
+        only others tell their steps, many of them show it: nobody gets far alone.
         """
         if event.line < self._succeeded.get(event.file, 0):
             return event.kind not in NO_ERRORS
         if event.kind in NO_ERRORS or event.pattern.speaker in _OF_OTHERS:
             return False
-        if event.is_overcome:
-            return True
         rank, of_file = self.ranks.speaker(event), self._lives.get(event.file, {})
-        wanted = of_file if rank is None else {rank: of_file.get(rank, [])}
-        below = [len(one) - bisect_right(one, event.line) for one in wanted.values()]
-        least = PROGRESS if rank is None else 1
-        return bool(below) and min(below) >= least
+        below = {one: len(lines) - bisect_right(lines, event.line)
+                 for one, lines in of_file.items()}  # fmt: skip
+        if rank in below:
+            return below[rank] >= (PROGRESS if rank is None else 1)
+        least = min if rank is None else max
+        return least(below.values(), default=0) >= PROGRESS
 
     def _fatal_after_all(
         self, told: Sequence[LogEvent], overcome: Sequence[LogEvent]
@@ -291,18 +294,16 @@ class Case:
         """Return the ranks that are missing among their neighbours in one file.
 
         Of the log of a node with ranks 8, 9 and 11, rank 10 is missing, and of one with
-        8 to 15 nobody, although ranks 0 to 7 must exist.
+        8 to 15 nobody, although ranks 0 to 7 must exist. If many are missing, the logs
+        are not complete, and nobody is.
         """
-        missing: set[int] = set()
-        for file in self.speakers_of_file if files is None else map(_log_of, files):
-            ranks = self.speakers_of_file.get(file, set())
-            if len(ranks) > 1:
-                block = 1 << (len(ranks) - 1).bit_length()
-                start = min(ranks) // block * block
-                if max(ranks) - start < 2 * len(ranks) + 1:
-                    missing.update(set(range(start, max(ranks))) - ranks)
+        logs = set(self.speakers_of_file if files is None else map(_log_of, files))
+        rows = [self.speakers_of_file.get(log, set()) for log in logs]
+        missing = set().union(*map(_missing_among, rows)) - self.seen
+        if len(missing) > max(1, sum(map(len, rows)) // 8):
+            missing = set()
+        missing |= (self.listed - self.seen) if files is None else set()
         limit = self.ranks.size if self.ranks.is_size_known else None
-        missing = (missing | self.listed if files is None else missing) - self.seen
         return {rank for rank in missing if limit is None or rank < limit}
 
     def is_covered(self, rank: int) -> bool:
@@ -523,6 +524,21 @@ def states_of(case: Case) -> Iterator[tuple[int, LogEvent]]:
         rank = case.ranks.speaker(event)
         if rank is not None:
             yield rank, event
+
+
+def _missing_among(ranks: set[int]) -> set[int]:
+    """Return the few ranks that are missing in a row of ranks, such as those of a node.
+
+    The one before the first is, if all others up to the end of the node are there.
+    """
+    if len(ranks) < 2:
+        return set()
+    first, last = min(ranks), max(ranks)
+    missing = set(range(first, last)) - ranks if last - first < MAX_ROW else set()
+    block = 1 << (first ^ last).bit_length()
+    if first % block == 1 and not missing and (last + 1) % block == 0:
+        return {first - 1}
+    return missing
 
 
 def _log_of(file: str) -> str:

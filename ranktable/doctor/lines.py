@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import string
-import sys
 import zlib
 from bisect import bisect_right
 from collections import Counter, deque
@@ -57,17 +56,8 @@ MAX_NUMBERS = 1 << 18
 KEPT = 20
 """Events of one message and speaker that are kept: so many first and last ones."""
 
-PROGRESS = 20
-"""How often an ordinary line has to come again for what is above to be overcome."""
 MAX_SHAPES = 10_000
-_COMPLAINTS = (b"rror", b"ERR", b"ail", b"WARN", b"arn", b"imeout", b"CCL", b"retry",
-               b"aiting", b"xception", b"kill", b"xit")  # fmt: skip
-_NO_COMPLAINTS = (
-    Evidence.IDENTITY, Evidence.STATE, Evidence.ATTEMPT, Evidence.EXIT, Evidence.LIFE,
-    Evidence.END,
-)  # fmt: skip
-_OUTSIDE = ("hccl", "slurm", "kernel", "kubernetes")
-"""Those whose logs go on whatever happens to a program."""
+"""Forms of lines whose keys are remembered."""
 
 _PREFIXES = tuple(
     re.compile(text)
@@ -174,8 +164,6 @@ class LogEvent:
         line: Number of its first line, from 1.
         text: The line, without what stood before it.
         count: How many such lines stand for it, if not all are kept.
-        is_overcome: Whether the program went on: a line that is no complaint comes
-            again and again below it.
     """
 
     pattern: LogPattern
@@ -184,7 +172,6 @@ class LogEvent:
     line: int
     text: str
     count: int = 1
-    is_overcome: bool = False
 
     @property
     def kind(self) -> Evidence:
@@ -343,7 +330,6 @@ class _Reader:
         self._lists: dict[tuple[str, ...], list[str]] = {}
         self._listed: dict[tuple[str, ...], LogEvent] = {}
         self._above: list[bytes] = []
-        self._progress = _Progress()
 
     def read(self, stream: Readable) -> None:
         """Read the whole stream."""
@@ -397,20 +383,13 @@ class _Reader:
         """Read the lines up to a place; those below it only belong to messages."""
         letters = data[:end].translate(None, _NO_LETTERS).split(b"\n")
         found = _candidates(letters)
-        if not found and not self._progress.is_wanted:
-            lines: Sequence[bytes] = ()
-        else:
-            lines = [*self._above, *data.split(b"\n")]
-        start, shift = 0, len(self._above)
+        lines = [*self._above, *data.split(b"\n")] if found else []
+        shift = len(self._above)
         for index in found:
-            if index - start > PROGRESS:
-                self._progress.look(letters, lines, shift, start, index)
-                start = index
             keyed = _keyed_like(letters[index])
             for text in _pieces(lines[index + shift], keyed):
                 at, number = index + shift, self.log.num_lines + index + 1
                 self._read_line(text, keyed, lines, at, number)
-        self._progress.look(letters, lines, shift, start, len(letters))
         self.log.num_lines += data.count(b"\n", 0, end)
         self._above = data[max(0, end - 4000) : end].split(b"\n")[-7:-1]
 
@@ -433,8 +412,6 @@ class _Reader:
             self._keep(LogEvent(*found, self.log.file, number, said))
 
     def _keep(self, event: LogEvent) -> None:
-        if event.kind not in _NO_COMPLAINTS and event.pattern.speaker not in _OUTSIDE:
-            self._progress.add(event)
         speaker = (event.fields.get(name, "") for name in (*_SPEAKER, "group_rank"))
         key = (event.pattern.name, *speaker)
         self._counts[key] += 1
@@ -449,74 +426,6 @@ class _Reader:
             self.log.events.append(event)
         else:
             self._last.setdefault(key, deque(maxlen=KEPT)).append(event)
-
-
-class _Progress:
-    """Tells what a program has overcome: ordinary lines come again below it."""
-
-    def __init__(self) -> None:
-        self._old: list[LogEvent] = []
-        self._new: list[LogEvent] = []
-        self._counts: Counter[bytes] = Counter()
-        self._enough: dict[bytes, int] = {}  # how often a line has to come
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether there is something that may be overcome."""
-        return bool(self._old)
-
-    def add(self, event: LogEvent) -> None:
-        """Add something that may be the end of the program."""
-        (self._new if self._counts else self._old).append(event)
-
-    def look(
-        self,
-        letters: Sequence[bytes],
-        lines: Sequence[bytes],
-        shift: int,
-        start: int,
-        end: int,
-    ) -> None:
-        """Look at the lines of a block from one place to another."""
-        if not self._old:
-            return
-        self._counts.update(letters[start:end])
-        usual = [one for one, _ in self._counts.most_common(8)]
-        if any(self._goes_on(one, letters, lines, shift, end) for one in usual):
-            for event in self._old:
-                event.is_overcome = True
-            self._old, self._new = self._new, []
-            self._counts.clear()
-            self._enough.clear()
-        elif len(self._counts) > MAX_SHAPES:
-            self._counts = Counter(dict(self._counts.most_common(8)))
-
-    def _goes_on(
-        self,
-        usual: bytes,
-        letters: Sequence[bytes],
-        lines: Sequence[bytes],
-        shift: int,
-        end: int,
-    ) -> bool:
-        """Whether a line comes often enough for the ranks that write it."""
-        count = self._counts[usual]
-        if not usual or count < self._enough.get(usual, PROGRESS):
-            return False
-        self._enough[usual] = count + PROGRESS
-        if any(word in usual for word in _COMPLAINTS):
-            self._enough[usual] = sys.maxsize
-            return False
-        same = [i for i in range(max(0, end - 5000), end) if letters[i] == usual]
-        if not same:
-            return False
-        said = [speaker_of(_decoded(lines[i + shift][:400])) for i in same[-200:]]
-        speakers = {(one.get("rank"), one.get("task"), one.get("local_rank"))
-                    for one, _ in said}  # fmt: skip
-        is_text = not said[-1][1].startswith((" ", "\t"))
-        enough = PROGRESS * len(speakers)
-        self._enough[usual] = max(enough, count + 1) if is_text else 2 * count
-        return is_text and count >= enough
 
 
 def _candidates(letters: Sequence[bytes]) -> list[int]:

@@ -56,9 +56,14 @@ def decide(case: Case) -> list[Cause]:
         own = [cause for cause in own if not named.issuperset(cause.ranks)]
     found = _folded([*launch, *own]) or _folded(waiting_causes(case))
     found = found or _folded(below_calls(case))
-    if not found and any(event.kind not in NO_ERRORS for event in case.events):
+    if not found and any(map(_is_error, case.events)):
         found = list(_rest(case))
     return found
+
+
+def _is_error(event: LogEvent) -> bool:
+    """Whether a line says that something is wrong; a watchdog's state does too."""
+    return event.kind not in NO_ERRORS or "enqueued" in event.fields
 
 
 def has_ended_well(case: Case) -> bool:
@@ -165,7 +170,7 @@ def _rest(case: Case) -> Iterator[Cause]:
     events = [
         event
         for event in case.events
-        if event.kind not in NO_ERRORS and event.kind is not Evidence.UNKNOWN
+        if _is_error(event) and event.kind is not Evidence.UNKNOWN
     ]
     events.sort(key=lambda event: event.kind not in CONSEQUENCES)
     if events:

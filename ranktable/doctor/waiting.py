@@ -448,6 +448,8 @@ def _silent_ranks(
     is_running = case.waits or case.by_kind[Evidence.CLOSED]
     rule = rules.SILENT if is_running else rules.NEVER_JOINED
     what = "stopped answering" if is_running else "was not reached"
+    if is_running and is_covered and not accused & case.seen:
+        what = "reported nothing, although its neighbours did"
     if not is_covered:
         verb = "is" if len(accused) == 1 else "are"
         what = f"{verb} waited for; no log of {'it' if verb == 'is' else 'them'}"

@@ -1,0 +1,180 @@
+"""``doctor`` on what people paste into threads, and on logs of jobs in which all is well.
+
+The values are invented; the messages are those of libraries and launchers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ranktable.doctor.diagnose import diagnose
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def steps(number: int, start: int = 0, prefix: str = "") -> str:
+    return "".join(
+        f"{prefix}step {start + i} loss {3 - i / 100:.3f}\n" for i in range(number)
+    )
+
+
+def raised(rank: int | None, *errors: str, file: str = "/job/fit.py") -> str:
+    prefix = "" if rank is None else f"[rank{rank}]: "
+    lines = ("Traceback (most recent call last):", f'  File "{file}", line 7, in run',
+             "    loss = step(batch)", *errors)  # fmt: skip
+    return "".join(f"{prefix}{line}\n" for line in lines)
+
+
+def waits(rank: int, seq: int = 41) -> str:
+    return (
+        f"[rank{rank}]:[E1105 14:20:0{rank}.1 ProcessGroupNCCL.cpp:632] [Rank {rank}] "
+        f"Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, "
+        "OpType=ALLREDUCE, NumelIn=64, NumelOut=64, Timeout(ms)=600000) ran for 600037 "
+        "milliseconds before timing out.\n"
+    )
+
+
+def ended(rank: int, status: int, pid: int = 82, at: str = "14:20:01") -> str:
+    return (
+        f"  time      : 2026-11-05_{at}\n  host      : n1\n"
+        f"  rank      : {rank} (local_rank: {rank})\n"
+        f"  exitcode  : {status} (pid: {pid})\n"
+    )
+
+
+def nccl(text: str, *below: str) -> tuple[str, ...]:
+    error = f"torch.distributed.DistBackendError: NCCL error in: /p/u.hpp:219, {text}"
+    return f"{error}, NCCL version 2.28.9", *below
+
+
+CUDA = "unhandled cuda error (run with NCCL_DEBUG=INFO for details)"
+SYSTEM = "unhandled system error (run with NCCL_DEBUG=INFO for details)"
+CHAIN = raised(1, "ConnectionResetError: [Errno 104] Connection reset by peer") + (
+    "[rank1]: \n[rank1]: The above exception was the direct cause of the following "
+    "exception:\n[rank1]: \n"
+)
+
+FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
+    "no memory in NCCL": (
+        raised(3, *nccl(CUDA, "ncclUnhandledCudaError: Call to CUDA function failed.",
+                        "Last error:", "Cuda failure 'out of memory'")),
+        "RT613", (3,)),
+    "fork": (
+        raised(3, *nccl(CUDA, "Last error:", "Cuda failure 3 'initialization error'")),
+        "RT606", (3,)),
+    "shared memory": (
+        raised(0, *nccl(SYSTEM, "Last error:", "Error while creating shared memory "
+               "segment /dev/shm/nccl-7QxTo9 (size 96), error: No space left on device")),
+        "RT617", (0,)),
+    "peer refused": (
+        raised(0, *nccl(SYSTEM, "Last error:", "socketPollConnect: connect to 10.0.0.7"
+               "<45011> returned Connection refused, exceeded error retry count (35)")),
+        "RT609", ()),
+    "no GPU": (
+        raised(0, "ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs "
+               "found!"), "RT606", (0,)),
+    "busy": (
+        raised(2, "RuntimeError: CUDA error: all CUDA-capable devices are busy or "
+               "unavailable"), "RT607", (2,)),
+    "loader killed": (
+        raised(2, "RuntimeError: DataLoader worker (pid 4711) is killed by signal: "
+               "Bus error.") + waits(0), "RT617", (2,)),
+    "disk": (
+        raised(2, "OSError: [Errno 28] No space left on device: '/out/x'") + waits(0),
+        "RT617", (2,)),
+    "kernel of the NPU": (
+        raised(3, "RuntimeError: x.cpp:372 NPU function error: AclrtSynchronize, error "
+               "code is 507015") + waits(0), "RT610", (3,)),
+    "peers of a crash": (
+        raised(0, "EOFError") + raised(1, "BrokenPipeError: [Errno 32] Broken pipe")
+        + ended(2, -11), "RT611", (2,)),
+    "chain": (
+        CHAIN + raised(1, "RuntimeError: step 7 failed") + ended(2, -9), "RT611", (2,)),
+    "crash after the others had waited": (
+        waits(0) + waits(1) + waits(3) + ended(2, -11, at="14:21:30"), "RT620", (2,)),
+    "all alike": (waits(0) + waits(1) + waits(2), "RT630", ()),
+    "mpirun": (
+        "prterun noticed that process rank 6 with PID 4413 on node f3 exited on\n"
+        "signal 9 (Killed).\n", "RT611", (6,)),
+    "hydra": (
+        "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK 3 PID 12 "
+        "RUNNING AT c1\n=   KILLED BY SIGNAL: 9 (Killed)\n", "RT611", (3,)),
+    "first process of mpirun": (
+        "The first process to do so was:\n\n  Process name: [[63821,1],2]\n"
+        "  Exit code:    1\n", "RT611", (2,)),
+    "srun -l": (
+        "".join(f"{rank}: step {i} loss 2\n" for i in range(3) for rank in range(8))
+        + raised(None, "ValueError: x").replace("\n", "\n5: ").join(("5: ", "\n"))
+        + "srun: error: n2: task 5: Exited with exit code 1\n", "RT610", (5,)),
+    "program": (
+        "slurmstepd: error: execve(): pyton: No such file or directory\n"
+        "srun: error: n2: task 1: Exited with exit code 2\n", "RT602", ()),
+    "JAX": (
+        "The following tasks are unhealthy (stopped sending heartbeats):\n"
+        "   /job:jax_worker/replica:0/task:3\n", "RT624", (3,)),
+    "Ray": (
+        "The node with node id: 5ad7 and address: 10.0.0.7 and node name: a has been "
+        "marked dead because the detector has missed too many heartbeats from it.\n"
+        "ray.exceptions.ActorDiedError: The actor died unexpectedly\n", "RT615", ()),
+    "time": ("=>> PBS: job killed: walltime 3611 exceeded limit 3600\n", "RT616", ()),
+    "bare": ("step 1 loss 3\nSegmentation fault (core dumped)\n", "RT611", ()),
+    "not known": ("[rank1] 2026-11-05 14:20:00 ERROR the foo broke\n", "RT631", ()),
+    "printed late": (
+        raised(1, "ValueError: x") + steps(9, 0, "[rank1]: ")
+        + "E1105 14:20:06.1 70 torch/api.py:882] failed (exitcode: 1) local_rank: 1 "
+        "(pid: 82) of binary: /v/python\n" + ended(1, 1), "RT610", (1,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAILED)
+def test_what_people_paste_is_told_as_what_it_is(name: str, tmp_path: Path) -> None:
+    text, code, ranks = FAILED[name]
+    (tmp_path / "job.log").write_text(text)
+
+    found = diagnose([str(tmp_path)]).causes
+
+    assert [(cause.rule.code, cause.ranks) for cause in found] == [(code, ranks)]
+
+
+MISSING = "ModuleNotFoundError: No module named 'apex'"
+HEALTHY: dict[str, str] = {
+    "retry": steps(5) + "2026-11-05 14:20:00 ERROR s3fs: GET timed out\n" + steps(60, 5),
+    "metrics": "".join(f"epoch {i} val_error: 0.1 failed=0\n" for i in range(30)),
+    "learning rate": "".join(
+        f" [2026-11-05 14:20:00] iteration {i:8}/ 100 | learning rate: 1.0E-04 | "
+        "number of nan iterations: 0 |\n" for i in range(20)),
+    "nothing found": "ERRORS: 0\n" + steps(30),
+    "optional": raised(None, MISSING) + steps(30),
+    "optional on all": "".join(raised(rank, MISSING) for rank in range(4))
+    + "".join(f"[rank{rank}]: step {i}\n" for i in range(9) for rank in range(4)),
+    "rank 0 alone tells": "".join(raised(rank, MISSING) for rank in range(4))
+    + steps(60, 0, "[rank0]: ") + "[rank0]: training finished\n",
+    "store came later": "[W socket.cpp:697] [c10d] The client socket has failed to "
+    "connect to [n0]:29500 (errno: 111 - Connection refused).\n" + steps(40),
+    "other port": "[W socket.cpp:426] [c10d] The server socket has failed to bind to "
+    "[::]:29500 (errno: 98 - Address already in use).\n[rank0]: training finished\n",
+    "after the end": steps(9) + "training finished\nwandb: ERROR uploading failed\n",
+    "another program": "Nov  5 14:20:00 n1 kernel: Out of memory: Killed process 99 "
+    "(chrome) total-vm:9kB\n" + steps(9),
+    "second attempt": raised(1, "ValueError: x")
+    + "E1105 14:00:06.1 70 torch/api.py:882] failed (exitcode: 1) local_rank: 1 (pid: "
+    "82) of binary: /v/python\n" + steps(30, 0, "[rank1]: ")
+    + "I1105 14:20:00.1 70 torch/api.py:879] [default] worker group successfully "
+    "finished. Waiting 300 seconds for other agents to finish.\n",
+    "tasks": steps(40) + "srun: error: n2: tasks 0-7: Completed\n",
+    "bar": "Epoch 0: 100%|####| 9/9 [00:01<00:00]\n`Trainer.fit` stopped: `max_epochs"
+    "=1` reached.\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_healthy_job_has_no_failure(name: str, tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_text(HEALTHY[name])
+
+    diagnosis = diagnose([str(tmp_path)])
+
+    assert diagnosis.causes == ()
+    assert diagnosis.has_ended_well
