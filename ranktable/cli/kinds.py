@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 KINDS: Final = (
     "cli.kinds:CONFIG_MAP",
     "schema.check:TABLE",
-    "report.submission_views:SBATCH",
-    "report.submission_views:JOBS",
+    "report.submission_kinds:SBATCH",
+    "report.submission_kinds:JOBS",
     "cluster.specs.read_spec:SPEC",
     "cluster.merge:PROBES",
     "cluster.hostfiles.launcher_formats:PODS",

@@ -5,9 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from ranktable.cluster.submissions.manifests import is_manifest
 from ranktable.cluster.submissions.read_submissions import read_submissions
-from ranktable.cluster.submissions.sbatch import is_sbatch
 from ranktable.runtime.submitted import (
     MAX_PROCESSES,
     compare_with_table,
@@ -15,11 +13,11 @@ from ranktable.runtime.submitted import (
     predict,
 )
 from ranktable.schema.document import find_locations
-from ranktable.schema.file_kind import DESCRIPTIONS, FileKind, Shown
+from ranktable.schema.file_kind import Shown
 from ranktable.schema.text import counted, fold_numbers, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from ranktable.cluster.submissions.submission import Submission
     from ranktable.runtime.submitted import SubmittedProcess
@@ -27,59 +25,45 @@ if TYPE_CHECKING:
     from ranktable.schema.file_kind import Source
     from ranktable.schema.report import Options, Report
 
-_SCRIPT_NAMES: Final = (".sbatch", ".slurm")
 _FIELDS: Final = (
     *("rank", "world_size", "local_rank", "local_world_size", "node_rank"),
     *("num_nodes", "master_addr", "master_port", "launcher"),
 )
 
 
-def _judge(*, is_script: bool) -> Callable[[Source, Options], list[Report]]:
-    def judge(source: Source, options: Options) -> list[Report]:
-        size = options.job_size
-        read = read_submissions(
-            source.data,
-            file=source.name,
-            limit=options.limit,
-            is_script=is_script,
-            compare=None
-            if size is None
-            else lambda one: compare_with_table(one, *size),
-        )
-        return [] if read.report is None else [read.report]
-
-    return judge
+def judge_source(source: Source, options: Options, *, is_script: bool) -> list[Report]:
+    """Return the report of a batch script or of manifests, none if there is no job."""
+    size = options.job_size
+    read = read_submissions(
+        source.data,
+        file=source.name,
+        limit=options.limit,
+        is_script=is_script,
+        compare=None if size is None else lambda one: compare_with_table(one, *size),
+    )
+    return [] if read.report is None else [read.report]
 
 
-def _show(*, is_script: bool) -> Callable[[Source], Shown]:
-    def show(source: Source) -> Shown:
-        name, data = source
-        read = read_submissions(data, file=name, limit=20, is_script=is_script)
-        text = "" if read.report is None else read.report.text or ""
-        spans = [one.span for one in read.submissions]
-        spans += [each.span for each in read.unjudged]
-        lines = _lines(text, spans)
-        made = [(one, list(predict(one))) for one in read.submissions]
-        return Shown(
-            reports=[] if read.report is None else [read.report],
-            text="".join(
-                line
-                for one, found in made
-                for line in _text(one, found, lines[one.span])
-            ),
-            data={
-                "file": name,
-                "submissions": [
-                    _data(one, found, lines[one.span]) for one, found in made
-                ],
-                "not_judged": [
-                    {"line": lines[each.span], "reason": each.reason}
-                    for each in read.unjudged
-                ],
-            },
-        )
-
-    return show
+def show_source(source: Source, *, is_script: bool) -> Shown:
+    """Return what a batch script or the jobs of manifests would start where."""
+    name, data = source
+    read = read_submissions(data, file=name, limit=20, is_script=is_script)
+    text = "" if read.report is None else read.report.text or ""
+    spans = [one.span for one in read.submissions]
+    lines = _lines(text, spans + [each.span for each in read.unjudged])
+    made = [(one, list(predict(one)), lines[one.span]) for one in read.submissions]
+    return Shown(
+        reports=[] if read.report is None else [read.report],
+        text="".join(line for each in made for line in _text(*each)),
+        data={
+            "file": name,
+            "submissions": [_data(*each) for each in made],
+            "not_judged": [
+                {"line": lines[each.span], "reason": each.reason}
+                for each in read.unjudged
+            ],
+        },
+    )
 
 
 def _lines(
@@ -175,28 +159,3 @@ def _ranks(here: list[SubmittedProcess]) -> str:
         return f"{counted(len(here), 'process', 'processes')} without RANK{known}"
     local = f", LOCAL_RANK {fold_numbers(locals_)}" if locals_ else ""
     return f"RANK {fold_numbers(ranks)}{local}, WORLD_SIZE {places[0].world_size}"
-
-
-SBATCH: Final = FileKind(
-    name="sbatch",
-    title="a batch script of Slurm",
-    detect=lambda start, name: (
-        name.lower().endswith(_SCRIPT_NAMES)
-        or is_sbatch(start.decode("utf-8", "replace"))
-    ),
-    judge=_judge(is_script=True),
-    names=tuple(f"*{ending}" for ending in _SCRIPT_NAMES),
-    endings=(".sh", ".bash", ".job", ".sub", ".batch", ".submit"),
-    advice="ranktable gen makes a table of the hosts of the job",
-    show=_show(is_script=True),
-)
-JOBS: Final = FileKind(
-    name="job",
-    title="the manifest of a job",
-    detect=lambda start, _: is_manifest(start.decode("utf-8", "replace")),
-    judge=_judge(is_script=False),
-    endings=DESCRIPTIONS,
-    is_part=True,
-    advice="ranktable check --pods reads the pods of a job that runs",
-    show=_show(is_script=False),
-)

@@ -282,17 +282,6 @@ def judge_pod(made: Manifests, template: PodTemplate) -> None:
         )
 
 
-def is_manifest(text: str) -> bool:
-    """Whether the beginning of a file is that of a manifest with a job."""
-    return _JOB.search(text) is not None and "apiVersion" in text
-
-
-_JOB: Final = re.compile(
-    r"""\bkind["']?\s*:\s*["']?(?:PyTorchJob|TrainJob|MPIJob|JobSet|LeaderWorkerSet"""
-    r"""|(?:Cluster)?TrainingRuntime|Job)\b"""
-)
-
-
 def read_manifests(text: str, kinds: Kinds) -> Manifests:
     """Return what the jobs of a file start.
 

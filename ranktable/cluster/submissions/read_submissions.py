@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.detect import is_sbatch
 from ranktable.cluster.submissions.job_kinds import KINDS
 from ranktable.cluster.submissions.judge import judge, unknown_parts
 from ranktable.cluster.submissions.manifests import read_manifests
-from ranktable.cluster.submissions.sbatch import is_sbatch, read_sbatch
+from ranktable.cluster.submissions.sbatch import read_sbatch
 from ranktable.schema.file_kind import not_judged
 from ranktable.schema.finding import Finding, Findings
 from ranktable.schema.json_parser import decode

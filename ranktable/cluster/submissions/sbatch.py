@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.detect import DIRECTIVE, HEAD
 from ranktable.cluster.submissions.launch_options import (
     HARMLESS,
     base,
@@ -53,9 +54,6 @@ if TYPE_CHECKING:
 
     from ranktable.schema.finding import Finding
 
-_DIRECTIVE: Final = re.compile(r"#(?:SBATCH|SLURM)[ \t]+(.*)")
-_ANY_DIRECTIVE: Final = re.compile(r"(?m)^#(sbatch|SBATCH)[ \t]+(-.*)$")
-_HEAD: Final = re.compile(r"(?:[ \t]*(?:#[^\n]*)?(?:\n|\Z))*")
 _CHIPS: Final = re.compile(r"(?:gres[/:])?(?:gpu|npu|tpu|mlu|dcu|gcu|xpu)(?::.*|=.*)?")
 _REMOTE: Final = ("ssh", "pdsh", "clush", "pssh", "dsh", "parallel", "ray", "ibrun")
 _NUMBERS: Final = (
@@ -65,13 +63,6 @@ _NUMBERS: Final = (
 _ACTIVATION: Final = re.compile(
     r"activate\b|bashrc|profile|conda\.sh|/lmod/|modules|env_?setup|setvars"
 )
-
-
-def is_sbatch(text: str) -> bool:
-    """Whether a text is a batch script of Slurm."""
-    head = _HEAD.match(text)
-    assert head is not None
-    return text.startswith("#!") and _ANY_DIRECTIVE.search(head[0]) is not None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -164,7 +155,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.script = Script()
-        head = _HEAD.match(text)
+        head = HEAD.match(text)
         assert head is not None
         self.body = head.end()
         self.is_heterogeneous = False
@@ -206,7 +197,7 @@ class _Reader:
     def directives(self) -> dict[str, Setting]:
         """Return the options in the lines above the first command."""
         options: dict[str, Setting] = {}
-        for match in _ANY_DIRECTIVE.finditer(self.text):
+        for match in DIRECTIVE.finditer(self.text):
             span = SourceSpan(offsets=match.span())
             is_read = match.start() < self.body
             if match[1] == "sbatch" or not is_read:
