@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from ranktable.cluster.submissions.read_submissions import read_submissions
 
@@ -1118,3 +1119,50 @@ def test_hostile_script_ends_in_findings(line: str) -> None:
     read = read_submissions(script("-N2", line).encode(), file="job")
 
     assert read.report is not None
+
+
+# The same in other words
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_manifest_of_json_in_a_list_has_the_same_defects(name: str) -> None:
+    codes, *both = MANIFESTS[name]
+    listed = [
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "List",
+                "items": list(yaml.safe_load_all(text)),
+            }
+        )
+        for text in both
+    ]
+
+    assert [found(text) for text in listed] == [codes, []]
+
+
+@pytest.mark.parametrize(
+    ("options", "chips"),
+    [
+        ("--gres gpu:4", 4),
+        ("--gres=gpu:a100:4", 4),
+        ("--gres=gpu:2,nvme:1", 2),
+        ("--gres=gpu", 1),
+        ("--gres=gpu:a100:2,gpu:v100:1", 3),
+        ("--gpus-per-node a100:4", 4),
+        ("--gpus-per-n=4", 4),
+        ("-G 4", 4),
+        ("-G4", 4),
+        ("--gpus=h100:2", 2),
+        ("--gpus-per-task=4", 4),
+        ("--gres=npu:8", 8),
+        ("--gres=gpu:$C", None),
+        ("--gres=nvme:1", None),
+        ("-c 8", None),
+    ],
+)
+def test_chips_of_a_node(options: str, chips: int | None) -> None:
+    text = f"#!/bin/bash\n#SBATCH -N 1 -n 1 {options}\nsrun python t.py\n"
+    (one,) = read_submissions(text.encode(), file="job").submissions
+
+    assert (one.roles[0].chips and one.roles[0].chips.value) == chips

@@ -619,6 +619,8 @@ def read_jobset(job: Manifest, made: Manifests) -> list[Submission]:
             _same_index(made, template, role)
     launched = [role for role in roles if role.command.program == "torchrun"]
     domain = job.text("spec", "network", "subdomain") or job.name
+    if job.get("spec", "network", "enableDNSHostnames") is False:
+        domain = ""
     pods_of_jobs = {f"{job.name}-{each.name}" for each in launched}
     for role in launched if job.name else ():
         _judge_master(made, role, pods_of_jobs, domain)
@@ -676,7 +678,7 @@ def _judge_master(made: Manifests, role: Role, pods: set[str], domain: str) -> N
             continue
         host = given.text.partition(":")[0]
         first = min(pods)
-        reason = "" if domain else ", because its template has no subdomain"
+        reason = "" if domain else ", because its pods have no subdomain"
         made.report(
             rules.POD_NAMES,
             given.span,

@@ -143,7 +143,7 @@ def _chip_count(text: str, name: str) -> int | None:
             continue
         parts = item.split("(")[0].split(":")
         given = plain_number(parts[-1])
-        if UNKNOWN in item or (given is None and name != "gres"):
+        if UNKNOWN in item or "$" in item or (given is None and name != "gres"):
             return None
         total = (total or 0) + (1 if given is None else given)
     return total
