@@ -364,6 +364,11 @@ SCRIPTS = {
         script("-N2 --ntasks-per-node=4", "mpirun -np 4 python t.py"),
         script("-N2 --ntasks-per-node=4", "mpirun python t.py"),
     ),
+    "mpirun with a host file": (
+        [("RT322", W)],
+        script("-N2 --ntasks-per-node=1", "mpirun -np 16 python t.py"),
+        script("-N2 --ntasks-per-node=1", "mpirun -np 16 --hostfile h python t.py"),
+    ),
     "mpirun with hosts by hand": (
         [("RT328", W)],
         script("-N2 --ntasks-per-node=4", "mpirun -H n1,n2 python t.py"),
@@ -845,6 +850,22 @@ MANIFESTS = {
         [("RT322", E)],
         jobset(1, 2, agent(2, INDEX, "s-w-0-0.s"), ends=4),
         jobset(1, 2, agent(2, INDEX, "s-w-0-0.s")),
+    ),
+    "two Jobs of one world": (
+        [("RT322", E), ("RT324", E), ("RT324", E)],
+        jobset(1, 2, agent(3, INDEX, "s-w-0-0.s"))
+        + jobset(1, 2, agent(3, INDEX, "s-w-0-0.s"))
+        .split("replicatedJobs:\n")[1]
+        .replace("name: w", "name: v"),
+        jobset(1, 2, agent(2, INDEX, "s-w-0-0.s"))
+        + jobset(1, 2, agent(2, INDEX, "s-v-0-0.s"))
+        .split("replicatedJobs:\n")[1]
+        .replace("name: w", "name: v"),
+    ),
+    "an Indexed Job that works off a list": (
+        [("RT322", E)],
+        job().replace("completions: 2", "completions: 9"),
+        job().replace("completions: 2", "completions: 9").replace("torchrun", "work"),
     ),
     "the master of another set": (
         [("RT334", E)],

@@ -416,7 +416,7 @@ def _trainer_processes(
             severity=Severity.WARNING,
         )
         return UNKNOWN
-    if names and not job.members(*resources, "requests"):
+    if names and is_torch and not job.members(*resources, "requests"):
         made.report(
             rules.POD_RESOURCES,
             job.span(*resources),
@@ -596,42 +596,60 @@ def _other_tasks(
 
 def read_jobset(job: Manifest, made: Manifests) -> list[Submission]:
     """Return what a JobSet starts."""
-    roles: list[Role] = []
-    for at, each in enumerate(job.items("spec", "replicatedJobs")):
-        path: Path = ("spec", "replicatedJobs", at)
-        name = each.get("name") if isinstance(each, dict) else None
-        jobs = job.number(*path, "replicas", default=1)
-        pods = _pods_of(job, made, (*path, "template", "spec"))
-        nodes = None
-        if jobs is not None and pods is not None:
-            nodes = Fact(
-                jobs.value * pods.value, f"{jobs.said}, {pods.said}", pods.span
-            )
-        template = PodTemplate(job, (*path, "template", "spec", *_POD))
-        judge_pod(made, template)
-        counting = {"JOB_COMPLETION_INDEX": 0}
-        role = _role(template, nodes, name=str(name or at), counted_from=counting)
-        roles.append(role)
-        several = (jobs is not None and jobs.value > 1) or len(
-            job.items("spec", "replicatedJobs")
-        ) > 1
-        if several and role.command.program == "torchrun":
-            _same_index(made, template, role)
+    count = len(job.items("spec", "replicatedJobs"))
+    roles = [_replicated_job(job, made, at, count) for at in range(count)]
     launched = [role for role in roles if role.command.program == "torchrun"]
     domain = job.text("spec", "network", "subdomain") or job.name
     if job.get("spec", "network", "enableDNSHostnames") is False:
         domain = ""
-    pods_of_jobs = {f"{job.name}-{each.name}" for each in launched}
+    pods = {f"{job.name}-{each.name}" for each in launched}
     for role in launched if job.name else ():
-        _judge_master(made, role, pods_of_jobs, domain)
-    return _job(job, launched or roles[:1])
+        _judge_master(made, role, pods, domain)
+    worlds = [role for role in launched if _is_world(role)]
+    others = [role for role in launched if not _is_world(role)]
+    alone = [one for role in worlds for one in _job(job, [role])]
+    return alone + (_job(job, others or roles[:1]) if others or not worlds else [])
 
 
-def _pods_of(job: Manifest, made: Manifests, path: Path) -> Fact | None:
-    """Return the pods that a Job runs at the same time."""
+def _replicated_job(job: Manifest, made: Manifests, at: int, count: int) -> Role:
+    """Return the pods of one of the Jobs of a JobSet."""
+    path: Path = ("spec", "replicatedJobs", at)
+    inner = (*path, "template", "spec")
+    jobs = job.number(*path, "replicas", default=1)
+    pods = job.number(*inner, "parallelism", default=1)
+    nodes = None
+    if jobs is not None and pods is not None:
+        said = f"{jobs.said}, {pods.said}"
+        nodes = Fact(jobs.value * pods.value, said, pods.span)
+    template = PodTemplate(job, (*inner, *_POD))
+    judge_pod(made, template)
+    role = _role(
+        template,
+        nodes,
+        name=job.text(*path, "name") or str(at),
+        counted_from={"JOB_COMPLETION_INDEX": 0},
+    )
+    _judge_completions(job, made, role, inner)
+    is_repeated = jobs is not None and jobs.value > 1
+    if is_repeated or (count > 1 and not _is_world(role)):
+        _same_index(made, template, role)
+    return role
+
+
+def _is_world(role: Role) -> bool:
+    """Whether the agents of a role are all that they expect."""
+    given = role.option("nnodes")
+    nodes = role.nodes
+    return given is not None and nodes is not None and given.text == str(nodes.value)
+
+
+def _judge_completions(job: Manifest, made: Manifests, role: Role, path: Path) -> None:
+    """Report agents of which only some run at the same time."""
     pods = job.number(*path, "parallelism", default=1)
     ends = job.number(*path, "completions")
-    if pods is not None and ends is not None and pods.value != ends.value:
+    if role.command.program != "torchrun" or pods is None or ends is None:
+        return
+    if pods.value != ends.value:
         made.report(
             rules.WRONG_AGENTS,
             ends.span,
@@ -639,7 +657,6 @@ def _pods_of(job: Manifest, made: Manifests, path: Path) -> Fact | None:
             hint="set both to the number of nodes",
             severity=Severity.ERROR if pods.value < ends.value else Severity.WARNING,
         )
-    return pods
 
 
 def _same_index(made: Manifests, template: PodTemplate, role: Role) -> None:
@@ -648,6 +665,8 @@ def _same_index(made: Manifests, template: PodTemplate, role: Role) -> None:
         *template.job.items(*template.here, "command"),
         *template.job.items(*template.here, "args"),
     ]
+    if role.command.program != "torchrun":
+        return
     rank = role.command.options.get("node-rank")
     text = " ".join(map(str, written))
     if rank is not None and rank.text == INDEX and "JOB_COMPLETION_INDEX" in text:
@@ -698,7 +717,7 @@ def read_job(job: Manifest, made: Manifests) -> list[Submission]:
         return []  # any program that runs to its end
     judge_pod(made, template)
     if is_indexed:
-        _pods_of(job, made, ("spec",))
+        _judge_completions(job, made, role, ("spec",))
     domain = job.text("spec", *_POD, "subdomain")
     if pods is not None and pods.value > 1 and role.command.program == "torchrun":
         if not is_indexed:

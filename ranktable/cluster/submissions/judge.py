@@ -541,6 +541,9 @@ def _judge_accelerate(role: Role) -> Iterator[Finding]:
 
 def _judge_mpirun(one: Submission, role: Role) -> Iterator[Finding]:
     count, slots = _fact(role.option("np")), one.slots
+    is_told = role.option("hostfile") is not None  # the slots are in that file
+    if is_told:
+        return
     if count is not None and slots is not None and count.value != slots.value:
         is_more = count.value > slots.value
         if is_more and "oversubscribe" in role.command.options:

@@ -318,7 +318,7 @@ def _mpirun(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand:
     names = {
         **dict.fromkeys(("np", "n", "c"), "np"),
         **dict.fromkeys(("H", "host", "hosts"), "host"),
-        "oversubscribe": "oversubscribe",
+        **dict.fromkeys(("hostfile", "machinefile", "f"), "hostfile"),
     }
     at = next((n for n, w in enumerate(words) if _PYTHON.fullmatch(w)), len(words))
     options = _plain_options(words[:at], names, span)
