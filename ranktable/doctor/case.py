@@ -124,6 +124,7 @@ class Case:
         edges: Who waits for whom, by rank.
         seen: Ranks of which a line was read.
         listed: Ranks that a launcher started, whose own log was given.
+        claimed: Ranks of which a launcher says how they ended.
         pids: Process ids that anybody but the kernel names.
         speakers_of_file: Ranks that say lines of a file, or of the files of one host.
     """
@@ -165,6 +166,7 @@ class Case:
             is_own = {"rank", "group_rank", "task"} & event.fields.keys()
             if rank is not None and is_own and event.kind not in OF_OTHERS:
                 self.speakers_of_file[_log_of(event.file)].add(rank)
+        self.claimed = set(self.speakers(Evidence.EXIT))
         self.waits = list(self._find_waits())
         self.waiters = {wait.rank for wait in self.waits}
         self.waiters.update(self.speakers(Evidence.CLOSED, Evidence.ABSENT))

@@ -75,6 +75,7 @@ class Ranks:
         events = [event for log in logs for event in log.events]
         self._names = _host_names(events, table)
         self._tasks_are_ranks = _are_ranks(events)
+        self._is_one_node = _is_one_node(events)
         self._shared = _shared_processes(events)
         self.size, self.is_size_known = self._learn_size(logs, events)
         self._learn_files(logs, events)
@@ -203,6 +204,9 @@ class Ranks:
         ):
             if all(key) and key in known:
                 return known[key]
+        local_rank = event.number("local_rank")
+        if self._is_one_node and local_rank is not None:
+            return local_rank
         return self._by_address.get(fields.get("address", ""))
 
     def host(self, event: LogEvent) -> str | None:
@@ -426,6 +430,18 @@ def _are_ranks(events: Sequence[LogEvent]) -> bool:
     return is_dense and not any(
         "rank" in event.fields and event.kind not in _OF_OTHERS for event in events
     )
+
+
+def _is_one_node(events: Sequence[LogEvent]) -> bool:
+    """Whether local ranks are ranks: a launcher of one host says so of all it names."""
+    pairs = [
+        (event.fields["rank"], event.fields["local_rank"])
+        for event in events
+        if {"rank", "local_rank"} <= event.fields.keys()
+    ]
+    hosts = {event.fields["host"] for event in events
+             if "host" in event.fields and event.kind is Evidence.EXIT}  # fmt: skip
+    return bool(pairs) and len(hosts) < 2 and all(one == two for one, two in pairs)
 
 
 def _home(file: str) -> str:

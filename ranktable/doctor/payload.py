@@ -157,3 +157,5 @@ def _carried(event: LogEvent) -> Iterator[str]:
         yield payload
     if event.kind is Evidence.EXCEPTION:
         yield root_of(event)
+    elif event.kind is Evidence.UNKNOWN:
+        yield event.fields.get("what", "")

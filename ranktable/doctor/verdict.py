@@ -192,8 +192,11 @@ def _rest(case: Case) -> Iterator[Cause]:
 
 def told_unknown(case: Case, unknown: Sequence[LogEvent]) -> str:
     """Return ``errors of unknown kind: 3 ranks, first n1/worker.log:88: text``."""
-    ranks = {case.ranks.speaker(event) for event in unknown} - {None}
-    who = counted(len(ranks), "rank") if ranks else counted(len(unknown), "line")
+    speakers = {case.ranks.speaker(event) for event in unknown}
+    ranks = sorted(rank for rank in speakers if rank is not None)
+    who = counted(len(unknown), "line")
+    if ranks:
+        who = f"{counted(len(ranks), 'rank')} ({folded(ranks)})"
     first = unknown[0]
     what = first.fields.get("what") or first.text
     return (

@@ -436,7 +436,8 @@ def _ends(case: Case) -> Iterator[Cause]:
 
 def _silent(case: Case) -> Iterator[Cause]:
     """Yield who has to take part and reports nothing, although its log was given."""
-    accused = {rank for rank in _missing_members(case) if case.is_covered(rank)}
+    accused = {rank for rank in _missing_members(case)
+               if case.is_covered(rank) or rank in case.claimed}  # fmt: skip
     events = [wait.event for wait in case.waits] or case.by_kind[Evidence.CLOSED]
     if accused and len(accused) <= len(case.waiters):
         yield _silent_ranks(case, accused, events, is_covered=True)
@@ -481,7 +482,11 @@ def _missing_members(case: Case) -> set[int]:
             members = frozenset(case.seen | case.gaps())
         missing |= members
     missing -= case.waiters
-    return (missing & case.seen) or missing
+    stopped = causes.data()["ended"]["stopped"]
+    ended = {case.ranks.speaker(event) for event in case.by_kind[Evidence.EXIT]
+             if event.fields.get("exit", "0") not in stopped}  # fmt: skip
+    named = {rank for rank in ended if rank is not None} - case.waiters
+    return (missing & named) or (missing & case.seen) or named or missing
 
 
 def _late(case: Case) -> Iterator[Cause]:
