@@ -538,6 +538,25 @@ def test_port_that_refuses_is_told_with_the_address_of_the_name() -> None:
     assert "or the name means another host here" in done.out
 
 
+@pytest.mark.deadline
+def test_two_nodes_of_a_table_on_one_machine_agree(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    ranktable.dump(make_table([range(1)] * 2, hosts=["n1", "n2"]), path)
+    port = free_port()
+    done = finish(
+        [
+            begin(
+                rank, 2, port, RANK_TABLE_FILE=os.path.relpath(path), LOCAL_RANK="0",
+                GLOO_SOCKET_IFNAME="lo",
+            )
+            for rank in range(2)
+        ]
+    )  # fmt: skip
+
+    assert statuses(done) == {0}
+    assert findings(done) == {}
+
+
 SKEWED = """
 import sys, time
 right, off = time.time, float(sys.argv.pop(1))

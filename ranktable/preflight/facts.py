@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import structs
+
 from ranktable.cluster.discovery import ascend, nvidia
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.cluster.discovery.node_probe import probe
@@ -22,6 +24,7 @@ from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.runtime.process_chip import (
     ASCEND_LIST,
     ASCEND_MOUNTED,
+    VISIBLE_LISTS,
     SeenChip,
     process_chip,
     read_mounted,
@@ -191,6 +194,21 @@ class Facts:
         """The chip of this process."""
         vendor = self.probe.vendor
         return process_chip(self.env, self.environment, vendor, self.seen_chips)
+
+    def chip_in_table(self, number: int | None) -> ProcessChip:
+        """Return the chip of this process; without a list its table decides.
+
+        Args:
+            number: Its chip in the table, None without one.
+        """
+        chip = self.process_chip
+        if number is None or any(name in self.env for name in VISIBLE_LISTS):
+            return chip
+        known = {each.device_id: each.identity for each in self.seen_chips or ()}
+        unknown = "" if number in known else chip.unknown or "no such chip was found"
+        return structs.replace(
+            chip, device_id=number, identity=known.get(number, ""), unknown=unknown
+        )
 
     def numbers_of_host(self, count: int) -> list[int]:
         """Return the numbers in the host of so many chips, if a variable has them.

@@ -20,13 +20,12 @@ if TYPE_CHECKING:
 
 MAX_NAMED = 4
 
-# Hosts are compared by rank, names and chips by the records of all processes, and the
-# port of rank 0 is that of this check.
-_ELSEWHERE = (rules.HOST, rules.OWN_NAME, rules.NO_CHIP)
+# Hosts, names and chips are compared by the records of all processes. Whoever comes has
+# reached rank 0 and read its table, whatever address and path say.
+_ELSEWHERE = (rules.HOST, rules.OWN_NAME, rules.NO_CHIP, rules.MASTER, rules.PATH)
 
 _OF_PROCESS = (
     rules.VISIBLE_TEXT, rules.VISIBLE, rules.PORT_SETTING, rules.INTERFACE,
-    rules.MASTER,
 )  # fmt: skip
 """The rules about variables, which each process has itself."""
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from statistics import median
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from ranktable import __version__
 from ranktable.cluster.discovery.machine import NotDetectedError
@@ -19,7 +19,7 @@ from ranktable.preflight import rules
 from ranktable.preflight.chips_of_ranks import ChipUser, judge_chips
 from ranktable.preflight.host_gate import judge_hosts, left_over
 from ranktable.runtime.agreement import is_same_host
-from ranktable.runtime.process_chip import ASCEND_LIST, GPU_LISTS, ProcessChip
+from ranktable.runtime.process_chip import ProcessChip
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.text import counted, folded
 
@@ -136,7 +136,7 @@ def own_record(
         local_world_size=environment.local_world_size,
         node=node,
         machine=facts.machine.first_line(_BOOT_ID) or "",
-        chip=_chip(facts, None if placed is None else placed[1]),
+        chip=facts.chip_in_table(None if placed is None else placed[1]),
         table=unread or (table.digest()[:16] if table is not None else ""),
         table_size=0 if table is None else table.world_size,
         placed=placed,
@@ -151,18 +151,6 @@ def own_record(
 
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
-
-
-def _chip(facts: Facts, placed: int | None) -> ProcessChip:
-    """Return the chip of this process; without a list a table decides which it is."""
-    chip = facts.process_chip
-    if placed is None or any(name in facts.env for name in (ASCEND_LIST, *GPU_LISTS)):
-        return chip
-    known = {each.device_id: each.identity for each in facts.seen_chips or ()}
-    unknown = "" if placed in known else chip.unknown or "no such chip was found"
-    return structs.replace(
-        chip, device_id=placed, identity=known.get(placed, ""), unknown=unknown
-    )
 
 
 def _versions(facts: Facts, torch_version: str) -> dict[str, str]:

@@ -345,9 +345,7 @@ def process_chip(
     if environment.local_chip_map is not None and environment.device_id is None:
         return _mapped(environment, facts, chips)
     if seen.chips is None:
-        return ProcessChip(
-            **facts, device_id=place, unknown="no chips were found on this host"
-        )
+        return ProcessChip(**facts, device_id=place, unknown="no chips were found")
     if not seen.chips:
         return _none(seen, vendor or vendor_of(env), facts, has_chips=bool(chips))
     if place is None and len(seen.chips) > 1:
@@ -420,7 +418,7 @@ def _none(
             "first leaves, from 0"
         )
     if not seen.said:
-        return ProcessChip(**facts, unknown="no chips were found on this host")
+        return ProcessChip(**facts, unknown="no chips were found")
     what = f"{seen.said} leaves this process no chip"
     if not (has_chips or seen.lost):  # a job on CPUs
         return ProcessChip(**facts, is_none=True, unknown=what)

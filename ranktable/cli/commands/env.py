@@ -69,7 +69,8 @@ def env(
         claims = _disputed(claims, error)
     except CommandError as error:  # about the table
         unsound = error
-    chip = _chip()
+    is_of_table = found is not None and found.sources.get("device_id") == "rank table"
+    chip = _chip(found.device_id if found is not None and is_of_table else None)
     note = "" if found is None else idle_beside(os.environ, found, chip)
     if format == "json":
         write_json(_data(found, claims, problem, unsound) | _chip_data(chip, note))
@@ -87,9 +88,10 @@ _TOOLS_S = 3.0
 """For the vendor's tool that lists chips."""
 
 
-def _chip() -> ProcessChip:
-    """Return the chip of this process, by its variables and this machine."""
-    return Facts(machine=Machine(timeout_s=_TOOLS_S), env=os.environ).process_chip
+def _chip(number: int | None) -> ProcessChip:
+    """Return the chip of this process, by its variables, this machine and its table."""
+    facts = Facts(machine=Machine(timeout_s=_TOOLS_S), env=os.environ)
+    return facts.chip_in_table(number)
 
 
 def _chip_data(chip: ProcessChip, note: str) -> dict[str, object]:
