@@ -1133,8 +1133,11 @@ def test_long_script_is_read_to_its_end() -> None:
         "`" * 3001,
         "srun\u00a0torchrun --nnodes=$\u2028X",
         "srun python t.py\f\v\x1c",
+        "srun -N0 python t.py",
+        "srun -N0 -n0 torchrun --nnodes 0 --nproc-per-node 0 t.py",
+        "srun accelerate launch --num_machines 0 --num_processes 0 t.py",
     ],
-    ids=range(10),
+    ids=range(13),
 )
 def test_hostile_script_ends_in_findings(line: str) -> None:
     read = read_submissions(script("-N2", line).encode(), file="job")

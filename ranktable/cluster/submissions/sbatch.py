@@ -112,7 +112,7 @@ class _Job:
         if given is not None:
             least, _, most = given.text.partition("-")
             value = plain_number(least) if most in ("", least) else None
-            return None if value is None else Fact(value, given.said, given.span)
+            return None if not value else Fact(value, given.said, given.span)
         tasks = self.number("ntasks")
         if "ntasks" in self.options and (tasks is None or tasks.value > 1):
             return None
