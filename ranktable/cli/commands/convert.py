@@ -392,10 +392,10 @@ def _detected(name: str, data: bytes) -> LauncherFormat | Format:
         CommandError: It is of a kind that is not converted, or of several formats.
     """
     shown = printable(name)
-    kind = next(kinds_like(Source(name, data)), None)
-    if kind is CONFIG_MAP or kind is TABLE:
+    like = [*kinds_like(Source(name, data))]  # a manifest may hold several
+    if CONFIG_MAP in like or TABLE in like[:1]:
         return DEFAULT
-    if kind is not None and kind not in (HOSTFILE, PODS):
+    if like and not {HOSTFILE, PODS}.intersection(like):
         refuse_other_kind(Source(name, data))
     formats = detect_formats(data)
     if not formats:

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
     from ranktable.cli.output import OutputFormat
     from ranktable.report.terminal import Style
-    from ranktable.schema.file_kind import Shown
     from ranktable.schema.model import Device, Node, RankTable
 
 _SHOWN = 8
@@ -97,11 +96,8 @@ def show(
     try:
         name, table, *_ = sound_table(file)
     except OtherKindError as other:
-        show_kind = other.kind.show
         is_more = {rank, node, racks, links} != {None} or tree or digest
-        if show_kind is None or is_more:
-            raise
-        _show_other(show_kind(other.source), format, color)
+        _show_other(other, format, color, is_more=is_more)
         return
     if digest:
         _show_digest(name, table, format, others=(rank, node, racks, links, tree))
@@ -139,8 +135,20 @@ def _chosen(rank: int | None, node: str | None, table: RankTable) -> list[int] |
     return [table.node_rank_of(rank)]
 
 
-def _show_other(shown: Shown, format: OutputFormat, color: Color) -> None:
-    """Print what a file that is not a rank table says."""
+def _show_other(
+    other: OtherKindError, format: OutputFormat, color: Color, *, is_more: bool
+) -> None:
+    """Print what a file that is not a rank table says.
+
+    Raises:
+        OtherKindError: Files of its kind are not shown, or not with more options, or
+            nothing of its kind is in it after all.
+    """
+    if other.kind.show is None or is_more:
+        raise other
+    shown = other.kind.show(other.source)
+    if not (shown.text or shown.reports):
+        raise other
     if any(report.totals for report in shown.reports):
         show_findings(shown.reports, None, color, aside=True)
     bad = [report for report in shown.reports if not report.ok]
