@@ -600,18 +600,13 @@ class _StayingOrder:
         return None
 
     def filling(self, start: int) -> int:
-        """Return any node: if sizes differ, the one that fits best before the next."""
+        """Return any node: if sizes differ, the largest that fits before the next."""
         if len(self.sizes) == 1:
             return next(iter(self.left))
         gap = self.firsts[bisect_right(self.firsts, start)] - start
         few = islice(self.left, MAX_CHOICES)
         rooms = {node: len(self.solver.members[node]) for node in few}
-        return min(rooms, key=lambda n: (n in self.staying, *_misfit(rooms[n], gap)))
-
-
-def _misfit(room: int, gap: int) -> tuple[bool, int]:
-    """Return a sort key: the largest node that fits in a gap, else the smallest."""
-    return (True, room) if room > gap else (False, -room)
+        return min(rooms, key=lambda n: (n in self.staying, rooms[n] > gap, -rooms[n]))
 
 
 class _EveryPlacement:
