@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ranktable.doctor.attempts import last_attempt
 from ranktable.doctor.case import Case, Cause
 from ranktable.doctor.files import read_logs
 from ranktable.doctor.flight_recorder import compare
-from ranktable.doctor.identity import Ranks, old_processes, process_of
+from ranktable.doctor.identity import Ranks
 from ranktable.doctor.patterns import Evidence
 from ranktable.doctor.verdict import (
     decide,
@@ -22,14 +22,11 @@ from ranktable.schema.document import Location
 from ranktable.schema.finding import Diagnostic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from ranktable.doctor.files import OnFile
     from ranktable.doctor.lines import Log, LogEvent
     from ranktable.schema.model import RankTable
-
-
-_ATTEMPT_OF_FILE = re.compile(r"attempt_(\d{1,6})[/\\]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +109,7 @@ def judge_logs(logs: Sequence[Log], table: RankTable | None = None) -> Diagnosis
     """
     layout = None if table is None else remembered(table)
     logs = sorted(logs, key=lambda log: log.file)
-    current = [replace(log, events=events) for log, events in _current(logs)]
+    current = last_attempt(logs)
     ranks = Ranks(current, table, layout)
     events = [event for log in current for event in log.events]
     events += compare(current)
@@ -129,23 +126,6 @@ def judge_logs(logs: Sequence[Log], table: RankTable | None = None) -> Diagnosis
         unknown_text=told_unknown(case, unknown) if unknown else None,
         has_ended_well=has_ended_well(case),
     )
-
-
-def _current(logs: Sequence[Log]) -> Iterator[tuple[Log, list[LogEvent]]]:
-    """Yield the logs with the events of the last attempt and the last processes.
-
-    A log that has no restart itself is taken whole: its clock is not compared.
-    """
-    attempts = {log.file: _ATTEMPT_OF_FILE.findall(log.file) for log in logs}
-    last = max((int(found[-1]) for found in attempts.values() if found), default=0)
-    old = old_processes(logs)
-    for log in logs:
-        found = attempts[log.file]
-        starts = [i for i, e in enumerate(log.events) if e.kind is Evidence.ATTEMPT]
-        events = log.events[starts[-1] if starts else 0 :]
-        if found and int(found[-1]) < last:
-            events = []
-        yield log, [event for event in events if process_of(event) not in old]
 
 
 def _diagnostic(cause: Cause) -> Diagnostic:

@@ -353,6 +353,8 @@ class Ranks:
             group = fields.get("group", "")
             self._group_of[process] = group, event.number("group_size")
         if event.kind is Evidence.ATTEMPT:
+            if "peers" not in fields:
+                return
             host = self._host_of_file.setdefault(event.file, event.file)
             for local_rank, number in enumerate(event.numbers("peers")):
                 self._by_local[host, str(local_rank)] = number

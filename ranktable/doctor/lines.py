@@ -19,6 +19,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ranktable.doctor.patterns import (
+    AROUND,
     LIFE,
     TRACEBACK,
     Evidence,
@@ -55,6 +56,9 @@ MAX_NUMBERS = 1 << 18
 
 KEPT = 20
 """Events of one message and speaker that are kept: so many first and last ones."""
+
+LOOKED_AT = 200
+"""Lines above and below the end of a process that are looked at for steps."""
 
 MAX_SHAPES = 10_000
 """Forms of lines whose keys are remembered."""
@@ -330,6 +334,7 @@ class _Reader:
         self._lists: dict[tuple[str, ...], list[str]] = {}
         self._listed: dict[tuple[str, ...], LogEvent] = {}
         self._above: list[bytes] = []
+        self._looked_to = 0
 
     def read(self, stream: Readable) -> None:
         """Read the whole stream."""
@@ -359,7 +364,15 @@ class _Reader:
         for key, events in self._last.items():
             events[0].count += self._counts[key] - 2 * KEPT
             self.log.events.extend(events)
-        self.log.events.sort(key=lambda event: event.line)
+        # A line with a message is no step, such as the end of step 7.0 of Slurm.
+        taken = {e.line for e in self.log.events if e.kind is not Evidence.LIFE}
+        noted = taken | {e.line for e in self.log.events if e.pattern is LIFE}
+        self.log.events = [
+            event
+            for event in sorted(self.log.events, key=lambda event: event.line)
+            if event.kind is not Evidence.LIFE
+            or event.line not in (noted if event.pattern is AROUND else taken)
+        ]
         return self.log
 
     def _look_at_speakers(self, data: bytes) -> None:
@@ -371,13 +384,31 @@ class _Reader:
 
     def _look_for_life(self, data: bytes, number: int) -> None:
         """Note the steps at the beginning and the end of a log: who went on."""
-        for index, line in enumerate(data.split(b"\n")):
+        for event in self._steps(data.split(b"\n"), number):
+            self._keep(event)
+
+    def _look_around(
+        self, event: LogEvent, lines: Sequence[bytes], at: int, number: int
+    ) -> None:
+        """Note the last step of each above the end of a process, and the next below."""
+        if event.kind is not Evidence.EXIT or number <= self._looked_to:
+            return
+        start = max(0, at - LOOKED_AT)
+        above = [*self._steps(lines[start:at], number - (at - start), AROUND)]
+        below = [*self._steps(lines[at + 1 : at + LOOKED_AT], number + 1, AROUND)]
+        last = {_voice_of(step): step for step in above}
+        following = {_voice_of(step): step for step in reversed(below)}
+        for step in (*last.values(), *following.values()):
+            self._keep(step)
+        self._looked_to = number + LOOKED_AT // 2
+
+    def _steps(
+        self, lines: Sequence[bytes], number: int, pattern: LogPattern = LIFE
+    ) -> Iterator[LogEvent]:
+        for at, line in enumerate(lines, number):
             if _STEP.search(line) and not any(word in line for word in _NO_STEPS):
                 text = _decoded(line[:400])
-                event = LogEvent(
-                    LIFE, speaker_of(text)[0], self.log.file, number + index, text
-                )
-                self._keep(event)
+                yield LogEvent(pattern, speaker_of(text)[0], self.log.file, at, text)
 
     def _read_lines(self, data: bytes, end: int) -> None:
         """Read the lines up to a place; those below it only belong to messages."""
@@ -409,11 +440,13 @@ class _Reader:
         found = recognise(text, above, after, keyed)
         if found is not None:
             said = MARK.sub("", text)[:400]
-            self._keep(LogEvent(*found, self.log.file, number, said))
+            event = LogEvent(*found, self.log.file, number, said)
+            self._keep(event)
+            self._look_around(event, lines, at, number)
 
     def _keep(self, event: LogEvent) -> None:
-        speaker = (event.fields.get(name, "") for name in (*_SPEAKER, "group_rank"))
-        key = (event.pattern.name, *speaker)
+        group_rank = event.fields.get("group_rank", "")
+        key = (event.pattern.name, *_voice_of(event), group_rank)
         self._counts[key] += 1
         joined = event.fields.get("joined_ranks")
         if joined is not None and key in self._lists:  # one list over many lines
@@ -467,6 +500,11 @@ def _decoded(data: bytes) -> str:
 
 _SPEAKER = ("rank", "pid", "pod", "task", "local_rank", "voice")
 """What tells the lines of one process from those of others in the same log."""
+
+
+def _voice_of(event: LogEvent) -> tuple[str, ...]:
+    return tuple(event.fields.get(name, "") for name in _SPEAKER)
+
 
 _CHAINED = re.compile(
     r"The above exception was the direct cause|During handling of the above exception"

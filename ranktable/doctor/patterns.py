@@ -106,6 +106,9 @@ TRACEBACK = LogPattern(
 LIFE = LogPattern("step", "program", Evidence.LIFE, "", "", "step 7 loss 2.31")
 """A line of a step: its process goes on."""
 
+AROUND = LogPattern("step-around", "program", Evidence.LIFE, "", "", "step 7 loss 2.31")
+"""A line of a step beside the end of a process."""
+
 
 @cache
 def triggers() -> tuple[bytes, ...]:

@@ -1,0 +1,127 @@
+"""Logs of several attempts: the last one is judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ranktable.doctor.diagnose import Diagnosis, diagnose
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RESTART = (
+    "I1105 14:00:06.2 70 torch/distributed/elastic/agent/server/api.py:939] [default] "
+    "Worker group FAILED. 2/3 attempts left; will restart worker group"
+)
+REQUEUE = (
+    "slurmstepd: error: *** STEP 88.0 ON n1 CANCELLED AT 2026-11-05T14:00:06 DUE TO "
+    "JOB REQUEUE ***"
+)
+KILLED = "srun: error: n1: task 3: Killed"
+LONG = [f"[rank{n % 4}]: text number {n} of the data" for n in range(9000)]
+
+
+def steps(first: int, last: int, form: str = "[rank{}]: iter {} loss 2.5") -> list[str]:
+    return [form.format(r, n) for n in range(first, last) for r in range(4)]
+
+
+def raised(rank: int, what: str) -> list[str]:
+    lines = ("Traceback (most recent call last):", '  File "/w/fit.py", line 7, in f',
+             "    g()", what)  # fmt: skip
+    return [f"[rank{rank}]: {line}" for line in lines]
+
+
+def ended(local_rank: int, code: int) -> str:
+    return (
+        "E1105 14:00:06.1 70 torch/distributed/elastic/multiprocessing/api.py:882] "
+        f"failed (exitcode: {code}) local_rank: {local_rank} (pid: 8{local_rank}) of "
+        "binary: /v/bin/python"
+    )
+
+
+def judged(folder: Path, *files: list[str], names: tuple[str, ...] = ()) -> Diagnosis:
+    for name, lines in zip(names or ("job.log",), files, strict=True):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("\n".join(lines) + "\n")
+    return diagnose([str(folder)])
+
+
+FIRST = {
+    "an exception": [*raised(1, "MemoryError: x"), ended(1, 1), RESTART],
+    "a signal": [ended(1, -9), RESTART],
+    "an end without a mark": [ended(1, -9)],
+    "a task that was killed": [KILLED, REQUEUE],
+    "a task of a log that is appended to": [KILLED],
+}
+
+
+@pytest.mark.parametrize("between", [[], LONG], ids=["short", "long"])
+@pytest.mark.parametrize("first", FIRST)
+def test_an_earlier_attempt_changes_nothing(
+    first: str, between: list[str], tmp_path: Path
+) -> None:
+    above = [*steps(0, 30), *between, *steps(500, 520), *FIRST[first]]
+    last = [*steps(510, 515), *between, *raised(2, "KeyError: 'mask'"), ended(2, 1)]
+
+    (cause,) = judged(tmp_path, above + last).causes
+
+    assert cause.headline.startswith("rank 2 raised KeyError: 'mask'")
+
+
+@pytest.mark.parametrize("first", FIRST)
+def test_a_job_that_ended_well_in_its_last_attempt_has_no_failure(
+    first: str, tmp_path: Path
+) -> None:
+    last = [*steps(20, 40), "[rank0]: training finished"]
+
+    found = judged(tmp_path, [*steps(0, 30), *FIRST[first], *last])
+
+    assert (found.causes, found.has_ended_well) == ((), True)
+
+
+@pytest.mark.parametrize("first", FIRST)
+def test_an_attempt_that_nothing_follows_is_the_last_one(
+    first: str, tmp_path: Path
+) -> None:
+    assert judged(tmp_path, [*steps(0, 30), *FIRST[first]]).causes
+
+
+def test_an_attempt_that_fails_before_its_first_step_is_the_last_one(
+    tmp_path: Path,
+) -> None:
+    log = [*steps(0, 9), *FIRST["an exception"], *raised(0, "OSError: no checkpoint")]
+
+    (cause,) = judged(tmp_path, log).causes
+
+    assert cause.headline.startswith("rank 0 raised OSError: no checkpoint")
+
+
+@pytest.mark.parametrize(
+    "below",
+    [steps(1, 3, "[rank{0}]: epoch 1 iter {1} loss 2"), steps(31, 33), []],
+    ids=["a new epoch", "more steps", "nothing"],
+)
+def test_steps_that_rise_are_of_the_same_attempt(
+    below: list[str], tmp_path: Path
+) -> None:
+    others = [line for line in below if "rank3" not in line]
+
+    (cause,) = judged(tmp_path, [*steps(0, 30), KILLED, *others]).causes
+
+    assert cause.ranks == (3,)
+
+
+def test_a_container_that_was_restarted_has_the_log_of_its_last_start(
+    tmp_path: Path,
+) -> None:
+    folder = "a_fit-0_0b0f8a52-7b53-4a0e-9d0f-3f0c6d3b1d11/main"
+    old = raised(1, "ValueError: old")
+
+    new = raised(2, "KeyError: 'new'")
+    names = (f"{folder}/0.log", f"{folder}/1.log")
+
+    (cause,) = judged(tmp_path, old, new, names=names).causes
+
+    assert cause.headline.startswith("rank 2 raised KeyError: 'new'")
