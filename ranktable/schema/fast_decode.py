@@ -18,7 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.columns import Columns
-from ranktable.schema.declare import NUMBERS, Kind, Role
+from ranktable.schema.declare import ADDRESSES, NUMBERS, Kind, Role
 from ranktable.schema.document import Document
 from ranktable.schema.finding import Finding, Findings
 from ranktable.schema.json_parser import parse
@@ -103,21 +103,40 @@ def _find_nodes(data: bytes, format_: Format) -> _Nodes | None:
         b'"%b"' % name.encode() for name in (format_.devices_key, format_.nodes_key)
     )
     listed = data.find(list_key)
-    first_key = data.find(key, listed)
+    first_key = _find_key(data, key, listed)
     # Super pods have lists of that name too, without devices.
     listed = data.rfind(list_key, listed, first_key)
     opening = re.compile(rb"\s*:\s*\[\s*").match(data, listed + len(list_key))
     if opening is None:
         return None
     start = opening.end()
-    second = data.rfind(b"{", start, data.find(key, first_key + 1) + 1)
-    closing = data.find(b"]", data.find(b"]", data.rfind(key)) + 1)
+    second = data.rfind(b"{", start, _find_key(data, key, first_key + 1) + 1)
+    closing = data.find(b"]", data.find(b"]", _find_last_key(data, key)) + 1)
     if not 0 <= listed < first_key < second < closing:
         return None
     period = data[start:second]  # the first node, a comma and blanks
     node = period.rstrip(b"," + _BLANKS)
     gap = period[len(node) :]
     return _Nodes(start, node, gap, closing) if gap.count(b",") == 1 else None
+
+
+_COLON = re.compile(rb"\s*:")
+
+
+def _find_key(data: bytes, key: bytes, start: int) -> int:
+    """Return where a text is a key from an offset on, not a value; -1 if nowhere."""
+    at = data.find(key, start)
+    while at >= 0 and not _COLON.match(data, at + len(key)):
+        at = data.find(key, at + 1)
+    return at
+
+
+def _find_last_key(data: bytes, key: bytes) -> int:
+    """Return the last place where a text is a key; -1 if there is none."""
+    at = data.rfind(key)
+    while at >= 0 and not _COLON.match(data, at + len(key)):
+        at = data.rfind(key, 0, at)
+    return at
 
 
 def _first_node(data: bytes, text: _Nodes, formats: Sequence[Format]) -> Columns | None:
@@ -388,8 +407,15 @@ def _are_plain(texts: list[str]) -> bool:
 def _plain(key: Key, texts: list[str], format_: Format) -> list[Any] | None:
     """Return the values of a key, None if one of them does not fit."""
     if key.kind in NUMBERS:
-        return plain_numbers(texts)
-    if (key.values or key.kind is Kind.HOST) and not all(map(key.fits, texts)):
+        numbers = plain_numbers(texts)
+        has_limits = (key.minimum, key.maximum) != (None, None)
+        if numbers and has_limits:
+            ends = min(numbers), max(numbers)
+            return numbers if all(map(key.is_within, ends)) else None
+        return numbers
+    if key.kind in (Kind.ANY, Kind.BOOLEAN):
+        return None  # a text may not say of which type the value was
+    if key.kind not in ADDRESSES and not all(map(key.fits, dict.fromkeys(texts))):
         return None
     if key.role is Role.ADDRESS and format_.is_hccl_1 and not all(texts):
         return [text or None for text in texts]

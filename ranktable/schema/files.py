@@ -182,3 +182,13 @@ def _refuse_kind(mode: int) -> None:
                 f"this is {name}, not a file",
                 "pipe the table in: ... | ranktable validate -",
             )
+
+
+def lies_in(path: str, folder: str) -> bool:
+    """Whether a file is in a folder, or below it, wherever links lead.
+
+    A file that names another one must not make us read, and quote, any file of the
+    machine: who sends the first one may be somebody else.
+    """
+    home = os.path.realpath(folder or ".")
+    return os.path.commonpath([home, os.path.realpath(path)]) == home

@@ -7,6 +7,7 @@ never end is interrupted by Ctrl-C, as any program is.
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +24,7 @@ from referencing.exceptions import NoSuchResource, Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from ranktable._error import Error
-from ranktable.schema.files import UnreadableError, read_file
+from ranktable.schema.files import UnreadableError, lies_in, read_file
 from ranktable.schema.finding import Findings
 from ranktable.schema.json_parser import walk
 from ranktable.schema.rules.shape import SITE_SCHEMA
@@ -134,10 +135,11 @@ def _retrieved(base: str, root: str, uri: str) -> Resource[Any]:
     folder = urljoin(base, ".")
     local = urljoin(root, ".") + uri[len(folder) :] if uri.startswith(folder) else uri
     parts = urlsplit(local)
-    if parts.scheme != "file" or parts.netloc:
+    path, home = unquote(parts.path), os.path.dirname(unquote(urlsplit(root).path))
+    if parts.scheme != "file" or parts.netloc or not lies_in(path, home):
         raise NoSuchResource(uri)
     try:
-        return _resource(_read(Path(unquote(parts.path))))
+        return _resource(_read(Path(path)))
     except ValueError:
         raise NoSuchResource(uri) from None
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.schema.check import check
-from ranktable.schema.declare import Format
+from ranktable.schema.declare import Format, Kind
 from ranktable.schema.document import Document
 from ranktable.schema.fast_decode import decode_columns
 from ranktable.schema.finding import Finding, Findings
@@ -38,6 +38,7 @@ from tests.property.strategies import (
 
 if TYPE_CHECKING:
     from ranktable.schema.columns import Columns
+    from ranktable.schema.declare import Key
 
 
 @given(tables())
@@ -168,6 +169,7 @@ def _built(table: RankTable) -> RankTable:
         format=table.format,
         extra=table.extra,
         layout=table.layout,
+        super_pod_list=table.super_pod_list,
     )
 
 
@@ -238,3 +240,55 @@ def test_only_the_blanks_behind_keys_are_left_out(document: object) -> None:
 
     assert json.loads(written) == document
     assert written.count(b'": ') == msgspec.json.encode(document).count(b'": ')
+
+
+def _edges(key: Key) -> st.SearchStrategy[object]:
+    """Draw values of a key: that fit, at its limits, and one step outside."""
+    odd: list[object] = ["", " ", "device", "-1", "0", "05", "1.0", "x", None, True, []]
+    for limit in (key.minimum, key.maximum, 65_535, 2**31):
+        if limit is not None and limit < 10**6:
+            steps = (limit - 1, limit, limit + 1)
+            odd += [*steps, *map(str, steps)]
+            odd += ["n" * step for step in steps if 0 <= step <= 300]
+    return st.sampled_from([*key.values, *key.examples, *odd])
+
+
+@st.composite
+def changed_tables(draw: st.DrawFn) -> bytes:
+    """Draw nodes alike in every format, each key of a device or node with any value."""
+    format_ = draw(st.sampled_from(FORMATS))
+    nodes = [list(range(draw(st.integers(1, 3))))] * draw(st.integers(2, 4))
+    hosts = [f"n{at}" for at in range(len(nodes))]
+    table = with_addresses(make_table(nodes, hosts=hosts))
+    document = json.loads(ranktable.dumps(table, format=format_.name))
+    listed = document[format_.nodes_key]
+    is_device = draw(st.booleans())
+    record = format_.device if is_device else format_.node
+    key = draw(st.sampled_from([k for k in record.keys if k.kind is not Kind.LIST]))
+    usual = draw(st.sampled_from([*key.values, *key.examples]) | _edges(key))
+    for node in listed:
+        for device in node[format_.devices_key] if is_device else [node]:
+            device[key.key] = device.get(key.key, usual)
+    last = listed[draw(st.integers(0, len(listed) - 1))]
+    (last[format_.devices_key][-1] if is_device else last)[key.key] = draw(_edges(key))
+    separators = draw(st.sampled_from([None, (",", ":")]))
+    return json.dumps(document, separators=separators).encode()
+
+
+@given(changed_tables())
+def test_fast_path_takes_no_value_that_the_reader_refuses(data: bytes) -> None:
+    columns = decode_columns(data, FORMATS, least_nodes=2)
+
+    if columns is not None:
+        assert _are_equal(columns, _closely(data))
+
+
+def test_a_value_that_is_also_the_name_of_a_list_keeps_the_fast_path() -> None:
+    table = with_addresses(make_table([range(8)] * 4, hosts=["a", "b", "c", "d"]))
+    document = json.loads(ranktable.dumps(table, format="hccl-1.0"))
+    for node in document["server_list"]:
+        for device in node["device"]:
+            device["net_position"] = "device"
+    data = json.dumps(document).encode()
+
+    assert _are_equal(decode_columns(data, FORMATS, least_nodes=2), _closely(data))

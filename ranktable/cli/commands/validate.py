@@ -58,7 +58,7 @@ from ranktable.schema.check import (
 )
 from ranktable.schema.chips import chips_per_host
 from ranktable.schema.file_kind import DESCRIPTIONS
-from ranktable.schema.files import UnreadableError
+from ranktable.schema.files import UnreadableError, lies_in
 from ranktable.schema.finding import Findings, RankTableError, Severity
 from ranktable.schema.fixes import repaired_text
 from ranktable.schema.selection import Selection
@@ -518,6 +518,8 @@ def _settings(table: object, folder: Path) -> Settings:
     if found.topology is None or any(found.topology == one.name for one in BUILT_IN):
         return found
     beside = folder / found.topology
+    if not lies_in(str(beside), str(folder)):
+        raise CommandError(f"topology is {found.topology!r}, outside of {folder}")
     if not beside.is_file():
         raise CommandError(
             f"topology is {found.topology!r}, and there is no file {beside}"

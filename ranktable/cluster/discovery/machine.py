@@ -136,6 +136,7 @@ ROOT = "/"
 TIMEOUT_S = 10.0
 """For one tool; they need a second or two, or hang if the driver does."""
 
+_MAX_LINKS = 40  # as Linux follows
 _MAX_FILE_BYTES = 1 << 20
 RECORDED = "commands"
 """Folder below another root than / with the outputs of tools; see ``record``."""
@@ -173,8 +174,32 @@ class Machine:
         return os.path.realpath(self.root) == ROOT
 
     def path(self, path: str) -> str:
-        """Return the real path of a path of the node."""
-        return os.path.join(self.root, path.lstrip("/"))
+        """Return the real path of a path of the node.
+
+        Below another root, links are followed as they would be there: an absolute one
+        begins at that root, and none leaves it.
+        """
+        if self.is_this_one:
+            return os.path.join(self.root, path.lstrip("/"))
+        left = [part for part in reversed(path.split("/")) if part]
+        at: list[str] = []
+        num_links = 0
+        while left:
+            part = left.pop()
+            if part in (".", ".."):
+                del at[len(at) - (part == "..") :]
+                continue
+            real = os.path.join(self.root, *at, part)
+            if not os.path.islink(real):
+                at.append(part)
+                continue
+            num_links += 1
+            if num_links > _MAX_LINKS:
+                return os.path.join(self.root, "too many links", part)
+            target = os.readlink(real)
+            at = [] if target.startswith("/") else at
+            left += [one for one in reversed(target.split("/")) if one]
+        return os.path.join(self.root, *at)
 
     def host(self) -> str:
         """Return the host name, for another root that in its /etc/hostname."""
@@ -289,11 +314,12 @@ class Machine:
 
     def find(self, program: str, folders: Sequence[str] = ()) -> str | None:
         """Return the path of a tool, None if it is not installed."""
-        places = [self.path(folder) for folder in (*_USUAL_FOLDERS, *folders)]
+        places = [*_USUAL_FOLDERS, *folders]
         if self.is_this_one:
             places = [*self.env.get("PATH", "").split(":"), *places]
         for place in filter(None, places):
             path = os.path.join(place, program)
+            path = path if self.is_this_one else self.path(path)
             if os.path.isfile(path) and os.access(path, os.X_OK):
                 return path
         return None

@@ -18,6 +18,7 @@ from ranktable.cluster.specs import spec_rules as rules
 from ranktable.cluster.specs.spec import NAME, ClusterSpec, parse_pattern
 from ranktable.cluster.specs.spec_shape import read_shape
 from ranktable.schema.file_kind import DESCRIPTIONS, FileKind
+from ranktable.schema.files import lies_in
 from ranktable.schema.finding import RankTableError
 from ranktable.schema.rules.syntax import TOO_MANY
 from ranktable.schema.text import printable, quoted
@@ -212,6 +213,13 @@ class _SpecReader:
             return None
         if all(topology.name != name for topology in BUILT_IN):
             folder = os.path.dirname(self.file)
+            if not lies_in(os.path.join(folder, name), folder):
+                message = (
+                    f"the file {quoted(name)} is outside of the folder of the spec"
+                )
+                hint = "put the file of links beside the spec"
+                self.report(rules.NO_RING, ("ring",), message, hint=hint)
+                return None
             name = os.path.join(folder, name)
         try:
             return name, find_topology(name)
