@@ -129,7 +129,7 @@ HEALTH = HostRule(
     why="The vendor's tool gives it a status other than that of a working chip.",
     fix="Take the node out of the table with `ranktable fit --lost NODE`, and have the "
     "chip looked at.",
-    needs=("tpu-smi",),
+    needs=("tpu-smi", "npu-smi info"),
     compares="the status of each chip with that of a working one",
     source="sophgo/vllm-tpu",
     is_about_table=False,
@@ -317,7 +317,8 @@ INTERFACE = HostRule(
     "of a name, `=` and `^`, and fail or wait if none matches.",
     fix="`ip -brief address` lists the interfaces; name the one of the job's network.",
     needs=("/proc/net/dev", "the variables"),
-    compares="*_SOCKET_IFNAME and HCCL_IF_IP with the interfaces of this host",
+    compares="*_SOCKET_IFNAME and HCCL_IF_IP with the interfaces of this host, and "
+    "with loopback in a job of several nodes",
     source="aws-samples/aws-do-eks#51; NVIDIA/nccl#913; " + _TORCH,
     is_about_table=False,
     seen_as=("Unable to find address for:", "no socket interface found"),
@@ -435,7 +436,7 @@ SHARED_MEMORY = HostRule(
     fix="--shm-size=1g or more, or an emptyDir with medium Memory.",
     severity=Severity.WARNING,
     needs=("df /dev/shm",),
-    compares="its size with 1 GiB",
+    compares="its size with 1 GiB, and what is free with an eighth of it",
     source="NVIDIA/nccl#342",
     is_about_table=False,
     seen_as=("No space left on device", "creating shared memory segment"),
