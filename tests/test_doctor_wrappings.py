@@ -83,3 +83,64 @@ def test_what_lines_are_wrapped_in_changes_nothing(
     (cause,) = diagnose([str(tmp_path)]).causes
 
     assert (cause.rule.code, cause.ranks) == RIGHT[name]
+
+
+FORMS = {  # of launchers, collectors and loggers: {r} speaks, {t} is what it says
+    "kubectl": ("[pod/fit-worker-{r}/main] {t}", "pod fit-worker-2"),
+    "stern": ("fit-worker-{r} main {t}", 'process "fit-worker-2"'),
+    "compose": ("worker-{r}  | {t}", "pod worker-2"),
+    "Horovod": ("Thu Nov  5 14:20:0{s} 2026[{r}]<stderr>:{t}", "rank 2"),
+    "Open MPI 4": ("[1,{r}]<stderr>:{t}", "rank 2"),
+    "Open MPI 5": ("[prterun-n1-88@1,{r}][n1:9{r}1]<stderr>:{t}", "rank 2 (n1)"),
+    "hydra": ("[{r}] {t}", 'process "2"'),
+    "srun": ("  {r}: {t}", "rank 2"),
+    "torchrun": ("[default{r}]:{t}", "a rank"),
+    "Determined": ("[rank={r}] || {t}", "rank 2"),
+    "journald": ("Nov 05 14:20:0{s} n{r} python3[9{r}1]: {t}", "n2"),
+    "journald in ISO": ("2026-11-05T14:20:0{s}+0000 n{r} train[77{r}]: {t}", "n2"),
+    "logging": ("2026-11-05 14:20:0{s},123 INFO [rank {r}] {t}", "rank 2"),
+    "loguru": ("2026-11-05 14:20:0{s}.123 | ERROR    | fit:run:77 - rank{r} {t}",
+               "rank 2"),
+    "vLLM": ("(Worker_TP{r} pid=88{r}) ERROR 11-05 14:20:0{s} [exec.py:559] {t}",
+             'process "Worker_TP2"'),
+    "SGLang": ("[2026-11-05 14:20:0{s} TP{r}] {t}", 'process "TP2"'),
+    "Ray": ("(Trainer pid=88{r}, ip=10.0.0.{r}) {t}",
+            'process "Trainer" on 10.0.0.2'),
+    "absl": ("E1105 14:20:0{s}.123456 {r} fit.py:77] {t}", 'process "2"'),
+    "JSON": ('{{"time": "14:20:0{s}", "node": "hd", "rank": {r}, "msg": {j}}}',
+             "rank 2 (hd)"),
+    "Docker": ('{{"log": {j}, "attrs": {{"tag": "w{r}"}}, "time": "14:20:0{s}"}}',
+               'process "w2"'),
+    "invented": ("<<{s}9:node-{r}::x>> {t}", 'process "node-2"'),
+}  # fmt: skip
+
+
+def said(is_mixed: bool) -> list[tuple[int, str]]:
+    """Return the lines of four ranks: rank 2 fails, the others lose it."""
+    lost = "RuntimeError: Connection closed by peer [10.0.0.8]:40112"
+    of_rank = {
+        rank: ["iter 0 loss 3.0", "iter 1 loss 2.9",
+               "Traceback (most recent call last):",
+               '  File "/w/fit.py", line 77, in run', "    loss = step(batch)",
+               "IndexError: shard list is empty" if rank == 2 else lost]
+        for rank in (2, 0, 1, 3)
+    }  # fmt: skip
+    rows = [(rank, text) for rank, texts in of_rank.items() for text in texts]
+    if is_mixed:
+        rows = [(rank, texts[at]) for at in range(6) for rank, texts in of_rank.items()]
+    return rows
+
+
+@pytest.mark.parametrize("is_mixed", [False, True], ids=["one by one", "mixed"])
+@pytest.mark.parametrize("form", FORMS)
+def test_who_speaks_is_known_by_the_prefix_alone(
+    form: str, is_mixed: bool, tmp_path: Path
+) -> None:
+    text, who = FORMS[form]
+    (tmp_path / "job.log").write_text("".join(
+        text.format(r=rank, s=at % 10, t=line, j=json.dumps(line)) + "\n"
+        for at, (rank, line) in enumerate(said(is_mixed))))  # fmt: skip
+
+    (cause,) = diagnose([str(tmp_path)]).causes
+
+    assert cause.headline.startswith(f"{who} raised IndexError: shard list is empty")

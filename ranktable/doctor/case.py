@@ -434,6 +434,16 @@ def cause_of(
     )
 
 
+def _name_of_process(evidence: Sequence[LogEvent]) -> str | None:
+    """Return what launchers call the one process of some lines, None if nothing."""
+    for field, form in (("pod", "pod {}"), ("voice", 'process "{}"')):
+        names = {event.fields.get(field) for event in evidence}
+        name = names.pop() if len(names) == 1 else None
+        if name:
+            return form.format(name)
+    return None
+
+
 def subject_of(
     case: Case,
     ranks: Sequence[int],
@@ -447,10 +457,8 @@ def subject_of(
         return f"{text} ({host})" if is_bare else text
     if ranks:
         return f"ranks {folded(ranks)}" + (f" ({host})" if host else "")
-    pods = {event.fields.get("pod") for event in evidence}
-    pod = pods.pop() if len(pods) == 1 else None
-    if pod and pod != host:
-        return f"pod {pod} on {host}" if host else f"pod {pod}"
+    if (name := _name_of_process(evidence)) not in (None, f"pod {host}"):
+        return f"{name} on {host}" if host else f"{name}"
     kinds = {event.kind for event in evidence}
     if kinds in ({Evidence.OOM}, {Evidence.EXIT}):
         return f"a process on {host}" if host else "a process"

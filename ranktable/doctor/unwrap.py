@@ -24,7 +24,8 @@ HEAD_BYTES = 256 << 10
 """How much of a log is looked at to find what it is wrapped in."""
 
 MAX_SHAPES = 12
-MAX_FIELDS = 8
+MAX_FIELDS = 12
+MAX_KEYS = 40
 MAX_NESTED = 3
 
 MARK = re.compile(
@@ -112,7 +113,9 @@ def unwrapped(stream: Readable, strip: Strip) -> Unwrapped:
     if len(rows) > 0.6 * len(lines):
         result = Unwrapped(rest)
         message = _message_key(rows)
-        result.stream = _Lines(_from_json(_lines_of(rest), message, result.extra))
+        voice = _voice_key(rows, message)
+        parts = _from_json(_lines_of(rest), message, voice, result.extra)
+        result.stream = _Lines(parts)
         return result
     if _DESCRIBED.search(_text(head)):
         return Unwrapped(_Lines(_described(_lines_of(rest))))
@@ -222,8 +225,26 @@ def _message_key(rows: Sequence[dict[str, object]]) -> str:
     return max(length, key=lambda key: length[key], default="message")
 
 
+def _voice_key(rows: Sequence[dict[str, object]], message: str) -> str | None:
+    """Return the key that tells the speakers apart where none of the known ones does.
+
+    Each of the keys that may is tried; one whose values never come again is none.
+    """
+    speakers = {
+        tuple(value for name, value in _speaker_of_row(row).items() if name != "time")
+        for row in rows
+    }
+    keys = sorted({key for row in rows for key in row} - {message})
+    if len(speakers) > 1 or not keys or len(keys) > MAX_KEYS:
+        return None
+    groups = [[str(row.get(key, "")) for key in keys] for row in rows]
+    texts = [str(row.get(message, "")).rstrip("\n") for row in rows]
+    found = _speaking(groups, texts, [bool(_NAMED.search(key)) for key in keys])
+    return keys[found[0]] if len(found) == 1 else None
+
+
 def _from_json(
-    lines: Iterator[bytes], message: str, extra: list[int]
+    lines: Iterator[bytes], message: str, voice: str | None, extra: list[int]
 ) -> Iterator[bytes]:
     """Yield the messages of JSON lines with their speakers."""
     number = 0
@@ -232,7 +253,10 @@ def _from_json(
         parts = (
             [line.decode("utf-8", "replace")] if row is None else _parts(row, message)
         )
-        mark = "" if row is None else _mark(_speaker_of_row(row))
+        fields = {} if row is None else _speaker_of_row(row)
+        if row is not None and voice is not None:
+            fields["voice"] = str(row.get(voice, ""))
+        mark = _mark(fields)
         for index, part in enumerate(parts):
             number += 1
             if index:
@@ -370,8 +394,24 @@ def _literal(text: str) -> str:
 
 
 def _form(pattern: re.Pattern[str], hits: Sequence[tuple[re.Match[str], str]]) -> _Form:
+    head, first = hits[0][0][0], hits[0][0]
+    is_named = [bool(_NAMED.search(head[: first.end(place)]))
+                for place in range(1, len(first.groups()) + 1)]  # fmt: skip
     groups = [found.groups() for found, _ in hits]
-    texts = [text for _, text in hits]
+    best = _speaking(groups, [text for _, text in hits], is_named)
+    return _Form(pattern, tuple(i + 1 for i in best), _rank_field(best, hits))
+
+
+def _speaking(
+    groups: Sequence[Sequence[str]], texts: Sequence[str], is_named: Sequence[bool]
+) -> tuple[int, ...]:
+    """Return the fields under which tracebacks are whole: they are the speaker.
+
+    Args:
+        groups: The fields of each line.
+        texts: What each line says.
+        is_named: Whether a name before the field says that it is a speaker.
+    """
     places = [i for i, values in enumerate(zip(*groups, strict=True))
               if _may_be_speaker(values)]  # fmt: skip
     best: tuple[int, ...] = ()
@@ -381,13 +421,12 @@ def _form(pattern: re.Pattern[str], hits: Sequence[tuple[re.Match[str], str]]) -
         voices = ["/".join(group[i] for i in pick) for group in groups]
         counts = Counter(voices)
         spread = min(counts.values()) / max(counts.values()) if pick else 0
-        head = hits[0][0][0]
-        named = any(_NAMED.search(head[: hits[0][0].end(i + 1)]) for i in pick)
+        named = any(is_named[i] for i in pick)
         value = _coherence(voices, texts) - 0.1 * max(0, len(pick) - 1)
         value += 0.05 * bool(pick) + 0.06 * named + 0.04 * spread
         if value > score:
             best, score = pick, value
-    return _Form(pattern, tuple(i + 1 for i in best), _rank_field(best, hits))
+    return best
 
 
 def _may_be_speaker(values: Sequence[str]) -> bool:
