@@ -311,6 +311,32 @@ SCRIPTS = {
             "srun python t.py",
         ),
     ),
+    "a list that several programs cut": (
+        [("RT326", W)],
+        script(
+            TWO,
+            "export MASTER_ADDR=$(echo $SLURM_NODELIST | tr -d '[]' | cut -d, -f1)",
+            "srun python t.py",
+        ),
+        script(
+            TWO,
+            "export MASTER_ADDR=$(nodeset -e $SLURM_NODELIST | cut -d' ' -f1)",
+            "srun python t.py",
+        ),
+    ),
+    "a list from a string that is cut": (
+        [("RT326", W)],
+        script(
+            TWO,
+            "export MASTER_ADDR=$(cut -d, -f1 <<< $SLURM_JOB_NODELIST)",
+            "srun python t.py",
+        ),
+        script(
+            TWO,
+            "export MASTER_ADDR=$(head -n1 hosts)",
+            "srun python t.py",
+        ),
+    ),
     "a list that sed cuts": (
         [("RT326", W)],
         script(

@@ -539,7 +539,10 @@ _FIRST_LINE: Final = re.compile(
 )
 _DRAWS: Final = re.compile(r"\$RANDOM|\bshuf\b|\buuidgen\b")
 _USED: Final = re.compile(r"\$\{?\w+")
-_CUTS: Final = re.compile(r"echo\s[^|]*\|\s*(?:cut|sed|awk|tr)\s[^|]*")
+_CUTS: Final = re.compile(
+    r"(?:echo|printf)\s[^|]*(?:\|\s*(?:cut|sed|awk|tr|head)\b[^|]*)+"
+    r"|(?:cut|sed|awk|tr)\s[^|]*<<<[^|]*"
+)
 _OPERATORS: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
