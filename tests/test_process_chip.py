@@ -66,13 +66,15 @@ class Situation(NamedTuple):
 
 
 CUDA = "CUDA_VISIBLE_DEVICES"
+PER_NODE = {"SLURM_STEP_TASKS_PER_NODE": "8", "SLURM_NODEID": "0"}
 SITUATIONS = [
     Situation("1 no list", H100, ranked(3, 8), H100[3].identity),
     Situation("2 order of the list", H100, ranked(0, 2, **{CUDA: "7,6"}),
               H100[7].identity),
     Situation("3 beyond the list", H100, ranked(3, 8, **{CUDA: "0"}), is_none=True,
               wrong="LOCAL_RANK=3: there is no device 3 for this process, it sees 1 "
-              'chip (CUDA_VISIBLE_DEVICES="0"), and LOCAL_WORLD_SIZE=8'),
+              'chip (CUDA_VISIBLE_DEVICES="0"), and there are 8 processes on this '
+              "node by LOCAL_WORLD_SIZE"),
     Situation("4 own chip by cgroup", [H100[2]], task(2, 4, **{CUDA: "0"},
               SLURM_GPUS_PER_TASK="1"), H100[2].identity, is_doubtful=True,
               wrong="SLURM_LOCALID=2: it sees 1 chip"),
@@ -87,6 +89,14 @@ SITUATIONS = [
               H100[0].identity, wrong="local ranks 2, 3 find no chip"),
     Situation("9 more ranks than chips", H100[:4], ranked(6, 8), is_none=True,
               wrong="LOCAL_RANK=6"),
+    Situation("9 eight tasks of srun", H100[:4], task(6, 8, **PER_NODE),
+              is_none=True, wrong="SLURM_LOCALID=6: there is no device 6"),
+    Situation("9 the first of them", None, task(0, 8, **PER_NODE,
+              **{CUDA: "0,1,2,3"}, SLURM_GPUS_ON_NODE="4"),
+              wrong="local ranks 4-7 find no chip", unknown="only the number"),
+    Situation("9 two chips bound to each of eight", H100[:2], task(6, 8, **PER_NODE,
+              **{CUDA: "0,1"}, SLURM_GPUS_ON_NODE="16"), is_none=True,
+              wrong="SLURM_LOCALID=6: it sees 2 chips", is_doubtful=True),
     Situation("10 one task", H100[:2], task(0, 1), H100[0].identity),
     Situation("11 empty list", H100, ranked(0, 1, **{CUDA: ""}), is_none=True,
               wrong='CUDA_VISIBLE_DEVICES="" leaves this process no chip'),

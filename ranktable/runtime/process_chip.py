@@ -302,6 +302,8 @@ def isolated_by(env: Mapping[str, str]) -> str:
             return name
     if "gres/gpu" in env.get("SLURM_TRES_PER_TASK", ""):
         return "SLURM_TRES_PER_TASK"
+    if re.search("per_task|single", env.get("SLURM_TRES_BIND", "")):
+        return "SLURM_TRES_BIND"
     if step_chip(env) is not None:
         return _STEP_CHIPS
     return next((name for name in sorted(env) if name.startswith("RAY_")), "")
@@ -352,9 +354,12 @@ def process_chip(
         why = f"{counted(len(seen.chips), 'chip')} visible, and no local rank is given"
         return ProcessChip(**facts, unknown=why)
     is_own = _is_own_list(env, seen, place)
-    facts |= _doubt(
-        environment, seen, place, variable, facts, own or is_own
-    ) or _not_given(env, seen, chips)
+    given = env.get("SLURM_GPUS_ON_NODE") or str(len(chips or ()))
+    sees_all = given == str(len(seen.chips))
+    wrong = _doubt(
+        environment, seen, place, variable, own=own or is_own, sees_all=sees_all
+    )
+    facts |= wrong or _not_given(env, seen, chips)
     is_beyond = place is not None and place >= len(seen.chips)
     if is_beyond and (len(seen.chips) > 1 or not facts["is_doubtful"]):
         return ProcessChip(**facts, is_none=True)
@@ -439,29 +444,44 @@ def _doubt(
     seen: _Visible,
     place: int | None,
     variable: str,
-    facts: dict[str, Any],
+    *,
     own: str,
+    sees_all: bool,
 ) -> dict[str, Any]:
-    """Return what is wrong with the index of a process in its list, if anything."""
+    """Return what is wrong with the index of a process in its list, if anything.
+
+    Args:
+        environment: What the launcher says.
+        seen: The chips that the process can use.
+        place: The index that a program takes.
+        variable: What says so.
+        own: What shows that the process was given its own chips, else empty.
+        sees_all: Whether it can use all chips that were given to its node.
+    """
     assert seen.chips is not None
     count = len(seen.chips)
     by = f" ({seen.said})" if seen.said else ""
     shows = f"it sees {counted(count, 'chip')}{by}"
     cut = f"; {seen.lost}" if seen.lost else ""
     local = environment.local_world_size
-    is_told = environment.sources.get("local_world_size") == "LOCAL_WORLD_SIZE"
-    more = f", and LOCAL_WORLD_SIZE={local}" if is_told and (local or 0) > count else ""
+    source = environment.sources.get("local_world_size", "")
+    more, is_crowd = "", False
+    if (local or 0) > count:
+        told = f"{local} processes on this node by {source}"
+        more = f", and there are {told}"
+        is_shared = source == "LOCAL_WORLD_SIZE" or sees_all
+        is_crowd = count > 1 and is_shared and not own
     if place is not None and place >= count:
         what = f"there is no device {place} for this process, {shows}{cut}{more}"
         # A number of a chip may be that of the host, unless there is a list.
-        is_sure = variable == "LOCAL_RANK" or ASCEND_LIST in seen.names
+        is_of_list = variable.endswith("DEVICE_ID") and ASCEND_LIST in seen.names
+        is_sure = variable == "LOCAL_RANK" or is_of_list or is_crowd
         is_doubtful = not is_sure or (bool(own) and count == 1)
         if is_doubtful:
             return {
                 "wrong": f"{variable}={place}: {shows}, so a program that takes its "
                 "local rank for the number of its device finds none",
-                "hint": "let the program use device 0, or ask for chips without "
-                "binding them to tasks: --gpus-per-node, or --tres-bind=gres/gpu:none",
+                "hint": _UNBIND if count == 1 else _fewer(seen, count),
                 "is_doubtful": True,
             }
         return {
@@ -469,12 +489,17 @@ def _doubt(
             "hint": _fewer(seen, count),
             "is_doubtful": False,
         }
-    is_sure = count > 1 and is_told and not own and not facts["isolated_by"]
-    if more and is_sure:
-        what = f"LOCAL_WORLD_SIZE={local}, and this process sees {shows[8:]}{cut}"
-        return {"wrong": f"{what}: local ranks {_span(count, local)} find no chip",
-                "hint": _fewer(seen, count)}  # fmt: skip
+    if is_crowd:
+        what = f"there are {told}, and this one sees {shows[8:]}{cut}"
+        wrong = f"{what}: local ranks {_span(count, local)} find no chip"
+        return {"wrong": wrong, "hint": _fewer(seen, count)}
     return {}
+
+
+_UNBIND = (
+    "let the program use device 0, or ask for chips without binding them to tasks: "
+    "--gpus-per-node, or --tres-bind=gres/gpu:none"
+)
 
 
 def _not_given(
