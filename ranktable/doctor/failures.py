@@ -229,7 +229,9 @@ def _exits(case: Case) -> Iterator[Failure]:
     closing = {(event.file, event.fields["closing"])
                for event in case.by_kind[Evidence.CASCADE]
                if "closing" in event.fields}  # fmt: skip
-    told = {*case.speakers(*_TELLING, *CONSEQUENCES), *case.waiters}
+    said = (e for kind in (*_TELLING, *CONSEQUENCES) for e in case.by_kind[kind])
+    told = {case.ranks.speaker(e) for e in said if e.pattern.speaker != "torchrun"}
+    told |= case.waiters
     is_first_step = True
     for event in case.by_kind[Evidence.EXIT]:
         if event.pattern.speaker == "slurm":
@@ -239,7 +241,8 @@ def _exits(case: Case) -> Iterator[Failure]:
             continue
         pid = event.fields.get("pid", "")
         is_told_to = (event.file, pid) in closing
-        if is_told_to or pid in stuck or case.ranks.speaker(event) in told:
+        rank = case.ranks.speaker(event)
+        if is_told_to or pid in stuck or (rank is not None and rank in told):
             continue
         yield from _exit(case, event, any(file == event.file for file, _ in closing))
 
@@ -327,8 +330,8 @@ def _joined_by_pid(vague: Failure, killed: Iterable[Failure]) -> Failure:
         and (one.event.fields.get("pid") == pid or one.host == vague.host
              or vague.host is None)
     ]  # fmt: skip
-    ranks = {one.rank for one in same}
-    if len(ranks) != 1 or ranks == {None}:
+    ranks = {one.rank for one in same if one.rank is not None}
+    if len(ranks) != 1:
         return vague
     return replace(vague, rank=ranks.pop(), host=vague.host or same[0].host)
 

@@ -61,6 +61,7 @@ class Ranks:
         self._by_local: dict[tuple[str, str], int] = {}
         self._by_address: dict[str, int] = {}
         self._by_pid: dict[tuple[str, str], int] = {}
+        self._of_several: set[tuple[str, str]] = set()
         self._by_group: dict[tuple[str, int], int] = {}
         self._by_host: dict[str, set[int]] = defaultdict(set)
         self._hosts_of_home: dict[str, set[str]] = defaultdict(set)
@@ -187,8 +188,9 @@ class Ranks:
         at_place = self._by_places(event)
         if at_place is not None:
             return at_place
-        if self._process(event) in self._by_pid:
-            return self._by_pid[self._process(event)]
+        process = self._process(event)
+        if process in self._by_pid and process not in self._of_several:
+            return self._by_pid[process]
         if in_group is not None or event.kind in _OF_OTHERS:
             return in_group
         return self._of_file.get(event.file)
@@ -363,7 +365,9 @@ class Ranks:
         if rank is None:
             return
         if process[1]:
-            self._by_pid.setdefault(process, rank)
+            known = self._by_pid.setdefault(process, rank)
+            if known != rank and "rank" in fields:
+                self._of_several.add(process)  # such as that of a collector of logs
         group_rank = event.number("group_rank")
         if "group" in fields and group_rank is not None:
             self._by_group.setdefault((fields["group"], group_rank), rank)
