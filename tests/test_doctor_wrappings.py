@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable.doctor.diagnose import diagnose
+from ranktable.doctor.lines import read_log
+from ranktable.doctor.unwrap import _find_all, _peeled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -144,3 +147,35 @@ def test_who_speaks_is_known_by_the_prefix_alone(
     (cause,) = diagnose([str(tmp_path)]).causes
 
     assert cause.headline.startswith(f"{who} raised IndexError: shard list is empty")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "2026-11-05 14:20:{s:02} INFO trainer ",
+        "[14:{s:02}] main ",
+        "Nov 5 9:8:{s:02} x ",
+    ],
+)
+def test_seconds_are_no_speaker(form: str) -> None:
+    lines = [f"{form.format(s=n % 60)}step {n} loss 2.5" for n in range(600)]
+
+    log = read_log(io.BytesIO("\n".join(lines).encode()), "job.log")
+
+    assert log.events
+    assert all("voice" not in event.fields for event in log.events)
+
+
+@pytest.mark.parametrize("form", ["<< proc {r} >> {t}", "x|worker{r}|{t}"])
+def test_the_fast_way_takes_the_same_prefixes_away(form: str) -> None:
+    lines = [form.format(r=rank, t=text) for rank, text in said(is_mixed=True)]
+    data = "".join(f"{line}\n" for line in lines).encode()
+    forms = _find_all(lines, lambda _: 0)
+
+    fast, slow = (
+        b"".join(_peeled(io.BytesIO(data), forms, lambda _: 0, is_bare=is_bare))
+        for is_bare in (True, False)
+    )
+
+    assert b"voice=" in fast
+    assert fast == slow

@@ -12,6 +12,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ HEAD_BYTES = 256 << 10
 MAX_SHAPES = 12
 MAX_FIELDS = 12
 MAX_KEYS = 40
+MAX_MARKS = 10_000
 MAX_NESTED = 3
 
 MARK = re.compile(
@@ -76,6 +78,8 @@ _CLOCK = re.compile(
     r"\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|^\d{8,}$|^\d+\.\d{3,}$|"
     r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)$"
 )
+_CLOCK_IN_TEXT = re.compile(r"(?:\d+[-/])*\d*[T ]*\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?")
+"""Numbers with colons: seconds come again too, and are no speaker."""
 _DULL = re.compile(r"(?i)(?:debug|info|warn(?:ing)?|error|critical|fatal|trace|stdout"
                    r"|stderr|[diwef])$")  # fmt: skip
 _NAMED = re.compile(r"(?i)rank|task|proc|worker|pod|replica|actor|node|host|instance")
@@ -122,7 +126,10 @@ def unwrapped(stream: Readable, strip: Strip) -> Unwrapped:
     if _DESCRIBED.search(_text(head)):
         return Unwrapped(_Lines(_described(_lines_of(rest))))
     forms = _find_all(lines, strip)
-    return Unwrapped(_Lines(_peeled(rest, forms, strip)) if forms else rest)
+    if not forms:
+        return Unwrapped(rest)
+    is_bare = not any(map(strip, lines))
+    return Unwrapped(_Lines(_peeled(rest, forms, strip, is_bare=is_bare)))
 
 
 def _codec(head: bytes) -> str | None:
@@ -325,13 +332,57 @@ class _Form:
     voice: tuple[int, ...]
     of_rank: int | None
 
+    def fields(self, found: re.Match[str] | dict[int, str]) -> dict[str, str]:
+        """Return what the parts of a prefix say of the speaker."""
+        fields = {"voice": "/".join(found[index] for index in self.voice)}
+        if self.of_rank is not None:
+            number = re.search(r"(\d+)\D*$", found[self.of_rank])
+            fields["rank"] = number[1] if number else ""
+        return fields
 
-def _peeled(stream: Readable, forms: Sequence[_Form], strip: Strip) -> Iterator[bytes]:
+
+def _peeled(
+    stream: Readable, forms: Sequence[_Form], strip: Strip, *, is_bare: bool
+) -> Iterator[bytes]:
+    """Yield the lines without their prefixes.
+
+    Args:
+        stream: What is read.
+        forms: The prefixes, the outermost first.
+        strip: Returns how long known prefixes are.
+        is_bare: Whether no line has a known prefix: this is the fast way.
+    """
+    if is_bare and len(forms) == 1:
+        yield from _peeled_fast(stream, forms[0])
+        return
     for line in _lines_of(stream):
         text = line.decode("utf-8", "replace")
         for form in forms:
             text = _without(text, form, strip)
         yield f"{text}\n".encode()
+
+
+def _peeled_fast(stream: Readable, form: _Form) -> Iterator[bytes]:
+    pattern = re.compile(form.pattern.pattern.encode(), re.MULTILINE)
+    places = sorted({*form.voice, *([form.of_rank] if form.of_rank else [])})
+
+    @lru_cache(MAX_MARKS)
+    def mark(*values: bytes) -> bytes:
+        said = [value.decode("utf-8", "replace") for value in values]
+        return _mark(form.fields(dict(zip(places, said, strict=True)))).encode()
+
+    def put(found: re.Match[bytes]) -> bytes:
+        return mark(*(found[place] for place in places))
+
+    fixed: Callable[[re.Match[bytes]], bytes] | bytes = put if places else b""
+    left = b""
+    while block := stream.read(1 << 20):
+        data = left + block
+        end = data.rfind(b"\n") + 1
+        end = len(data) if not end and len(data) > 1 << 22 else end
+        yield pattern.sub(fixed, data[:end])
+        left = data[end:]
+    yield pattern.sub(fixed, left)
 
 
 def _without(text: str, form: _Form, strip: Strip) -> str:
@@ -340,10 +391,7 @@ def _without(text: str, form: _Form, strip: Strip) -> str:
     found = form.pattern.match(text[start:])
     if found is None:
         return text
-    fields = {"voice": "/".join(found[index] for index in form.voice)}
-    if form.of_rank is not None:
-        number = re.search(r"(\d+)\D*$", found[form.of_rank])
-        fields["rank"] = number[1] if number else ""
+    fields = form.fields(found)
     return f"{text[:start]}{_mark(fields)}{text[start + found.end() :]}"
 
 
@@ -399,8 +447,16 @@ def _form(pattern: re.Pattern[str], hits: Sequence[tuple[re.Match[str], str]]) -
     head, first = hits[0][0][0], hits[0][0]
     is_named = [bool(_NAMED.search(head[: first.end(place)]))
                 for place in range(1, len(first.groups()) + 1)]  # fmt: skip
-    groups = [found.groups() for found, _ in hits]
-    best = _speaking(groups, [text for _, text in hits], is_named)
+    clocks = [one.span() for one in _CLOCK_IN_TEXT.finditer(head)]
+    is_clock = [any(start <= first.start(place) < end for start, end in clocks)
+                for place in range(1, len(first.groups()) + 1)]  # fmt: skip
+    groups = [
+        [value for value, no in zip(found.groups(), is_clock, strict=True) if not no]
+        for found, _ in hits
+    ]
+    kept = [place for place, no in enumerate(is_clock) if not no]
+    texts = [text for _, text in hits]
+    best = tuple(kept[i] for i in _speaking(groups, texts, [is_named[i] for i in kept]))
     return _Form(pattern, tuple(i + 1 for i in best), _rank_field(best, hits))
 
 
