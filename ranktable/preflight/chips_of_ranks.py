@@ -159,6 +159,8 @@ def _idle(machines: Sequence[Sequence[ChipUser]]) -> Iterator[Finding]:
             f"{counted(len(idle), 'chip')} of {host} {what.split()[1]} used by no "
             f"rank ({shown}): {counted(processes, 'process', 'processes')} and "
             f"{counted(chips, 'chip')}{more}",
+            hint=f"start {counted(chips, 'process', 'processes')} on this host, unless "
+            "a process uses several chips",
         )
 
 
