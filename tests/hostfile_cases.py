@@ -115,6 +115,13 @@ CASES: dict[str, dict[str, str]] = {
         "n1:1_0\n": "refused | 1:4 RT132",
         "n1:9999999\n": "refused | 1:4 RT134",
     },
+    "host-list": {
+        "n1\nn2\n": "n1 ?; n2 ?",
+        "# c\nn1 # d\n\nn1\nn2\r\n": "n1 2; n2 ?",
+        "": "refused | RT133",
+        "n1 n2\n": "refused | 1:4 RT130",
+        "n1\n-x\n": "refused | 2:1 RT131",
+    },
     "deepspeed-hostfile": {
         "worker-0 slots=4\n": "worker-0 4",
         "worker-1 slots=8 extra words\n": "worker-1 8 | 1:18 RT139",

@@ -11,7 +11,6 @@ import ranktable
 from ranktable.cluster import expand_hosts
 from ranktable.cluster.generate import make_table, parse_device_list
 from ranktable.cluster.hostfiles.launcher_formats import LAUNCHER_FORMATS
-from ranktable.cluster.pod_job import KUBERNETES_PODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     Run = Callable[..., Outcome]
 
-READ = [form for form in LAUNCHER_FORMATS if form.read and form is not KUBERNETES_PODS]
+READ = [form for form in LAUNCHER_FORMATS if form.read and form.write]
 HOSTS = b"n1 slots=2\nn2 slots=2\n"
 RANKS = b"rank 0=n1 slot=4\nrank 1=n1 slot=6\nrank 2=n2 slot=5\n"
 
@@ -252,7 +251,8 @@ def test_unknown_size_of_a_host_is_asked_for(run: Run) -> None:
     ("given", "status", "said"),
     [
         (HOSTS, 0, ""),  # Open MPI and DeepSpeed mean the same
-        (b"n1\nn1\n", 2, "the format of <stdin> cannot be detected"),
+        (b"word\n", 2, "the format of <stdin> cannot be detected"),
+        (b"n1 slots=8\nn2 lots=8\n", 1, " --> <stdin>:2:4"),
         (b"", 1, "<stdin>: RT102 the file is empty"),
         (b"n1 slots=2 extra\n", 2, "may be openmpi-hostfile or deepspeed-hostfile"),
         (b"{}", 1, "the table is not sound"),

@@ -23,7 +23,6 @@ from ranktable.cluster.hostfiles.launcher_formats import (
     formats_like,
     read_hostfile,
 )
-from ranktable.cluster.pod_job import KUBERNETES_PODS
 from ranktable.cluster.source_text import MAX_LINES, MAX_SLOTS
 from tests.effort import within_cpu
 from tests.hostfile_cases import CASES
@@ -237,7 +236,7 @@ def test_deep_and_open_texts_end_in_diagnostics(name: str, unit: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "form", [form for form in READ if form is not KUBERNETES_PODS], ids=lambda f: f.name
+    "form", [form for form in READ if form.write], ids=lambda f: f.name
 )
 def test_what_is_written_is_recognised(form: LauncherFormat) -> None:
     text = convert(EVEN, form, POD)

@@ -408,7 +408,8 @@ def _detected(name: str, data: bytes) -> LauncherFormat | Format:
         raise CommandError(
             f"the format of {shown} cannot be detected; name it with --from: {names}"
         )
-    if len(formats) > 1:
+    readings = [read_hostfile(data, format_).hostfile for format_ in formats]
+    if len(formats) > 1 and any(readings):  # else its errors tell more than a question
         names = " or ".join(format_.name for format_ in formats)
         raise CommandError(f"{shown} may be {names}; name its format with --from")
     return formats[0]

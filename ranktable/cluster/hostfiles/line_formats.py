@@ -89,13 +89,25 @@ class LineFormat:
     def read(self, source: SourceText) -> Hostfile | None:
         """Return the hosts of a text, None after reporting errors."""
         reader = _Reader(source, self)
-        text = self.comment.sub(_blanked, source.text)
+        text = self._without_comments(source.text)
         at = 0
         for line in text.split("\n"):
             if line.strip(self.blanks):
                 reader.line(Token(line, at, at + len(line)))
             at += len(line) + 1
         return reader.hostfile()
+
+    def _without_comments(self, text: str) -> str:
+        """Return a text with blanks in place of comments.
+
+        A comment of several lines is searched only where one can end: each that never
+        ends would be followed to the end of the text.
+        """
+        if self.comment is not _OPENMPI_COMMENT:
+            return self.comment.sub(_blanked, text)
+        end = max(text.rfind("*/") + 2, 0) if "*/" in text else 0
+        rest = _LINE_COMMENT.sub(_blanked, text[end:])
+        return self.comment.sub(_blanked, text[:end]) + rest
 
     def write(self, hostfile: Hostfile, _options: WriterOptions) -> str:
         """Return the text for some hosts.
@@ -377,6 +389,7 @@ def _host(entry: _Entry) -> Host:
     )
 
 
+_LINE_COMMENT = re.compile(r"#[^\n]*|//[^\n]*")
 _OPENMPI_COMMENT = re.compile(r"#[^\n]*|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _LEFT_OUT = {
     **{
@@ -391,6 +404,8 @@ _LEFT_OUT = {
 _SHARED = r"[ \t]*(?:(?P<user>[^\s@=]+)@)?(?P<host>[^\s@=]+)"
 
 _COMMENT = r"[ \t]*(?:#[^\n]*)?\r?"
+_NAME = rf"[ \t]*[A-Za-z0-9][A-Za-z0-9._-]*{_COMMENT}"
+_HOST = rf"[ \t]*(?=[A-Za-z-]*[0-9.])[A-Za-z0-9][A-Za-z0-9._-]*{_COMMENT}"
 _ADDRESS = r"[ \t]*(?:[0-9]{1,3}\.){3}[0-9]{1,3}"
 LINE_FORMATS = (
     LineFormat(
@@ -460,6 +475,20 @@ LINE_FORMATS = (
             rf"|{_ADDRESS}{_COMMENT}(?:\n(?:{_ADDRESS})?{_COMMENT})*\Z)"
         ),
     ),
+    # $PBS_NODEFILE and LSF's $LSB_DJOB_HOSTFILE name a host once for each slot.
+    LineFormat(
+        name="host-list",
+        title="a list of hosts",
+        head=re.compile(r"[ \t]*(?P<host>[^\s=]+)" + _END),
+        repeats="bare",
+        written="",
+        # Nothing but names, two of them at least, or one that looks like a host.
+        like=re.compile(
+            rf"\A(?!(?:{_ADDRESS})?{_COMMENT}(?:\n(?:{_ADDRESS})?{_COMMENT})*\Z)"
+            rf"(?:{_COMMENT}\n)*(?:{_NAME}(?:\n{_COMMENT})*\n{_NAME}|{_HOST})"
+            rf"(?:\n(?:{_NAME}|{_COMMENT}))*\Z"
+        ),
+    ),
 )
 
 LINE_LAUNCHERS = tuple(
@@ -467,7 +496,7 @@ LINE_LAUNCHERS = tuple(
         name=form.name,
         title=form.title,
         read=form.read,
-        write=form.write,
+        write=form.write if form.written else None,
         matches=form.like.search,
         holds_chips=form.needed == "slot",
     )
