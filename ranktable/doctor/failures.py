@@ -86,7 +86,9 @@ def _by_kind(case: Case, found: Iterable[Failure]) -> list[Cause]:
 def _cause(case: Case, same: Sequence[Failure]) -> Cause:
     first = same[0]
     ranks = {one.rank for one in same if one.rank is not None}
-    if not ranks and first.host and first.rule is not rules.SCHEDULER:
+    may_be_guessed = first.rule is not rules.SCHEDULER
+    may_be_guessed &= "since" not in first.event.fields
+    if not ranks and first.host and may_be_guessed:
         ranks = _likely_on(case, first.host)
     return cause_of(
         case, first.rule, ranks, first.what, [one.event for one in same],
@@ -157,13 +159,15 @@ def _errors(case: Case, event: LogEvent) -> Iterator[Failure]:
         return
     meaning = causes.meaning_of(said) or causes.meaning_of(event.text)
     if meaning is None:
-        yield _failure(case, rules.FAULT, f"reported: {text[:200]}", event, TOLD)
+        strength = OUTSIDE if "since" in event.fields else TOLD
+        yield _failure(case, rules.FAULT, f"reported: {text[:200]}", event, strength)
         return
     verb = "raised" if "raised" in event.fields else "reported:"
     told = f"{verb} {text[:200]}" + (f": {meaning.what}" if meaning.what else "")
     strength = HARD if meaning.of_class in ("chip", "chip memory") else TOLD
-    one = _failure(case, meaning.rule, told, event, strength)
-    one = one if one.rank is not None else _claimed(case, one)
+    is_counted = "since" in event.fields  # up to now: what has a time comes first
+    one = _failure(case, meaning.rule, told, event, OUTSIDE if is_counted else strength)
+    one = one if one.rank is not None or is_counted else _claimed(case, one)
     yield replace(one, advice=meaning.advice_for(f"{event.text} {said}"))
 
 

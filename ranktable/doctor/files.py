@@ -5,11 +5,12 @@ from __future__ import annotations
 import gzip
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from ranktable.doctor.flight_recorder import MAX_BYTES, is_dump, read_dump
 from ranktable.doctor.lines import Log, read_log
 from ranktable.doctor.reports import report_log
+from ranktable.doctor.status_texts import HEAD_BYTES, is_status, status_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -60,16 +61,23 @@ def _read_file(name: str) -> Log:
                     return read_log(unpacked, name)  # type: ignore[arg-type]
             stream.seek(0)
             start, size = stream.read(2), os.path.getsize(name)
-            if is_dump(start) and size < MAX_BYTES:
-                dump = read_dump(start + stream.read(), name)
-                if dump is not None:
-                    return dump
-            elif start[:1] == b"{" and size < MAX_REPORT_BYTES:
-                data = start + stream.read()
-                report = report_log(data, name) or read_dump(data, name)
-                if report is not None:
-                    return report
+            known = _read_state(stream, start, name, size)
+            if known is not None:
+                return known
             stream.seek(0)
             return read_log(stream, name)
     except OSError as error:
         return Log(file=name, problem=error.strerror or str(error))
+
+
+def _read_state(stream: BinaryIO, start: bytes, name: str, size: int) -> Log | None:
+    """Return what a dump or report says, None if it is a log."""
+    if is_dump(start) and size < MAX_BYTES:
+        return read_dump(start + stream.read(), name)
+    if size >= MAX_REPORT_BYTES:
+        return None
+    if start[:1] == b"{":
+        data = start + stream.read()
+        return report_log(data, name) or read_dump(data, name)
+    head = start + stream.read(HEAD_BYTES)
+    return status_log(head + stream.read(), name) if is_status(head) else None

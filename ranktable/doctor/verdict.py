@@ -54,7 +54,9 @@ def decide(case: Case) -> list[Cause]:
     if launch:  # what its ranks raise is told by it already
         named = {rank for cause in launch for rank in cause.ranks}
         own = [cause for cause in own if not named.issuperset(cause.ranks)]
-    found = _folded([*launch, *own]) or _folded(waiting_causes(case))
+    counted = [one for one in own if one.evidence and "since" in one.evidence[0].fields]
+    own = [one for one in own if one not in counted]
+    found = _folded([*launch, *own]) or _folded([*waiting_causes(case), *counted])
     found = found or _folded(below_calls(case))
     if not found and any(map(_is_error, case.events)):
         found = list(_rest(case))
