@@ -103,6 +103,10 @@ _PREFIXES = tuple(
     )
 )
 """What launchers and loggers put before a line, repeatedly and in any order."""
+_ANY_PREFIX = re.compile(
+    "|".join(re.sub(r"\(\?P<\w+>", "(?:", one.pattern) for one in _PREFIXES)
+)
+"""All of these at once: most lines have none."""
 
 _CONTEXTS = tuple(
     (key, re.compile(text))
@@ -233,9 +237,9 @@ def speaker_of(text: str) -> tuple[dict[str, str], str]:
 def _num_known(text: str, fields: dict[str, str] | None = None) -> int:
     """Return how long the known prefixes of a line are, and add what they say."""
     at = 0
-    while found := next(
-        filter(None, (one.match(text[at : at + 400]) for one in _PREFIXES)), None
-    ):
+    while _ANY_PREFIX.match(text, at, at + 400):
+        rest = text[at : at + 400]
+        found = next(filter(None, (one.match(rest) for one in _PREFIXES)))
         if fields is not None:
             _add(fields, found)
         at += found.end()
