@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from ranktable._error import Error
 
@@ -217,16 +217,22 @@ class Finding(NamedTuple):
         self, location: Location, related: tuple[Location, ...] = ()
     ) -> Diagnostic:
         """Return the diagnostic, given the locations."""
+        line = "" if location.line is None else f" (line {location.line})"
+        hint = None if self.hint is None else self.hint.replace(ON_LINE, line)
         return Diagnostic(
             code=self.rule.code,
             severity=self.severity,
             location=location,
             message=self.message,
-            hint=self.hint,
+            hint=hint,
             related=related,
             span=self.span,
             edit=self.edit,
         )
+
+
+ON_LINE: Final = "\0line"
+"""Stands in a hint for the line of the finding, which is known when it is shown."""
 
 
 class Findings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -292,3 +293,33 @@ def test_a_value_that_is_also_the_name_of_a_list_keeps_the_fast_path() -> None:
     data = json.dumps(document).encode()
 
     assert _are_equal(decode_columns(data, FORMATS, least_nodes=2), _closely(data))
+
+
+@given(
+    chips=st.lists(st.integers(0, 12), min_size=2, max_size=8, unique=True),
+    twice=st.integers(0, 7),
+    style=st.sampled_from([None, 1]),
+)
+def test_a_hint_that_is_obeyed_to_the_letter_mends_the_file(
+    chips: list[int], twice: int, style: int | None
+) -> None:
+    devices = [{"device_id": str(c), "rank": str(at)} for at, c in enumerate(chips)]
+    twice = max(1, twice % len(devices))
+    devices[twice]["rank"] = devices[twice - 1]["rank"]
+    document = {"version": "1.0", "node_list": [{"device_list": devices}]}
+    lines = json.dumps(document, indent=style).split("\n")
+    (found,) = [
+        one
+        for one in check("\n".join(lines).encode()).diagnostics
+        if one.code == "RT202"
+    ]
+
+    told = re.fullmatch(
+        r"give chip (\d+) of node 0 \(line (\d+)\) rank (\d+), which is free",
+        found.hint or "",
+    )
+    assert told is not None
+    (device,) = [one for one in devices if one["device_id"] == told[1]]
+    assert f'"rank": "{device["rank"]}"' in lines[int(told[2]) - 1]
+    device["rank"] = told[3]
+    assert check(json.dumps(document).encode()).ok

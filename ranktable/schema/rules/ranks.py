@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.declare import Role
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.finding import Rule, Severity
+from ranktable.schema.finding import ON_LINE, Rule, Severity
 from ranktable.schema.rules.examples import (
     PAIR,
     device,
@@ -90,7 +90,11 @@ def _hint(columns: Columns, index: int) -> str | None:
     offered = columns.once(_census).offered
     if index not in offered:
         return None
-    return f"give {columns.name(index)} rank {offered[index]}, which is free"
+    chip, node = columns.device_ids[index], columns.node_of(index)[0]
+    # A file has a device_id too: the index of a device is easily taken for it.
+    is_known = chip is not None and columns.device_paths is None
+    name = f"chip {chip} of node {node}" if is_known else columns.name(index)
+    return f"give {name}{ON_LINE} rank {offered[index]}, which is free"
 
 
 def _duplicates(columns: Columns, _: Options) -> Iterable[int]:
