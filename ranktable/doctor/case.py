@@ -201,8 +201,10 @@ class Case:
         """
         if event.line < self._succeeded.get(event.file, 0):
             return event.kind not in NO_ERRORS
-        if event.kind in NO_ERRORS or event.pattern.speaker in _OF_OTHERS:
-            return False
+        is_fatal = event.kind is Evidence.TIMEOUT and event.pattern.speaker == "torch"
+        is_of_others = event.pattern.speaker in _OF_OTHERS
+        if event.kind in NO_ERRORS or is_of_others or is_fatal:
+            return False  # a watchdog of torch ends its process
         rank, of_file = self.ranks.speaker(event), self._lives.get(event.file, {})
         below = {one: len(lines) - bisect_right(lines, event.line)
                  for one, lines in of_file.items()}  # fmt: skip
