@@ -122,6 +122,36 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "time": ("=>> PBS: job killed: walltime 3611 exceeded limit 3600\n", "RT616", ()),
     "bare": ("step 1 loss 3\nSegmentation fault (core dumped)\n", "RT611", ()),
     "not known": ("[rank1] 2026-11-05 14:20:00 ERROR the foo broke\n", "RT631", ()),
+    "identifier of NCCL": (
+        "".join(raised(rank, f"RuntimeError: [{rank}] is setting up NCCL communicator "
+                "and retreiving ncclUniqueId from [0] via c10d key-value store by key "
+                "'0', but store->get('0') got error: Timeout waiting for key: 0/0 "
+                "after 1800000 ms") for rank in (1, 2)), "RT604", (0,)),
+    "peer of MPI": (
+        ("An MPI communication peer process has unexpectedly disconnected.  This\n"
+        "\n  Local host: nc-13\n  Local PID:  7720\n  Peer host:  nc-16\n"),
+        "RT624", ()),
+    "cancelled behind a bar": (
+        (" 46%|####   | 31/67 [29:02<35:12, 58.67s/it]slurmstepd: error: *** STEP "
+        "6053.0 ON nd212 CANCELLED AT 2026-04-23T12:18:08 ***\n"
+        "srun: error: nd212: task 0: Terminated\n"), "RT616", ()),
+    "no route to a host without a log": (
+        ("ne1:100:200 [0] NCCL INFO ncclCommInitRank comm 0x55 rank 0 nranks 2 cudaDev "
+        "0 nvmlDev 0 busId 1000 commId 0xab - Init START\n"
+        "[2026-11-05 10:00:00] ne1:100:210 [0] misc/socket.cc:588 NCCL WARN "
+        "socketPollConnect: connect to 10.5.0.2<45011> returned No route to host(113)"
+        "\n"), "RT609", ()),
+    "ended by force after another failed": (
+        raised(2, "RuntimeError: HcclReduce:build/ProcessGroupHCCL.cpp:2511 HCCL "
+               "function error: HcclReduce, error code is 5")
+        + "".join(f"W1105 14:20:0{n}.1 70 torch/api.py:908] Sending process {80 + n} "
+                  "closing signal SIGTERM\n" for n in (0, 1))
+        + "W1105 14:20:31.2 70 torch/api.py:925] Unable to shutdown process 80 via "
+        "Signals.SIGTERM, forcefully exiting via Signals.SIGKILL\n"
+        "E1105 14:20:32.1 70 torch/api.py:882] failed (exitcode: 1) local_rank: 2 "
+        "(pid: 82) of binary: /v/python\n"
+        + ended(0, -9, pid=80, at="14:20:32") + ended(1, -15, pid=81, at="14:20:32")
+        + ended(2, 1), "RT630", ()),
     "printed late": (
         raised(1, "ValueError: x") + steps(9, 0, "[rank1]: ")
         + "E1105 14:20:06.1 70 torch/api.py:882] failed (exitcode: 1) local_rank: 1 "

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ranktable.doctor.patterns import Evidence
@@ -293,6 +294,13 @@ class Case:
     def everyone(self) -> frozenset[int]:
         """Return all ranks of the job; empty if its size is not known."""
         return self.ranks.everyone() if self.ranks.is_size_known else frozenset()
+
+    @cached_property
+    def closing(self) -> set[tuple[str, str]]:
+        """File and pid of the processes that their launcher ended itself."""
+        return {(event.file, event.fields["closing"])
+                for event in self.by_kind[Evidence.CASCADE]
+                if "closing" in event.fields}  # fmt: skip
 
     def gaps(self, files: Iterable[str] | None = None) -> set[int]:
         """Return the ranks that are missing among their neighbours in one file.

@@ -230,9 +230,6 @@ def _exits(case: Case) -> Iterator[Failure]:
     """Yield the processes that ended by themselves and did not say why."""
     stuck = {event.fields["pid"] for event in case.by_kind[Evidence.HEARTBEAT]
              if "pid" in event.fields}  # fmt: skip
-    closing = {(event.file, event.fields["closing"])
-               for event in case.by_kind[Evidence.CASCADE]
-               if "closing" in event.fields}  # fmt: skip
     said = (e for kind in (*_TELLING, *CONSEQUENCES) for e in case.by_kind[kind])
     told = {case.ranks.speaker(e) for e in said if e.pattern.speaker != "torchrun"}
     told |= case.waiters
@@ -244,11 +241,13 @@ def _exits(case: Case) -> Iterator[Failure]:
             is_first_step = False
             continue
         pid = event.fields.get("pid", "")
-        is_told_to = (event.file, pid) in closing
+        is_told_to = (event.file, pid) in case.closing
         rank = case.ranks.speaker(event)
         if is_told_to or pid in stuck or (rank is not None and rank in told):
             continue
-        yield from _exit(case, event, any(file == event.file for file, _ in closing))
+        yield from _exit(
+            case, event, any(file == event.file for file, _ in case.closing)
+        )
 
 
 def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
@@ -289,6 +288,8 @@ def _slurm_exits(case: Case, event: LogEvent) -> Iterator[Failure]:
     signal = event.fields["signal"]
     if case.waits and signal in ("Killed", "Terminated", "Aborted"):
         return
+    if signal in ("Killed", "Terminated") and _is_cancelled_above(case, event):
+        return
     tasks = event.numbers("tasks")
     rule = rules.HOST_MEMORY if signal == "Out Of Memory" else rules.ENDED
     said = signal[0].lower() + signal[1:]
@@ -300,6 +301,14 @@ def _slurm_exits(case: Case, event: LogEvent) -> Iterator[Failure]:
         rank = None
     one = _failure(case, rule, what, event, strength)
     yield replace(one, rank=rank, host=case.ranks.host(event) or event.fields["host"])
+
+
+def _is_cancelled_above(case: Case, event: LogEvent) -> bool:
+    """Whether the scheduler ended the step before a task of it ended."""
+    return any(
+        one.file == event.file and one.line < event.line and "step" in one.fields
+        for one in case.by_kind[Evidence.SCHEDULER]
+    )
 
 
 # What explains what

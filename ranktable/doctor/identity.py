@@ -32,6 +32,9 @@ _DEVICE_OF_FILE = re.compile(r"(?:^|[^a-z])device[_-](\d+)(?!\d)")
 _LOCAL_RANK_OF_FILE = re.compile(r"attempt_\d+[/\\](\d+)[/\\]std(?:err|out)\.log$")
 _UNKNOWN = ("", "-1", "0" + ".0.0.0", "localhost", "127.0.0.1", "unknown")
 """Values that name no host, chip or address."""
+_OF_AGENTS = {"torchrun-stuck", "nccl-status", "nccl-report"}
+"""Messages of others that tell of a rank whose own log may not be there."""
+
 _OF_OTHERS = (Evidence.EXIT, Evidence.OOM, Evidence.NODE, Evidence.SCHEDULER)
 """What launchers and kernels say of a process, in whatever file it stands."""
 _WORLD_GROUPS = ("hccl_world_group", "default_pg", "default")
@@ -87,7 +90,8 @@ class Ranks:
         self.seen = {rank for log in logs for rank in log.ranks}
         for event in events:
             rank = self.speaker(event)
-            if rank is not None and event.kind not in _OF_OTHERS:
+            is_of_agent = event.pattern.name in _OF_AGENTS
+            if rank is not None and event.kind not in _OF_OTHERS and not is_of_agent:
                 self.seen.add(rank)
         self.seen = {rank for rank in self.seen if rank < MAX_RANKS}
         if table is None and self.seen and max(self.seen) >= (self.size or 0):

@@ -62,7 +62,8 @@ def _not_started(case: Case) -> Iterator[Cause]:
     for group, events in started.items():
         if group in completed or group[1] is None or group[1] != case.ranks.size:
             continue
-        missing = case.everyone() - set(events)
+        missing = {rank for rank in case.everyone() - set(events)
+                   if case.is_covered(rank)}  # fmt: skip
         if missing:
             what = "did not begin the set-up of NCCL"
             sample = list(events.values())
@@ -184,7 +185,8 @@ def _num_waiters(edges: Iterable[Edge]) -> Counter[int]:
 
 def _heartbeats(case: Case) -> Iterator[Cause]:
     events = [event for event in case.by_kind[Evidence.HEARTBEAT]
-              if event.pattern.name != "torch-stuck" or not case.waits]  # fmt: skip
+              if (event.pattern.name != "torch-stuck" or not case.waits)
+              and not _waited_when_told_to_end(case, event)]  # fmt: skip
     if not events:
         return
     best = min(map(_heartbeat_order, events))
@@ -199,6 +201,17 @@ def _heartbeats(case: Case) -> Iterator[Cause]:
             text = f": {what}" if ranks or host else f"says: {what}"
             text += f" on chip {chip}" if chip else ""
             yield cause_of(case, rules.LOST, ranks, text, same, host=host or None)
+
+
+def _waited_when_told_to_end(case: Case, event: LogEvent) -> bool:
+    """Whether a process did not end at once after another one had failed.
+
+    One that waits for the other in an operation does not react to a signal.
+    """
+    ended = {one.fields.get("pid") for one in case.by_kind[Evidence.EXIT]}
+    return event.pattern.name == "torchrun-stuck" and bool(
+        ended - {event.fields["pid"]}
+    )
 
 
 def _heartbeat_order(event: LogEvent) -> int:
@@ -484,7 +497,8 @@ def _missing_members(case: Case) -> set[int]:
     missing -= case.waiters
     stopped = causes.data()["ended"]["stopped"]
     ended = {case.ranks.speaker(event) for event in case.by_kind[Evidence.EXIT]
-             if event.fields.get("exit", "0") not in stopped}  # fmt: skip
+             if event.fields.get("exit", "0") not in stopped
+             and (event.file, event.fields.get("pid")) not in case.closing}  # fmt: skip
     named = {rank for rank in ended if rank is not None} - case.waiters
     return (missing & named) or (missing & case.seen) or named or missing
 
