@@ -411,7 +411,7 @@ def _find(lines: Sequence[str], strip: Strip) -> _Form | None:
     for line in rests:
         found = _ANCHOR.search(line[:300])
         head = line[: found.start()] if found else ""
-        if 0 < len(_WORD.findall(head)) <= MAX_FIELDS:
+        if 0 < len(_WORD.findall(head)) <= MAX_FIELDS and not _is_of_logger(head):
             shapes[_shape(head)] += 1
     best: list[tuple[re.Match[str], str]] = []
     for text, count in shapes.most_common(MAX_SHAPES):
@@ -425,6 +425,15 @@ def _find(lines: Sequence[str], strip: Strip) -> _Form | None:
     form = _form(best[0][0].re, best)
     is_of_all = len(best) >= 0.6 * len(rests)  # of one speaker, such as a host
     return form if form.voice or is_of_all else None
+
+
+def _is_of_logger(head: str) -> bool:
+    """Whether a prefix is a date, time and level only: no reason to take it away."""
+    words = re.findall(r"[A-Za-z]+", head)
+    has_clock = re.search(r"\d\d:\d\d:\d\d", head) is not None
+    return has_clock and all(
+        _DULL.match(word) or _CLOCK.search(word) or word in "TZ" for word in words
+    )
 
 
 def _shape(prefix: str) -> str:
