@@ -152,6 +152,9 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
         "(pid: 82) of binary: /v/python\n"
         + ended(0, -9, pid=80, at="14:20:32") + ended(1, -15, pid=81, at="14:20:32")
         + ended(2, 1), "RT630", ()),
+    "old driver": (
+        raised(0, "RuntimeError: The NVIDIA driver on your system is too old (found "
+               "version 11040). Please update your GPU driver"), "RT606", (0,)),
     "printed late": (
         raised(1, "ValueError: x") + steps(9, 0, "[rank1]: ")
         + "E1105 14:20:06.1 70 torch/api.py:882] failed (exitcode: 1) local_rank: 1 "
