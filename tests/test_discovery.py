@@ -250,6 +250,18 @@ def test_everything_that_a_hanging_tool_started_is_ended(tmp_path: Path) -> None
         time.sleep(0.02)
 
 
+def test_a_tool_that_hung_once_is_not_asked_again_for_each_chip(tmp_path: Path) -> None:
+    tree, asked = Tree(tmp_path, "n1"), tmp_path / "asked"
+    tree.install("tool", f"echo $2 >> '{asked}'; exec sleep 60")
+    machine = Machine(root=str(tmp_path), runs_programs=True, timeout_s=LIMIT_S)
+
+    for chip in range(8):
+        with pytest.raises(NotDetectedError, match="tool did not end within"):
+            machine.run("tool", "-i", str(chip))
+
+    assert asked.read_text() == "0\n"
+
+
 def test_tool_with_endless_output_is_stopped(tmp_path: Path) -> None:
     tree = Tree(tmp_path, "n1")
     tree.install("tool", "exec yes")

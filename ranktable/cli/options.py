@@ -248,7 +248,8 @@ class CostOptions:
 
         Args:
             table: The table.
-            more: New hosts; a list of levels counts them after the table's spares.
+            more: New hosts, or all hosts of a changed table. A list of levels counts
+                new ones after the table's spares, unless they are where one is gone.
 
         Raises:
             CommandError: An option is malformed, or contradicts the table.
@@ -259,9 +260,19 @@ class CostOptions:
         racks = None
         if self.racks is not None:
             spares = [str(spare.host) for spare in table.spares]
-            names = [*node_names(table.nodes), *spares, *more]
+            own = node_names(table.nodes)
+            # A host in the place of one that is gone stands in its rack.
+            gone, come = {*own} - {*more}, {*more} - {*own}
+            instead = {
+                new: old
+                for old, new in zip(own, more, strict=False)
+                if old in gone and new in come
+            }
+            names = [*own, *spares, *(one for one in more if one not in instead)]
             names = list(dict.fromkeys(names))
             racks = read_racks(self.racks, names, "text", Color.AUTO)
+            if is_level_list(self.racks):
+                racks = racks.with_hosts(instead)
         return CostFacts(
             sizes=None if self.bytes_ is None else read_bytes(self.bytes_),
             racks=racks,

@@ -152,6 +152,8 @@ def files_of(names: Sequence[str]) -> NamedFiles:
         CommandError: The only named folder has no known file, or standard input is
             named twice.
     """
+    if "" in names:
+        raise CommandError("FILE: the name is empty")
     if names.count(STANDARD_INPUT) > 1:
         raise CommandError("standard input can be read once")
     found: list[NamedFile] = []

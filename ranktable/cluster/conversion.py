@@ -134,13 +134,20 @@ def _wrapped(table: RankTable, options: TableOptions) -> Conversion:
     return Conversion(data=data, losses=inner.losses)
 
 
-def with_servers(table: RankTable, names: Sequence[str]) -> RankTable:
+def with_servers(
+    table: RankTable, names: Sequence[str], option: str = "--server-id"
+) -> RankTable:
     """Return a table whose nodes have other hosts, in the same super pods.
+
+    Args:
+        table: The table.
+        names: The hosts, in the order of the nodes.
+        option: What gave them, for errors.
 
     Raises:
         ArgumentError: There are too few or too many names, or one occurs twice.
     """
-    _refuse_count("--server-id", names, table.num_nodes)
+    _refuse_count(option, names, table.num_nodes)
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise ArgumentError(f"the host {printable(twice[0])} is given twice")

@@ -107,6 +107,21 @@ class Hierarchy:
 
     levels: tuple[Level, ...]
 
+    def with_hosts(self, instead: Mapping[str, str]) -> Hierarchy:
+        """Return the hierarchy with new hosts in the groups of others."""
+        return Hierarchy(
+            levels=tuple(
+                Level(
+                    name=level.name,
+                    groups={
+                        **level.groups,
+                        **{new: level.groups[old] for new, old in instead.items()},
+                    },
+                )
+                for level in self.levels
+            )
+        )
+
 
 def boundaries_of(
     hierarchy: Hierarchy, hosts: Sequence[str | None], *, file: str

@@ -20,6 +20,7 @@ from ranktable.preflight.chips_of_ranks import ChipUser, judge_chips
 from ranktable.preflight.host_gate import judge_hosts, left_over
 from ranktable.runtime.agreement import is_same_host
 from ranktable.runtime.process_chip import ProcessChip
+from ranktable.runtime.values import is_loopback
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.text import counted, folded
 
@@ -40,7 +41,8 @@ _MUST_AGREE = re.compile(
 )
 _MAY_DIFFER = re.compile(
     r"\w*_(?:SOCKET_IFNAME|DEBUG_FILE|LOG\w*|FILE|PATH|DIR)|HCCL_IF_IP|NCCL_IB_HCA|"
-    r"NCCL_IB_GID_INDEX|NCCL_DEBUG\w*|TORCH_NCCL_DEBUG_INFO\w*|NCCL_COMM_ID"
+    r"NCCL_IB_GID_INDEX|NCCL_DEBUG\w*|TORCH_NCCL_DEBUG_INFO\w*|NCCL_COMM_ID|"
+    r"NCCL_HOSTID"
 )
 
 
@@ -143,7 +145,8 @@ def own_record(
         problem=problem,
         versions=_versions(facts, torch_version),
         settings={
-            name: env[name]
+            # A host has many names for itself: whether one is right, another rule says.
+            name: "localhost" if is_loopback(env[name]) else env[name]
             for name in sorted(env)
             if _MUST_AGREE.fullmatch(name) and not _MAY_DIFFER.fullmatch(name)
         },

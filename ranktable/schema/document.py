@@ -266,7 +266,7 @@ class Lines:
     def __init__(self, text: str) -> None:
         """Start at the first line."""
         self.text = text
-        self._known = (0, 1)  # an offset and its line
+        self._known = (0, 1, 0)  # an offset, its line, and where that begins
 
     @cached_property
     def starts(self) -> list[int]:
@@ -275,12 +275,13 @@ class Lines:
 
     def place(self, offset: int) -> tuple[int, int]:
         """Return the 1-based line and column of an offset, fast for increasing ones."""
-        known, line = self._known
+        known, line, start = self._known
         if offset < known:
-            known, line = 0, 1
+            known, line, start = 0, 1, 0
         line += self.text.count("\n", known, offset)
-        self._known = (offset, line)
-        return line, offset - self.text.rfind("\n", 0, offset)
+        start = max(start, self.text.rfind("\n", known, offset) + 1)
+        self._known = (offset, line, start)
+        return line, offset - start + 1
 
     def get(self, number: int) -> str:
         """Return a line by its 1-based number, without its end."""
@@ -296,14 +297,15 @@ def find_locations(
     spans = list(spans)
     offsets = find_spans(text, spans)
     lines = Lines(text)
+    # In one sweep: the end of a span may be behind the beginning of the next.
+    ends = sorted({offset for pair in offsets.values() for offset in pair})
+    places = {offset: lines.place(offset) for offset in ends}
     found = {}
-    for span in sorted(spans, key=lambda span: offsets.get(span, (0, 0))):
+    for span in spans:
         if span not in offsets:
             found[span] = Location(file=file, pointer=span.pointer, label=span.label)
             continue
-        start, end = offsets[span]
-        line, column = lines.place(start)
-        end_line, end_column = lines.place(end)
+        (line, column), (end_line, end_column) = (places[at] for at in offsets[span])
         found[span] = Location(
             file=file,
             pointer=span.pointer,

@@ -295,7 +295,7 @@ def _as_table(
         if any(host.device_ids is None for host in hostfile.hosts):
             _note("every host has the chips from 0 on; --device-id names others")
     elif chosen.hosts is not None:
-        table = with_servers(table, expand_hosts(chosen.hosts))
+        table = with_servers(table, expand_hosts(chosen.hosts), "--hosts")
     try:
         made = convert_table(table, to, arguments.options(table))
     except RankTableError as error:

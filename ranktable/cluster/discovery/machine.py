@@ -23,6 +23,10 @@ class NotDetectedError(Exception):
     """Something could not be found out; the text is the reason."""
 
 
+class HangingError(NotDetectedError):
+    """A tool did not end."""
+
+
 class NotInstalledError(NotDetectedError):
     """A tool is not there."""
 
@@ -91,7 +95,7 @@ def _read(
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(max(end - time.monotonic(), 0))
     if process.returncode is None:
-        raise NotDetectedError(f"{name} did not end within {timeout_s:g} s")
+        raise HangingError(f"{name} did not end within {timeout_s:g} s")
     return bytes(out), bytes(err)
 
 
@@ -158,6 +162,8 @@ class Machine:
         timeout_s: Time limit of every tool.
         env: Environment of the tools.
         outputs: What tools printed, or why they printed nothing: each is run once.
+        hanging: Why a tool is not asked again, by its name: it hung once. It is often
+            asked chip by chip.
     """
 
     root: str = ROOT
@@ -167,6 +173,7 @@ class Machine:
     outputs: dict[tuple[str, ...], str | NotDetectedError] = field(
         default_factory=dict, repr=False
     )
+    hanging: dict[str, NotDetectedError] = field(default_factory=dict, repr=False)
 
     @property
     def is_this_one(self) -> bool:
@@ -294,7 +301,13 @@ class Machine:
         if libraries is not None:
             known = (self.path(libraries), env.get("LD_LIBRARY_PATH", ""))
             env["LD_LIBRARY_PATH"] = ":".join(filter(None, known))
-        return run_command([found, *arguments], env=env, timeout_s=self.timeout_s)
+        if program in self.hanging:
+            raise self.hanging[program]
+        try:
+            return run_command([found, *arguments], env=env, timeout_s=self.timeout_s)
+        except HangingError as error:
+            self.hanging[program] = error
+            raise
 
     def _recorded(self, name: str) -> str | None:
         """Return a recorded output of a tool, None if there is none."""
