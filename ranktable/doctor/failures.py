@@ -14,7 +14,7 @@ from ranktable.doctor.payload import root_of
 from ranktable.doctor.waiting import behind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from ranktable.doctor.lines import LogEvent
     from ranktable.schema.finding import Rule
@@ -237,7 +237,7 @@ def _exits(case: Case) -> Iterator[Failure]:
     for event in case.by_kind[Evidence.EXIT]:
         if event.pattern.speaker == "slurm":
             if is_first_step:
-                yield from _slurm_exits(case, event)
+                yield from _slurm_exits(case, event, told)
             is_first_step = False
             continue
         pid = event.fields.get("pid", "")
@@ -283,14 +283,17 @@ def _signal(event: LogEvent) -> str | None:
     return name or said or None
 
 
-def _slurm_exits(case: Case, event: LogEvent) -> Iterator[Failure]:
+def _slurm_exits(
+    case: Case, event: LogEvent, told: Collection[int | None]
+) -> Iterator[Failure]:
     """Yield the tasks of srun's first line; all others are ended by srun."""
     signal = event.fields["signal"]
-    if case.waits and signal in ("Killed", "Terminated", "Aborted"):
+    tasks = event.numbers("tasks")
+    is_of_one = len(tasks) == 1 and tasks[0] not in told and signal == "Killed"
+    if case.waits and signal in ("Killed", "Terminated", "Aborted") and not is_of_one:
         return
     if signal in ("Killed", "Terminated") and _is_cancelled_above(case, event):
         return
-    tasks = event.numbers("tasks")
     rule = rules.HOST_MEMORY if signal == "Out Of Memory" else rules.ENDED
     said = signal[0].lower() + signal[1:]
     what = f"ended: {said}" if rule is rules.ENDED else "was killed for memory"
@@ -299,6 +302,8 @@ def _slurm_exits(case: Case, event: LogEvent) -> Iterator[Failure]:
     rank = tasks[0] if len(tasks) == 1 else None
     if rank is not None and case.ranks.is_size_known and rank >= (case.ranks.size or 0):
         rank = None
+    if rank is not None and rank in told and rule is rules.ENDED:
+        return  # it said itself why it ended
     one = _failure(case, rule, what, event, strength)
     yield replace(one, rank=rank, host=case.ranks.host(event) or event.fields["host"])
 
@@ -326,6 +331,10 @@ def _explained(found: Sequence[Failure]) -> list[Failure]:
             continue
         if is_vague:
             kept.append(_joined_by_pid(one, killed))
+        elif "xid" in one.event.fields and one.rank is None:
+            kept.append(_joined_by_error(one, found))
+        elif one.rank is None and one.event.pattern.speaker == "system":
+            kept.append(_joined_by_signal(one, killed))
         elif one.strength > TOLD and any(_explains(o, one) for o in found):
             continue
         else:
@@ -341,12 +350,30 @@ def _joined_by_pid(vague: Failure, killed: Iterable[Failure]) -> Failure:
         for one in killed
         if ("SIGKILL" in one.what or "killed" in one.what)
         and (one.event.fields.get("pid") == pid or one.host == vague.host
-             or vague.host is None)
+             or None in (one.host, vague.host))
     ]  # fmt: skip
     ranks = {one.rank for one in same if one.rank is not None}
     if len(ranks) != 1:
         return vague
     return replace(vague, rank=ranks.pop(), host=vague.host or same[0].host)
+
+
+def _joined_by_signal(vague: Failure, killed: Iterable[Failure]) -> Failure:
+    """Return what a crash says with the rank of the one process that a signal ended."""
+    ranks = {
+        one.rank
+        for one in killed
+        if one.rank is not None and one.strength == SIGNAL
+        and (one.host == vague.host or None in (one.host, vague.host))
+    }  # fmt: skip
+    return replace(vague, rank=ranks.pop()) if len(ranks) == 1 else vague
+
+
+def _joined_by_error(vague: Failure, found: Iterable[Failure]) -> Failure:
+    """Return what a driver says of a chip with the one rank there whose chip failed."""
+    ranks = {one.rank for one in found if one.host == vague.host
+             and one.event.kind is Evidence.FAULT and one.rank is not None}  # fmt: skip
+    return replace(vague, rank=ranks.pop()) if len(ranks) == 1 else vague
 
 
 def _explains(other: Failure, ended: Failure) -> bool:

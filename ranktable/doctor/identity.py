@@ -433,13 +433,20 @@ def _host_names(events: Sequence[LogEvent], table: RankTable | None) -> HostName
 
 
 def _are_ranks(events: Sequence[LogEvent]) -> bool:
-    """Whether tasks of Slurm are ranks: dense, and nothing else says a rank."""
+    """Whether tasks of Slurm are ranks: lines with both say so, or no line has a rank.
+
+    A task with number 0 says nothing: a launcher of each host has rank 0 there too.
+    """
     tasks = {event.fields["task"] for event in events if "task" in event.fields}
     numbers = {int(task) for task in tasks if task.isdecimal() and len(task) < 8}
+    said = [event for event in events
+            if "rank" in event.fields and event.kind not in _OF_OTHERS]  # fmt: skip
+    both = {(event.fields["task"], event.fields["rank"])
+            for event in said if "task" in event.fields}  # fmt: skip
+    if both - {("0", "0")}:
+        return all(task == rank for task, rank in both)
     is_dense = len(numbers) > 1 and numbers == set(range(len(numbers)))
-    return is_dense and not any(
-        "rank" in event.fields and event.kind not in _OF_OTHERS for event in events
-    )
+    return is_dense and not said
 
 
 def _is_one_node(events: Sequence[LogEvent]) -> bool:

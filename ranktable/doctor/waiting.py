@@ -343,7 +343,11 @@ def _other_call_of_number(case: Case) -> Iterator[Cause]:
 
 
 def _other_call(case: Case) -> Iterator[Cause]:
-    """Yield the ranks that waited in another operation, or at another line."""
+    """Yield the ranks that waited in another operation, or at another line.
+
+    Ranks lose one that ended in whatever they call next: then calls say nothing.
+    """
+    is_heard_of_all = case.seen <= case.waiters
     by_group: dict[str, dict[int, str]] = defaultdict(dict)
     for wait in case.waits:
         if wait.op and wait.seq is None:
@@ -351,7 +355,7 @@ def _other_call(case: Case) -> Iterator[Cause]:
     sites = {wait.rank: wait.site for wait in case.waits if wait.site}
     for event in case.by_kind[Evidence.CLOSED]:
         rank, said = case.ranks.speaker(event), event.fields
-        if rank is not None and "op" in said:
+        if rank is not None and "op" in said and is_heard_of_all:
             by_group[case.ranks.group(event)[0]].setdefault(rank, said["op"])
         if rank is not None and "site" in said:
             sites.setdefault(rank, said["site"])

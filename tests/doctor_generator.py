@@ -1,0 +1,611 @@
+"""Draws jobs, failed and healthy ones, and the logs that they leave.
+
+A job is what its processes, launchers and kernels say, in the order of time. How its
+logs are written comes after that: a file for each rank or host or for all, and what a
+launcher or collector puts around each line. Nothing of ``doctor`` is used, so that
+texts and judgement do not share a mistake; the texts are those of libraries.
+"""
+
+# ruff: noqa: E501, ISC004 - lines of logs are long
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+Files = dict[str, str]
+AGENT = "torch/distributed/elastic/multiprocessing/api.py"
+FRAMES = (
+    "frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x9d (0x7f in x.so)",
+    "frame #1: c10d::ProcessGroupNCCL::Watchdog::runLoop() + 0xa84 (0x7e in y.so)",
+    "",
+)
+RAISED = (
+    "ValueError: label 1003 is out of range", "KeyError: 'mask'",
+    "AssertionError: loss is nan at step 40", "IndexError: list index out of range",
+    "FileNotFoundError: [Errno 2] No such file or directory: '/d/9.pt'",
+    "RuntimeError: The size of tensor a (4) must match the size of tensor b (8)",
+    "ZeroDivisionError: division by zero", "json.decoder.JSONDecodeError: Expecting value",
+    "TypeError: f() missing 1 required positional argument: 'x'",
+    "PIL.UnidentifiedImageError: cannot identify image file '/d/3.jpg'",
+)  # fmt: skip
+
+
+def clock(at_s: float) -> str:
+    """Return the time of day of a second of the job."""
+    whole = int(at_s)
+    return f"{14 + whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
+
+
+@dataclass(frozen=True)
+class Said:
+    """A line: when it was said, by whom (``rank 3``, ``agent hx0``), and the text."""
+
+    at_s: float
+    who: str
+    text: str
+
+
+@dataclass
+class Job:
+    """A job and all that was said in it.
+
+    Attributes:
+        size: Number of ranks.
+        per_host: Ranks on each host.
+        kind: How it fails, or what goes well.
+        launcher: What started it.
+        culprits: The ranks that may be named; empty if it is healthy.
+        codes: The codes of right answers; empty if it is healthy.
+        is_named: Whether Python and torch write ``[rank3]: `` before errors.
+        said: The lines, in the order in which they were drawn.
+        base: The first process id.
+        culprit: The rank by which it fails.
+    """
+
+    size: int
+    per_host: int
+    kind: str
+    launcher: str
+    random: Random
+    culprits: frozenset[int] = frozenset()
+    codes: frozenset[str] = frozenset()
+    is_named: bool = True
+    said: list[Said] = field(default_factory=list)
+    base: int = 1000
+    culprit: int = -1
+
+    def host(self, rank: int) -> str:
+        return f"hx{rank // self.per_host}"
+
+    def pid(self, rank: int) -> int:
+        return self.base + 7 * rank
+
+    def neighbours(self, rank: int) -> list[int]:
+        first = rank - rank % self.per_host
+        return list(range(first, min(first + self.per_host, self.size)))
+
+    def others(self) -> list[int]:
+        return [rank for rank in range(self.size) if rank != self.culprit]
+
+    def say(self, at_s: float, who: int | str, *texts: str) -> None:
+        name = f"rank {who}" if isinstance(who, int) else who
+        self.said += [Said(at_s, name, text) for text in texts]
+
+    def error(self, at_s: float, rank: int, *texts: str) -> None:
+        """Let a rank write lines that torch 2.2 and later begin with the rank."""
+        tag = f"[rank{rank}]: " if self.is_named else ""
+        self.say(at_s, rank, *(f"{tag}{text}" for text in texts))
+
+    def traceback(self, at_s: float, rank: int, *errors: str, site: str = "") -> None:
+        frame = ('  File "/v/lib/torch/distributed/distributed_c10d.py", line 3068, in '
+                 f"{site}", "    work = group.allreduce([tensor], opts)")  # fmt: skip
+        self.error(
+            at_s, rank, "Traceback (most recent call last):",
+            '  File "/job/fit.py", line 77, in run', "    loss = step(batch)",
+            *(frame if site else ()), *errors,
+        )  # fmt: skip
+
+    def watchdog(self, at_s: float, rank: int, file: str, text: str) -> None:
+        self.say(at_s, rank, f"[rank{rank}]:[E1105 {clock(at_s)}.431765560 "
+                 f"ProcessGroupNCCL.cpp:{file}] {text}")  # fmt: skip
+
+    def lines_of(self, without: frozenset[str] = frozenset()) -> list[Said]:
+        kept = [one for one in self.said if one.who not in without]
+        return sorted(kept, key=lambda one: one.at_s)
+
+
+# What happens to the culprit. Each returns when, and the status of its process
+
+
+def fails(
+    codes: str, status: int | None, *, hangs: bool = False
+) -> Callable[..., Kind]:
+    """Register a way to fail: the right codes, the exit status, and if others wait."""
+
+    def register(act: Callable[[Job, int, float], None]) -> Kind:
+        kind = Kind(frozenset(codes.split()), status, hangs, act)
+        KINDS[act.__name__.strip("_").replace("_", " ")] = kind
+        return kind
+
+    return register
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A way to fail."""
+
+    codes: frozenset[str]
+    status: int | None
+    hangs: bool
+    act: Callable[[Job, int, float], None]
+
+
+KINDS: dict[str, Kind] = {}
+
+
+@fails("RT610", 1)
+def _raises(job: Job, rank: int, at_s: float) -> None:
+    job.traceback(at_s, rank, job.random.choice(RAISED))
+
+
+@fails("RT610", 1)
+def _raises_in_a_chain(job: Job, rank: int, at_s: float) -> None:
+    job.traceback(at_s, rank, "KeyError: 'label'")
+    job.error(at_s, rank, "", "The above exception was the direct cause of the following "
+              "exception:", "")  # fmt: skip
+    job.traceback(at_s, rank, job.random.choice(RAISED))
+
+
+@fails("RT610", 1)
+def _raises_and_logs_it(job: Job, rank: int, at_s: float) -> None:
+    error = job.random.choice(RAISED)
+    job.say(at_s, rank, f"2026-11-05 {clock(at_s)},123 ERROR training failed")
+    job.traceback(at_s, rank, error)
+    job.traceback(at_s, rank, error)
+
+
+@fails("RT611", -9)
+def _killed(job: Job, rank: int, at_s: float) -> None:
+    pass
+
+
+@fails("RT611", -11)
+def _crashes(job: Job, rank: int, at_s: float) -> None:
+    if job.random.random() < 0.5:
+        job.say(at_s, rank, "Fatal Python error: Segmentation fault", "",
+                "Current thread 0x00007f (most recent call first):",
+                '  File "/job/ops.py", line 9 in fused')  # fmt: skip
+
+
+@fails("RT612", -9)
+def _host_memory(job: Job, rank: int, at_s: float) -> None:
+    host, pid = job.host(rank), job.pid(rank)
+    job.say(at_s, f"kernel {host}", f"Nov  5 {clock(at_s)} {host} kernel: [99.1] "
+            f"Memory cgroup out of memory: Killed process {pid} (python3) total-vm:9kB, "
+            "anon-rss:8kB, file-rss:0kB, UID:0 pgtables:1kB oom_score_adj:0")  # fmt: skip
+
+
+@fails("RT612 RT610", 1)
+def _worker_of_data_killed(job: Job, rank: int, at_s: float) -> None:
+    job.traceback(at_s, rank, "RuntimeError: DataLoader worker (pid 47114) is killed by "
+                  "signal: Killed. ")  # fmt: skip
+
+
+@fails("RT613", 1)
+def _chip_memory(job: Job, rank: int, at_s: float) -> None:
+    head = job.random.choice(["torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError"])
+    job.traceback(at_s, rank, f"{head}: CUDA out of memory. Tried to allocate 2.00 GiB. "
+                  "GPU 0 has a total capacity of 79.11 GiB of which 1.02 GiB is free.")  # fmt: skip
+
+
+@fails("RT614", -6)
+def _ecc(job: Job, rank: int, at_s: float) -> None:
+    text = (f"[PG ID 0 PG GUID 0(default_pg) Rank {rank}] Process group watchdog thread "
+            "terminated with exception: CUDA error: uncorrectable ECC error encountered")  # fmt: skip
+    job.watchdog(at_s, rank, "2057", text)
+    job.say(at_s, rank, *FRAMES, "terminate called after throwing an instance of "
+            "'c10::DistBackendError'", f"  what():  {text}")  # fmt: skip
+
+
+@fails("RT614", 1)
+def _xid(job: Job, rank: int, at_s: float) -> None:
+    host, pid = job.host(rank), job.pid(rank)
+    number, text = job.random.choice([
+        (79, "GPU has fallen off the bus."), (119, "Timeout after 6s of waiting for RPC "
+        "response from GPU3 GSP!"), (48, "DBE (double bit error) detected")])  # fmt: skip
+    job.say(at_s, f"kernel {host}", f"Nov  5 {clock(at_s)} {host} kernel: NVRM: Xid "
+            f"(PCI:0000:5d:00): {number}, pid={pid}, name=python3, {text}")  # fmt: skip
+    job.traceback(at_s + 1, rank, "torch.AcceleratorError: CUDA error: unspecified launch "
+                  "failure")  # fmt: skip
+
+
+@fails("RT610", 1)
+def _device_assert(job: Job, rank: int, at_s: float) -> None:
+    if job.random.random() < 0.5:
+        job.say(at_s, rank, "/pytorch/aten/src/ATen/native/cuda/Loss.cu:245: nll_loss: "
+                "block: [0,0,0], thread: [2,0,0] Assertion `t >= 0` failed.")  # fmt: skip
+    what = job.random.choice(["device-side assert triggered", "an illegal memory access "
+                              "was encountered"])  # fmt: skip
+    job.traceback(
+        at_s, rank, f"torch.AcceleratorError: CUDA error: {what}",
+        "CUDA kernel errors might be asynchronously reported at some other API call.",
+        "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.",
+    )  # fmt: skip
+
+
+@fails("RT617", 1)
+def _disk_full(job: Job, rank: int, at_s: float) -> None:
+    job.traceback(at_s, rank, "OSError: [Errno 28] No space left on device: '/o/9.pt'")
+
+
+@fails("RT610", 1)
+def _nan_of_megatron(job: Job, rank: int, at_s: float) -> None:
+    job.traceback(at_s, rank, f"RuntimeError: Rank {rank}, node {job.host(rank)}, device "
+                  f"{rank % job.per_host}, iteration 812: Unexpected result nan "
+                  "(message='found NaN in local grad norm for bucket #0')")  # fmt: skip
+
+
+@fails("RT620", 0, hangs=True)
+def _hangs(job: Job, rank: int, at_s: float) -> None:
+    job.say(at_s, rank, f"2026-11-05 {clock(at_s)},623 INFO saving checkpoint")
+
+
+@fails("RT620", 0, hangs=True)
+def _hangs_and_tells_where_it_is(job: Job, rank: int, at_s: float) -> None:
+    late_s = at_s + 607
+    job.watchdog(late_s, rank, "1914", f"[PG ID 0 PG GUID 0(default_pg) Rank {rank}] "
+                 "Received a dump signal due to a collective timeout from  rank "
+                 f"{job.others()[0]} and we will try our best to dump the debug info. "
+                 "Last enqueued NCCL work: 411, last completed NCCL work: 411.")  # fmt: skip
+
+
+@fails("RT620", 0)
+def _leaves_early(job: Job, rank: int, at_s: float) -> None:
+    job.say(at_s, rank, f"2026-11-05 {clock(at_s)},170 INFO data exhausted, leaving")
+
+
+@fails("RT621", 0, hangs=True)
+def _other_shape(job: Job, rank: int, at_s: float) -> None:
+    waits(job, rank, at_s + 600, numel=1024)
+
+
+@fails("RT621", 0, hangs=True)
+def _other_operation(job: Job, rank: int, at_s: float) -> None:
+    waits(job, rank, at_s + 600, op="BROADCAST")
+
+
+@fails("RT612 RT610", 1)
+def _bad_alloc(job: Job, rank: int, at_s: float) -> None:
+    job.traceback(at_s, rank, "MemoryError")
+
+
+# What the others say
+
+
+def waits(
+    job: Job, rank: int, at_s: float, numel: int = 65536, op: str = "ALLREDUCE"
+) -> None:
+    late_s = at_s + rank % 4
+    job.watchdog(late_s, rank, "689", f"[Rank {rank}] Watchdog caught collective "
+                 f"operation timeout: WorkNCCL(SeqNum=412, OpType={op}, NumelIn={numel},"
+                 f" NumelOut={numel}, Timeout(ms)=600000) ran for 600037 milliseconds "
+                 "before timing out.")  # fmt: skip
+    job.watchdog(late_s, rank, "2303", f"[PG ID 0 PG GUID 0(default_pg) Rank {rank}]  "
+                 "failure detected by watchdog at work sequence id: 412 PG status: last "
+                 "enqueued work: 412, last completed work: 411")  # fmt: skip
+
+
+def _loses_nccl(job: Job, rank: int, at_s: float) -> None:
+    job.watchdog(at_s, rank, "612", f"[Rank {rank}] Collective WorkNCCL(SeqNum=412, "
+                 "OpType=ALLREDUCE, NumelIn=65536, NumelOut=65536, Timeout(ms)=600000) "
+                 "raised the following async exception: NCCL error: remote process "
+                 "exited or there was a network error, NCCL version 2.28.9")  # fmt: skip
+    job.say(at_s, rank, "ncclRemoteError: A call failed possibly due to a network error "
+            "or a remote process exiting prematurely.", "Last error:",
+            "socketProgress: Connection closed by remote peer ", *FRAMES)  # fmt: skip
+
+
+def _loses_in_a_call(job: Job, rank: int, at_s: float) -> None:
+    job.traceback(
+        at_s, rank, "torch.distributed.DistBackendError: NCCL error in: /p/NCCLUtils.cpp"
+        ":93, remote process exited or there was a network error, NCCL version 2.28.9",
+        "ncclRemoteError: A call failed possibly due to a network error or a remote "
+        "process exiting prematurely.", "Last error:",
+        "socketProgress: Connection closed by remote peer ", site="all_reduce",
+    )  # fmt: skip
+
+
+def _loses_gloo(job: Job, rank: int, at_s: float) -> None:
+    job.traceback(at_s, rank, "RuntimeError: [../third_party/gloo/gloo/transport/tcp/"
+                  "pair.cc:553] Connection closed by peer [10.0.0.8]:4011",
+                  site="all_reduce")  # fmt: skip
+
+
+def _loses_the_store(job: Job, rank: int, at_s: float) -> None:
+    job.traceback(at_s, rank, "torch.distributed.DistNetworkError: failed to recv, got 0 "
+                  "bytes", site="barrier")  # fmt: skip
+
+
+def _is_reset(job: Job, rank: int, at_s: float) -> None:
+    job.traceback(at_s, rank, "ConnectionResetError: [Errno 104] Connection reset by "
+                  "peer", site="recv")  # fmt: skip
+
+
+def _says_nothing(job: Job, rank: int, at_s: float) -> None:
+    pass
+
+
+LOSSES = (_loses_nccl, _loses_in_a_call, _loses_gloo, _loses_the_store, _is_reset,
+          _says_nothing, waits)  # fmt: skip
+
+
+# What launchers say of the end
+
+
+def _torchrun(job: Job, at_s: float, ends: dict[int, int]) -> None:
+    """Let the agent of each host tell of the first of its ranks that failed."""
+    for first in range(0, job.size, job.per_host):
+        there = job.neighbours(first)
+        bad = [rank for rank in there if rank in job.culprits and ends.get(rank)]
+        bad += [rank for rank in there if ends.get(rank) and rank not in bad]
+        if not bad:
+            continue
+        rank, who = bad[0], f"agent {job.host(first)}"
+        late_s = at_s + (3 if rank in job.culprits else 9)
+        job.say(late_s, who, *(
+            f"W1105 {clock(late_s)}.323000 486 {AGENT}:1012] Sending process "
+            f"{job.pid(other)} closing signal SIGTERM" for other in there if other != rank
+        ))  # fmt: skip
+        job.say(late_s, who, f"E1105 {clock(late_s)}.719000 486 {AGENT}:986] failed "
+                f"(exitcode: {ends[rank]}) local_rank: {rank % job.per_host} (pid: "
+                f"{job.pid(rank)}) of binary: /usr/bin/python3",
+                "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
+                "fit.py FAILED", "Failures:")  # fmt: skip
+        block = [(other, -15) for other in there if other != rank]
+        for number, (other, status) in enumerate(block, 1):
+            job.say(late_s, who, *_block(job, number, other, status, late_s))
+        job.say(late_s, who, "Root Cause (first observed failure):",
+                *_block(job, 0, rank, ends[rank], late_s), "=" * 60)  # fmt: skip
+
+
+def _block(job: Job, number: int, rank: int, status: int, at_s: float) -> list[str]:
+    name = _NAMES.get(-status)
+    told = f"Signal {-status} ({name}) received by PID {job.pid(rank)}"
+    return [
+        f"[{number}]:", f"  time      : 2026-11-05_{clock(at_s)}",
+        f"  host      : {job.host(rank)}",
+        f"  rank      : {rank} (local_rank: {rank % job.per_host})",
+        f"  exitcode  : {status} (pid: {job.pid(rank)})", "  error_file: <N/A>",
+        f"  traceback : {told if name else 'To enable traceback see: docs'}",
+    ]  # fmt: skip
+
+
+_NAMES = {6: "SIGABRT", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
+_SLURM = {-6: "Aborted (core dumped)", -9: "Killed", -11: "Segmentation fault (core dumped)",
+          1: "Exited with exit code 1"}  # fmt: skip
+
+
+def _srun(job: Job, at_s: float, ends: dict[int, int]) -> None:
+    for rank, status in sorted(
+        ends.items(), key=lambda end: end[0] not in job.culprits
+    ):
+        if status:
+            job.say(at_s + 2, "launcher", f"srun: error: {job.host(rank)}: task {rank}: "
+                    f"{_SLURM[status]}")  # fmt: skip
+    job.say(at_s + 2, "launcher", "srun: Job step aborted: Waiting up to 32 seconds for "
+            "job step to finish.")  # fmt: skip
+
+
+def _mpirun(job: Job, at_s: float, ends: dict[int, int]) -> None:
+    for rank in sorted(job.culprits):
+        status = ends[rank]
+        if status < 0:
+            job.say(at_s + 2, "launcher", f"mpirun noticed that process rank {rank} with "
+                    f"PID {job.pid(rank)} on node {job.host(rank)} exited on signal "
+                    f"{-status} ({_SLURM[status].partition(' (')[0]}).")  # fmt: skip
+        elif status:
+            job.say(at_s + 2, "launcher", "mpirun detected that one or more processes "
+                    "exited with non-zero status, thus causing", "the job to be "
+                    "terminated. The first process to do so was:", "",
+                    f"  Process name: [[51234,1],{rank}]", f"  Exit code:    {status}")  # fmt: skip
+
+
+def _horovod(job: Job, at_s: float, ends: dict[int, int]) -> None:
+    for rank, status in sorted(
+        ends.items(), key=lambda end: end[0] not in job.culprits
+    ):
+        code = status if status >= 0 else 128 - status
+        if code:
+            job.say(
+                at_s + 2, "launcher", f"Process {rank} exit with status code {code}."
+            )
+
+
+def _none(job: Job, at_s: float, ends: dict[int, int]) -> None:
+    pass
+
+
+LAUNCHERS = {"torchrun": _torchrun, "srun": _srun, "mpirun": _mpirun,
+             "horovod": _horovod, "none": _none}  # fmt: skip
+NEED_A_LAUNCHER = ("killed", "crashes")
+
+
+def draw(random: Random, kind: str | None = None) -> Job:
+    """Return a job that fails."""
+    kind = kind or random.choice(sorted(KINDS))
+    size = random.choice([2, 3, 4, 8, 16])
+    names = [
+        name for name in LAUNCHERS if name != "none" or kind not in NEED_A_LAUNCHER
+    ]
+    culprit = random.randrange(size)
+    job = Job(
+        size=size, per_host=min(size, random.choice([2, 4, 8])), kind=kind,
+        launcher=random.choice(names), random=random, culprits=frozenset({culprit}), culprit=culprit,
+        codes=KINDS[kind].codes, is_named=random.random() < 0.7,
+        base=random.randrange(1000, 9000),
+    )  # fmt: skip
+    if size == 2 and KINDS[kind].codes == {"RT621"}:  # a tie names both
+        job.culprits = frozenset({0, 1})
+    _starts(job)
+    at_s = 1260.0 + random.randrange(30)
+    KINDS[kind].act(job, culprit, at_s)
+    ends = {rank: _loses(job, rank, at_s) for rank in job.others()}
+    ends[culprit] = KINDS[kind].status or 0
+    LAUNCHERS[job.launcher](job, at_s + 10 + 610 * KINDS[kind].hangs, ends)
+    return job
+
+
+def _loses(job: Job, rank: int, at_s: float) -> int:
+    """Let a survivor tell of it in its way; return how its process ends."""
+    kind = KINDS[job.kind]
+    if kind.hangs:
+        waits(job, rank, at_s + 600)
+        return -6
+    ways = [way for way in LOSSES if kind.status != 0 or way is not _says_nothing]
+    way = job.random.choice(ways)
+    way(job, rank, at_s + (600 if way is waits else 1))
+    return -6 if way in (waits, _loses_nccl) else (0 if way is _says_nothing else 1)
+
+
+def _starts(job: Job) -> None:
+    """Let all ranks start and train."""
+    number = job.random.randrange(2, 6)
+    for rank in range(job.size):
+        job.say(1200, rank, f"2026-11-05 {clock(1200)},367 INFO rank {rank} of {job.size} "
+                f"ready on cuda:{rank % job.per_host}")  # fmt: skip
+        for step in range(number):
+            at_s = 1201 + 10 * step
+            job.say(at_s, rank, f"2026-11-05 {clock(at_s)},015 INFO step {step} loss "
+                    f"{4 - step / 2:.3f}")  # fmt: skip
+
+
+# Healthy jobs
+
+
+def draw_healthy(random: Random) -> Job:
+    """Return a job that ends well, whatever it met on its way."""
+    size = random.choice([2, 4, 8])
+    job = Job(size, min(size, random.choice([2, 4])), "healthy", "none", random,
+              is_named=random.random() < 0.7)  # fmt: skip
+    _starts(job)
+    last = random.randrange(16, 40)
+    for rank in range(size):
+        for trouble in random.sample(TROUBLES, random.randrange(3)):
+            trouble(job, rank)
+        for step in range(6, last):
+            at_s = 1300 + 10 * step
+            job.say(
+                at_s, rank, f"2026-11-05 {clock(at_s)},015 INFO step {step} loss 0.9"
+            )
+    if random.random() < 0.8:
+        job.say(1800, 0, f"2026-11-05 {clock(1800)},015 INFO training finished")
+    return job
+
+
+def _handled(job: Job, rank: int) -> None:
+    job.say(1270, rank, "2026-11-05 14:21:10,015 WARNING sample 9 skipped:")
+    job.traceback(1270, rank, job.random.choice(RAISED))
+
+
+def _tries_again(job: Job, rank: int) -> None:
+    text = job.random.choice([
+        "ERROR upload of metrics failed (503 Service Unavailable), retry 1 of 5",
+        "ERROR GET https://s3/x failed: Connection reset by peer, trying again in 2 s",
+        "ERROR wandb: Network error (ConnectionError), entering retry loop."])  # fmt: skip
+    job.say(1271, rank, f"2026-11-05 14:21:11,015 {text}")
+
+
+def _warns(job: Job, rank: int) -> None:
+    job.say(1272, rank, *job.random.choice([
+        ["/v/lib/torch/autograd/graph.py:824: UserWarning: c10d::allreduce_: an autograd "
+         "kernel was not registered", "  return Variable._execution_engine.run_backward("],
+        [f"[rank{rank}]:[W1105 14:21:12.512639384 Utils.hpp:137] Warning: Environment "
+         "variable NCCL_ASYNC_ERROR_HANDLING is deprecated (function operator())"],
+        ["FutureWarning: `torch.cuda.amp.autocast(args...)` is deprecated."],
+        ["E0000 00:00:1730816472.1 77 cuda_dnn.cc:8310] Unable to register cuDNN factory: "
+         "Attempting to register factory for plugin cuDNN when one has already been "
+         "registered"],
+        ["hx0:77:99 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so."],
+    ]))  # fmt: skip
+
+
+def _goes_without_memory(job: Job, rank: int) -> None:
+    job.say(1273, rank, "2026-11-05 14:21:13,015 WARNING CUDA out of memory, batch size "
+            "halved to 8")  # fmt: skip
+
+
+TROUBLES: list[Callable[[Job, int], None]] = [
+    _handled, _tries_again, _warns, _goes_without_memory,
+]  # fmt: skip
+
+
+# How logs are written
+
+LAYOUTS = ("rank", "host", "job")
+
+
+def _local(job: Job, rank: int) -> int:
+    return rank % job.per_host
+
+
+WRAPS: dict[str, Callable[[Job, int, str], str]] = {
+    "none": lambda job, rank, text: text,
+    "torchrun tee": lambda job, rank, text: f"[default{_local(job, rank)}]:{text}",
+    "srun -l": lambda job, rank, text: f"{rank:>{len(str(job.size - 1))}}: {text}",
+    "Open MPI 4": lambda job, rank, text: f"[1,{rank}]<stderr>:{text}",
+    "Open MPI 5": lambda job, rank, text: (
+        f"[prterun-n1-88@1,{rank}][{job.host(rank)}:{job.pid(rank)}]<stderr>: {text}"),
+    "Horovod": lambda job, rank, text: f"[{rank}]<stderr>:{text}",
+    "kubectl": lambda job, rank, text: f"[pod/fit-worker-{rank}/main] {text}",
+    "JSON": lambda job, rank, text: json.dumps(
+        {"level": "info", "rank": rank, "host": job.host(rank), "message": text}),
+}  # fmt: skip
+TELL_THE_RANK = ("srun -l", "Open MPI 4", "Open MPI 5", "Horovod", "JSON")
+
+
+SILENT = ("hangs", "leaves early")
+
+
+def can_be_known(job: Job, layout: str, wrap: str) -> bool:
+    """Whether the ranks of the lines are written anywhere."""
+    is_one_host = job.per_host == job.size
+    if wrap in TELL_THE_RANK or layout == "rank":
+        return True
+    if job.kind in SILENT and not (wrap == "torchrun tee" and is_one_host):
+        return False  # the culprit never says its rank
+    return job.is_named and (wrap != "torchrun tee" or layout == "host" or is_one_host)
+
+
+def files(
+    job: Job,
+    layout: str = "rank",
+    wrap: str = "none",
+    without: frozenset[str] = frozenset(),
+) -> Files:
+    """Return the logs of a job; ``without`` leaves out speakers, such as ``rank 3``."""
+    found: dict[str, list[str]] = {}
+    for said in job.lines_of(without):
+        kind, _, name = said.who.partition(" ")
+        text = said.text
+        if kind == "rank":
+            rank = int(name)
+            text = WRAPS[wrap](job, rank, text)
+            file = {"rank": f"rank_{rank}.log", "host": f"{job.host(rank)}.log"}
+            found.setdefault(file.get(layout, "job.log"), []).append(text)
+        else:
+            file_name = {"kernel": f"{name}-dmesg.log", "agent": f"{name}-agent.log"}
+            found.setdefault(file_name.get(kind, "launcher.log"), []).append(text)
+    return {name: "\n".join(lines) + "\n" for name, lines in found.items()}
+
+
+def draw_form(random: Random, job: Job) -> tuple[str, str]:
+    """Return a layout and a wrapping from which the ranks can be known."""
+    forms = [(layout, wrap) for layout in LAYOUTS for wrap in WRAPS
+             if can_be_known(job, layout, wrap)]  # fmt: skip
+    return random.choice(forms)
