@@ -43,3 +43,45 @@ def test_a_wrong_name_is_graded_as_one() -> None:
     job.culprits = frozenset({99})
 
     assert grade(job, judged(files)) == GRADES[-1]
+
+
+@pytest.mark.parametrize("kind", generator.KINDS)
+def test_how_logs_are_written_does_not_matter(kind: str) -> None:
+    job = generator.draw(Random(f"forms {kind}"), kind)  # noqa: S311 - drawn
+
+    bad = [
+        (layout, wrap)
+        for layout in generator.LAYOUTS
+        for wrap in generator.WRAPS
+        if generator.can_be_known(job, layout, wrap)
+        and grade(job, judged(generator.files(job, layout, wrap))) not in GOOD
+    ]
+
+    assert bad == []
+
+
+def test_taking_files_away_names_nobody_else() -> None:
+    named = [seed for seed in range(150) if names_another(seed)]
+
+    assert named == []
+
+
+def names_another(seed: int) -> bool:
+    """Whether a part of the logs of a job turns the answer to another rank.
+
+    How a launcher says that a process ended (RT611) is true of that process, whoever
+    made it end; that alone accuses nobody. The highest ranks stay: without a table
+    nothing says that they exist.
+    """
+    random = Random(f"away {seed}")  # noqa: S311 - a job is drawn
+    job = generator.draw(random)
+    files = generator.files(job, *generator.draw_form(random, job))
+    highest = (f"rank_{job.size - 1}.log", f"{job.host(job.size - 1)}.log")
+    names = [name for name in files if name not in highest]
+    for name in random.sample(sorted(names), random.randrange(len(names) + 1)):
+        del files[name]
+    found = judged(files)
+    is_of_job = all(rank < job.size for one in found.causes for rank in one.ranks)
+    is_said_by_launcher = found.causes and found.causes[0].rule.code == "RT611"
+    is_wrong = grade(job, found) == "wrong name" and not is_said_by_launcher
+    return is_wrong or not is_of_job

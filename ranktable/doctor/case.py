@@ -318,6 +318,10 @@ class Case:
         limit = self.ranks.size if self.ranks.is_size_known else None
         return {rank for rank in missing if limit is None or rank < limit}
 
+    def without_log(self) -> set[int]:
+        """Return the ranks of which no line was read, as far as ranks are known."""
+        return set(self.everyone() or range(max(self.seen, default=0))) - self.seen
+
     def is_covered(self, rank: int) -> bool:
         """Whether a log of a rank was given, or one of its neighbours on its host."""
         if rank in self.seen or rank in self.gaps():

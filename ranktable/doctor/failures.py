@@ -123,6 +123,8 @@ def _likely_on(case: Case, host: str) -> set[int]:
     """Return the one rank of a host that can be meant, if only one can."""
     files = [event.file for event in case.events if case.ranks.host(event) == host]
     there = set(case.ranks.on_host(host)) | case.gaps(files)
+    if case.without_log() - there:
+        there &= behind(case)  # it may be one whose log was not given
     for some in (there, there & behind(case), there - case.waiters):
         if len(some) == 1:
             return some
@@ -264,13 +266,14 @@ def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
     if status in ended["stopped"]:
         if name is None or not is_told_who:
             return
-    elif status in ended["aborted"] and case.waits:
+    elif status in ended["aborted"] and (case.waits or case.by_kind[Evidence.CLOSED]):
         return  # what a watchdog does when it has waited in vain
     if status in ("0", "") and name is None and not event.pattern.what:
         return
     what = f"was ended by {name}" if name else f"ended with status {status}"
     what = event.pattern.what or what
-    yield _failure(case, rules.ENDED, what, event, SIGNAL if name else STATUS)
+    is_signal = name and status not in ended["aborted"]  # others may make it abort
+    yield _failure(case, rules.ENDED, what, event, SIGNAL if is_signal else STATUS)
 
 
 def _signal(event: LogEvent) -> str | None:
@@ -333,7 +336,7 @@ def _explained(found: Sequence[Failure]) -> list[Failure]:
             kept.append(_joined_by_pid(one, killed))
         elif "xid" in one.event.fields and one.rank is None:
             kept.append(_joined_by_error(one, found))
-        elif one.rank is None and one.event.pattern.speaker == "system":
+        elif "rank" not in one.event.fields and one.event.pattern.speaker == "system":
             kept.append(_joined_by_signal(one, killed))
         elif one.strength > TOLD and any(_explains(o, one) for o in found):
             continue

@@ -456,6 +456,13 @@ def _is_one_node(events: Sequence[LogEvent]) -> bool:
         for event in events
         if {"rank", "local_rank"} <= event.fields.keys()
     ]
+    pairs += [
+        (numbers[-1].lstrip("0") or "0", event.fields["local_rank"])
+        for event in events
+        if event.fields.keys().isdisjoint({"rank", "host"})
+        and "local_rank" in event.fields
+        and (numbers := _RANK_OF_FILE.findall(event.file))
+    ]
     hosts = {event.fields["host"] for event in events
              if "host" in event.fields and event.kind is Evidence.EXIT}  # fmt: skip
     return bool(pairs) and len(hosts) < 2 and all(one == two for one, two in pairs)

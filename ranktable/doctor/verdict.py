@@ -209,9 +209,7 @@ def told_unknown(case: Case, unknown: Sequence[LogEvent]) -> str:
 
 def _missing(case: Case) -> str:
     """Return which ranks no log was given of, as far as it can be known."""
-    highest = max(case.seen, default=-1)
-    known = case.everyone() or set(range(highest))
-    missing = sorted(known - case.seen)
+    missing = sorted(case.without_log())
     if not missing:
         return ""
     return f"; no log was given of rank{'s' * (len(missing) > 1)} {folded(missing)}"

@@ -347,7 +347,7 @@ def _other_call(case: Case) -> Iterator[Cause]:
 
     Ranks lose one that ended in whatever they call next: then calls say nothing.
     """
-    is_heard_of_all = case.seen <= case.waiters
+    is_heard_of_all = case.seen <= case.waiters and not case.without_log()
     by_group: dict[str, dict[int, str]] = defaultdict(dict)
     for wait in case.waits:
         if wait.op and wait.seq is None:
@@ -359,7 +359,7 @@ def _other_call(case: Case) -> Iterator[Cause]:
             by_group[case.ranks.group(event)[0]].setdefault(rank, said["op"])
         if rank is not None and "site" in said:
             sites.setdefault(rank, said["site"])
-    is_whole = len(sites) == len(case.waiters)
+    is_whole = len(sites) == len(case.waiters) and not case.without_log()
     yield from _first_minority(case, [*by_group.values(), *([sites] * is_whole)])
 
 
@@ -452,10 +452,17 @@ def _ends(case: Case) -> Iterator[Cause]:
 
 
 def _silent(case: Case) -> Iterator[Cause]:
-    """Yield who has to take part and reports nothing, although its log was given."""
-    accused = {rank for rank in _missing_members(case)
+    """Yield who has to take part and reports nothing, although its log was given.
+
+    Nobody is, as long as it may as well be another one whose log was not given.
+    """
+    members = _missing_members(case)
+    accused = {rank for rank in _most_likely(case, members)
                if case.is_covered(rank) or rank in case.claimed}  # fmt: skip
     events = [wait.event for wait in case.waits] or case.by_kind[Evidence.CLOSED]
+    others = case.without_log() - accused - case.gaps()
+    if others & members if case.ranks.is_size_known else others:
+        return
     if accused and len(accused) <= len(case.waiters):
         yield _silent_ranks(case, accused, events, is_covered=True)
 
@@ -479,7 +486,7 @@ def _missing_members(case: Case) -> set[int]:
     """Return the members of communicators that report nothing.
 
     Of a communicator whose members are not known, those that are missing among the
-    ranks of one file. Ranks whose log was given come before those without.
+    ranks of one file.
     """
     reporters: dict[tuple[str, int | None], set[int]] = defaultdict(set)
     samples: dict[tuple[str, int | None], LogEvent] = {}
@@ -498,7 +505,11 @@ def _missing_members(case: Case) -> set[int]:
         if members == case.ranks.everyone() and not case.ranks.is_size_known:
             members = frozenset(case.seen | case.gaps())
         missing |= members
-    missing -= case.waiters
+    return missing - case.waiters
+
+
+def _most_likely(case: Case, missing: set[int]) -> set[int]:
+    """Return those whose end a launcher tells; else those whose log was given."""
     stopped = causes.data()["ended"]["stopped"]
     ended = {case.ranks.speaker(event) for event in case.by_kind[Evidence.EXIT]
              if event.fields.get("exit", "0") not in stopped
