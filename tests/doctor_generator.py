@@ -65,6 +65,7 @@ class Job:
         is_named: Whether Python and torch write ``[rank3]: `` before errors.
         said: The lines, in the order in which they were drawn.
         base: The first process id.
+        from_s: When it starts, in seconds after 14:00.
         culprit: The rank by which it fails.
     """
 
@@ -78,6 +79,7 @@ class Job:
     is_named: bool = True
     said: list[Said] = field(default_factory=list)
     base: int = 1000
+    from_s: float = 1200
     culprit: int = -1
 
     def host(self, rank: int) -> str:
@@ -436,24 +438,32 @@ LAUNCHERS = {"torchrun": _torchrun, "srun": _srun, "mpirun": _mpirun,
 NEED_A_LAUNCHER = ("killed", "crashes")
 
 
-def draw(random: Random, kind: str | None = None) -> Job:
-    """Return a job that fails."""
+def draw(
+    random: Random,
+    kind: str | None = None,
+    launcher: str | None = None,
+    before: Job | None = None,
+) -> Job:
+    """Return a job that fails; the attempt after another one if that is given."""
     kind = kind or random.choice(sorted(KINDS))
-    size = random.choice([2, 3, 4, 8, 16])
+    size = before.size if before else random.choice([2, 3, 4, 8, 16])
     names = [
         name for name in LAUNCHERS if name != "none" or kind not in NEED_A_LAUNCHER
     ]
     culprit = random.randrange(size)
     job = Job(
         size=size, per_host=min(size, random.choice([2, 4, 8])), kind=kind,
-        launcher=random.choice(names), random=random, culprits=frozenset({culprit}), culprit=culprit,
-        codes=KINDS[kind].codes, is_named=random.random() < 0.7,
+        launcher=launcher or random.choice(names), random=random, culprits=frozenset({culprit}),
+        culprit=culprit, codes=KINDS[kind].codes, is_named=random.random() < 0.7,
         base=random.randrange(1000, 9000),
     )  # fmt: skip
+    if before:
+        job.per_host, job.launcher = before.per_host, before.launcher
+        job.is_named, job.from_s = before.is_named, before.from_s + 1200
     if size == 2 and KINDS[kind].codes == {"RT621"}:  # a tie names both
         job.culprits = frozenset({0, 1})
     _starts(job)
-    at_s = 1260.0 + random.randrange(30)
+    at_s = job.from_s + 60.0 + random.randrange(30)
     KINDS[kind].act(job, culprit, at_s)
     ends = {rank: _loses(job, rank, at_s) for rank in job.others()}
     ends[culprit] = KINDS[kind].status or 0
@@ -477,10 +487,10 @@ def _starts(job: Job) -> None:
     """Let all ranks start and train."""
     number = job.random.randrange(2, 6)
     for rank in range(job.size):
-        job.say(1200, rank, f"2026-11-05 {clock(1200)},367 INFO rank {rank} of {job.size} "
+        job.say(job.from_s, rank, f"2026-11-05 {clock(job.from_s)},367 INFO rank {rank} of {job.size} "
                 f"ready on cuda:{rank % job.per_host}")  # fmt: skip
         for step in range(number):
-            at_s = 1201 + 10 * step
+            at_s = job.from_s + 1 + 10 * step
             job.say(at_s, rank, f"2026-11-05 {clock(at_s)},015 INFO step {step} loss "
                     f"{4 - step / 2:.3f}")  # fmt: skip
 
@@ -609,3 +619,19 @@ def draw_form(random: Random, job: Job) -> tuple[str, str]:
     forms = [(layout, wrap) for layout in LAYOUTS for wrap in WRAPS
              if can_be_known(job, layout, wrap)]  # fmt: skip
     return random.choice(forms)
+
+
+def restarted(first: Job, second: Job, wrap: str) -> Files:
+    """Return one log of two attempts, with what torchrun's agents say in it."""
+    text = ""
+    for job in (first, second):
+        logs = files(job, "job", wrap)
+        text += "".join(logs[name] for name in sorted(logs, reverse=True)
+                        if "dmesg" not in name)  # fmt: skip
+        if job is first:
+            text += (
+                f"I1105 {clock(second.from_s - 9)}.1 486 torch/distributed/elastic/agent/"
+                "server/api.py:937] [default] Worker group FAILED. 2/3 attempts left; "
+                "will restart worker group\n"
+            )
+    return {"job.log": text}

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from ranktable.doctor import diagnose
 from tests import doctor_generator as generator
 from tests.doctor_table import GOOD, GRADES, grade, judged
 
@@ -85,3 +86,31 @@ def names_another(seed: int) -> bool:
     is_said_by_launcher = found.causes and found.causes[0].rule.code == "RT611"
     is_wrong = grade(job, found) == "wrong name" and not is_said_by_launcher
     return is_wrong or not is_of_job
+
+
+def test_the_last_of_two_attempts_in_one_log_is_judged() -> None:
+    wrong = [seed for seed in range(60) if judges_the_first(seed)]
+
+    assert wrong == []
+
+
+def judges_the_first(seed: int) -> bool:
+    """Whether the log of a job that was started again gets another answer."""
+    random = Random(f"again {seed}")  # noqa: S311 - a job is drawn
+    kinds = [
+        kind for kind in sorted(generator.KINDS) if kind not in ("host memory", "xid")
+    ]
+    first = generator.draw(random, random.choice(kinds), "torchrun")
+    second = generator.draw(random, random.choice(kinds), before=first)
+    wraps = [wrap for wrap in generator.WRAPS
+             if generator.can_be_known(second, "job", wrap)]  # fmt: skip
+    files = generator.restarted(first, second, random.choice(wraps)) if wraps else {}
+    return bool(files) and grade(second, judged(files)) not in GOOD
+
+
+def test_without_attempts_the_law_of_the_last_one_is_broken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(diagnose, "last_attempt", list)
+
+    assert any(judges_the_first(seed) for seed in range(10))

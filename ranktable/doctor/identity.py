@@ -200,7 +200,13 @@ class Ranks:
         return self._of_file.get(event.file)
 
     def _by_places(self, event: LogEvent) -> int | None:
-        """Return the rank of a local rank or chip of a host, None if not known."""
+        """Return the rank of a local rank or chip of a host, None if not known.
+
+        A file may have lines of several agents, each of its own local ranks: of what
+        they say of an end, the process id tells the rank.
+        """
+        if event.kind is Evidence.EXIT and self._process(event) in self._by_pid:
+            return None
         fields, host = event.fields, self.host(event) or ""
         server = self._names.told(fields.get("server", ""))
         for known, key in (
@@ -368,7 +374,8 @@ class Ranks:
         rank = self.speaker(event)
         if rank is None:
             return
-        if process[1]:
+        is_guess = event.kind is Evidence.EXIT and "rank" not in fields
+        if process[1] and not is_guess:
             known = self._by_pid.setdefault(process, rank)
             if known != rank and "rank" in fields:
                 self._of_several.add(process)  # such as that of a collector of logs

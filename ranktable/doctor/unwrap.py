@@ -116,7 +116,7 @@ def unwrapped(stream: Readable, strip: Strip) -> Unwrapped:
     rest = _Joined(head, stream)
     lines = [line for line in _text(head).splitlines()[:5000] if line.strip()]
     rows = [row for row in map(_row, lines) if row is not None]
-    if len(rows) > 0.6 * len(lines):
+    if len(rows) > (0.2 if _says_messages(rows) else 0.6) * len(lines):
         result = Unwrapped(rest)
         message = _message_key(rows)
         voice = _voice_key(rows, message)
@@ -223,6 +223,11 @@ def _row(line: str) -> dict[str, object] | None:
         else:
             flat[key] = value
     return flat
+
+
+def _says_messages(rows: Sequence[dict[str, object]]) -> bool:
+    """Whether lines are of a logger, beside which a launcher may write as it likes."""
+    return sum(any(key in row for key in _MESSAGES) for row in rows) > len(rows) / 2
 
 
 def _message_key(rows: Sequence[dict[str, object]]) -> str:
