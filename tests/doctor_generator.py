@@ -287,6 +287,29 @@ def _bad_alloc(job: Job, rank: int, at_s: float) -> None:
     job.traceback(at_s, rank, "MemoryError")
 
 
+@fails("RT605", 1)
+def _port_taken(job: Job, rank: int, at_s: float) -> None:
+    job.traceback(at_s, rank, "torch.distributed.DistNetworkError: The server socket has "
+                  "failed to listen on any local network address. port: 29500, useIpv6: "
+                  "false, code: -98, name: EADDRINUSE, message: address already in use")  # fmt: skip
+
+
+@fails("RT606", 1)
+def _no_such_chip(job: Job, rank: int, at_s: float) -> None:
+    what = job.random.choice(
+        ["invalid device ordinal", "no CUDA-capable device is detected"]
+    )
+    job.traceback(at_s, rank, f"RuntimeError: CUDA error: {what}")
+
+
+@fails("RT610 RT606 RT614 RT613", 1)
+def _fails_in_a_kernel(job: Job, rank: int, at_s: float) -> None:
+    job.traceback(at_s, rank, "RuntimeError: CUDA error: " + job.random.choice([
+        "no kernel image is available for execution on the device", "misaligned address",
+        "CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm( handle)`",
+        "uncorrectable NVLink error detected during the execution"]))  # fmt: skip
+
+
 # What the others say
 
 
@@ -343,7 +366,25 @@ def _says_nothing(job: Job, rank: int, at_s: float) -> None:
     pass
 
 
-LOSSES = (_loses_nccl, _loses_in_a_call, _loses_gloo, _loses_the_store, _is_reset,
+def _aborts(job: Job, rank: int, at_s: float) -> None:
+    _loses_nccl(job, rank, at_s)
+    text = (f"[PG ID 0 PG GUID 0(default_pg) Rank {rank}] Process group watchdog thread "
+            "terminated with exception: NCCL error: remote process exited or there was a "
+            "network error, NCCL version 2.28.9")  # fmt: skip
+    job.watchdog(at_s, rank, "2057", text)
+    job.say(at_s, rank, "terminate called after throwing an instance of "
+            "'c10::DistBackendError'", f"  what():  {text}", "ncclRemoteError: A call "
+            "failed possibly due to a network error or a remote process exiting "
+            "prematurely.", "Fatal Python error: Aborted", "")  # fmt: skip
+
+
+def _waits_in_gloo(job: Job, rank: int, at_s: float) -> None:
+    job.traceback(at_s + 600, rank, "RuntimeError: [../third_party/gloo/gloo/transport/"
+                  "tcp/unbound_buffer.cc:81] Timed out waiting 600000ms for recv operation "
+                  "to complete", site="all_reduce")  # fmt: skip
+
+
+LOSSES = (_aborts, _waits_in_gloo, _loses_nccl, _loses_in_a_call, _loses_gloo, _loses_the_store, _is_reset,
           _says_nothing, waits)  # fmt: skip
 
 
@@ -480,7 +521,11 @@ def _loses(job: Job, rank: int, at_s: float) -> int:
     ways = [way for way in LOSSES if kind.status != 0 or way is not _says_nothing]
     way = job.random.choice(ways)
     way(job, rank, at_s + (600 if way is waits else 1))
-    return -6 if way in (waits, _loses_nccl) else (0 if way is _says_nothing else 1)
+    return (
+        -6
+        if way in (waits, _loses_nccl, _aborts)
+        else (0 if way is _says_nothing else 1)
+    )
 
 
 def _starts(job: Job) -> None:

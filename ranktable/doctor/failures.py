@@ -399,6 +399,8 @@ def _is_apart(case: Case, one: Failure) -> bool:
     if one.strength <= TOLD:
         return False
     lost = set(case.speakers(Evidence.CLOSED))  # a process that ends is lost at once
+    if lost and one.strength == SIGNAL:
+        return False  # a traceback has no time of its own, and may be much later
     return any(
         _came_before(wait.event, one.event)
         for wait in case.waits

@@ -520,6 +520,8 @@ def _most_likely(case: Case, missing: set[int]) -> set[int]:
 
 def _late(case: Case) -> Iterator[Cause]:
     """Yield the rank that reported after the others had given up."""
+    if case.without_log() - case.gaps():
+        return  # all may have waited for one of these
     said = [(wait.rank, wait.event) for wait in case.waits]
     said = said or [(waiter, event) for waiter, _, event in case.edges]
     first = dict(reversed(said))
