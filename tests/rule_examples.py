@@ -20,6 +20,7 @@ from ranktable.doctor.diagnose import judge_logs
 from ranktable.doctor.lines import read_log
 from ranktable.preflight.here import check_here
 from ranktable.preflight.pods import check_pods
+from ranktable.report.rule_pages import page_of
 from ranktable.schema.check import check
 from ranktable.schema.site_schema import read_site_schema
 
@@ -41,7 +42,8 @@ _SPEC = "spec"
 
 def example_files(rule: Rule, data: bytes, stem: str) -> dict[str, bytes]:
     """Return the files for a command by name."""
-    before = {} if rule.beside is None else {BESIDE: rule.beside}
+    beside = page_of(rule).beside
+    before = {} if beside is None else {BESIDE: beside}
     ending = example_ending(rule)
     return {**before, f"{stem}.{ending}": data}
 
@@ -54,17 +56,18 @@ def judge_example(rule: Rule, data: bytes, stem: str) -> list[Report]:
         data: One of its examples.
         stem: ``bad`` or ``good``.
     """
+    page = page_of(rule)
     files = example_files(rule, data, stem)
-    if rule.command == "merge":
+    if page.command == "merge":
         return _merge(rule, files)
-    if _SPEC in rule.options:
+    if _SPEC in page.options:
         return [read_spec(data, file=name, limit=None).report for name in files]
-    if rule.command == "mesh":
+    if page.command == "mesh":
         return [_judge_ranks(check(text, file=name)) for name, text in files.items()]
-    if rule.command == "convert":
+    if page.command == "convert":
         return [_describe(rule, text, name) for name, text in files.items()]
 
-    if _SCHEMA in rule.options:
+    if _SCHEMA in page.options:
         return [_judge_by_schema(rule, data, list(files)[-1])]
     return [validated(rule, text, name) for name, text in files.items()]
 
@@ -73,7 +76,8 @@ def diagnose_example(rule: Rule, data: bytes | None) -> Diagnosis:
     """Return what ``doctor`` says of an example log of a rule."""
     assert data is not None
     log = read_log(io.BytesIO(data), "job.log")
-    return judge_logs([log], None if rule.beside is None else loads(rule.beside))
+    beside = page_of(rule).beside
+    return judge_logs([log], None if beside is None else loads(beside))
 
 
 def unpack(example: bytes, folder: Path) -> Path:
@@ -89,9 +93,10 @@ def unpack(example: bytes, folder: Path) -> Path:
 def check_example(rule: Rule, data: bytes | None) -> Checked:
     """Return what ``check`` says of an example of a host."""
     assert data is not None
-    assert rule.beside is not None
-    report = check(rule.beside, file=BESIDE)
-    if "pods" in rule.options:
+    page = page_of(rule)
+    assert page.beside is not None
+    report = check(page.beside, file=BESIDE)
+    if "pods" in page.options:
         return check_pods(report, data, file="pods.json")
     with TemporaryDirectory() as folder:
         machine = Machine(root=str(unpack(data, Path(folder))), env={})
@@ -106,18 +111,18 @@ def _judge_ranks(report: Report) -> Report:
 def _judge_by_schema(rule: Rule, data: bytes, file: str) -> Report:
     with TemporaryDirectory() as folder:
         path = Path(folder) / BESIDE
-        path.write_bytes(rule.beside or b"")
+        path.write_bytes(page_of(rule).beside or b"")
         return judge_by_schema(check(data, file=file), read_site_schema(str(path)))
 
 
 def _describe(rule: Rule, data: bytes, file: str) -> Report:
-    form = format_of(rule.options[_DESCRIPTION])
+    form = format_of(page_of(rule).options[_DESCRIPTION])
     return read_hostfile(data, form, file=file, limit=None).report
 
 
 def _merge(rule: Rule, files: dict[str, bytes]) -> list[Report]:
     names, data = list(files), list(files.values())
-    hosts = rule.options.get("hosts")
+    hosts = page_of(rule).options.get("hosts")
     request = MergeOptions(hosts=None if hosts is None else expand_hosts(hosts))
     if names[-1].endswith(".jsonl"):
         return list(merge_probes(names, data, names, request).reports)

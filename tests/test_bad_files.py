@@ -16,7 +16,6 @@ from ranktable.runtime.table import is_rank_table_valid, read_rank_table
 from ranktable.schema.check import check
 from ranktable.schema.files import UnreadableError, read_file
 from ranktable.schema.finding import RankTableError
-from ranktable.schema.rules.examples import one_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -517,7 +516,10 @@ def test_key_that_is_misspelt_by_its_letters_is_named() -> None:
 
 @pytest.mark.parametrize("key", ["Device_ID", "devise_id", "device-id"])
 def test_misspelt_key_is_named_once_at_its_place(key: str) -> None:
-    data = one_node(f'{{"{key}":"0","rank":"0","world_rank":"0"}}')
+    data = (
+        f'{{"version":"1.0","node_list":[{{"device_list":[\n'
+        f'  {{"{key}":"0","rank":"0","world_rank":"0"}}]}}]}}\n'
+    ).encode()
 
     assert [(d.code, d.message, d.hint) for d in check(data).diagnostics] == [
         (

@@ -14,6 +14,7 @@ from ranktable.cluster.discovery.machine import Machine
 from ranktable.cluster.generate import make_table
 from ranktable.preflight.here import check_here
 from ranktable.preflight.rules import CHIPS, OF_HOST
+from ranktable.report.rule_pages import page_of
 from ranktable.runtime.process_chip import (
     read_ascend_list,
     read_gpu_list,
@@ -41,7 +42,7 @@ SAMPLES = HERE / "discovery_samples"
 
 @pytest.mark.parametrize("rule", OF_HOST, ids=lambda rule: rule.code)
 def test_host_that_differs_breaks_only_this_rule(rule: HostRule) -> None:
-    checked = check_example(rule, rule.bad)
+    checked = check_example(rule, page_of(rule).bad)
 
     assert {each.code for each in checked.diagnostics} == {rule.code}
     assert {each.severity for each in checked.diagnostics} == {rule.severity}
@@ -49,7 +50,7 @@ def test_host_that_differs_breaks_only_this_rule(rule: HostRule) -> None:
 
 @pytest.mark.parametrize("rule", OF_HOST, ids=lambda rule: rule.code)
 def test_host_that_agrees_was_looked_at(rule: HostRule) -> None:
-    checked = check_example(rule, rule.good)
+    checked = check_example(rule, page_of(rule).good)
 
     assert checked.diagnostics == ()
     assert rule.code in {each.code for each in checked.agrees}
@@ -335,7 +336,7 @@ def test_list_of_gpus_is_compared(
     tree.put("/dev/nvidia0")
     tree.put(f"/commands/nvidia-smi {query}", rows)
     tree.put("/environ", f"CUDA_VISIBLE_DEVICES={text}\n")
-    checked = checked_at(tree, CHIPS.beside)
+    checked = checked_at(tree, page_of(CHIPS).beside or b"")
 
     assert set(found(checked)) == codes
     assert ("RT705" in {each.code for each in checked.not_checked}) == is_skipped

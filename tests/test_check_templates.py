@@ -18,6 +18,7 @@ import yaml
 from ranktable.cluster.hostfiles.launcher_formats import read_hostfile
 from ranktable.cluster.pod_job import NAME
 from ranktable.preflight.rules import HEALTH
+from ranktable.report.rule_pages import page_of
 from ranktable.schema.writing import dumps
 from tests.commands import BIN, run_in_shell, run_process
 from tests.pod_lists import indexed_job, listed
@@ -226,10 +227,11 @@ def test_prolog_lets_a_job_go_if_nothing_could_be_checked(program: str) -> None:
 @pytest.mark.xdist_group("slurm")  # one cluster at a time
 def test_prolog_drains_the_node_that_differs(tmp_path: Path) -> None:
     """A job goes to the node that agrees; the other is drained with the finding."""
-    assert HEALTH.bad is not None
-    assert HEALTH.good is not None
-    unpack(HEALTH.good, tmp_path / "127.0.0.1")
-    unpack(HEALTH.bad, tmp_path / "127.0.0.2")
+    page = page_of(HEALTH)
+    assert page.bad is not None
+    assert page.good is not None
+    unpack(page.good, tmp_path / "127.0.0.1")
+    unpack(page.bad, tmp_path / "127.0.0.2")
     # What a host says is recorded here, in a folder with the name of the node.
     program = tmp_path / "ranktable"
     real = shlex.quote(str(BIN / "ranktable"))

@@ -17,6 +17,7 @@ from ranktable.doctor.diagnose import Diagnosis, diagnose
 from ranktable.doctor.lines import read_log, recognise
 from ranktable.doctor.patterns import LogPattern, patterns, triggers
 from ranktable.doctor.rules import RULES
+from ranktable.report.rule_pages import page_of
 from tests.rule_examples import diagnose_example
 
 if TYPE_CHECKING:
@@ -129,8 +130,8 @@ def test_the_meaning_of_an_error_is_known_by_its_example_alone(
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 def test_a_rule_is_the_cause_of_its_bad_log_only(rule: Rule) -> None:
-    bad = diagnose_example(rule, rule.bad)
-    good = diagnose_example(rule, rule.good)
+    bad = diagnose_example(rule, page_of(rule).bad)
+    good = diagnose_example(rule, page_of(rule).good)
 
     assert [cause.rule for cause in bad.causes] == [rule]
     assert rule not in [cause.rule for cause in good.causes]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from ranktable.schema.rules.examples import PAIR
 from tests.commands import run_in_shell, start_process
 from tests.conftest import CORPUS
 
@@ -343,7 +342,7 @@ def test_a_job_script_that_writes_a_spec_is_judged_as_a_script(run: Run) -> None
 
 
 def test_standard_input_is_named_where_no_file_is(run: Run) -> None:
-    done = run("ranktable", "validate", given=PAIR)
+    done = run("ranktable", "validate", given=BROKEN.read_bytes())
 
     assert done.status == 2
     assert done.err == (

@@ -20,6 +20,7 @@ from ranktable.preflight import rules as preflight_rules
 from ranktable.report import check_renderers, doctor_renderers
 from ranktable.report.catalogue import FAMILIES, RULES
 from ranktable.report.findings_data import RENDERERS
+from ranktable.report.rule_pages import page_of, pages
 from ranktable.report.terminal import Style
 from ranktable.runtime import rules as runtime_rules
 from tests.conftest import HERE
@@ -35,8 +36,10 @@ GOLDEN = HERE / "golden"
 OTHERS = ("RT101", "RT202", "RT231")
 """A text that is not JSON, a defect with a related place, a defect of several files."""
 SUFFIXES = {"json": "json", "sarif": "sarif"}
-WITH_EXAMPLE = [rule for rule in RULES if rule.bad is not None]
-OF_FILES = [rule for rule in WITH_EXAMPLE if rule.command not in ("doctor", "check")]
+WITH_EXAMPLE = [rule for rule in RULES if page_of(rule).bad is not None]
+OF_FILES = [
+    rule for rule in WITH_EXAMPLE if page_of(rule).command not in ("doctor", "check")
+]
 """All but the findings of logs and hosts: see test_doctor and test_check."""
 
 
@@ -47,15 +50,15 @@ def reports_of(rule: Rule, data: bytes | None, stem: str) -> list[Report]:
 
 def rendered(form: str, rule: Rule) -> str:
     """Return what a renderer says of the bad example of a rule."""
-    if rule.command == "doctor":
-        diagnosis = diagnose_example(rule, rule.bad)
+    if page_of(rule).command == "doctor":
+        diagnosis = diagnose_example(rule, page_of(rule).bad)
         return "".join(doctor_renderers.render_full(diagnosis, Style()))
-    if rule.command == "check":
+    if page_of(rule).command == "check":
         return "".join(
-            check_renderers.render_full(check_example(rule, rule.bad), Style())
+            check_renderers.render_full(check_example(rule, page_of(rule).bad), Style())
         )
     render = RENDERERS[form]
-    return "".join(render(reports_of(rule, rule.bad, "bad"), Style()))
+    return "".join(render(reports_of(rule, page_of(rule).bad, "bad"), Style()))
 
 
 def file_of(form: str, rule: Rule) -> Path:
@@ -93,7 +96,7 @@ def test_every_renderer_shows_every_code(rule: Rule) -> None:
 
 @pytest.mark.parametrize("rule", OF_FILES, ids=lambda rule: rule.code)
 def test_bad_example_has_the_defect_and_no_other_of_its_weight(rule: Rule) -> None:
-    reports = reports_of(rule, rule.bad, "bad")
+    reports = reports_of(rule, page_of(rule).bad, "bad")
 
     codes = {
         diagnostic.code
@@ -108,7 +111,7 @@ def test_bad_example_has_the_defect_and_no_other_of_its_weight(rule: Rule) -> No
 
 @pytest.mark.parametrize("rule", OF_FILES, ids=lambda rule: rule.code)
 def test_good_neighbour_is_free_of_it(rule: Rule) -> None:
-    reports = reports_of(rule, rule.good, "good")
+    reports = reports_of(rule, page_of(rule).good, "good")
 
     assert all(report.ok for report in reports)
     assert not any(rule.code in report.totals for report in reports)
@@ -129,8 +132,12 @@ def test_codes_without_an_example_are_not_about_what_is_in_a_file() -> None:
     assert {
         rule.code
         for rule in RULES
-        if rule.bad is None and not rule.code.startswith(is_of_job)
+        if page_of(rule).bad is None and not rule.code.startswith(is_of_job)
     } == no_content
+
+
+def test_every_code_has_a_page_and_every_page_a_code() -> None:
+    assert sorted(pages()) == [rule.code for rule in RULES]
 
 
 def test_codes_are_unique_and_in_their_range() -> None:

@@ -16,6 +16,7 @@ import pytest
 
 import ranktable
 from ranktable.report.catalogue import RULES
+from ranktable.report.rule_pages import page_of
 from tests.conftest import CORPUS
 from tests.test_hccl import changed, devices, pods, table
 
@@ -107,7 +108,7 @@ def chips(t: Table, *ids: int) -> None:
 A2, A3, A5 = {"chip": "A2"}, {"chip": "A3"}, {"chip": "A5"}
 OLD, DUO, MINDIE = {"chip": "910"}, {"chip": "310P"}, {"reader": "mindie"}
 ANY: dict[str, str] = {}
-EFFECTS = {rule.code: rule.readers for rule in RULES}
+EFFECTS = {rule.code: page_of(rule).readers for rule in RULES}
 
 Row = tuple[Table, "Callable[[Table], object]", dict[str, str], str, str, str]
 # fmt: off

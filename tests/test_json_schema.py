@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, FormatChecker
 
+from ranktable.report.rule_pages import page_of
 from ranktable.schema.check import check
 from ranktable.schema.formats import FORMATS, by_name, names
 from ranktable.schema.json_schema import schema_of, schema_of_any
@@ -137,12 +138,13 @@ def test_broken_tables_are_judged_as_the_checker_does(path: Path) -> None:
     ids=lambda rule: rule.code,
 )
 def test_examples_of_the_rules_are_judged_alike(rule: Rule) -> None:
-    assert rule.bad is not None
-    assert rule.good is not None
+    page = page_of(rule)
+    assert page.bad is not None
+    assert page.good is not None
     judge = validator("sccl-1.0")
 
-    assert not judge.is_valid(json.loads(rule.bad))
-    assert judge.is_valid(json.loads(rule.good))
+    assert not judge.is_valid(json.loads(page.bad))
+    assert judge.is_valid(json.loads(page.good))
 
 
 def _sound(name: str) -> Table:

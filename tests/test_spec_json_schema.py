@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from ranktable.cluster.specs.read_spec import read_spec
 from ranktable.cluster.specs.spec import ORDERS, spec_schema_text
 from ranktable.cluster.specs.spec_rules import RULES
+from ranktable.report.rule_pages import page_of
 from ranktable.schema.yaml_parser import parse_yaml
 from tests.test_specs import REFUSED
 
@@ -57,9 +58,10 @@ def test_schema_command_prints_it(run: Callable[..., Outcome]) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 def test_examples_of_the_rules_are_judged_alike(rule: Rule) -> None:
-    assert rule.bad is not None
-    assert rule.good is not None
-    bad, good = (parse_yaml(data.decode())[0][0].data for data in (rule.bad, rule.good))
+    page = page_of(rule)
+    assert page.bad is not None
+    assert page.good is not None
+    bad, good = (parse_yaml(data.decode())[0][0].data for data in (page.bad, page.good))
 
     assert JUDGE.is_valid(good)
     if rule.code != "RT242":  # uniqueItems sees it too

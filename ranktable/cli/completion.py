@@ -80,7 +80,7 @@ def schemas(incomplete: str) -> list[str]:
 def codes(incomplete: str) -> list[str]:
     """Return codes, names of rules, and codes of vendors."""
     from ranktable.report.catalogue import RULES
-    from ranktable.schema.vendor_codes import VENDOR_CODES
+    from ranktable.report.vendor_codes import vendor_codes
 
     if not incomplete:
         return [rule.code for rule in RULES]
@@ -88,7 +88,7 @@ def codes(incomplete: str) -> list[str]:
     return [
         # A code may be typed in lower case; the shell keeps what was typed.
         incomplete + value[len(incomplete) :]
-        for value in (*names, *VENDOR_CODES)
+        for value in (*names, *vendor_codes())
         if value.casefold().startswith(incomplete.casefold())
     ]
 

@@ -18,22 +18,13 @@ BAD_RACKS_LINE = Rule(
     code="RT146",
     name="bad-racks-line",
     summary="a line does not belong in a file of racks",
-    why=(
-        "A file of racks is a list in columns, a host and its rack on each line, or "
-        "Slurm's topology.conf."
-    ),
     fix="Write n1 rack1 on a line for each host, or SwitchName=s1 Nodes=n[1-8].",
-    bad=b"SwitchName=s1 Nodes=n[1-2]\nSwitch=s2 Nodes=n[3-4]\n",
-    good=b"SwitchName=s1 Nodes=n[1-2]\nSwitchName=s2 Nodes=n[3-4]\n",
 )
 RACKS_DISAGREE = Rule(
     code="RT147",
     name="racks-disagree",
     summary="a host, a rack or a switch is in two places",
-    why="The bytes between racks cannot be counted if a node could be in two racks.",
     fix="Correct the wrong one of the two lines.",
-    bad=b"SwitchName=s1 Nodes=n[1-2]\nSwitchName=s2 Nodes=n[2-3]\n",
-    good=b"SwitchName=s1 Nodes=n[1-2]\nSwitchName=s2 Nodes=n[3-4]\n",
 )
 RULES = (BAD_RACKS_LINE, RACKS_DISAGREE)
 

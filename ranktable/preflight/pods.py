@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ranktable.cluster.pod_job import NAME, judge_pods
 from ranktable.cluster.pod_rules import (
@@ -20,8 +20,6 @@ from ranktable.cluster.pod_rules import (
     NOT_PODS,
     SEVERAL_JOBS,
     SHARED_CHIP,
-    pod,
-    pod_list,
 )
 from ranktable.cluster.pod_rules import RULES as OF_PODS
 from ranktable.cluster.pods import read_pods
@@ -39,90 +37,42 @@ if TYPE_CHECKING:
     from ranktable.schema.model import Node, RankTable
     from ranktable.schema.report import Report
 
-_TABLE = (
-    b'{"status":"completed","version":"1.0","server_count":"2","server_list":[\n'
-    b' {"server_id":"10.0.0.0","device":[{"device_id":"0","rank_id":"0",'
-    b'"device_ip":"10.1.0.0"}]},\n'
-    b' {"server_id":"10.0.0.1","device":[{"device_id":"0","rank_id":"1",'
-    b'"device_ip":"10.1.1.0"}]}]}\n'
-)
-_AGAINST_PODS: dict[str, Any] = {
-    "command": "check",
-    "options": {"pods": "pods.json"},
-    "beside": _TABLE,
-    "good": pod_list(pod(0, 0), pod(1, 0)),
-}
 
 STALE = Rule(
     code="RT761",
     name="row-without-pod",
     summary="a row of the table names a host or pod on which the job does not run",
-    why="A pod was started again on another host and the table was not written again, "
-    "or a file mounted with subPath was never refreshed. The other ranks look for the "
-    "chips of this row until they time out.",
     fix="Write the table again: `ranktable convert pods.json --from kubernetes-pods`.",
-    readers={"HCCL": "waits for the ranks of the row until HCCL_CONNECT_TIMEOUT"},
-    bad=pod_list(pod(0, 0), pod(1, 0, node=9)),
-    **_AGAINST_PODS,
 )
 NOT_IN_TABLE = Rule(
     code="RT762",
     name="pod-without-row",
     summary="a pod of the job has no row in the table",
-    why="Its processes have no rank in this table: they fail, or wait for a rank that "
-    "another process has.",
     fix="Write the table again from the pods, or delete the pod.",
-    bad=pod_list(pod(0, 0), pod(1, 0), pod(2, 0)),
-    **_AGAINST_PODS,
 )
 OTHER_CHIPS = Rule(
     code="RT763",
     name="pod-has-other-chips",
     summary="a pod has other chips than its row in the table",
-    why="The process opens a chip that is not in its container, or that another pod "
-    "uses.",
     fix="Write the table again from the pods.",
-    readers={"HCCL": "EI0004 or EI0014: the device is not in the table"},
-    bad=pod_list(pod(0, 0), pod(1, 4, addresses=["10.1.1.0"])),
-    **_AGAINST_PODS,
 )
 OTHER_ADDRESS = Rule(
     code="RT764",
     name="pod-has-other-address",
     summary="a chip of a pod, or the pod, has another address than in the table",
-    why="The ranks connect to device_ip; container_ip is what MindIE finds its own "
-    "server by. A pod that starts again has another address.",
     fix="Write the table again from the pods.",
-    bad=pod_list(pod(0, 0), pod(1, 0, addresses=["10.1.1.7"])),
-    **_AGAINST_PODS,
 )
 OTHER_ORDER = Rule(
     code="RT765",
     name="pods-in-other-order",
     summary="the table has the pods in another order than their indexes",
-    why="Launchers and operators number ranks by the index of the pod. In a list that "
-    "is sorted by name, train-10 comes before train-2.",
     fix="Write the table again from the pods, in the order of their indexes.",
-    bad=pod_list(
-        pod(0, 0, marks={"hccl/rankIndex": "1"}),
-        pod(1, 0, marks={"hccl/rankIndex": "0"}),
-    ),
-    **_AGAINST_PODS,
 )
-_CRASHED = pod(1, 0)
-_CRASHED["status"]["containerStatuses"] = [
-    {"name": "main", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
-]
 NOT_RUNNING = Rule(
     code="RT766",
     name="container-not-running",
     summary="a pod is Running, and a container of it is not",
-    why="A pod is Running as long as one container is: a sidecar hides that the main "
-    "one was killed for memory, and one that starts again and again waits between "
-    "two starts. The other ranks wait for this one.",
     fix="Look at its last output: `kubectl logs --previous`, `kubectl describe pod`.",
-    bad=pod_list(pod(0, 0), _CRASHED),
-    **_AGAINST_PODS,
 )
 RULES = (STALE, NOT_IN_TABLE, OTHER_CHIPS, OTHER_ADDRESS, OTHER_ORDER, NOT_RUNNING)
 ALL = (*OF_PODS, *RULES)

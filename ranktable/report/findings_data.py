@@ -105,7 +105,9 @@ _SCHEMA = (
 
 def render_sarif(reports: Sequence[Report], _style: Style) -> Iterator[str]:
     """Yield one log with one run: the rules that were broken, and the results."""
-    from ranktable.report.catalogue import RULES  # every rule: only this format pays
+    # Every rule and its page: only this format pays.
+    from ranktable.report.catalogue import RULES
+    from ranktable.report.rule_pages import page_of
 
     broken = {each.code for report in reports for each in report.diagnostics}
     rules = [rule for rule in RULES if rule.code in broken]
@@ -125,7 +127,9 @@ def render_sarif(reports: Sequence[Report], _style: Style) -> Iterator[str]:
                     "driver": {
                         "name": "ranktable",
                         "semanticVersion": __version__,
-                        "rules": [_sarif_rule(rule) for rule in rules],
+                        "rules": [
+                            _sarif_rule(rule, page_of(rule).why) for rule in rules
+                        ],
                     }
                 },
                 # Columns count code points, not UTF-16 units as by default.
@@ -142,12 +146,12 @@ def render_sarif(reports: Sequence[Report], _style: Style) -> Iterator[str]:
     yield json.dumps(log, indent=2) + "\n"
 
 
-def _sarif_rule(rule: Rule) -> dict[str, object]:
+def _sarif_rule(rule: Rule, why: str) -> dict[str, object]:
     return {
         "id": rule.code,
         "name": "".join(word.capitalize() for word in rule.name.split("-")),
         "shortDescription": {"text": rule.summary},
-        "fullDescription": {"text": rule.why},
+        "fullDescription": {"text": why},
         "help": {"text": rule.fix},
         "defaultConfiguration": {"level": rule.severity.value},
     }

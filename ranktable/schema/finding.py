@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from ranktable._error import Error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from ranktable.schema.document import Location, SourceSpan
 
@@ -103,7 +103,9 @@ class RankTableError(Error, ValueError):
 
 
 class Rule:
-    """The definition of a diagnostic code; ``ranktable explain`` prints it.
+    """The definition of a diagnostic code.
+
+    What it says to people, with its examples, is in ``ranktable/report/pages``.
 
     A rule about a table has ``find`` and ``tell``: ``find`` yields the places that
     break it, cheap values such as the index of a device, and ``tell`` returns the
@@ -115,19 +117,9 @@ class Rule:
         code: Stable, documented, never reused.
         name: The code in words, as SARIF shows it.
         summary: The defect in one line.
-        why: What goes wrong and where the rule comes from.
         fix: What to do about it.
         severity: The highest severity of its findings. Every process of a job runs the
             rules whose severity is an error.
-        readers: What each vendor library does with this mistake. ``HCCL`` is its
-            source of August 2026.
-        seen_as: Messages that users see and will search for.
-        bad: A smallest file with the defect, None if no content has it.
-        good: The most similar sound file.
-        options: Options of ``command`` that the two files need.
-        command: The command that finds it: ``validate``, ``convert``, ``merge`` or
-            ``mesh``.
-        beside: A file that is given before the other, if the defect is between two.
         find: Yields the places that break it, given ``Columns`` and ``Options``. It
             compares whole lists first, so that 100,000 sound ranks take a millisecond.
         tell: Returns the finding of one place, given ``Columns`` and the place; None if
@@ -141,16 +133,8 @@ class Rule:
         code: str,
         name: str,
         summary: str,
-        why: str,
         fix: str,
         severity: Severity = Severity.ERROR,
-        readers: Mapping[str, str] = {},
-        seen_as: tuple[str, ...] = (),
-        bad: bytes | None = None,
-        good: bytes | None = None,
-        options: Mapping[str, str] = {},
-        command: str = "validate",
-        beside: bytes | None = None,
         find: Callable[[Any, Any], Iterable[Any]] | None = None,
         tell: Callable[[Any, Any], Finding] | None = None,
         severity_of: Callable[[Any, Any], Severity] | None = None,
@@ -159,16 +143,8 @@ class Rule:
         self.code = code
         self.name = name
         self.summary = summary
-        self.why = why
         self.fix = fix
         self.severity = severity
-        self.readers = readers
-        self.seen_as = seen_as
-        self.bad = bad
-        self.good = good
-        self.options = options
-        self.command = command
-        self.beside = beside
         self.find = find
         self.tell = tell
         self.severity_of = severity_of

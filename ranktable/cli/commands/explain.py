@@ -20,11 +20,12 @@ from ranktable.cli.output import (
 from ranktable.cli.parameters import ColorOption, OutputFormatOption
 from ranktable.preflight.rules import HostRule
 from ranktable.report.catalogue import RULES
+from ranktable.report.rule_pages import page_of
 from ranktable.report.terminal import Style, render_full, table_lines
+from ranktable.report.vendor_codes import causes, code_in, has_variable, vendor_codes
 from ranktable.schema.check import check
 from ranktable.schema.file_kind import Source
 from ranktable.schema.report import Options
-from ranktable.schema.vendor_codes import VENDOR_CODES, causes, code_in, has_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +90,7 @@ def _nothing_found(text: str) -> str:
 def _several(text: str, vendor_code: str | None, found: list[Rule]) -> Iterator[str]:
     """Yield the codes that match a code or message of a vendor."""
     if vendor_code is not None:
-        known = VENDOR_CODES[vendor_code]
+        known = vendor_codes()[vendor_code]
         yield _wrapped(f"{vendor_code}: {known.title}") + "\n"
         yield _wrapped(known.cause) + "\n\n"
     codes = "1 code" if len(found) == 1 else f"{len(found)} codes"
@@ -125,25 +126,26 @@ def _is_seen(wanted: str, rule: Rule, *, but: str | None) -> bool:
     """Whether a text is part of a message of a rule, or contains one besides a code."""
     return any(
         wanted in seen.casefold() or seen.casefold() in wanted
-        for seen in rule.seen_as
+        for seen in page_of(rule).seen_as
         if seen != but
     )
 
 
 def _data(rule: Rule) -> dict[str, object]:
+    page = page_of(rule)
     return {
         "code": rule.code,
         "name": rule.name,
         "severity": rule.severity.value,
         "summary": rule.summary,
-        "why": rule.why,
+        "why": page.why,
         "fix": rule.fix,
-        "readers": dict(rule.readers),
-        "seen_as": list(rule.seen_as),
-        "command": rule.command,
-        "beside": _text(rule.beside),
-        "bad": _text(rule.bad),
-        "good": _text(rule.good),
+        "readers": dict(page.readers),
+        "seen_as": list(page.seen_as),
+        "command": page.command,
+        "beside": _text(page.beside),
+        "bad": _text(page.bad),
+        "good": _text(page.good),
         **(_checked_by(rule) if isinstance(rule, HostRule) else {}),
     }
 
@@ -161,49 +163,52 @@ def _text(example: bytes | None) -> str | None:
 
 
 def _page(rule: Rule, look: Style) -> Iterator[str]:
+    page = page_of(rule)
     title = look.mark(f"{rule.code} {rule.name}", "bold")
     kind = look.mark(rule.severity.value, rule.severity.value)
-    yield f"{title} ({kind})\n{rule.summary}\n\n{_wrapped(rule.why)}\n"
+    yield f"{title} ({kind})\n{rule.summary}\n\n{_wrapped(page.why)}\n"
     yield f"\n{look.mark('What to do', 'bold')}\n{_wrapped(rule.fix)}\n"
     if isinstance(rule, HostRule):
         yield f"\n{look.mark('How it is checked', 'bold')}\n"
         for word, text in _checked_by(rule).items():
             yield _wrapped(f"{word}: {text}", indent="  ") + "\n"
-    if rule.readers:
+    if page.readers:
         yield f"\n{look.mark('What others do', 'bold')}\n"
-        for reader, effect in rule.readers.items():
+        for reader, effect in page.readers.items():
             yield _wrapped(f"{reader}: {effect}", indent="  ") + "\n"
-    if rule.seen_as:
+    if page.seen_as:
         yield f"\n{look.mark('Seen as', 'bold')}\n"
-        yield "".join(f"  {text}\n" for text in rule.seen_as)
+        yield "".join(f"  {text}\n" for text in page.seen_as)
     yield from _examples(rule, look)
 
 
 def _examples(rule: Rule, look: Style) -> Iterator[str]:
     """Yield the bad example, its command and what that says, and the good example."""
-    if rule.bad is None or rule.good is None:
+    page = page_of(rule)
+    if page.bad is None or page.good is None:
         return
-    if rule.beside is not None:
+    if page.beside is not None:
         yield f"\n{look.mark(BESIDE, 'bold')}\n"
-        yield textwrap.indent(rule.beside.decode(), "  ")
+        yield textwrap.indent(page.beside.decode(), "  ")
     name = _example_name(rule)
     yield f"\n{look.mark('Bad', 'bold')}: {_command(rule, name)}\n"
-    if rule.command == "validate" and SITE_SCHEMA_OPTION not in rule.options:
-        yield "\n" + textwrap.indent(_finding(rule, rule.bad, name, look), "  ")
+    if page.command == "validate" and SITE_SCHEMA_OPTION not in page.options:
+        yield "\n" + textwrap.indent(_finding(rule, page.bad, name, look), "  ")
     else:
-        yield textwrap.indent(rule.bad.decode("utf-8", "replace"), "  ")
+        yield textwrap.indent(page.bad.decode("utf-8", "replace"), "  ")
     yield f"\n{look.mark('Good', 'bold')}\n"
-    yield textwrap.indent(rule.good.decode("utf-8", "replace"), "  ")
+    yield textwrap.indent(page.good.decode("utf-8", "replace"), "  ")
 
 
 def example_ending(rule: Rule) -> str:
     """Return the ending of a file for an example of a rule."""
-    bad = rule.bad or b""
+    page = page_of(rule)
+    bad = page.bad or b""
     # topology.conf, and pairs of linked chips
-    if "from" in rule.options or bad.startswith((b"SwitchName=", b"0 ")):
+    if "from" in page.options or bad.startswith((b"SwitchName=", b"0 ")):
         return "txt"
-    if "spec" in rule.options:  # it holds the ending
-        return rule.options["spec"]
+    if "spec" in page.options:  # it holds the ending
+        return page.options["spec"]
     if bad.startswith((b"#!", b"apiVersion:")):
         return "sbatch" if bad.startswith(b"#!") else "yaml"
     return "jsonl" if bad.startswith(b'{"probe"') else "json"
@@ -211,36 +216,39 @@ def example_ending(rule: Rule) -> str:
 
 def _example_name(rule: Rule) -> str:
     """Return the name of a file, or a folder, for the bad example of a rule."""
-    is_folder = rule.command == "check" and "pods" not in rule.options
+    page = page_of(rule)
+    is_folder = page.command == "check" and "pods" not in page.options
     return "bad" if is_folder else f"bad.{example_ending(rule)}"
 
 
 def _command(rule: Rule, name: str) -> str:
     """Return the command that finds the defect of the bad example."""
-    if "spec" in rule.options:
+    page = page_of(rule)
+    if "spec" in page.options:
         return f"ranktable gen --spec {name}"
-    options = "".join(f" --{key} {value}" for key, value in rule.options.items())
-    if "from" in rule.options:
+    options = "".join(f" --{key} {value}" for key, value in page.options.items())
+    if "from" in page.options:
         options = f" --to sccl-1.0{options}"
-    if rule.command == "check":
-        option = "--pods" if "pods" in rule.options else "--root"
+    if page.command == "check":
+        option = "--pods" if "pods" in page.options else "--root"
         return f"ranktable check {BESIDE} {option} {name}"
-    is_file = rule.beside is not None and SITE_SCHEMA_OPTION not in rule.options
+    is_file = page.beside is not None and SITE_SCHEMA_OPTION not in page.options
     first = f"{BESIDE} " if is_file else ""
-    return f"ranktable {rule.command}{options} {first}{name}"
+    return f"ranktable {page.command}{options} {first}{name}"
 
 
 def judge_example(rule: Rule, data: bytes, file: str) -> Report:
     """Return what ``validate`` finds in an example of a rule."""
-    if not rule.options:
+    page = page_of(rule)
+    if not page.options:
         return judge_source(Source(file, data), Options(limit=None))[0]
-    tp = rule.options.get("tp")
+    tp = page.options.get("tp")
     return check(
         data,
         file=file,
-        chip=rule.options.get("chip"),
-        reader=rule.options.get("for"),
-        topology=rule.options.get("topology"),
+        chip=page.options.get("chip"),
+        reader=page.options.get("for"),
+        topology=page.options.get("topology"),
         tp=None if tp is None else int(tp),
     )
 

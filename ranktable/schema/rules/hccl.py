@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Rule, Severity
-from ranktable.schema.rules.examples import hccl_server, hccl_table
 from ranktable.schema.rules.nodes import REACHABLE, addresses_of
 from ranktable.schema.rules.ranks import is_permutation
 from ranktable.schema.super_pods import PODS
@@ -294,29 +293,14 @@ NOT_COMPLETED = Rule(
     code="RT213",
     name="not-completed",
     summary="the status of the table is not completed",
-    why=(
-        "An operator first writes the table with another status. HCCL reads the file "
-        "again and again until the status is completed, for half an hour by default."
-    ),
     fix="Wait for the operator (ranktable wait), or write completed.",
-    readers={
-        "HCCL": "waits 30 minutes without a message, then HCCL_E_TIMEOUT",
-        "MindIE": "does not start",
-    },
-    bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1")), status="initializing"),
-    good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
     find=_not_completed,
 )
 DUPLICATE_ADDRESS = Rule(
     code="RT214",
     name="duplicate-address",
     summary="two devices have the same address",
-    why="HCCL connects devices by their addresses, so every address must be unique in "
-    "a job.",
     fix="Write the address of each device, as /etc/hccn.conf has it.",
-    readers={"HCCL": "EI0014 without the devices"},
-    bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.1"))),
-    good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2"))),
     find=_duplicate_addresses,
     tell=_duplicate_address,
 )
@@ -325,20 +309,7 @@ INTERLEAVED = Rule(
     name="interleaved-servers",
     severity=Severity.WARNING,
     summary="the ranks of servers or of super pods are mixed",
-    why=(
-        "The manual requires consecutive ranks for a server and for a super pod. HCCL "
-        "does not check this, but its algorithms rely on it."
-    ),
     fix="Number the devices server by server, and pod by pod.",
-    readers={"HCCL": "accepted"},
-    bad=hccl_table(
-        hccl_server("n1", (0, 0, "10.0.0.1"), (1, 2, "10.0.0.2")),
-        hccl_server("n2", (0, 1, "10.0.0.3"), (1, 3, "10.0.0.4")),
-    ),
-    good=hccl_table(
-        hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2")),
-        hccl_server("n2", (0, 2, "10.0.0.3"), (1, 3, "10.0.0.4")),
-    ),
     find=_interleaved,
     tell=_interleaving,
 )
@@ -346,23 +317,7 @@ MISSING_ADDRESS = Rule(
     code="RT271",
     name="missing-address",
     summary="devices of several servers have no device_ip",
-    why=(
-        "HCCL reaches the devices of other servers by device_ip. It is not needed in a "
-        "job of one server or of one super pod. A server with host_ip does not need it "
-        "either, except on A2. For several super pods or servers of A3 this is a "
-        "warning: HCCL of 2025 refuses the table; since 2026 it accepts it, and fails "
-        "later if it must reach the devices by their network cards."
-    ),
     fix="Write the address of each device, as /etc/hccn.conf has it.",
-    readers={
-        "HCCL": 'EI0014 "Value  for ranktable variable device_ip is invalid"',
-        "HCCL 2025": "EI0004 device_ip",
-        "MindIE": "device_ip is not an address",
-    },
-    bad=hccl_table(hccl_server("n1", (0, 0, None)), hccl_server("n2", (0, 1, None))),
-    good=hccl_table(
-        hccl_server("n1", (0, 0, "10.0.0.1")), hccl_server("n2", (0, 1, "10.0.0.2"))
-    ),
     find=_missing_addresses,
     tell=_missing_address,
     severity_of=_weight_of_missing,
@@ -371,14 +326,7 @@ UNEQUAL_ADDRESSES = Rule(
     code="RT272",
     name="unequal-addresses",
     summary="devices have different numbers of addresses",
-    why="HCCL pairs the network cards of two devices, so all devices need the same "
-    "number.",
     fix="Give every device the same number of addresses.",
-    readers={"HCCL": "a line in the device log only (HCCL_E_PARA)"},
-    bad=hccl_table(
-        hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2,10.1.0.2")),
-    ),
-    good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2"))),
     find=_unequal_addresses,
     tell=_unequal_address,
 )
@@ -386,15 +334,7 @@ MIXED_FAMILIES = Rule(
     code="RT273",
     name="mixed-families",
     summary="some devices have IPv4 addresses and others IPv6",
-    why="All devices of a job must have addresses of the same family.",
     fix="Write addresses of one family.",
-    readers={"HCCL": "EI0001, the code of a wrong environment variable"},
-    bad=hccl_table(
-        hccl_server("n1", (0, 0, "10.0.0.1")), hccl_server("n2", (0, 1, "fd00::2"))
-    ),
-    good=hccl_table(
-        hccl_server("n1", (0, 0, "10.0.0.1")), hccl_server("n2", (0, 1, "10.0.0.2"))
-    ),
     find=_mixed_families,
     tell=_mixed_family,
     severity_of=_weight_of_families,
@@ -404,11 +344,7 @@ LONG_NAME = Rule(
     name="long-server-id",
     severity=Severity.WARNING,
     summary="a server_id is longer than the manual allows",
-    why="The manual allows 64 characters. HCCL takes 127, and refuses more (RT260).",
     fix="Write a shorter name; it does not have to be an address.",
-    readers={"HCCL": "accepted up to 127 characters"},
-    bad=hccl_table(hccl_server("n" * 65, (0, 0, "10.0.0.1"))),
-    good=hccl_table(hccl_server("n" * 64, (0, 0, "10.0.0.1"))),
     find=_long_names,
     tell=_long_name,
 )
@@ -417,16 +353,7 @@ LOOPBACK = Rule(
     name="loopback-server",
     severity=Severity.WARNING,
     summary="the server_id is an address of the loopback network",
-    why=(
-        "Many systems give the host the address 127.0.1.1 in /etc/hosts, and "
-        "generators that look up their own name write it. All hosts have this address, "
-        "so tables of several hosts cannot be merged."
-    ),
     fix="Write the address of the host, or any name that no other host has.",
-    readers={"HCCL": "accepts any text"},
-    seen_as=("127.0.1.1",),
-    bad=hccl_table(hccl_server("127.0.1.1", (0, 0, "10.0.0.1"))),
-    good=hccl_table(hccl_server("10.1.0.1", (0, 0, "10.0.0.1"))),
     find=_loopbacks,
     tell=_loopback,
 )
@@ -435,21 +362,7 @@ BACKUP_IS_SELF = Rule(
     name="backup-is-self",
     severity=Severity.WARNING,
     summary="the backup address of a device is its own",
-    why=(
-        "backup_device_ip is the address of the other die of the NPU. HCCL uses it "
-        "when it runs operators again (HCCL_OP_RETRY_ENABLE with L2 and "
-        "HCCL_OP_EXPANSION_MODE=AI_CPU), and then refuses this value."
-    ),
     fix="Write the device_ip of the other die.",
-    readers={"HCCL": "accepted; a line in the device log where it is looked at"},
-    bad=hccl_table(
-        hccl_server("n1", (0, '0","backup_device_ip":"10.0.0.1', "10.0.0.1")),
-        version="1.2",
-    ),
-    good=hccl_table(
-        hccl_server("n1", (0, '0","backup_device_ip":"10.0.0.2', "10.0.0.1")),
-        version="1.2",
-    ),
     find=_backups,
     tell=_backup,
 )

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Rule
-from ranktable.schema.rules.examples import hccl_server, hccl_table, rank_2_0, table_2_0
 from ranktable.schema.text import counted, folded
 
 if TYPE_CHECKING:
@@ -99,18 +98,7 @@ UNEQUAL_SERVERS = Rule(
     code="RT285",
     name="unequal-servers",
     summary="servers of 910 or 310P have different numbers of devices",
-    why="These generations need servers of the same size; A2 and A3 do not.",
     fix="Use the same number of devices on every server.",
-    readers={"HCCL": "EI0014 DeviceNum of server, on 910 and 310P"},
-    seen_as=("DeviceNum",),
-    bad=hccl_table(
-        hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2")),
-        hccl_server("n2", (0, 2, "10.0.0.3")),
-    ),
-    good=hccl_table(
-        hccl_server("n1", (0, 0, "10.0.0.1")), hccl_server("n2", (0, 1, "10.0.0.3"))
-    ),
-    options={"chip": "910"},
     find=_unequal_servers,
     tell=_unequal_server,
 )
@@ -118,21 +106,7 @@ ILLEGAL_CHIP_SET = Rule(
     code="RT286",
     name="illegal-chip-set",
     summary="chips of a server of 910 that HCCL does not use together",
-    why=(
-        "On the first 910 the chips 0 to 3 are linked, and so are the chips 4 to 7. A "
-        "job uses 1, 2 or 8 chips of a server, or four: 0145, 0246, 0347, 1256, 1357, "
-        "2367, 0123 or 4567."
-    ),
     fix="Use one of these sets.",
-    readers={"HCCL": 'EI0014 with the expected value "is unique", on 910'},
-    seen_as=("is unique",),
-    bad=hccl_table(
-        hccl_server("n1", *((chip, chip, f"10.0.0.{chip + 1}") for chip in range(3)))
-    ),
-    good=hccl_table(
-        hccl_server("n1", *((chip, chip, f"10.0.0.{chip + 1}") for chip in range(4)))
-    ),
-    options={"chip": "910"},
     find=_illegal_sets,
     tell=_illegal_set,
 )
@@ -140,15 +114,7 @@ WRONG_GENERATION = Rule(
     code="RT287",
     name="wrong-generation",
     summary="a table of another generation of chips",
-    why=(
-        "A5 reads only tables of version 2.0, and no other generation reads them. A "
-        "wrong table that was left on a host stops every job of several chips there."
-    ),
     fix="Generate the table again for the chips of this cluster.",
-    readers={"HCCL": "EI0014 version"},
-    bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
-    good=table_2_0(rank_2_0(0)),
-    options={"chip": "A5"},
     find=_wrong_generation,
 )
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from ranktable.schema.columns import repeated
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Rule, Severity
-from ranktable.schema.rules.examples import pods_table
 from ranktable.schema.rules.hccl import pod_of_servers, pods_of
 from ranktable.schema.super_pods import PODS
 from ranktable.schema.text import quoted
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from ranktable.schema.options import Options
 
 SUPER_ID = "super_device_id"
-_LOG = "a line in the device log only"
 _UINT32_DIGITS = 10
 
 
@@ -186,11 +184,7 @@ UNKNOWN_POD_SERVER = Rule(
     code="RT279",
     name="unknown-pod-server",
     summary="a super pod names a server that the table does not have",
-    why="super_pod_list says in which super pod each server of server_list is.",
     fix="Write the server_id of an entry of server_list.",
-    readers={"HCCL": "EI0014 server_id"},
-    bad=pods_table(pods=(("0", "n1"), ("1", "n3"))),
-    good=pods_table(),
     find=_unknown_servers,
     tell=_unknown_server,
 )
@@ -198,11 +192,7 @@ SERVER_WITHOUT_POD = Rule(
     code="RT280",
     name="server-without-pod",
     summary="there are super pods, and a server is in none",
-    why="If there is a super_pod_list, every server must be in exactly one super pod.",
     fix="Add the server to its super pod, or remove super_pod_list.",
-    readers={"HCCL": _LOG},
-    bad=pods_table(pods=(("0", "n1"),)),
-    good=pods_table(),
     find=_podless_servers,
     tell=_podless_server,
 )
@@ -210,12 +200,7 @@ DUPLICATE_POD = Rule(
     code="RT281",
     name="duplicate-pod",
     summary="a super pod, or a server within the super pods, is listed twice",
-    why="Each super pod has one entry, and each server is in one of them.",
     fix="Put all servers of a super pod into one entry.",
-    readers={"HCCL": 'EI0014 Value of "IP" is repeated'},
-    seen_as=("is repeated",),
-    bad=pods_table(pods=(("0", "n1"), ("1", "n2"), ("1", "n1"))),
-    good=pods_table(),
     find=_duplicate_pods,
     tell=_duplicate_pod,
 )
@@ -223,15 +208,7 @@ MISSING_SUPER_ID = Rule(
     code="RT282",
     name="missing-super-device-id",
     summary="there are super pods, and a device has no super_device_id",
-    why=(
-        "Inside a super pod HCCL finds a chip by its SDID, a decimal number. According "
-        "to the manual, a table without SDIDs is a table of servers only. With "
-        "super_pod_list HCCL refuses it."
-    ),
     fix="Write the SDID of each chip, or remove super_pod_list.",
-    readers={"HCCL": _LOG},
-    bad=pods_table(ids=("1", None)),
-    good=pods_table(),
     find=_missing_super_ids,
     tell=_missing_super_id,
 )
@@ -239,13 +216,7 @@ DUPLICATE_SUPER_ID = Rule(
     code="RT283",
     name="duplicate-super-device-id",
     summary="two devices of a super pod have the same super_device_id",
-    why="The SDID names a chip within its super pod. Another super pod may have the "
-    "same SDID.",
     fix="Write the SDID that npu-smi info -t spod-info prints for each chip.",
-    readers={"HCCL": 'a line in the device log only, "is already exist"'},
-    seen_as=("is already exist",),
-    bad=pods_table(ids=("1", "1"), pods=(("0", "n1"), ("0", "n2"))),
-    good=pods_table(ids=("1", "1")),
     find=_duplicate_super_ids,
     tell=_duplicate_super_id,
     severity_of=_weight_of_super_id,
@@ -255,15 +226,7 @@ PODS_IN_1_0 = Rule(
     name="pods-in-1.0",
     severity=Severity.WARNING,
     summary="a table of version 1.0 has keys of super pods, which HCCL does not read",
-    why=(
-        "Version 1.0 has servers only. HCCL accepts the table and treats every server "
-        "separately, so it does not use the fast links between the servers of a super "
-        "pod. MindIE's PyMotor writes such tables."
-    ),
     fix="Write version 1.2 for super pods, or remove super_pod_list.",
-    readers={"HCCL": "accepted; the links of the super pod are not used"},
-    bad=pods_table(version="1.0"),
-    good=pods_table(version="1.2"),
     find=_pods_in_1_0,
 )
 

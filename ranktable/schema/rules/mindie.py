@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Rule, Severity
-from ranktable.schema.rules.examples import hccl_server, hccl_table
 from ranktable.schema.rules.hccl_chips import unequal_node, unequal_nodes
 from ranktable.schema.text import counted
 
@@ -80,31 +79,12 @@ def _range(columns: Columns, index: int | None) -> Finding:
     )
 
 
-def _servers(*sizes: int) -> bytes:
-    chips, servers = iter(range(1, 99)), []
-    for node, size in enumerate(sizes):
-        devices = [(at, next(chips)) for at in range(size)]
-        more = f'"container_ip":"10.1.0.{node}",'
-        listed = [(at, rank - 1, f"10.0.0.{rank}") for at, rank in devices]
-        servers.append(hccl_server(f"n{node}", *listed, more=more))
-    return hccl_table(*servers)
-
-
 NO_CONTAINER_ADDRESS = Rule(
     code="RT288",
     name="no-container-ip",
     severity=Severity.NOTE,
     summary="a server has no container_ip, which MindIE needs",
-    why=(
-        "MindIE compares container_ip with MIES_CONTAINER_IP to find its own server. "
-        "HCCL does not read the key. This is a note if another server has the key, and "
-        "an error with --for mindie."
-    ),
     fix="Write the address of the pod into every server.",
-    readers={"MindIE": "containerIp in the server node is empty"},
-    seen_as=("containerIp in the server node is empty",),
-    bad=_servers(1, 1).replace(b'"container_ip":"10.1.0.1",', b""),
-    good=_servers(1, 1),
     find=_without_container,
     tell=_no_container,
 )
@@ -113,11 +93,7 @@ MINDIE_UNEQUAL = Rule(
     name="mindie-unequal-servers",
     severity=Severity.NOTE,
     summary="servers have different numbers of devices, which MindIE refuses",
-    why="HCCL on A2 and A3 accepts servers of different sizes; MindIE does not.",
     fix="Use the same number of devices on every server.",
-    readers={"MindIE": "refuses the table"},
-    bad=_servers(2, 1),
-    good=_servers(2, 2),
     find=_unequal,
     tell=_unequal_server,
 )
@@ -126,14 +102,7 @@ MINDIE_RANGE = Rule(
     name="mindie-range",
     severity=Severity.NOTE,
     summary="a number that MindIE does not accept, such as one server or 61",
-    why=(
-        "MindIE reads tables of 2 to 60 servers with 1 to 32 devices each, device_id 0 "
-        "to 63 and rank_id 0 to 511."
-    ),
     fix="Start MindIE without a table on one server; split larger jobs.",
-    readers={"MindIE": "refuses the table"},
-    bad=_servers(1),
-    good=_servers(1, 1),
     find=_out_of_range,
     tell=_range,
 )

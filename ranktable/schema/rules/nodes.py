@@ -10,13 +10,6 @@ from ranktable.schema.columns import repeated
 from ranktable.schema.declare import SPARES_KEY, TOPOLOGY_KEY, Kind
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Rule
-from ranktable.schema.rules.examples import (
-    PAIR,
-    device,
-    hccl_server,
-    hccl_table,
-    one_node,
-)
 from ranktable.schema.text import counted, quoted
 from ranktable.schema.topology import BUILT_IN
 from ranktable.schema.values import (
@@ -133,23 +126,6 @@ def _absent_chip(columns: Columns, place: tuple[int, int | None]) -> Finding:
         message += f" does not exist: the host has {counted(chips_per_node, 'chip')}"
         hint = f"chips are numbered 0 to {chips_per_node - 1}"
     return NO_SUCH_CHIP.finding(columns.device_id_span(index), message, hint=hint)
-
-
-def _hosts(second: str) -> bytes:
-    return (
-        '{"version":"1.0","node_list":[\n'
-        '  {"host":"n1","device_list":[{"device_id":"0","rank":"0"}]},\n'
-        f'  {{"host":"{second}","device_list":[{{"device_id":"0","rank":"1"}}]}}]}}\n'
-    ).encode()
-
-
-def _with_spare(address: str) -> bytes:
-    chip = '{"device_id":"0","local_rank":"0","rank":"0","world_rank":"0",'
-    return (
-        f'{{"version":"1.0","node_list":[{{"host":"n1","device_list":[\n  {chip}'
-        '"device_ip":"10.0.0.1"}]}],\n "spare_list":[{"host":"n2","device_list":[\n'
-        f'  {{"device_id":"0","device_ip":"{address}"}}]}}]}}\n'
-    ).encode()
 
 
 def _wrong_count(columns: Columns, _: Options) -> Iterator[Finding]:
@@ -354,19 +330,7 @@ DUPLICATE_CHIP = Rule(
     code="RT207",
     name="duplicate-chip",
     summary="one chip of a node is given to two ranks",
-    why=(
-        "A chip is used by one process. On another node the same number is another "
-        "chip, so only a repetition within a node is a defect."
-    ),
     fix="Give the second rank another chip.",
-    readers={
-        "torch_tpu": "accepts it; both processes open the chip",
-        "SCCL": "no check for duplicates; fails or hangs at the first collective",
-        "HCCL": "EI0014 device_id",
-    },
-    seen_as=("sccl comm init rank failed",),
-    bad=one_node(device(0, 0), device(0, 1)),
-    good=PAIR,
     find=_duplicate_chips,
     tell=_duplicate_chip,
 )
@@ -374,21 +338,7 @@ NO_SUCH_CHIP = Rule(
     code="RT208",
     name="no-such-chip",
     summary="a device_id is negative, or beyond the chips of the host",
-    why=(
-        "device_id is the index of the chip on its host, from 0. --chip or --topology "
-        "says how many chips a host has. Without them, an id above 31 in a table of "
-        "HCCL 1.0 or 1.2 is refused, because no host of these versions has more than "
-        "32 chips."
-    ),
     fix="Use the number that tpu-smi shows; ids count chips, not cards.",
-    readers={
-        "torch_tpu": "accepts it; set_device fails",
-        "SCCL": "sgSetDevice failed! Error Code",
-        "HCCL": "a line in the device log only",
-    },
-    seen_as=("sgSetDevice failed! Error Code", "Invalid tpu id"),
-    bad=one_node(device(0, 0), device(-1, 1)),
-    good=PAIR,
     find=_absent_chips,
     tell=_absent_chip,
 )
@@ -396,34 +346,15 @@ WRONG_COUNT = Rule(
     code="RT210",
     name="wrong-count",
     summary="server_count is not the number of servers",
-    why="HCCL compares server_count with the list, and rank_count in a table 2.0.",
     fix="Write the number of entries of server_list, or add the missing server.",
-    readers={
-        "HCCL": "EI0014 server_count",
-        "MindIE": "refuses the table",
-    },
-    bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))).replace(
-        b'server_count":"1"', b'server_count":"2"'
-    ),
-    good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
     find=_wrong_count,
 )
 BAD_ADDRESS = Rule(
     code="RT211",
     name="bad-address",
     summary="a device address is not an IP address",
-    why="device_ip and device_ip_emulator are numeric IPv4 or IPv6 addresses.",
     fix="Write the address. In a table of SCCL the key may be left out; HCCL needs it "
     "where a job has several servers.",
-    readers={
-        "torch_tpu": "does not look at it",
-        "SCCL": "hands device_ip_emulator on; the connection fails later",
-        "HCCL": 'EI0014 "IP"',
-        "MindIE": "device_ip is invalid in ranktable file",
-    },
-    seen_as=("device_ip is invalid in ranktable file",),
-    bad=one_node('{"device_id":"0","device_ip":"10.20.0.555","rank":"0"}'),
-    good=one_node('{"device_id":"0","device_ip":"10.20.0.55","rank":"0"}'),
     find=_bad_addresses,
     tell=_bad_address,
 )
@@ -431,19 +362,7 @@ DUPLICATE_HOST = Rule(
     code="RT212",
     name="duplicate-host",
     summary="two nodes have the same host",
-    why=(
-        "A host is one node. If it is listed twice, its chips are assigned twice, and "
-        "its local ranks begin at 0 twice."
-    ),
     fix="Put the devices of the host into one node.",
-    readers={
-        "torch_tpu": "does not look at it",
-        "SCCL": "does not look at it",
-        "HCCL": 'EI0014, which says that an "IP" is repeated',
-    },
-    seen_as=("is repeated",),
-    bad=_hosts("n1"),
-    good=_hosts("n2"),
     find=_duplicate_hosts,
     tell=_duplicate_host,
 )
@@ -495,13 +414,7 @@ SPARE_ADDRESS = Rule(
     code="RT216",
     name="spare-address",
     summary="a spare has an address of another host",
-    why=(
-        "An address belongs to one host. When the spare takes the place of a node, two "
-        "nodes of the table have one address."
-    ),
     fix="Write the spare's own addresses, or remove the spare.",
-    bad=_with_spare("10.0.0.1"),
-    good=_with_spare("10.0.0.2"),
     find=_spare_clashes,
     tell=_spare_clash,
 )
@@ -556,13 +469,7 @@ SPARE_CHIP = Rule(
     code="RT217",
     name="spare-chip",
     summary="a chip of a spare is in the table already",
-    why=(
-        "A chip carries a rank or is spare. If a spare that is in use takes the place "
-        "of a node, two processes get one chip."
-    ),
     fix="Remove the chip from the spare.",
-    bad=_with_spare("10.0.0.2").replace(b'"host":"n2"', b'"host":"n1"'),
-    good=_with_spare("10.0.0.2"),
     find=_repeated_spare_chips,
     tell=_repeated_spare_chip,
 )

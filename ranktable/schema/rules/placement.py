@@ -15,13 +15,6 @@ from ranktable.schema.remembered_layout import (
     size_of,
     world_size_of,
 )
-from ranktable.schema.rules.examples import (
-    PAIR,
-    chips,
-    device,
-    nodes,
-    one_node,
-)
 from ranktable.schema.rules.nodes import sets_of_chips, topology_of
 from ranktable.schema.rules.ranks import is_permutation
 from ranktable.schema.text import named_ranks, quoted
@@ -37,7 +30,6 @@ if TYPE_CHECKING:
 
 
 _EXAMPLE = "tp=8 pp=4 dp=2 order=tp-cp-ep-dp-pp"
-_READERS = {"torch_tpu": "ignores the key", "SCCL": "ignores the key"}
 
 
 def tp_of(columns: Columns, options: Options) -> int:
@@ -411,25 +403,7 @@ NOT_A_RING = Rule(
     code="RT501",
     name="not-a-ring",
     summary="the chips of a node, in rank order, do not form a closed ring of links",
-    why=(
-        "SCCL sends data around a ring of direct links between chips. On the published "
-        "box of eight chips the order 0..7 is not a ring. The only ring of all eight "
-        "is 0,2,6,7,3,1,5,4; it may begin at any chip and go in either direction."
-    ),
     fix="Use the order in the help line, or let gen choose one: --ring sophgo-8.",
-    readers={
-        "torch_tpu": "4 or 8 chips: silently replaced by the recommended order since "
-        "March 2025, so chips differ from the table; before, RuntimeError on local "
-        "rank 0 only while the others wait",
-        "SCCL": "sccl comm init rank failed, at the first collective",
-    },
-    seen_as=(
-        "The input chip_map is wrong, use the recommended chip_map",
-        "sccl comm init rank failed",
-    ),
-    bad=chips(0, 1, 2, 3),
-    good=chips(0, 1, 3, 2),
-    options={"topology": "sophgo-8"},
     find=_broken_rings,
     tell=_broken_ring,
     severity_of=_weight_of_ring,
@@ -439,19 +413,7 @@ RING_NOT_KNOWN = Rule(
     name="ring-not-on-published-box",
     severity=Severity.NOTE,
     summary="the order of the chips is not a ring on the published box of eight chips",
-    why=(
-        "This is only a note, because the links of your host are not known. With "
-        "--topology it becomes the error RT501, or goes away. Without a ring SCCL "
-        "fails at the first collective, or torch_tpu replaces the order without a "
-        "message."
-    ),
     fix="Give the links of the host: --topology sophgo-8, or a file of links.",
-    readers={
-        "torch_tpu": "4 or 8 chips: silently replaced by the recommended order",
-        "SCCL": "depends on the links of the host",
-    },
-    bad=chips(0, 1, 2, 3),
-    good=chips(0, 1, 3, 2),
     find=_unknown_rings,
     tell=_unknown_ring,
 )
@@ -459,18 +421,7 @@ RANKS_OUT_OF_ORDER = Rule(
     code="RT503",
     name="ranks-out-of-order",
     summary="the ranks of a node are not consecutive in file order",
-    why=(
-        "torch_tpu returns the chips of a node in file order and uses the rank as the "
-        "index of this list; SCCL uses the rank in the file. In any other order the "
-        "two readers give a process different chips, without a message."
-    ),
     fix="List the devices of every node in the order of their ranks.",
-    readers={
-        "torch_tpu": "chip by place in the file",
-        "SCCL": "chip by rank; another one",
-    },
-    bad=one_node(device(0, 1), device(1, 0)),
-    good=one_node(device(1, 0), device(0, 1)),
     find=_ranks_out_of_order,
     tell=_out_of_order,
 )
@@ -479,14 +430,7 @@ NODES_OUT_OF_ORDER = Rule(
     name="nodes-out-of-order",
     severity=Severity.WARNING,
     summary="a later node holds lower ranks",
-    why=(
-        "Every reader gives each rank the right chip. But launchers number the nodes "
-        "in the order of their host list, which is usually the order of the file."
-    ),
     fix="List the nodes in the order of their ranks.",
-    readers={"torch_tpu": "no difference", "SCCL": "no difference"},
-    bad=nodes((device(0, 1),), (device(0, 0),)),
-    good=nodes((device(0, 0),), (device(0, 1),)),
     find=_nodes_out_of_order,
     tell=_node_out_of_order,
 )
@@ -495,21 +439,10 @@ TOO_MANY_NODES = Rule(
     name="too-many-nodes",
     severity=Severity.WARNING,
     summary="more nodes than SCCL connects",
-    why=(
-        "The manual describes SCCL as communication between the cards of one machine, "
-        "and torch_tpu's reader returns the chips of one node only."
-    ),
     fix=(
         "Use one node with SCCL, or another backend between nodes. ranktable's own "
         "reader returns the chips of the whole table."
     ),
-    readers={
-        "torch_tpu": "IndexError at chip_map[rank] on every node but the first",
-        "SCCL": "one machine only, as the manual says",
-    },
-    seen_as=("IndexError: list index out of range",),
-    bad=nodes((device(0, 0),), (device(0, 1),)),
-    good=PAIR,
     find=_several_nodes,
     tell=_second_node,
 )
@@ -520,30 +453,10 @@ OPEN_GROUP = Rule(
     name="open-tp-group",
     severity=Severity.WARNING,
     summary="a tensor parallel group is not a closed ring of links, and could be one",
-    why=(
-        "SCCL sends data around a ring in every communicator. Which chips share a "
-        "group of consecutive ranks depends on the chip at which the ring of the node "
-        "begins. On the published box, 0,2,6,7,3,1,5,4 closes none of its two groups "
-        "of four: 12 hops around them. 2,6,7,3,1,5,4,0 is the same ring begun one chip "
-        "later and closes both: 8 hops. A group with chips of two nodes cannot be a "
-        "ring of the links of a node."
-    ),
     fix="List the chips in the order in the help line: gen --ring sophgo-8 --tp 4.",
-    readers={
-        "torch_tpu": "recommends 0,2,6,7,3,1,5,4 for 8 chips, whatever the groups are",
-        "SCCL": "takes the chips of each communicator for a ring in their order",
-    },
-    bad=chips(0, 2, 6, 7, 3, 1, 5, 4),
-    good=chips(2, 6, 7, 3, 1, 5, 4, 0),
-    options={"topology": "sophgo-8", "tp": "4"},
     find=_open_groups,
     tell=_open_group,
 )
-
-
-def _pair(layout: str) -> bytes:
-    head = f'"version":"1.0","layout":"{layout}",'
-    return one_node(device(0, 0), device(1, 1), head=head)
 
 
 BAD_LAYOUT = Rule(
@@ -551,15 +464,7 @@ BAD_LAYOUT = Rule(
     name="bad-layout",
     severity=Severity.WARNING,
     summary="the layout that the table remembers is not valid, or of another size",
-    why=(
-        "mesh, plan, diff and the commands that change a table read the sizes and the "
-        "order of the parallel groups from the key layout. They refuse another "
-        "spelling, and sizes that do not multiply to the number of ranks."
-    ),
     fix=f"Write sizes and an order, {_EXAMPLE}, or leave the key out.",
-    readers=_READERS,
-    bad=_pair("tp2"),
-    good=_pair("tp=2"),
     find=_bad_layouts,
     tell=_bad_layout,
 )
@@ -567,16 +472,7 @@ CONTRADICTION = Rule(
     code="RT511",
     name="contradicts-the-table",
     summary="an option contradicts what the table remembers",
-    why=(
-        "A table may remember its layout or the links of its chips, and is checked "
-        "with them. If an option says something else, the option or the table is "
-        "wrong."
-    ),
     fix="Leave the option out, or change the key.",
-    readers=_READERS,
-    bad=_pair("tp=2"),
-    good=_pair("dp=2"),
-    options={"tp": "1"},
     find=_contradictions,
     tell=_contradiction,
 )
@@ -586,14 +482,7 @@ UNKNOWN_TOPOLOGY = Rule(
     name="unknown-topology",
     severity=Severity.WARNING,
     summary="the table names links of the chips that nobody knows",
-    why=(
-        "A table that names its links is checked by them, as with --topology. With a "
-        "name that is not known, perhaps misspelt, nothing is checked."
-    ),
     fix="Correct the name, or leave the key out and check with --topology.",
-    readers=_READERS,
-    bad=one_node(device(0, 0), head='"version":"1.0","topology":"sophgo8",'),
-    good=one_node(device(0, 0), head='"version":"1.0","topology":"sophgo-8",'),
     find=_unknown_topologies,
     tell=_unknown_topology,
 )

@@ -8,12 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from ranktable.schema.declare import Role
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import ON_LINE, Rule, Severity
-from ranktable.schema.rules.examples import (
-    PAIR,
-    device,
-    nodes,
-    one_node,
-)
 from ranktable.schema.text import counted, folded, named_ranks
 
 if TYPE_CHECKING:
@@ -256,19 +250,7 @@ RANK_GAP = Rule(
     code="RT201",
     name="rank-gap",
     summary="a rank between 0 and world_size - 1 is missing",
-    why=(
-        "The manual says that rank is from 0 to the number of devices - 1. The process "
-        "with the missing rank finds no chip. A rank beyond the end never starts, and "
-        "all other ranks wait for it."
-    ),
     fix="Number the devices without a gap.",
-    readers={
-        "torch_tpu": "returns [] to the process with the missing rank",
-        "SCCL": "answers chip -1 for it, silently",
-        "HCCL": "EI0014 rank_id",
-    },
-    bad=one_node(device(0, 0), device(1, 2)),
-    good=PAIR,
     find=_gaps,
     tell=_gap,
 )
@@ -276,22 +258,7 @@ DUPLICATE_RANK = Rule(
     code="RT202",
     name="duplicate-rank",
     summary="two devices have the same rank",
-    why=(
-        "Two processes have the same rank, and another rank is missing. The group "
-        "waits for the missing rank until the time-out, 30 minutes by default, and the "
-        "message does not name it."
-    ),
     fix="Give one of the two devices the rank that is free.",
-    readers={
-        "torch_tpu": "takes the last node that has it; the rank that nobody has gets "
-        "[] and an IndexError",
-        "SCCL": "takes the first device that has it; the rank that nobody has gets "
-        "chip -1, silently",
-        "HCCL": "EI0014 rank_id",
-    },
-    seen_as=("rank_id is repeat", "wait timeout"),
-    bad=one_node(device(0, 0), device(1, 0)),
-    good=PAIR,
     find=_duplicates,
     tell=_duplicate,
 )
@@ -299,15 +266,7 @@ NEGATIVE_RANK = Rule(
     code="RT203",
     name="negative-rank",
     summary="a rank is negative",
-    why="Ranks count from 0.",
     fix="Give the device the rank that is free.",
-    readers={
-        "torch_tpu": "no process has it; its chip is never used",
-        "SCCL": "the same",
-        "HCCL": "EI0014 rank_id; the number wraps around",
-    },
-    bad=one_node(device(0, 0), device(1, -1)),
-    good=PAIR,
     find=_negatives,
     tell=_negative,
 )
@@ -315,15 +274,7 @@ NOT_FROM_ZERO = Rule(
     code="RT204",
     name="ranks-not-from-zero",
     summary="the ranks are dense but do not begin at 0",
-    why="Launchers number processes from 0, so rank 0 finds no chip.",
     fix="Subtract the smallest rank from every one.",
-    readers={
-        "torch_tpu": "returns [] to rank 0",
-        "SCCL": "answers chip -1 for rank 0, silently",
-        "HCCL": "EI0014 rank_id",
-    },
-    bad=one_node(device(0, 1), device(1, 2)),
-    good=PAIR,
     find=_shifted,
     tell=_shift,
 )
@@ -331,20 +282,7 @@ CONFLICTING_RANKS = Rule(
     code="RT205",
     name="conflicting-ranks",
     summary="rank and world_rank of one device differ",
-    why=(
-        "SCCL's C++ reader takes rank, torch_tpu's Python reader takes world_rank: "
-        "the process would select one chip and communicate with another."
-    ),
     fix="Give both the same value.",
-    readers={"torch_tpu": "takes world_rank", "SCCL": "takes rank"},
-    bad=one_node(
-        '{"device_id":"0","rank":"0","world_rank":"0"}',
-        '{"device_id":"1","rank":"1","world_rank":"2"}',
-    ),
-    good=one_node(
-        '{"device_id":"0","rank":"0","world_rank":"0"}',
-        '{"device_id":"1","rank":"1","world_rank":"1"}',
-    ),
     find=_conflicts,
     tell=_conflict,
 )
@@ -352,25 +290,7 @@ WRONG_LOCAL_RANK = Rule(
     code="RT206",
     name="wrong-local-rank",
     summary="a local_rank is not the device's place within its node",
-    why=(
-        "The generator counts local_rank from 0 within each node, in the order of the "
-        "devices. The vendor's readers do not use it, so a wrong value is found only "
-        "when a script uses it."
-    ),
     fix="Write the index of the device within its node, or leave local_rank out.",
-    readers={"torch_tpu": "does not look at it", "SCCL": "does not look at it"},
-    bad=nodes(
-        (
-            '{"device_id":"0","local_rank":"0","rank":"0"}',
-            '{"device_id":"1","local_rank":"0","rank":"1"}',
-        )
-    ),
-    good=nodes(
-        (
-            '{"device_id":"0","local_rank":"0","rank":"0"}',
-            '{"device_id":"1","local_rank":"1","rank":"1"}',
-        )
-    ),
     find=_wrong_local_ranks,
     tell=_wrong_local_rank,
 )
@@ -380,19 +300,7 @@ ONE_READER_ONLY = Rule(
     name="one-reader-only",
     severity=Severity.NOTE,
     summary="devices have rank or world_rank, not both",
-    why=(
-        "torch_tpu's Python reader reads world_rank, and SCCL's C++ reader reads rank. "
-        "The vendor's generator and manual write only rank, so the vendor's own "
-        "read_rank_table() cannot read these tables. ranktable reads either key."
-    ),
     fix="Write both, as ranktable gen and our tpu_gen_sccl_rank_table do.",
-    readers={
-        "torch_tpu": "without world_rank: KeyError: 'world_rank' on every rank",
-        "SCCL": "without rank: answers chip -1 for every rank, silently",
-    },
-    seen_as=("KeyError: 'world_rank'",),
-    bad=one_node('{"device_id":"0","rank":"0"}', '{"device_id":"1","rank":"1"}'),
-    good=PAIR,
     find=_one_reader_only,
     tell=_one_reader,
 )
