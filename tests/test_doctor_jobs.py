@@ -84,7 +84,7 @@ def logged(command: Sequence[str], folder: Path) -> Diagnosis:
         *(
             pytest.param(how, code, marks=pytest.mark.slow)
             for how, code in (
-                ("stopped", "RT624"),  # torchrun kills it after 30 s
+                ("stopped", "RT620"),  # torchrun kills it after 30 s
                 ("raising", "RT610"),
                 ("out of memory", "RT610"),
                 ("one batch fewer", "RT620 RT611"),  # it may abort as it leaves
