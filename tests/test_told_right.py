@@ -97,3 +97,31 @@ def test_names_of_one_host_and_ids_of_hosts_may_differ_between_ranks() -> None:
 
     assert first == second
     assert settings_of(NCCL_ALGO="Tree") != settings_of(NCCL_ALGO="Ring")
+
+
+@pytest.mark.parametrize("text", ["RT2", "duplicate"])
+def test_explain_lists_the_codes_that_begin_so_or_speak_of_it(
+    text: str, run: Run
+) -> None:
+    outcome = run("ranktable", "explain", text)
+
+    assert outcome.status == 0
+    listed = [line for line in outcome.out.splitlines() if line.startswith("RT")]
+    assert any(line.startswith("RT202  ") for line in listed)
+    assert 1 < len(listed) < 100
+
+
+def test_explain_says_so_of_digits_no_code_begins_with(run: Run) -> None:
+    outcome = run("ranktable", "explain", "RT99")
+
+    assert outcome.status == 2
+    assert "there is no code 'RT99'" in outcome.err
+
+
+def test_a_report_is_one_line_where_it_is_shown() -> None:
+    text = json.dumps({"version": "1.0", "node_list": []}).encode() + b" " * 5000
+    shown = repr(check_bytes(text, Options(), file="a.json"))
+
+    assert "\n" not in shown
+    assert len(shown) < 200
+    assert "'a.json': not sound" in shown

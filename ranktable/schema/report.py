@@ -55,6 +55,14 @@ class Report(_ReportFields):
         key: Key of the ConfigMap in which the table is; empty for a file of its own.
     """
 
+    def __repr__(self) -> str:
+        """Return one line: the bytes and the columns would fill many screens."""
+        found = ", ".join(f"{code}: {number}" for code, number in self.totals.items())
+        return (
+            f"<Report of {self.file!r}: {'sound' if self.ok else 'not sound'}, "
+            f"{self.format or 'no format'}, {{{found}}}>"
+        )
+
     @classmethod
     def of(
         cls,

@@ -39,6 +39,7 @@ BESIDE = "beside.json"
 
 SITE_SCHEMA_OPTION = "schema"
 _LIKE_CODE = re.compile(r"[A-Za-z]{2}[0-9]+")
+_BEGINS_CODE = re.compile(r"[Rr][Tt][0-9]{0,2}")
 
 
 def explain(
@@ -46,7 +47,7 @@ def explain(
         str | None,
         typer.Argument(
             metavar="CODE",
-            help="A code such as RT202, its name, or a message of a vendor's library.",
+            help="A code such as RT202 or RT2, a word such as duplicate, or a message.",
             autocompletion=completion.codes,
         ),
     ] = None,
@@ -56,7 +57,8 @@ def explain(
     """Explain a diagnostic: why it matters, and how to fix it.
 
     It says what vendors' libraries do with the defect. Without CODE, list every code.
-    An error code or message of a vendor's library finds our codes.
+    The first digits of codes, a word, or an error code or message of a vendor's library
+    list the codes that match.
 
     Example: ranktable explain RT202
     """
@@ -112,14 +114,22 @@ def _find(text: str, rules: tuple[Rule, ...]) -> list[Rule]:
     exact = [rule for rule in rules if wanted in (rule.code.casefold(), rule.name)]
     if exact or not wanted:
         return exact
+    if _BEGINS_CODE.fullmatch(text.strip()):
+        return [rule for rule in rules if rule.code.casefold().startswith(wanted)]
     code = code_in(text)
     seen = [rule for rule in rules if _is_seen(wanted, rule, but=code)]
     if code is None:
-        return seen
+        return [r for r in rules if r in seen or _speaks_of(wanted, r)]
     by_code = causes(text, rules)
     # A message is more exact than its code alone, unless it names the variable.
     is_message = len(wanted) > len("EI0014") and not has_variable(text)
     return seen if seen and is_message else by_code
+
+
+def _speaks_of(wanted: str, rule: Rule) -> bool:
+    """Whether a text is one word, and what is said of a rule has it."""
+    said = f"{rule.name} {rule.summary} {page_of(rule).why}".casefold()
+    return wanted.isalpha() and wanted in said
 
 
 def _is_seen(wanted: str, rule: Rule, *, but: str | None) -> bool:
