@@ -620,10 +620,11 @@ def _start_reduce_scatter(
         work, found = _start_exchange(members, flat, async_op=async_op)
         return work, lambda: _folded(members, list(found().chunk(members.size)), op)
     sent = joined if how.dtype is joined.dtype else joined.to(how.dtype)
-    count = sent.numel() // members.size
-    # Gloo ends the process for an output without dimensions.
-    output = sent.new_empty(shape if shape and shape.numel() == count else count)
-    work = _reduce_scatter(output, sent, _OPS[how.op][0], members.group, async_op)
+    # Gloo refuses an output with other dimensions than a flat input.
+    output = sent.new_empty(sent.numel() // members.size)
+    work = _reduce_scatter(
+        output, sent.reshape(-1), _OPS[how.op][0], members.group, async_op
+    )
 
     def finish() -> torch.Tensor:
         if how.is_divided:
