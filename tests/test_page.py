@@ -204,7 +204,7 @@ def test_bytes_of_all_groups_are_those_of_plan(
 def test_colours_follow_the_mode_and_have_a_legend(opened: Open) -> None:
     page = opened("t.json", *LAYOUT)
     fills = "all => all.map(one => one.getAttribute('fill'))"
-    page.get_by_label("pp", exact=True).check(force=True)
+    assert page.get_by_label("pp", exact=True).is_checked()
     found = page.eval_on_selector_all("rect.chip", fills)
 
     assert found[:16] == ["#77aadd"] * 16
@@ -219,17 +219,27 @@ def test_change_and_findings_are_on_the_chips(opened: Open, tmp_path: Path) -> N
     page = opened("new.json", "--against=t.json", "--findings=doctor.json")
 
     legend = page.inner_text("#legend").split("\n")
-    assert legend == ["sound 55", "warning 8", "error 1", "gone 8"]
-    assert "dmesg:7 Killed process 4321" in page.inner_text("#findings")
-    page.get_by_label("change", exact=True).check(force=True)
-    legend = page.inner_text("#legend").split("\n")
     assert legend == ["same 40", "moved 16", "new 8", "gone 8", "error"]
+    assert "dmesg:7 Killed process 4321" in page.inner_text("#findings")
+    page.get_by_label("status", exact=True).check(force=True)
+    legend = page.inner_text("#legend").split("\n")
+    assert legend == ["sound 63", "error 1", "gone 8"]
     page.get_by_role("button", name="gone 8").click()
     assert lit(page) == list(map(str, range(56, 64)))
     page.get_by_role("button", name="show 1 chip").first.click()
     assert lit(page) == ["27"]
     page.locator("rect.chip").nth(32).hover()
     assert page.inner_text("#tip") == "rank 32 · n6 · chip 2 · was rank 40"
+
+
+def test_error_without_a_chip_colours_the_header(opened: Open, tmp_path: Path) -> None:
+    cause = {**CAUSE, "ranks": [], "host": None}
+    (tmp_path / "check.json").write_text(json.dumps({"causes": [cause]}))
+    page = opened("t.json", *LAYOUT, "--findings=check.json")
+
+    assert page.get_attribute("#verdict", "class") == "error"
+    assert page.inner_text("#verdict") == "1 error, 1 warning"
+    assert page.get_by_label("status", exact=True).is_checked()
 
 
 def test_100_000_chips_are_drawn_on_a_canvas_in_a_moment(
@@ -292,6 +302,9 @@ def test_picture_is_there_without_scripts(opened: Open) -> None:
 
     assert page.locator("rect.chip").count() == 64
     assert page.locator("#map text", has_text="rack 1").is_visible()
+    assert page.inner_text("#legend").split("\n") == ["pp 0", "1", "2", "3"]
+    assert page.locator("#verdict", has_text="1 warning").is_visible()
+    assert "RT505" in page.inner_text("#findings")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -12,6 +13,7 @@ import pytest
 
 from ranktable import dump
 from ranktable.cluster.generate import make_table
+from ranktable.report.picture import STATES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -217,3 +219,129 @@ def test_page_of_100_000_chips_is_small(folder: Path, run: Run) -> None:
 
     assert len(page) < 1_500_000
     assert data_of(page)["ranks"] == [[0, 1, 100_000]]
+
+
+def fills(svg: str) -> Counter[str]:
+    """Return how many chips of a picture have each colour."""
+    return Counter(re.findall(r'class="chip[^>]*? fill="(#\w+)"', svg))
+
+
+def test_picture_of_a_change_shows_the_change_whatever_is_found(
+    folder: Path, run: Run
+) -> None:
+    given = ["new.json", "--against", "old.json"]
+    found = fills(run("ranktable", "report", *given, "--svg").out)
+
+    # 8 chips of n8 are gone, and RT505 of the whole table colours none.
+    assert found == {
+        STATES["same"]: 40,
+        STATES["moved"]: 16,
+        STATES["new"]: 8,
+        STATES["gone"]: 8,
+    }
+
+
+def test_error_is_framed_in_the_picture_of_a_change(folder: Path, run: Run) -> None:
+    cause = {"code": "RT612", "severity": "error", "message": "died", "evidence": []}
+    (folder / "doctor.json").write_text(
+        json.dumps({"causes": [{**cause, "ranks": [27, 56]}]})
+    )
+    given = ["new.json", "--against", "old.json", "--findings", "doctor.json"]
+    svg = run("ranktable", "report", *given, "--svg").out
+
+    assert fills(svg)[STATES["moved"]] == 16
+    # Rank 56 is on n9; the chip of n8 that had it before is gone, and died of nothing.
+    assert svg.count(f'stroke="{STATES["error"]}"') == 3  # and once in the legend
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        (["new.json"], "local rank"),
+        (["new.json", "--tp=4", "--pp=4"], "pp"),
+        (["new.json", "--tp=4"], "dp"),
+        (["new.json", "--tp=4", "--against=old.json"], "change"),
+        (["new.json", "--tp=4", "--findings=chip.json"], "status"),
+        (["new.json", "--findings=table.json"], "status"),
+        (["new.json", "--against=old.json", "--findings=chip.json"], "change"),
+    ],
+)
+def test_default_colour_is_what_says_most(
+    given: list[str], name: str, folder: Path, run: Run
+) -> None:
+    cause = {"code": "RT612", "message": "died", "evidence": []}
+    for file, one in {
+        "chip.json": {**cause, "severity": "warning", "ranks": [3]},
+        "table.json": {**cause, "severity": "error"},
+    }.items():
+        (folder / file).write_text(json.dumps({"causes": [one]}))
+    page = run("ranktable", "report", *given).out
+    svg = run("ranktable", "report", *given, "--svg").out
+
+    assert data_of(page)["colour"] == name
+    root = ET.fromstring(svg)  # noqa: S314 - ours
+    title = root[0].text or ""
+    assert title.startswith("new.json: 8 nodes, 64 ranks")
+    assert title.endswith(f"coloured by {name}")
+
+
+def test_picture_has_a_legend_inside_its_frame(folder: Path, run: Run) -> None:
+    svg = run("ranktable", "report", "new.json", "--against", "old.json", "--svg").out
+    root = ET.fromstring(svg)  # noqa: S314 - ours
+    texts = [each for each in root if each.get("class") == "legend"]
+    left, top, width, height = map(float, root.attrib["viewBox"].split())
+
+    assert [one.text for one in texts] == ["same 40", "moved 16", "new 8", "gone 8"]
+    for one in texts:
+        x, y = float(one.attrib["x"]), float(one.attrib["y"])
+        assert left <= x
+        assert x + 7 * len(one.text or "") <= left + width
+        assert top <= y <= top + height
+
+
+@pytest.mark.parametrize("by", ["causes", "findings"])
+def test_all_chips_of_a_doubled_rank_are_marked(
+    by: str, folder: Path, run: Run
+) -> None:
+    text = (folder / "old.json").read_text()
+    (folder / "old.json").write_text(
+        re.sub(r'"rank":\s*"5"', '"rank":"4"', text, count=1)
+    )
+    one = {"code": "RT612", "severity": "error", "message": "rank 4 died"}
+    said = {**one, "ranks": [4], "evidence": []} if by == "causes" else one
+    (folder / "f.json").write_text(json.dumps({by: [said]}))
+    data = data_of(run("ranktable", "report", "old.json", "--findings=f.json").out)
+    found = {each["code"]: each["cells"] for each in data["findings"]}
+
+    assert found["RT612"] == [4, 5]
+    assert sorted(found["RT202"]) == [4, 5]
+
+
+def test_table_with_errors_is_drawn_with_them_also_against_another(
+    folder: Path, run: Run
+) -> None:
+    text = (folder / "new.json").read_text()
+    (folder / "new.json").write_text(
+        re.sub(r'"rank":\s*"5"', '"rank":"4"', text, count=1)
+    )
+    given = ["report", "new.json", "--against", "old.json", "--tp", "4"]
+    page = run("ranktable", *given)
+    svg = run("ranktable", *given, "--svg")
+
+    assert (page.status, svg.status) == (1, 1)
+    data = data_of(page.out)
+    assert (data["is_sound"], data["change"], data["colour"]) == (False, None, "status")
+    assert fills(svg.out)[STATES["error"]] == 2
+    assert "new.json has errors, so its layout and changes are not shown" in page.err
+
+
+def test_verdict_and_findings_are_in_the_page_itself(folder: Path, run: Run) -> None:
+    cause = {"code": "RT701", "severity": "error", "message": "a < b", "evidence": []}
+    (folder / "f.json").write_text(json.dumps({"causes": [{**cause, "hint": "mend"}]}))
+    page = run("ranktable", "report", "old.json", "--findings=f.json").out
+    body = page.split('<script type="application/json"')[0]
+
+    assert '<p id="verdict" class="error">1 error, 1 warning</p>' in body
+    assert "a &lt; b" in body
+    assert "Do: mend" in body
+    assert body.index("a &lt; b") < body.index("RT505")

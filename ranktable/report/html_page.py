@@ -10,21 +10,17 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ranktable.report.page_data import make_cluster, page_data, worst_states
-from ranktable.report.picture import (
-    MAX_SVG_CHIPS,
-    STATES,
-    lay_out,
-    local_colours,
-    render_svg,
-)
+from ranktable.report.colouring import first_colouring
+from ranktable.report.page_data import make_cluster, page_data
+from ranktable.report.picture import MAX_SVG_CHIPS, lay_out, render_svg
+from ranktable.report.pinned_findings import MAX_FINDINGS
 from ranktable.schema.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from ranktable.report.page_data import ReportFacts
-    from ranktable.report.picture import Cluster
+    from ranktable.report.picture import Colouring
 
 MARK = "<!-- A page of ranktable report -->"
 """In the second line of every page, by which a later one may replace it."""
@@ -42,18 +38,23 @@ def render_html(facts: ReportFacts) -> Iterator[str]:
     """Yield the page; the same facts give the same bytes."""
     cluster, gone = make_cluster(facts)
     picture = lay_out(cluster)
-    data = page_data(facts, cluster, gone, picture)
+    colouring = first_colouring(facts, cluster, gone)
+    data = page_data(facts, cluster, gone, picture, colouring.name)
     script = _script()
-    title = printable(facts.name)
     is_drawn = len(cluster.chips) <= MAX_SVG_CHIPS
-    svg = render_svg(cluster, picture, local_colours(cluster), _title(facts))
+    svg = render_svg(cluster, picture, colouring, _title(facts), is_alone=False)
     fields = {
         "mark": MARK,
-        "name": escape(title),
+        "name": escape(printable(facts.name)),
+        "verdict": escape(facts.verdict),
+        "worst": "error" if facts.table is None else "".join(facts.severities[:1]),
         "policy": f"default-src 'none'; style-src 'unsafe-inline'; "
         f"script-src 'sha256-{_digest(script)}'",
         "style": (FOLDER / "page.css").read_text("utf-8"),
+        "legend": "".join(_legend(colouring)),
         "picture": "".join(svg) if is_drawn else "<canvas></canvas>",
+        "findings_hidden": "" if facts.findings else " hidden",
+        "findings": "".join(_findings(facts)),
         "data": _block(data),
         "script": script,
     }
@@ -61,8 +62,38 @@ def render_html(facts: ReportFacts) -> Iterator[str]:
     yield _FIELD.sub(lambda field: fields[field[1]], page)
 
 
+def _legend(colouring: Colouring) -> Iterator[str]:
+    for text, colour in colouring.legend:
+        swatch = f'<span class="swatch" style="background:{colour}"></span>'
+        yield f"<li>{swatch}{escape(text)}</li>"
+    if colouring.framed:
+        yield '<li><span class="swatch framed"></span>error</li>'
+
+
+def _findings(facts: ReportFacts) -> Iterator[str]:
+    """Yield the findings; a script adds buttons that show their chips."""
+    for one in facts.findings[:MAX_FINDINGS]:
+        code = f"{one.severity} {_text(one.code)} "
+        yield f'<div class="finding"><p><span class="code {one.severity}">{code}</span>'
+        yield f"{_text(one.message)}</p>"
+        if one.hint:
+            yield f'<p class="hint">Do: {_text(one.hint)}</p>'
+        if one.place:
+            yield f'<p class="quiet">{_text(one.place)}</p>'
+        yield from (f"<code>{_text(line)}</code>" for line in one.evidence)
+        yield "</div>\n"
+    left = len(facts.findings) - MAX_FINDINGS
+    if left > 0:
+        yield f'<p class="quiet">and {left:,} more</p>\n'
+
+
+def _text(text: str) -> str:
+    return escape(printable(text))
+
+
 def _title(facts: ReportFacts) -> str:
-    return f"{facts.name}: {facts.sizes}"
+    since = f", since {facts.old_name}" if facts.change is not None else ""
+    return f"{facts.name}: {facts.sizes}{since}"
 
 
 def _block(data: dict[str, Any]) -> str:
@@ -85,26 +116,8 @@ def _digest(text: str) -> str:
 
 
 def render_picture(facts: ReportFacts) -> Iterator[str]:
-    """Yield the picture alone, as SVG, for a document."""
+    """Yield the picture alone, as SVG with title and legend, for a document."""
     cluster, gone = make_cluster(facts)
-    colours = _static_colours(facts, cluster, gone)
-    yield from render_svg(cluster, lay_out(cluster), colours, _title(facts))
-
-
-def _static_colours(
-    facts: ReportFacts, cluster: Cluster, gone: Sequence[int]
-) -> list[str]:
-    """Return colours: findings, otherwise a change, otherwise places in the node."""
-    size = len(cluster.chips)
-    if facts.findings:
-        states = worst_states(facts)
-        return [STATES[states.get(cell, "sound")] for cell in range(size)]
-    if facts.change is None:
-        return local_colours(cluster)
-    moved = {move.after for move in facts.change.rank_moves}
-    state = dict.fromkeys(moved, "moved")
-    state |= dict.fromkeys(facts.change.chips_in, "new")
-    colours = [STATES[state.get(rank, "same")] for rank in cluster.ranks]
-    for cell in gone:
-        colours[cell] = STATES["gone"]
-    return colours
+    colouring = first_colouring(facts, cluster, gone)
+    picture = lay_out(cluster)
+    yield from render_svg(cluster, picture, colouring, _title(facts), is_alone=True)

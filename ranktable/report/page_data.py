@@ -88,11 +88,16 @@ class ReportFacts:
         return f"{nodes}, {counted(columns.num_devices, 'rank')}"
 
     @property
+    def severities(self) -> list[str]:
+        """The severities of the findings, the worst first."""
+        said = {each.severity for each in self.findings}
+        return [each.value for each in Severity if each.value in said]
+
+    @property
     def verdict(self) -> str:
         """What the findings say in a few words."""
         said = [each.severity for each in self.findings]
-        kinds = [each.value for each in Severity]
-        parts = [counted(said.count(kind), kind) for kind in kinds if kind in said]
+        parts = [counted(said.count(kind), kind) for kind in self.severities]
         if self.table is None:
             return f"not sound: {', '.join(parts)}"
         return ", ".join(parts) or "sound"
@@ -156,7 +161,11 @@ def _add_gone(
 
 
 def page_data(
-    facts: ReportFacts, cluster: Cluster, gone: Sequence[int], picture: Picture
+    facts: ReportFacts,
+    cluster: Cluster,
+    gone: Sequence[int],
+    picture: Picture,
+    colour: str,
 ) -> dict[str, Any]:
     """Return the data of a page; names of files, hosts and so on are made printable."""
     layout, table = facts.layout, facts.table
@@ -190,6 +199,7 @@ def page_data(
         "states": _states(facts),
         "findings": [_finding(one) for one in facts.findings[:MAX_FINDINGS]],
         "num_findings": len(facts.findings),
+        "colour": colour,
         "picture": _picture(picture, len(cluster.chips)),
     }
 
@@ -230,7 +240,9 @@ def _addresses(facts: ReportFacts, gone: Sequence[int]) -> list[str | None] | No
     return found if any(found) else None
 
 
-def _axis(layout: ParallelLayout, name: str) -> dict[str, Any]:
+def axis_of(layout: ParallelLayout, name: str) -> dict[str, Any]:
+    """Return how ranks are numbered along an axis and across its groups."""
+
     def steps(axes: Iterable[Axis]) -> list[list[int]]:
         return [[axis.size, axis.stride] for axis in axes if axis.size > 1]
 
@@ -266,7 +278,7 @@ def _traffic(facts: ReportFacts) -> dict[str, Any]:
     held = [len(node.devices) for node in facts.table.nodes]
     rows, _ = costs.look(owners)
     return {
-        "axes": [_axis(costs.layout, name) for name in costs.row_names],
+        "axes": [axis_of(costs.layout, name) for name in costs.row_names],
         "flows": [
             {
                 "axes": flow.axes,

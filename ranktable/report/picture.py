@@ -42,11 +42,19 @@ _CHANGED = {"moved": "#77aadd", "new": "#44bb99", "gone": "#ffffff"}
 STATES = {"sound": PLAIN, "same": PLAIN, **_STRONG, **_CHANGED}
 """Colours of what is said about a chip."""
 
+_QUIET = "#6e7781"
+_FRAME = f' stroke="{_STRONG["error"]}" stroke-width="3"'
+
 _PER_ROW = 8
 """Chips beside each other in a node; most hosts have eight."""
 
 _LABEL_HEIGHT = 17
 _RACK_HEIGHT = 24
+_TITLE_HEIGHT = 26
+_LEGEND_HEIGHT = 18
+_LEAST_WIDTH = 300
+"""Pixels of a picture of few chips, whose title has to have room."""
+
 _CHARACTER = 7.1
 """Width of a letter of a label, on average."""
 
@@ -73,6 +81,23 @@ class Cluster:
     def starts(self) -> list[int]:
         """Index of the first chip of every node, and the number of chips."""
         return [*accumulate(self.sizes, initial=0)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Colouring:
+    """The colour of every chip.
+
+    Attributes:
+        name: What is shown, such as ``change`` or ``tp``.
+        colours: The colour of every chip.
+        legend: Texts with their colours.
+        framed: Chips with an error that their colour does not show.
+    """
+
+    name: str
+    colours: Sequence[str]
+    legend: Sequence[tuple[str, str]]
+    framed: frozenset[int] = frozenset()
 
 
 class Box(NamedTuple):
@@ -223,29 +248,38 @@ def ink_on(colour: str) -> str:
     return "#111" if 299 * red + 587 * green + 114 * blue > 120_000 else "#fff"
 
 
-def local_colours(cluster: Cluster) -> list[str]:
-    """Return the colour of every chip by its place in its node."""
-    most = max(cluster.sizes, default=1)
-    return [mixed(at, most) for size in cluster.sizes for at in range(size)]
-
-
 def render_svg(
-    cluster: Cluster, picture: Picture, colours: Sequence[str], title: str
+    cluster: Cluster,
+    picture: Picture,
+    colouring: Colouring,
+    title: str,
+    *,
+    is_alone: bool,
 ) -> Iterator[str]:
     """Yield the picture as SVG.
 
     Args:
         cluster: The chips.
         picture: Their places.
-        colours: The colour of every chip.
-        title: What is shown, for people who hear it.
+        colouring: Their colours.
+        title: What is shown.
+        is_alone: Whether title and legend are drawn, which a page has beside it.
     """
+    width, above, legend, below = picture.width, 0, [""], 0
+    if is_alone:
+        width, above = max(width, _LEAST_WIDTH), _TITLE_HEIGHT
+        legend, below = _legend(colouring, width, picture.height + 10)
+    size = f"{width + 2} {picture.height + above + below + 2}"
+    wide, high = size.split()
     yield (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{picture.width + 2}" '
-        f'height="{picture.height + 2}" viewBox="-1 -1 {picture.width + 2} '
-        f'{picture.height + 2}" font-family="system-ui, sans-serif" font-size="12" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" '
+        f'height="{high}" viewBox="-1 {-1 - above} {size}" '
+        f'font-family="system-ui, sans-serif" font-size="12" '
         f'role="img" aria-label="{_text(title)}">\n'
     )
+    if is_alone:
+        yield f"<title>{_text(title)}, coloured by {_text(colouring.name)}</title>\n"
+        yield _label(title, 0, 14 - above, width, "title")
     for box in picture.racks:
         yield (
             f'<rect class="rack" x="{box.x}" y="{box.y}" width="{box.width}" '
@@ -256,10 +290,38 @@ def render_svg(
     if picture.head:
         yield from _labels_of_nodes(cluster, picture)
     if len(cluster.chips) > MAX_SVG_CHIPS:
-        yield from _paths(cluster, picture, colours)
+        yield from _paths(cluster, picture, colouring)
     else:
-        yield from _cells(cluster, picture, colours)
+        yield from _cells(cluster, picture, colouring)
+    yield from legend
     yield "</svg>\n"
+
+
+def _legend(colouring: Colouring, width: int, top: int) -> tuple[list[str], int]:
+    """Return the legend in as many lines as it needs, and its height."""
+    entries = [
+        (text, f'fill="{colour}"{_edge(colour)}') for text, colour in colouring.legend
+    ]
+    if colouring.framed:
+        entries.append(("error", f'fill="none"{_FRAME}'))
+    x, y, parts = 0, top, []
+    for text, look in entries:
+        room = 20 + ceil(len(text) * _CHARACTER)
+        if x and x + room > width:
+            x, y = 0, y + _LEGEND_HEIGHT
+        parts.append(
+            f'<rect x="{x + 2}" y="{y + 2}" width="10" height="10" {look}/>'
+            f'<text class="legend" x="{x + 18}" y="{y + 11}" fill="{_QUIET}">'
+            f"{_text(text)}</text>\n"
+        )
+        x += room + 14
+    return parts, y + _LEGEND_HEIGHT - top + 10
+
+
+def _edge(colour: str) -> str:
+    """Return the edge of a chip that is white, as far as a picture knows its paper."""
+    is_gone = colour == STATES["gone"]
+    return f' stroke="{_QUIET}" stroke-dasharray="3 2"' if is_gone else ""
 
 
 def _labels_of_nodes(cluster: Cluster, picture: Picture) -> Iterator[str]:
@@ -276,7 +338,7 @@ def _label(text: str, x: int, y: int, room: int, kind: str) -> str:
         if most < 3:
             return ""
         shown = shown[: most - 1] + "…"
-    place = f'class="{kind}" x="{x}" y="{y}" fill="#6e7781"'
+    place = f'class="{kind}" x="{x}" y="{y}" fill="{_QUIET}"'
     return f"<text {place}>{_text(shown)}</text>\n"
 
 
@@ -284,16 +346,17 @@ def _text(text: str) -> str:
     return escape(printable(text))
 
 
-def _cells(cluster: Cluster, picture: Picture, colours: Sequence[str]) -> Iterator[str]:
+def _cells(cluster: Cluster, picture: Picture, colouring: Colouring) -> Iterator[str]:
     side = picture.chip
     index = 0
     for node, size in enumerate(cluster.sizes):
         for local in range(size):
             x, y = picture.place(node, local)
-            colour = colours[index]
+            colour = colouring.colours[index]
+            edge = _FRAME if index in colouring.framed else _edge(colour)
             yield (
                 f'<rect class="chip" x="{x}" y="{y}" width="{side}" height="{side}" '
-                f'rx="{min(side // 7, 5)}" fill="{colour}"/>'
+                f'rx="{min(side // 7, 5)}" fill="{colour}"{edge}/>'
             )
             rank, chip = cluster.ranks[index], cluster.chips[index]
             if side >= _SHOWS_NUMBER:
@@ -316,17 +379,23 @@ def _cells(cluster: Cluster, picture: Picture, colours: Sequence[str]) -> Iterat
         yield "\n"
 
 
-def _paths(cluster: Cluster, picture: Picture, colours: Sequence[str]) -> Iterator[str]:
-    """Yield one path for all chips of a colour."""
+def _paths(cluster: Cluster, picture: Picture, colouring: Colouring) -> Iterator[str]:
+    """Yield one path for all chips of a colour, those with an error last, larger."""
     side = picture.chip - (picture.chip <= _SMALLEST.chip) * 0.5
     found: dict[str, list[str]] = {}
+    frames = []
     index = 0
     for node, size in enumerate(cluster.sizes):
         for local in range(size):
             x, y = picture.place(node, local)
-            found.setdefault(colours[index], []).append(
+            found.setdefault(colouring.colours[index], []).append(
                 f"M{x} {y}h{side}v{side}h-{side}z"
             )
+            if index in colouring.framed:
+                frames.append(f"M{x - 2} {y - 2}h{side + 4}v{side + 4}h-{side + 4}z")
             index += 1
     for colour, parts in found.items():
-        yield f'<path fill="{colour}" d="{"".join(parts)}"/>\n'
+        look = f'fill="{colour}"{_edge(colour)}'
+        yield f'<path {look} d="{"".join(parts)}"/>\n'
+    if frames:
+        yield f'<path fill="none" d="{"".join(frames)}"{_FRAME}/>\n'

@@ -25,6 +25,9 @@ MAX_FINDINGS = 500
 """Most findings that a page lists."""
 
 _MAX_EVIDENCE = 6
+_WHOLE_TABLE = {"RT204", "RT505"}
+"""Codes about a whole table, which point at one of its chips or nodes as an example."""
+
 _RANK = re.compile(r'\branks? "?([0-9]{1,9})')
 _SEVERITIES = {each.value for each in Severity}
 
@@ -59,9 +62,21 @@ class PinnedFinding:
 class Pins:
     """Finds the chips that a finding names: by rank, host, or place in the table."""
 
-    def __init__(self, cluster: Cluster, columns: Columns | None) -> None:
-        """Index the chips; the columns are those of the table's file."""
-        self._by_rank = {rank: at for at, rank in enumerate(cluster.ranks)}
+    def __init__(
+        self, cluster: Cluster, columns: Columns | None, gone: Iterable[int] = ()
+    ) -> None:
+        """Index the chips; the columns are those of the table's file.
+
+        Args:
+            cluster: The chips.
+            columns: The table as it was read.
+            gone: Chips of an earlier table: nothing is found about their ranks.
+        """
+        # A table with errors may have a rank twice: both chips are meant.
+        self._by_rank: defaultdict[int, list[int]] = defaultdict(list)
+        for cell in sorted({*range(len(cluster.ranks))}.difference(gone)):
+            if cluster.ranks[cell] >= 0:
+                self._by_rank[cluster.ranks[cell]].append(cell)
         self._hosts: defaultdict[str, list[int]] = defaultdict(list)
         starts = cluster.starts
         for node, host in enumerate(cluster.hosts):
@@ -71,8 +86,8 @@ class Pins:
 
     def of_ranks(self, ranks: Iterable[object]) -> tuple[int, ...]:
         """Return the chips of some ranks."""
-        known = self._by_rank
-        return tuple(known[r] for r in ranks if isinstance(r, int) and r in known)
+        known = [self._by_rank.get(r, []) for r in ranks if isinstance(r, int)]
+        return tuple(cell for cells in known for cell in cells)
 
     def of_host(self, host: object) -> tuple[int, ...]:
         """Return the chips of a host."""
@@ -108,9 +123,8 @@ class Pins:
     def _cell(self, columns: Columns, index: int) -> int:
         """Return the place in the picture of a device of the file."""
         rank = columns.ranks[index]
-        if columns.are_in_order_of_nodes() or rank is None:
-            return index
-        return self._by_rank.get(rank, index)
+        cells = [] if rank is None else self._by_rank.get(rank, [])
+        return cells[0] if cells and index not in cells else index
 
 
 def _joined(path: Iterable[object]) -> str:
@@ -173,9 +187,11 @@ def _finding(one: dict[str, Any], pins: Pins) -> PinnedFinding:
     where = one.get("location") or {}
     places = [where, *(one.get("related") or ())]
     message = str(one["message"])
-    cells = pins.of_pointers([place.get("pointer") for place in places])
-    if not cells:  # a finding about a machine names its ranks
-        cells = pins.of_ranks(map(int, _RANK.findall(message)))
+    cells: tuple[int, ...] = ()
+    if str(one["code"]) not in _WHOLE_TABLE:
+        cells = pins.of_pointers([place.get("pointer") for place in places])
+        if not cells:  # a finding about a machine names its ranks
+            cells = pins.of_ranks(map(int, _RANK.findall(message)))
     steps = (where.get(name) for name in ("file", "line", "column"))
     return PinnedFinding(
         code=str(one["code"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,6 +40,7 @@ from ranktable.report.pinned_findings import (
 )
 from ranktable.schema.finding import Severity
 from ranktable.schema.report import Options
+from ranktable.schema.text import printable
 
 if TYPE_CHECKING:
     from ranktable.layout.parallel import ParallelLayout
@@ -111,7 +113,10 @@ def _facts(
     table = judged.table
     if table is None:
         if against is not None or layout_options.are_given:
-            table_in(judged)
+            name = printable(judged.file)
+            sys.stderr.write(
+                f"{name} has errors, so its layout and changes are not shown\n"
+            )
         return ReportFacts(name=judged.file, columns=columns, table=None)
     layout = _layout(table, layout_options, costs)
     known = costs.facts(table)
@@ -161,8 +166,8 @@ def _with_findings(facts: ReportFacts, judged: Report, files: list[str]) -> Repo
     """Return the facts with the findings of the table and those of some files."""
     if not files and not judged.diagnostics:
         return facts
-    cluster, _ = make_cluster(facts)
-    pins = Pins(cluster, judged.columns)
+    cluster, gone = make_cluster(facts)
+    pins = Pins(cluster, judged.columns, gone)
     found = of_diagnostics(judged.diagnostics, pins)
     for file in files:
         name, data = read_input(file, MAX_FINDINGS_BYTES)

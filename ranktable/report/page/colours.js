@@ -38,7 +38,7 @@ const byState = (name, values, kinds) => ({
   number: (kind) => values.filter((one) => one === kind).length,
 });
 
-/** The ways to colour the chips, the first one first. */
+/** The ways to colour the chips. */
 export const modes = [
   byNumber("local rank", sizes.reduce((most, size) => Math.max(most, size), 1), local),
   ...axes
@@ -52,8 +52,10 @@ export const modes = [
 if (data.change) modes.unshift(byState("change", changes, ["same", "moved", "new", "gone"]));
 if (data.findings.length) {
   const status = byState("status", states, ["sound", "note", "warning", "error", "gone"]);
-  modes.splice(states.includes("error") ? 0 : modes.length, 0, status);
+  modes.unshift(status);
 }
+/** The way that says most, as Python has chosen it. */
+export const firstMode = modes.find((one) => one.name === data.colour);
 
 /** Return the colour of every chip. */
 export const coloursOf = (mode) => range(0, numChips).map(mode.colour);

@@ -1,5 +1,5 @@
 // The state of the page: how it is coloured and what is selected.
-import { coloursOf, legendOf, modes } from "./colours.js";
+import { coloursOf, firstMode, legendOf, modes } from "./colours.js";
 import {
   axes, cellOf, cellsOfNode, changes, counted, data, describe, groupOf, members, nodeOf,
   numChips, racks, ranks,
@@ -13,7 +13,7 @@ const tip = byId("tip");
 const query = byId("query");
 const MOST_KIN = 20000;
 
-let mode = modes[0];
+let mode = firstMode;
 let colours = coloursOf(mode);
 let selection = null;
 let at = 0; // the chip that the keyboard is on
@@ -68,9 +68,9 @@ function showMode(wanted) {
 }
 
 function addModes() {
-  modes.forEach((one, index) => {
+  modes.forEach((one) => {
     const input = element("input", {
-      type: "radio", name: "mode", checked: index === 0, onchange: () => showMode(one),
+      type: "radio", name: "mode", checked: one === firstMode, onchange: () => showMode(one),
     });
     byId("modes").append(element("label", {}, input, one.name));
   });

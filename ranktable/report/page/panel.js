@@ -3,7 +3,7 @@ import { inkOn } from "./colours.js";
 import {
   axes, axisNamed, before, boundaries, cellOf, cellsOfNode, changes, chips, counted,
   crossing, data, findings, folded, gib, groupOf, members, nodeOf, numChips, placeIn,
-  racks, ranks, sizes, starts, states,
+  racks, ranks, sizes, starts,
 } from "./data.js";
 
 /** Return an element; texts are added as texts, never as markup. */
@@ -25,15 +25,8 @@ function shape(tag, attributes, text = "") {
 export const byId = (id) => document.getElementById(id);
 const MOST = 8;
 
-/** Show name, sizes and verdict. */
+/** Show the sizes. */
 export function showHeader() {
-  const worst = ["error", "warning", "note"].find((one) => states.includes(one));
-  const listed = ["error", "warning", "note"].find((one) =>
-    findings.some((finding) => finding.severity === one),
-  );
-  const verdict = byId("verdict");
-  verdict.textContent = data.verdict;
-  verdict.className = data.is_sound ? (worst ?? listed ?? "") : "error";
   const held = sizes.slice(0, data.num_nodes).filter((size) => size > 0);
   const least = held.reduce((one, other) => Math.min(one, other), Infinity);
   const most = held.reduce((one, other) => Math.max(one, other), 0);
@@ -142,18 +135,21 @@ const findingsOf = (cells) => {
   return findings.filter((finding) => finding.cells.some((cell) => wanted.has(cell)));
 };
 
-function findingItem(finding, select) {
-  const where = finding.cells.length
-    ? element("button", { type: "button", onclick: () => select(finding) },
-        `show ${counted(finding.cells.length, "chip")}`)
-    : null;
-  return element("div", { className: "finding" },
-    element("p", {}, element("span", { className: `code ${finding.severity}` },
-      `${finding.severity} ${finding.code} `), finding.message),
-    finding.hint ? element("p", { className: "hint" }, `Do: ${finding.hint}`) : null,
-    finding.place ? element("p", { className: "quiet" }, finding.place) : null,
-    ...finding.evidence.map((line) => element("code", {}, line)), where);
+const items = [...document.querySelectorAll("#findings .finding")];
+
+/** Add a button that shows the chips of a finding to the text that Python has written. */
+function withButton(item, finding, select) {
+  if (!finding.cells.length) return item;
+  item.append(element("button", { type: "button", onclick: () => select(finding) },
+    `show ${counted(finding.cells.length, "chip")}`));
+  return item;
 }
+
+const findingItem = (finding, select) => {
+  const item = items[findings.indexOf(finding)].cloneNode(true);
+  item.querySelector("button")?.remove();
+  return withButton(item, finding, select);
+};
 
 const firstHosts = (cells) => {
   const nodes = [...new Set(cells.map((cell) => nodeOf[cell]))];
@@ -263,11 +259,7 @@ export function showTraffic(select) {
 
 /** List the findings and what has changed. */
 export function showLists(select) {
-  const listed = byId("findings");
-  listed.hidden = findings.length === 0;
-  listed.append(...findings.map((finding) => findingItem(finding, select)));
-  const left = data.num_findings - findings.length;
-  if (left > 0) listed.append(element("p", { className: "quiet" }, `and ${left} more`));
+  items.forEach((item, at) => withButton(item, findings[at], select));
   if (!data.change) return;
   const change = byId("change");
   change.hidden = false;
