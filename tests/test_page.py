@@ -248,6 +248,7 @@ def test_100_000_chips_are_drawn_on_a_canvas_in_a_moment(
     hosts = [f"node-{at:05d}" for at in range(12_500)]
     dump(make_table([RING] * 12_500, hosts=hosts), tmp_path / "big.json")
     page = opened("big.json", "--tp=8", "--pp=10", "--racks=rack=32")
+    assert page.locator("#overview i").count() == 391
     begin = "performance.getEntriesByType('navigation')[0].domInteractive"
     drawn = page.evaluate(
         f"performance.getEntriesByName('drawn')[0].startTime - {begin}"
@@ -270,6 +271,142 @@ def test_100_000_chips_are_drawn_on_a_canvas_in_a_moment(
     pen = "document.querySelector('canvas').getContext('2d')"
     pixel = f"([x, y]) => [...{pen}.getImageData(x, y, 1, 1).data]"
     assert page.evaluate(pixel, [at + 2 for at in first])[3] == 255
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """Write a table of 16,384 chips, and what doctor says about two of them."""
+    hosts = [f"node-{at:05d}" for at in range(2048)]
+    dump(make_table([RING] * 2048, hosts=hosts), tmp_path / "big.json")
+    causes = [
+        {**CAUSE, "ranks": [16_000], "host": "node-02000"},
+        {**CAUSE, "ranks": [16_001], "host": "node-02000", "severity": "warning"},
+    ]
+    (tmp_path / "doctor.json").write_text(json.dumps({"causes": causes}))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("racks", "cells", "culprit", "title"),
+    [
+        (["--racks=rack=32"], 64, "rack 62: error", "rack 62"),
+        ([], 2048, "node-02000: error", "node-02000"),
+    ],
+)
+@pytest.mark.usefixtures("large")
+def test_culprit_of_16384_chips_is_on_the_first_screen(
+    racks: list[str], cells: int, culprit: str, title: str, opened: Open
+) -> None:
+    page = opened("big.json", *racks, "--findings=doctor.json")
+    cell = page.locator(f'#overview i[title="{culprit}"]')
+    area = cell.bounding_box()
+
+    assert page.locator("#overview i").count() == cells
+    assert page.inner_text("#overview ul").split("\n") == [
+        "error 1",
+        f"sound {cells - 1:,}",
+    ]
+    assert page.evaluate("scrollY") == 0
+    assert area["y"] + area["height"] < 900
+    cell.click()
+    assert page.inner_text("#details h2") == title
+    assert page.evaluate("scrollY") > 0
+
+
+@pytest.mark.usefixtures("large")
+def test_chip_of_a_link_or_a_finding_is_scrolled_to(opened: Open) -> None:
+    page = opened("big.json", "--findings=doctor.json")
+    page.goto(page.url + "#rank%2016000")
+    box = "document.querySelector('#map').getBoundingClientRect().top"
+    data = json.loads(page.text_content("#data"))["picture"]
+
+    assert page.inner_text("#details h2") == "rank 16000 on node-02000"
+    # Where the chip is drawn, in pixels of the window.
+    node = page.evaluate(
+        """(picture) => {
+          const unpacked = (packed) => packed.flatMap((one) => typeof one === "number"
+            ? [one] : Array.from({ length: one[2] }, (_, at) => one[0] + at * one[1]));
+          const area = document.querySelector("canvas").getBoundingClientRect();
+          const scale = area.width / (picture.width + 2);
+          return [unpacked(picture.y)[2000] * scale, area.top];
+        }""",
+        data,
+    )
+    assert node[0] > 900
+    assert 60 < node[0] + node[1] < 900
+    below = page.evaluate(box)
+    page.evaluate("scrollTo(0, 0)")
+    page.locator("#findings button").first.click()
+    assert page.evaluate(box) == below
+    page.evaluate("scrollTo(0, 0)")
+    page.evaluate("location.hash = 'rank 16001'")
+    page.wait_for_function("scrollY > 500")
+    assert page.inner_text("#details h2") == "rank 16001 on node-02000"
+
+
+def test_cell_of_an_overview_is_several_hosts_if_there_are_too_many(
+    opened: Open, tmp_path: Path
+) -> None:
+    hosts = [f"node-{at:05d}" for at in range(5000)]
+    dump(make_table([[0]] * 5000, hosts=hosts), tmp_path / "many.json")
+    cause = {**CAUSE, "ranks": [4999], "host": None}
+    (tmp_path / "doctor.json").write_text(json.dumps({"causes": [cause]}))
+    page = opened("many.json", "--findings=doctor.json")
+    page.locator("#overview i").last.click()
+
+    head = "Every cell is 2 hosts, by their worst chip"
+    assert page.inner_text("#overview h2") == head
+    assert page.locator("#overview i").count() == 2500
+    assert page.inner_text("#details h2") == "node-04998 to node-04999: error"
+
+
+def test_picture_that_fits_a_screen_has_no_overview(opened: Open) -> None:
+    page = opened("t.json", *LAYOUT)
+
+    assert page.locator("#overview").count() == 0
+
+
+def test_ring_of_the_only_host_is_drawn_without_a_click(
+    opened: Open, tmp_path: Path
+) -> None:
+    dump(make_table([RING]), tmp_path / "one.json")
+    page = opened("one.json", "--links=sophgo-8")
+
+    assert "closed ring 2 6 7 3 1 5 4 0" in page.inner_text("#details")
+    assert page.locator("#details svg.links").is_visible()
+
+
+def test_large_bytes_are_in_tib(opened: Open) -> None:
+    page = opened("t.json", *LAYOUT, "--bytes=tp=1GiB,pp=3000GiB")
+    select(page, "pp 0")
+    cells = page.locator("#details tbody td").all_inner_texts()
+
+    assert cells[-2:] == ["8.79 TiB", "2.93 TiB"]  # 3 and 1 of 3000 GiB
+    assert "TiB" in page.inner_text("#traffic")
+
+
+@pytest.mark.parametrize("nodes", [1, 8, 200])
+def test_thumb_hits_a_chip_on_a_phone(nodes: int, opened: Open, tmp_path: Path) -> None:
+    dump(make_table([RING] * nodes), tmp_path / "phone.json")
+    size = {"width": 390, "height": 844}
+    page = opened("phone.json", viewport=size, has_touch=True, is_mobile=True)
+    last = page.locator("rect.chip").last
+    area = last.bounding_box()
+
+    assert area["width"] >= 39
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    last.tap()
+    assert page.inner_text("#details h2").startswith(f"rank {8 * nodes - 1} on ")
+
+
+def test_findings_are_first_on_paper(opened: Open, tmp_path: Path) -> None:
+    (tmp_path / "doctor.json").write_text(json.dumps({"causes": [CAUSE]}))
+    page = opened("t.json", *LAYOUT, "--findings=doctor.json")
+    page.emulate_media(media="print")
+    finding, picture = page.locator("#findings"), page.locator("#map")
+
+    assert finding.bounding_box()["y"] < picture.bounding_box()["y"]
+    assert page.locator("#verdict").is_visible()
 
 
 def test_hostile_names_stay_text(opened: Open, tmp_path: Path) -> None:

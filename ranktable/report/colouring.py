@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 _ERROR = Severity.ERROR.value
 CHANGE = ("same", "moved", "new", "gone")
 STATUS = ("sound", "note", "warning", "error", "gone")
-WORST = ("error", "warning", "note", "new", "gone", "moved", "same", "sound")
-"""What is said about the chips of a rack in one word, the worst first."""
 
 _MARKS_OF_RAMP = 5
 

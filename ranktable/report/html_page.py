@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ranktable.report.colouring import first_colouring
+from ranktable.report.overview import render_legend, render_overview
 from ranktable.report.page_data import make_cluster, page_data
 from ranktable.report.picture import MAX_SVG_CHIPS, lay_out, render_svg
 from ranktable.report.pinned_findings import MAX_FINDINGS
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.report.page_data import ReportFacts
-    from ranktable.report.picture import Colouring
+    from ranktable.report.picture import Picture
 
 MARK = "<!-- A page of ranktable report -->"
 """In the second line of every page, by which a later one may replace it."""
@@ -28,6 +29,13 @@ MARK = "<!-- A page of ranktable report -->"
 FOLDER = Path(__file__).with_name("page")
 MODULES = ("data", "colours", "map", "panel", "search", "main")
 """The modules of the page, each after those that it needs."""
+
+_FRAMED = '<li><span class="swatch framed"></span>error</li>'
+
+_THUMB = 40
+"""Pixels of a chip that a thumb can hit."""
+
+_MAX_SCALE = 4
 
 _IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
@@ -51,7 +59,9 @@ def render_html(facts: ReportFacts) -> Iterator[str]:
         "policy": f"default-src 'none'; style-src 'unsafe-inline'; "
         f"script-src 'sha256-{_digest(script)}'",
         "style": (FOLDER / "page.css").read_text("utf-8"),
-        "legend": "".join(_legend(colouring)),
+        "overview": render_overview(facts, cluster, gone, picture),
+        "legend": render_legend(colouring.legend) + _FRAMED * bool(colouring.framed),
+        "thumb": f"--thumb:{_width_for_thumbs(picture, is_drawn=is_drawn)}px",
         "picture": "".join(svg) if is_drawn else "<canvas></canvas>",
         "findings_hidden": "" if facts.findings else " hidden",
         "findings": "".join(_findings(facts)),
@@ -62,12 +72,11 @@ def render_html(facts: ReportFacts) -> Iterator[str]:
     yield _FIELD.sub(lambda field: fields[field[1]], page)
 
 
-def _legend(colouring: Colouring) -> Iterator[str]:
-    for text, colour in colouring.legend:
-        swatch = f'<span class="swatch" style="background:{colour}"></span>'
-        yield f"<li>{swatch}{escape(text)}</li>"
-    if colouring.framed:
-        yield '<li><span class="swatch framed"></span>error</li>'
+def _width_for_thumbs(picture: Picture, *, is_drawn: bool) -> int:
+    """Return the width of a picture on a phone, which scrolls."""
+    scale = max(1, _THUMB / picture.chip)
+    # A canvas gets blurred, and one of 100,000 chips would be many metres wide.
+    return round((picture.width + 2) * (scale if is_drawn else min(scale, _MAX_SCALE)))
 
 
 def _findings(facts: ReportFacts) -> Iterator[str]:

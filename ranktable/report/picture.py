@@ -173,7 +173,7 @@ def lay_out(cluster: Cluster) -> Picture:
     step = sizes.chip + sizes.gap
     wide = per_row * step - sizes.gap + sizes.between
     tall = sizes.head + ceil(most / per_row) * step + sizes.between
-    racks = _members(cluster)
+    racks = members_of_racks(cluster)
     nodes = [(0, 0)] * len(cluster.sizes)
     boxes: list[Box] = []
     pad = sizes.between if cluster.racks else 0
@@ -213,7 +213,7 @@ def _columns(count: int, most: int, shape: float) -> int:
     return min(range(least, min(least + 2, most) + 1), key=lambda one: -count % one)
 
 
-def _members(cluster: Cluster) -> list[tuple[str, list[int]]]:
+def members_of_racks(cluster: Cluster) -> list[tuple[str, list[int]]]:
     """Return the nodes of every rack, with its name and those of what it is in."""
     if not cluster.racks:
         return [("", [*range(len(cluster.sizes))])]

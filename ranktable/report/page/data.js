@@ -164,7 +164,9 @@ export function folded(numbers, most = 24) {
 }
 
 const GIB = 1024 ** 3;
-export const gib = (bytes) => (bytes / GIB).toFixed(2);
+/** Return bytes as a number of GiB, and large ones as TiB with the unit. */
+export const gib = (bytes) =>
+  bytes < 1024 * GIB ? (bytes / GIB).toFixed(2) : `${(bytes / GIB / 1024).toFixed(2)} TiB`;
 export const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
 /** Return what a chip is, in one line. */

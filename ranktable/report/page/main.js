@@ -2,9 +2,9 @@
 import { coloursOf, firstMode, legendOf, modes } from "./colours.js";
 import {
   axes, cellOf, cellsOfNode, changes, counted, data, describe, groupOf, members, nodeOf,
-  numChips, racks, ranks,
+  numChips, racks, range, ranks, sizes,
 } from "./data.js";
-import { hideCursor, hit, nearest, paint, showCursor } from "./map.js";
+import { hideCursor, hit, nearest, paint, reveal, showCursor } from "./map.js";
 import { byId, element, showDetails, showHeader, showLists, showTraffic } from "./panel.js";
 import { find, ofCell, ofGroup, ofNode, ofRack, proposals } from "./search.js";
 
@@ -55,6 +55,12 @@ function select(wanted) {
   }
 }
 
+/** Select what may be far away in the picture, and show it. */
+function go(wanted) {
+  select(wanted);
+  if (selection) reveal(selection.cells[0]);
+}
+
 function showMode(wanted) {
   mode = wanted;
   colours = coloursOf(mode);
@@ -102,6 +108,16 @@ map.addEventListener("pointermove", (event) => {
   tip.style.left = `${Math.max(left, 4)}px`;
   tip.style.top = `${Math.min(event.clientY + 16, window.innerHeight - tip.offsetHeight - 8)}px`;
 });
+const overview = document.querySelector("#overview div");
+overview?.addEventListener("click", ({ target }) => {
+  const index = [...overview.children].indexOf(target);
+  const count = Number(overview.dataset.nodes);
+  if (index < 0) return;
+  if (count === 0) go(ofRack(0, domainOfBox(index)));
+  else if (count === 1) go(ofNode(index));
+  else go({ cells: range(index * count, Math.min((index + 1) * count, sizes.length)).flatMap(cellsOfNode), title: target.title });
+});
+
 map.addEventListener("pointerleave", () => {
   tip.hidden = true;
 });
@@ -178,13 +194,17 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
 showHeader();
 addModes();
 showMode(mode);
-showLists(select);
+showLists(go);
 showTraffic(select);
-let linked = "";
-try {
-  linked = decodeURIComponent(location.hash.slice(1));
-} catch {
-  // Not a text that this page has written.
+function followHash() {
+  let linked = "";
+  try {
+    linked = decodeURIComponent(location.hash.slice(1));
+  } catch {
+    // Not a text that this page has written.
+  }
+  go(linked || null);
 }
-select(linked || null);
+window.addEventListener("hashchange", followHash);
+followHash();
 performance.mark("drawn");

@@ -6,6 +6,7 @@ const picture = data.picture;
 const xs = unpack(picture.x);
 const ys = unpack(picture.y);
 const step = picture.chip + picture.gap;
+const BAR = 60; // pixels above that the bar may hide
 const MOST_OUTLINED = 64; // small chips beside each other would be hidden by outlines
 const box = document.getElementById("map");
 const cursor = document.getElementById("cursor");
@@ -166,6 +167,17 @@ export function showCursor(cell) {
   });
   cursor.hidden = false;
   cursor.scrollIntoView?.({ block: "nearest" });
+}
+
+/** Scroll to a chip that is not on the screen. */
+export function reveal(cell) {
+  const area = drawing.getBoundingClientRect();
+  const scale = area.width / (picture.width + 2);
+  const [x, y] = cornerOf(cell).map((at) => (at + 1) * scale);
+  box.scrollLeft = x - box.clientWidth / 2;
+  const top = area.top + y;
+  const isSeen = top > BAR && top + picture.chip * scale < window.innerHeight;
+  if (!isSeen) window.scrollBy(0, top - window.innerHeight / 2);
 }
 
 export const hideCursor = () => {

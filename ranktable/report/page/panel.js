@@ -135,6 +135,13 @@ const findingsOf = (cells) => {
   return findings.filter((finding) => finding.cells.some((cell) => wanted.has(cell)));
 };
 
+/** Return the ring of a host, nothing if its links are not known. */
+function ringOf(node) {
+  const isKnown = (cell) => chips[cell] >= 0 && chips[cell] < data.links.num_chips;
+  const isDrawn = data.links && sizes[node] > 1 && cellsOfNode(node).every(isKnown);
+  return isDrawn ? ringDrawing(node) : [];
+}
+
 const items = [...document.querySelectorAll("#findings .finding")];
 
 /** Add a button that shows the chips of a finding to the text that Python has written. */
@@ -164,7 +171,8 @@ export function showDetails(selection, select) {
   panel.replaceChildren();
   if (!selection) {
     panel.append(element("h2", {}, "Selection"),
-      element("p", { className: "quiet" }, "Nothing is selected. Its ranks, groups, links and bytes will be listed here."));
+      element("p", { className: "quiet" }, "Nothing is selected. Its ranks, groups, links and bytes will be listed here."),
+      ...(data.num_nodes === 1 ? ringOf(0) : []));
     return;
   }
   const { cells, title, axis, group } = selection;
@@ -180,10 +188,7 @@ export function showDetails(selection, select) {
     ]));
   }
   if (axis) panel.append(element("h3", {}, "Bytes in a step"), groupsTable([{ axis, group }], select));
-  if (nodes.length === 1 && data.links && sizes[nodes[0]] > 1) {
-    const own = cellsOfNode(nodes[0]);
-    if (own.every((cell) => chips[cell] >= 0 && chips[cell] < data.links.num_chips)) panel.append(...ringDrawing(nodes[0]));
-  }
+  if (nodes.length === 1) panel.append(...ringOf(nodes[0]));
   if (!axis && cells.length > 1 && nodes.length === 1 && axes.length) {
     panel.append(...groupsOfNode(cells, select));
   }
