@@ -444,6 +444,43 @@ def test_picture_is_there_without_scripts(opened: Open) -> None:
     assert "RT505" in page.inner_text("#findings")
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        [],
+        ["--tp=4", "--pp=4"],
+        ["--tp=2", "--cp=2", "--ep=4", "--pp=2"],
+        ["--tp=2", "--pp=2"],
+        ["--against=old.json", "--findings=doctor.json", "--tp=4"],
+        ["--findings=doctor.json", "--tp=4"],
+    ],
+)
+def test_scripts_leave_the_first_colours_and_the_legend_as_they_are(
+    given: list[str], opened: Open, tmp_path: Path
+) -> None:
+    hosts = ["n1", "n2", "n3", "n4", "n6", "n5", "n7", "n9"]
+    dump(make_table([RING] * 8, hosts=hosts), tmp_path / "old.json")
+    (tmp_path / "doctor.json").write_text(json.dumps({"causes": [CAUSE]}))
+    fills = "all => all.map(one => one.getAttribute('fill'))"
+    seen = []
+    for scripts in (False, True):
+        page = opened("t.json", *given, java_script_enabled=scripts)
+        colours = (
+            page.eval_on_selector_all("rect.chip", fills)
+            if scripts
+            else [
+                one.get_attribute("fill")
+                for one in page.query_selector_all("rect.chip")
+            ]
+        )
+        seen.append((colours, page.inner_text("#legend")))
+
+    without, with_scripts = seen
+    assert with_scripts[0] == without[0]
+    if "0 to" not in with_scripts[1]:  # a ramp, which is drawn as five colours without
+        assert with_scripts[1] == without[1]
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(scheme: str, opened: Open, tmp_path: Path) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
