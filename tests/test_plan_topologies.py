@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import make_table
@@ -257,13 +258,13 @@ def test_hosts_of_the_table_have_to_be_there() -> None:
 
 
 def pods(*names: str | None) -> RankTable:
-    """Return a table whose super_pod_list has the hosts in pods of these names."""
-    listed = [
-        {"super_pod_id": pod, "server_list": [{"server_id": host}]}
-        for pod, host in zip(names, HOSTS, strict=False)
-    ]
-    nodes = TABLE.nodes[: len(names)]
-    return RankTable(nodes=nodes, extra={"super_pod_list": listed})
+    """Return a table whose nodes are in super pods of these names."""
+    return RankTable(
+        nodes=tuple(
+            replace(node, super_pod=name)
+            for node, name in zip(TABLE.nodes, names, strict=False)
+        )
+    )
 
 
 def test_super_pods_of_a_table() -> None:
@@ -292,4 +293,4 @@ def test_what_scontrol_shows_is_a_topology() -> None:
 
 def test_node_outside_the_super_pods_is_refused() -> None:
     with pytest.raises(LayoutError, match="node 2 is not in a super pod, but others"):
-        super_pods(RankTable(nodes=TABLE.nodes[:3], extra=pods("a", "b").extra))
+        super_pods(pods("a", "b", None))
