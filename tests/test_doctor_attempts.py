@@ -125,3 +125,21 @@ def test_a_container_that_was_restarted_has_the_log_of_its_last_start(
     (cause,) = judged(tmp_path, old, new, names=names).causes
 
     assert cause.headline.startswith("rank 2 raised KeyError: 'new'")
+
+
+@pytest.mark.parametrize("before", [[], ["[rank0]: step 1 begins"]])
+def test_a_line_of_a_step_that_comes_late_begins_no_attempt(
+    before: list[str], tmp_path: Path
+) -> None:
+    # srun says at once who was killed; what tasks print arrives later.
+    lines = [
+        *before,
+        KILLED,
+        "srun: launch/slurm: _step_signal: Terminating StepId=3.0",
+        "[rank0]: step 1",
+        "slurmstepd: error: *** STEP 3.0 ON n0 CANCELLED AT 2026-11-05T14:00:06 ***",
+        "srun: error: n0: task 0: Terminated",
+    ]
+    (cause,) = judged(tmp_path, lines).causes
+
+    assert (cause.rule.code, cause.ranks, cause.host) == ("RT611", (3,), "n1")

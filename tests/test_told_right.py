@@ -97,6 +97,8 @@ def test_names_of_one_host_and_ids_of_hosts_may_differ_between_ranks() -> None:
 
     assert first == second
     assert settings_of(NCCL_ALGO="Tree") != settings_of(NCCL_ALGO="Ring")
+    # 0 is an address of this machine, but not in every variable.
+    assert settings_of(NCCL_ALGO="0")["NCCL_ALGO"] == "0"
 
 
 @pytest.mark.parametrize("text", ["RT2", "duplicate"])

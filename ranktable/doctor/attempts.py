@@ -121,7 +121,9 @@ def _falls(events: Sequence[LogEvent]) -> Iterator[int]:
             reached[speaker] = max(step, before)
             continue
         again[speaker] = step
-        if again.keys() >= reached.keys():
+        if any(again.get(each, last) < last for each, last in reached.items()) and (
+            again.keys() >= reached.keys()
+        ):
             yield ended + 1
             reached, again, ended = again, {}, None
 

@@ -113,7 +113,8 @@ def _loopback_names(records: Sequence[ProcessRecord]) -> Iterator[Finding]:
 def loopback_ranks(records: Sequence[ProcessRecord]) -> list[int]:
     """Return a rank of each host of which gloo would tell others a loopback address."""
     masters = {each.settings.get("MASTER_ADDR") for each in records}
-    if any(map(is_loopback, masters)) or len({each.host for each in records}) < 2:
+    hosts = {each.host for each in records}
+    if len(hosts) < 2 or any(map(is_loopback, (*masters, *hosts))):
         return []  # then all are on one machine
     return list({each.host: each.rank for each in records if each.told}.values())
 

@@ -146,7 +146,9 @@ def own_record(
         versions=_versions(facts, torch_version),
         settings={
             # A host has many names for itself: whether one is right, another rule says.
-            name: "localhost" if is_loopback(env[name]) else env[name]
+            name: "localhost"
+            if name == "MASTER_ADDR" and is_loopback(env[name])
+            else env[name]
             for name in sorted(env)
             if _MUST_AGREE.fullmatch(name) and not _MAY_DIFFER.fullmatch(name)
         },

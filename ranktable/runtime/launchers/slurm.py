@@ -158,12 +158,10 @@ def _master(env: Mapping[str, str], hosts: list[str]) -> str | None:
     node, name = env.get("SLURM_NODEID", ""), env.get("SLURMD_NODENAME", "")
     if len(hosts) == 1:
         return hosts[0]
-    if name in hosts and env.get("SLURM_PROCID") == "0":
-        return name
     if env.get("SLURM_DISTRIBUTION", "").startswith("arbitrary"):
         return None
     if follows_topology(env):
-        return None
+        return name if name in hosts and env.get("SLURM_PROCID") == "0" else None
     if name and is_plain(node) and hosts[int(node) : int(node) + 1] != [name]:
         return None
     return hosts[0]
