@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ranktable.cli.output import CommandError
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.check import TABLE, check_bytes, report_unreadable
+from ranktable.schema.check import (
+    TABLE,
+    check_bytes,
+    check_each,
+    is_manifest,
+    report_unreadable,
+)
 from ranktable.schema.file_kind import DESCRIPTIONS, LOOKED_AT_BYTES, Source
 from ranktable.schema.files import (
     DEFAULT_MAX_SIZE_BYTES,
@@ -226,18 +232,44 @@ def _known(path: str) -> NamedFile | None:
 
 
 def check_file(file: str, options: Options) -> Report:
-    """Judge a file, or standard input, as a rank table.
+    """Judge a file, standard input, or ``FILE#KEY`` of a ConfigMap as a rank table.
 
     Raises:
         OtherKindError: It is clearly of another kind.
+        CommandError: The ConfigMap has no table under the key.
     """
     try:
         source = read_source(file, options.max_size_bytes)
     except UnreadableError as error:
-        return report_unreadable(error, file=shown_name(file))
+        inner = _under_key(file, options)
+        return inner or report_unreadable(error, file=shown_name(file))
     if not TABLE.detect(source.data[:LOOKED_AT_BYTES], source.name):
         refuse_other_kind(source)
     return check_bytes(source.data, options, file=source.name)
+
+
+def _under_key(name: str, options: Options) -> Report | None:
+    """Return the report of ``FILE#KEY``, None if FILE is no ConfigMap.
+
+    Raises:
+        CommandError: The ConfigMap has no table under the key.
+    """
+    file, _, key = name.rpartition("#")
+    if not key or not os.path.isfile(file):
+        return None
+    data = read_input(file, options.max_size_bytes).data
+    if not is_manifest(data):
+        return None
+    reports = check_each(data, options, file=file)
+    keys = [report.key for report in reports]
+    if key in keys:
+        return reports[keys.index(key)]
+    if not any(keys):
+        return reports[0]  # why nothing can be taken out of it
+    raise CommandError(
+        f"{printable(file)} has no table under the key {printable(key)}\n"
+        f"help: it has {', '.join(map(printable, keys))}"
+    )
 
 
 def refuse_other_kind(source: Source) -> None:

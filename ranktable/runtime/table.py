@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 VARIABLE = "RANK_TABLE_FILE"
 """The variable with the file of the rank table; SCCL and HCCL read the same one."""
 
+REMOVED_AT_END = "RANKTABLE_REMOVED_AT_END"
+"""The variable in which ``run`` names a table that it has written for its processes."""
+
 # Every process of the job finds the same errors, so none lists all of them.
 _OPTIONS = Options(limit=RankTableError.SHOWN, is_table_wanted=True)
 

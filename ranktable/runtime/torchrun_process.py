@@ -9,6 +9,7 @@ node names those that are not.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -18,7 +19,7 @@ from threading import Thread, Timer
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ranktable.runtime.agents import agents_of
-from ranktable.runtime.table import VARIABLE
+from ranktable.runtime.table import REMOVED_AT_END, VARIABLE
 from ranktable.schema.check import load
 from ranktable.schema.text import printable
 
@@ -39,6 +40,26 @@ _OTHER_PROGRAM = (
 
 def main() -> None:
     """Run torchrun with the arguments of this process."""
+    try:
+        _run()
+    finally:
+        _remove_table()
+
+
+def _remove_table() -> None:
+    """Remove the table that was written for the ranks of this process, if there is."""
+    if REMOVED_AT_END in os.environ:
+        folder = os.path.dirname(os.environ[REMOVED_AT_END])
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end_now(status: int) -> NoReturn:
+    """End at once: torchrun waits, or Python starts, and no rank is running."""
+    _remove_table()
+    os._exit(status)
+
+
+def _run() -> None:
     before = signal.getsignal(signal.SIGINT)
     is_pythons = before is signal.default_int_handler  # else it is ignored
     if is_pythons:
@@ -69,7 +90,7 @@ def main() -> None:
 
 
 def _leave(signum: int, _frame: FrameType | None) -> NoReturn:
-    os._exit(_SIGNALLED + signum)  # nothing has been started yet
+    _end_now(_SIGNALLED + signum)  # nothing has been started yet
 
 
 def _end_after_signals() -> None:
@@ -95,7 +116,7 @@ def _end_without_ranks(reader: int) -> None:
         had_ranks = _has_children()
         time.sleep(_GRACE_S)
         if not had_ranks and not _has_children():
-            os._exit(_SIGNALLED + signum)
+            _end_now(_SIGNALLED + signum)
 
 
 def _watch(arguments: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ import shlex
 import signal
 import socket
 import sys
+import tempfile
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +17,7 @@ import typer
 
 from ranktable.cli.output import DEFECTS_FOUND, CommandError, write
 from ranktable.cli.parameters import flag, number, valued
-from ranktable.cli.sources import STANDARD_INPUT
+from ranktable.cli.sources import STANDARD_INPUT, named_file
 from ranktable.cli.table_input import sound_table
 from ranktable.cluster.discovery.machine import Machine
 from ranktable.cluster.host_lists import fold_hosts
@@ -36,7 +37,7 @@ from ranktable.runtime.errors import InvalidVariableError, LaunchEnvironmentErro
 from ranktable.runtime.launchers.slurm import SLURM, step_hosts
 from ranktable.runtime.master_address import DEFAULT_PORT
 from ranktable.runtime.process_chip import VISIBLE_LISTS, process_chip
-from ranktable.runtime.table import VARIABLE
+from ranktable.runtime.table import REMOVED_AT_END, VARIABLE
 from ranktable.runtime.values import read_address
 from ranktable.schema.model import Device, Node
 from ranktable.schema.text import counted, printable
@@ -44,6 +45,7 @@ from ranktable.schema.text import counted, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from ranktable.cli.table_input import TableFile
     from ranktable.runtime.agents import Agent
     from ranktable.schema.model import RankTable
 
@@ -53,6 +55,7 @@ _OURS = (
     *("PET_NNODES", "PET_NPROC_PER_NODE", "PET_N_PROC_PER_NODE", "PET_NODE_RANK"),
     *("PET_RDZV_", "PET_STANDALONE", "PET_MASTER_", "PET_LOCAL_ADDR"),
     *("PET_NO_PYTHON", "PET_MODULE", "PET_RUN_PATH"),
+    REMOVED_AT_END,  # of a run around this one
 )
 
 _LONG_LIST = 200
@@ -110,7 +113,8 @@ def run(
     """
     if table == STANDARD_INPUT:
         raise CommandError("the processes read the table themselves; name a file")
-    file, ranks, *_ = sound_table(table)
+    read = sound_table(table)
+    file, ranks = read.name, read.table
     agents = agents_of(ranks)
     given = address(master_addr) or agents[0].host
     environment = launched_by(is_started=not dry_run, has_address=given is not None)
@@ -118,7 +122,7 @@ def run(
         raise CommandError(f"node {node} is not among the {len(agents)} nodes")
     if not dry_run:
         if node is None and environment.launcher == SLURM.name:
-            _refuse_other_hosts(ranks, agents, file)
+            _refuse_other_hosts(read, agents)
         refuse_other_node(environment, ranks, file, node)
     addr = given or environment.master_addr
     port = master_port or environment.master_port or DEFAULT_PORT
@@ -128,20 +132,21 @@ def run(
             "pass --master-addr"
         )
     if dry_run:
-        write(_commands(agents, script, addr or "FIRST_HOST", port, file))
+        lines = _own_commands if read.key else _commands
+        named = named_file(table) if read.key else file
+        write(lines(agents, script, addr or "FIRST_HOST", port, named))
         return
-    agent = _this_agent(ranks, agents, environment, node, file)
+    agent = _this_agent(read, agents, environment, node)
     _refuse_missing_script(script[0])
     _warn_of_chips(agent)
-    _start(agent.arguments(script, addr, port), file)
+    _start(agent.arguments(script, addr, port), read)
 
 
 def _this_agent(
-    table: RankTable,
+    read: TableFile,
     agents: Sequence[Agent],
     environment: Environment,
     node: int | None,
-    file: str,
 ) -> Agent:
     if node is not None:
         return agents[node]
@@ -159,7 +164,7 @@ def _this_agent(
         names = dict.fromkeys(filter(None, (host_name, environment.host)))
         advice = "ranktable fit --hosts fits the table to other hosts"
         if environment.launcher == SLURM.name and (there := step_hosts(os.environ)):
-            advice = _fit(table, file, there)
+            advice = _fit(read, there)
         raise CommandError(
             f"this node is not among the {len(agents)} of the table: no host of it is "
             f"{' or '.join(map(printable, names))}\n"
@@ -168,13 +173,13 @@ def _this_agent(
     return agent
 
 
-def _refuse_other_hosts(table: RankTable, agents: Sequence[Agent], file: str) -> None:
+def _refuse_other_hosts(read: TableFile, agents: Sequence[Agent]) -> None:
     """Raise unless the hosts of Slurm's step are those of the table, on every node."""
     started = step_hosts(os.environ)
     missing, unknown = compare_hosts(agents, started)
     if not missing and not unknown:
         return
-    names = {short_name(one.host): one.host for one in table.spares if one.host}
+    names = {short_name(one.host): one.host for one in read.table.spares if one.host}
     spares = [host for host in unknown if short_name(host) in names]
     new = [host for host in unknown if host not in spares]
     parts = []
@@ -187,7 +192,7 @@ def _refuse_other_hosts(table: RankTable, agents: Sequence[Agent], file: str) ->
     # The command that changes a table is given the names in the table.
     names |= {short_name(agent.host): agent.host for agent in agents if agent.host}
     there = [names.get(short_name(host), host) for host in started]
-    advice = _fit(table, file, there)
+    advice = _fit(read, there)
     if not missing:
         own = [host for host in started if host not in unknown]
         srun = f"srun --nodes {len(own)} --nodelist {shlex.quote(fold_hosts(own))}"
@@ -196,12 +201,13 @@ def _refuse_other_hosts(table: RankTable, agents: Sequence[Agent], file: str) ->
     raise CommandError(f"{'; '.join(parts)}\nhelp: {advice}", DEFECTS_FOUND)
 
 
-def _fit(table: RankTable, file: str, there: Sequence[str]) -> str:
+def _fit(read: TableFile, there: Sequence[str]) -> str:
     """Return the advice to fit a table to the hosts that are there.
 
     The command that it prints works as it is. The advice is empty if more hosts are
     there than the table has, and are too few for another copy of the model.
     """
+    table = read.table
     names = node_names(table.nodes)
     known = {*names, *(spare.host for spare in table.spares)}
     new = [host for host in there if host not in known]
@@ -228,7 +234,7 @@ def _fit(table: RankTable, file: str, there: Sequence[str]) -> str:
     if is_larger and not num_lost and size <= table.world_size:
         return ""
     probe = ""
-    words = ["ranktable", "fit", file]
+    words = ["ranktable", "fit", read.name]
     words += ["--lost", gone] if is_other else ["--hosts", hosts]
     if is_probed:
         where = ["--nodes", str(len(there)), "--nodelist", hosts]
@@ -242,7 +248,9 @@ def _fit(table: RankTable, file: str, there: Sequence[str]) -> str:
         words += ["--ranks", str(size)]
     if layout is None and size != table.world_size:
         words += ["--dp", "-1"]
-    command = probe + shlex.join([*words, "--in-place"])
+    # A ConfigMap is not changed.
+    words += ["--output", read.key] if read.key else ["--in-place"]
+    command = probe + shlex.join(words)
     advice = f"fit the table to the nodes that are there: {command}"
     if "--dp" not in words:
         return advice
@@ -273,6 +281,25 @@ def _commands(
         yield f"# {host}\n{VARIABLE}={shlex.quote(file)} {shlex.join(words)}\n"
 
 
+def _own_commands(
+    agents: Sequence[Agent],
+    script: Sequence[str],
+    addr: str,
+    port: int,
+    file: str,
+) -> Iterator[str]:
+    """Yield commands of ours: torchrun's processes read no table in a ConfigMap."""
+    yield f"# {printable(file)}: ranktable run writes the ConfigMap's table to a file\n"
+    end = ["--", *script] if script[0].startswith("-") else script
+    for agent in agents:
+        words = ["ranktable", "run", "--rank-table", file]
+        words += ["--node", str(agent.node_rank)]
+        if len(agents) > 1:
+            yield f"# {printable(agent.host) if agent.host else agent.node_rank}\n"
+            words += ["--master-addr", addr, "--master-port", str(port)]
+        yield f"{shlex.join([*words, *end])}\n"
+
+
 def _warn_of_chips(agent: Agent) -> None:
     """Say that fewer chips are visible than processes start; they may use CPUs."""
     facts = Facts(machine=Machine(timeout_s=_TOOLS_S), env=os.environ)
@@ -300,18 +327,34 @@ def _refuse_missing_script(script: str) -> None:
     raise CommandError(f"there is no script {script!r}")
 
 
-def _start(arguments: list[str], file: str) -> None:
+def _start(arguments: list[str], read: TableFile) -> None:
     """Replace this process with torchrun, so that signals reach it directly."""
     if find_spec("torch") is None:
         raise CommandError("torch is not installed; pip install torch")
     given = [name for name in os.environ if name.startswith(_OURS)]
     environ = {name: os.environ[name] for name in os.environ if name not in given}
-    environ[VARIABLE] = os.path.abspath(file)
+    environ[VARIABLE] = os.path.abspath(read.name)
+    if read.key:
+        environ[VARIABLE] = environ[REMOVED_AT_END] = _file_of_its_own(read)
     command = [sys.executable, "-m", "ranktable.runtime.torchrun_process", *arguments]
     sys.stdout.flush()
     # A start of Python that is interrupted prints a traceback.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     os.execve(sys.executable, command, environ)  # noqa: S606 - no shell is wanted
+
+
+def _file_of_its_own(read: TableFile) -> str:
+    """Write a table that is in a ConfigMap to a new file, and return its path."""
+    try:
+        path = Path(tempfile.mkdtemp(prefix="ranktable-"), os.path.basename(read.key))
+        path.write_bytes(read.data)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise CommandError(
+            f"the table of {printable(read.name)} cannot be written for the "
+            f"processes: {reason}\nhelp: TMPDIR names another folder"
+        ) from None
+    return str(path)
 
 
 def launched_by(*, is_started: bool, has_address: bool = False) -> Environment:
