@@ -16,7 +16,13 @@ from ranktable.schema.files import (
     refuse_other_types,
 )
 from ranktable.schema.finding import Finding, Findings, Rule, Severity
-from ranktable.schema.formats import DEFAULT, FORMATS, by_name, detect
+from ranktable.schema.formats import (
+    DEFAULT,
+    FORMATS,
+    by_name,
+    detect,
+    foreign_format,
+)
 from ranktable.schema.formats.placeholder import PLACEHOLDER, is_placeholder
 from ranktable.schema.json_parser import (
     TEXT_AFTER,
@@ -260,6 +266,11 @@ def _check_text(data: bytes, options: Options, file: str) -> Report:
         _judge_placeholder(document, found)
         name: str | None = WRAPPED
         columns = None
+    elif (own := _own_table(document.data, options)) is not None:
+        from ranktable.schema.formats.server_groups import judge_groups
+
+        judge_groups(document, found)
+        name, columns = own, None
     else:
         columns = _judge_document(document, options, found)
         name = None if columns is None else columns.format.name
@@ -271,6 +282,15 @@ def _check_text(data: bytes, options: Options, file: str) -> Report:
         format_name=name,
         columns=columns,
     )
+
+
+def _own_table(data: object, options: Options) -> str | None:
+    """Return the name of a format that the reader of the options alone reads."""
+    if options.reader is None or options.format is not None:
+        return None
+    foreign = foreign_format(data)
+    is_own = foreign is not None and foreign[0].name in options.reader.own_tables
+    return foreign[0].name if foreign is not None and is_own else None
 
 
 def _judge_placeholder(document: Document, found: Findings) -> None:

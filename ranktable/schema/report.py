@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ranktable.schema.document import Location, find_locations
 from ranktable.schema.finding import Diagnostic, Findings, RankTableError, Severity
 from ranktable.schema.options import Options as Options  # noqa: PLC0414 - one import for callers of a check
+from ranktable.schema.rules.shape import OTHER_VENDOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -138,11 +139,14 @@ class Report(_ReportFields):
             RankTableError: The table has errors, or there is none yet.
         """
         if self.table is None:
-            raise RankTableError(
+            errors = [
                 diagnostic
                 for diagnostic in self.where_needed().diagnostics
                 if diagnostic.severity is Severity.ERROR
-            )
+            ]
+            message = "this file is sound for its reader, and is not the table of a job"
+            other = OTHER_VENDOR.finding(None, message)
+            raise RankTableError(errors or [other.diagnostic(Location(self.file))])
         return self.table
 
     def with_findings(self, found: Findings) -> Report:

@@ -24,6 +24,7 @@ class TableReader(NamedTuple):
         link: What it does with a path that is a symbolic link, None if it follows it.
         versions: Versions that it refuses, although the format has them.
         rank_key: The key of the rank that it reads, if others read another one.
+        own_tables: Formats that it alone reads, beside tables of a job.
     """
 
     name: str
@@ -33,6 +34,7 @@ class TableReader(NamedTuple):
     link: str | None = None
     versions: tuple[str, ...] = ("1.3", "1.4")
     rank_key: str | None = None
+    own_tables: tuple[str, ...] = ()
 
 
 READERS = (
@@ -50,6 +52,7 @@ READERS = (
         "MindIE",
         _SERVER_LISTS,
         ("RT270", "RT271", "RT288", "RT289", "RT290"),
+        own_tables=("server-groups",),
     ),
     TableReader(
         "xllm",
