@@ -204,7 +204,7 @@ def test_host_file_becomes_a_table(
 
 
 @pytest.mark.parametrize(
-    "name", ["openmpi-hostfile", "mpich", "deepspeed", "slurm", "srun", "torchrun"]
+    "name", ["openmpi-hostfile", "mpich", "slurm", "srun", "torchrun"]
 )
 def test_chips_and_sizes_that_a_file_does_not_hold_are_listed(
     name: str, run: Run
@@ -218,10 +218,36 @@ def test_chips_and_sizes_that_a_file_does_not_hold_are_listed(
 
 
 def test_deepspeed_host_file_is_read_back_with_as_many_ranks(run: Run) -> None:
-    there = convert(run, table("[[4,5],[6,7]]"), "--to", "deepspeed")
+    there = convert(run, table("[[0..1],[0..1]]"), "--to", "deepspeed")
     back = convert(run, there.out.encode(), "--from=deepspeed", "--to", "sccl")
 
     assert ranktable.loads(back.out).chip_map == [0, 1, 0, 1]
+    assert there.err == ""
+
+
+@pytest.mark.parametrize(
+    ("chips", "slots", "selection"),
+    [
+        ("[[2,3],[2,3]]", [4, 4], "n1:2,3@n2:2,3"),
+        ("[[0..3],[4,6]]", [4, 7], "n1@n2:4,6"),
+        ("[[1,0],[0,1]]", [2, 2], "n1:1,0@n2"),
+    ],
+)
+def test_deepspeed_is_told_which_chips_to_use(
+    chips: str, slots: list[int], selection: str, run: Run
+) -> None:
+    done = convert(run, table(chips), "--to", "deepspeed")
+
+    assert done.out == "".join(f"n{i} slots={n}\n" for i, n in enumerate(slots, 1))
+    assert f"note: start with --include {selection};" in done.err
+    assert "the chip of" not in done.err
+
+
+def test_deepspeed_cannot_be_told_the_chips_of_a_name_with_a_colon(run: Run) -> None:
+    done = convert(run, table("[[2,3]]", "fd00::1"), "--to", "deepspeed")
+
+    assert done.out == "fd00::1 slots=2\n"
+    assert "cannot hold: the chip of 2 devices" in done.err
 
 
 def test_slots_of_a_rank_file_are_the_chips(run: Run) -> None:

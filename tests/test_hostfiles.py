@@ -96,7 +96,7 @@ WRITTEN = {
         "rank 0=n1 slot=3\nrank 1=n1 slot=1\nrank 2=n2 slot=0\nrank 3=n2 slot=1\n"
     ),
     "mpich-machinefile": "n1:2\nn2:2\n",
-    "deepspeed-hostfile": "n1 slots=2\nn2 slots=2\n",
+    "deepspeed-hostfile": "n1 slots=4\nn2 slots=2\n",
     "slurm-nodelist": "n[1-2] 2(x2)\n",
     "srun-hostfile": "n1\nn1\nn2\nn2\n",
     "torchrun": (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from ranktable.cluster.argument import ArgumentError
@@ -103,10 +103,7 @@ def test_lists_of_ranks_keep_host_and_order_of_every_rank(
 @given(
     tables(),
     st.sampled_from(
-        [
-            *("openmpi-hostfile", "mpich-machinefile", "slurm-nodelist"),
-            "deepspeed-hostfile",
-        ]
+        ["openmpi-hostfile", "mpich-machinefile", "slurm-nodelist"],
     ),
 )
 def test_lists_of_hosts_keep_names_and_sizes_or_refuse_the_order(
@@ -122,6 +119,31 @@ def test_lists_of_hosts_keep_names_and_sizes_or_refuse_the_order(
     found = through(format_of(name), table)
 
     assert [(host.name, host.slots) for host in found.hosts] == expected
+
+
+@law(100)
+@given(tables())
+def test_deepspeed_starts_each_rank_on_its_chip(table: RankTable) -> None:
+    in_order = [d.rank for node in table.nodes for d in node.devices]
+    assume(in_order == sorted(in_order))
+    form = format_of("deepspeed-hostfile")
+    named = hostfile_from_table(table)
+
+    read = through(form, table)
+    chips = {host.name: [*range(host.slots or 0)] for host in read.hosts}
+    # As parse_resource_filter of DeepSpeed reads the option.
+    option, _, used = form.selection(named).partition(" ")
+    if option:
+        kept: dict[str | None, list[int]] = {}
+        for part in used.split("@"):
+            host, _, slots = part.partition(":")
+            kept[host] = [*map(int, slots.split(","))] if slots else chips[host]
+            assert {*kept[host]} <= {*chips[host]}
+        chips = kept
+
+    assert [chips[node.host] for node in table.nodes] == [
+        [device.device_id for device in node.devices] for node in table.nodes
+    ]
 
 
 PIECES = st.sampled_from(

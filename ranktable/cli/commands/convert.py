@@ -268,6 +268,8 @@ def convert(
         data = cluster_convert(hostfile, target, options).encode()
         size = _size(hostfile)
         _tell_losses(target.name, _lost_beside_hosts(source, hostfile, target))
+        if selection := target.selection(hostfile):
+            _note(f"start with {selection}; without it the chips are others, or more")
         if target.names_hosts and any(host.name for host in hostfile.hosts):
             _note("the pods have names of their own, not those of the hosts")
     if source.left_out:
@@ -309,7 +311,7 @@ def _lost_beside_hosts(
 ) -> list[str]:
     """Return what is lost if hosts, ranks and maybe chips are written."""
     lost = losses_beside_hosts(source.table) if source.table else []
-    if target is not None and not target.holds_chips:
+    if target and not target.holds_chips and not target.selection(hostfile):
         moved = sum(
             chip != local
             for host in hostfile.hosts

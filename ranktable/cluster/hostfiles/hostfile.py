@@ -82,6 +82,8 @@ class LauncherFormat:
         matches: Whether a text looks like this format.
         options: Names of the options that the writer uses.
         holds_chips: Whether a file names the chip of every rank.
+        selection: Returns the option of the launcher that names the chips beside the
+            file; an empty text if none is needed, or none can.
         names_hosts: Whether the hosts are named after the job, as pods are.
     """
 
@@ -92,6 +94,7 @@ class LauncherFormat:
     matches: Callable[[str], object] = bool
     options: tuple[str, ...] = ()
     holds_chips: bool = False
+    selection: Callable[[Hostfile], str] = lambda _: ""
     names_hosts: bool = False
 
 

@@ -66,6 +66,7 @@ class LineFormat:
         is_short: Whether names are compared up to their first dot.
         by_rank: Whether a line is a rank.
         written: The template of a line that is written.
+        selects: The launcher's option that names the slots to use: w1:2,3@w2.
         like: What a text of this format contains.
     """
 
@@ -84,6 +85,7 @@ class LineFormat:
     is_short: bool = False
     by_rank: bool = False
     written: str
+    selects: str = ""
     like: re.Pattern[str]
 
     def read(self, source: SourceText) -> Hostfile | None:
@@ -121,8 +123,10 @@ class LineFormat:
         ranks, chips = ranks_of(hostfile), chips_of(hostfile)
         first: dict[str, str] = {}
         lines: list[tuple[int, str]] = []
+        is_selected = bool(self.selection(hostfile))
         for name, own, slots in zip(names, ranks, chips, strict=True):
-            line = partial(self.written.format, host=name, slots=len(own))
+            count = max(slots) + 1 if is_selected else len(own)
+            line = partial(self.written.format, host=name, slots=count)
             self._refuse_name(name, line(rank=0, slot=0), first)
             pairs = list(zip(own, slots, strict=True))
             lines += [
@@ -130,6 +134,28 @@ class LineFormat:
                 for rank, slot in (pairs if self.by_rank else pairs[:1])
             ]
         return "".join(f"{line}\n" for _, line in sorted(lines))
+
+    def selection(self, hostfile: Hostfile) -> str:
+        """Return the option with which processes get their chips.
+
+        Returns:
+            An empty text if each has the chip of its number, or no option can say it:
+            a name with a colon ends at that.
+        """
+        chips = chips_of(hostfile)
+        are_first = all(own == tuple(range(len(own))) for own in chips)
+        is_large = any(max(own, default=0) >= MAX_SLOTS for own in chips)
+        if not self.selects or are_first or is_large:
+            return ""
+        names = names_of(hostfile, self.title)
+        if any(":" in name or "@" in name for name in names):
+            return ""
+        used = [
+            # Without numbers, all slots that the file gives the host.
+            name if own == tuple(range(len(own))) else f"{name}:{_comma_list(own)}"
+            for name, own in zip(names, chips, strict=True)
+        ]
+        return f"{self.selects} {'@'.join(used)}"
 
     def _refuse_name(self, name: str, line: str, first: dict[str, str]) -> None:
         """Raise ArgumentError for a name that would not be read back."""
@@ -461,6 +487,7 @@ LINE_FORMATS = (
         ignored="DeepSpeed ignores",
         twice="DeepSpeed stops",
         written="{host} slots={slots}",
+        selects="--include",
         like=re.compile(r"^[ \t]*[^#\s]\S*[ \t]+slots=[0-9]", re.MULTILINE),
     ),
     LineFormat(
@@ -491,6 +518,11 @@ LINE_FORMATS = (
     ),
 )
 
+
+def _comma_list(numbers: tuple[int, ...]) -> str:
+    return ",".join(map(str, numbers))
+
+
 LINE_LAUNCHERS = tuple(
     LauncherFormat(
         name=form.name,
@@ -499,6 +531,7 @@ LINE_LAUNCHERS = tuple(
         write=form.write if form.written else None,
         matches=form.like.search,
         holds_chips=form.needed == "slot",
+        selection=form.selection,
     )
     for form in LINE_FORMATS
 )
