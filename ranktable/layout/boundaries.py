@@ -88,6 +88,20 @@ def is_contiguous(domains: Sequence[int]) -> bool:
     return runs == len(set(domains))
 
 
+def grouped_order(boundaries: Sequence[Boundary], num_nodes: int) -> list[int]:
+    """Return the nodes so that those of each domain follow each other.
+
+    Domains, and nodes in a domain, keep the order of their first appearance.
+
+    Args:
+        boundaries: The boundaries, the smallest domains first; each domain lies in one
+            of the next boundary.
+        num_nodes: Number of nodes.
+    """
+    outer_first = [boundary.domains for boundary in reversed(boundaries)]
+    return sorted(range(num_nodes), key=lambda node: [own[node] for own in outer_first])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
     """One level of a topology.
