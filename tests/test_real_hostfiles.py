@@ -165,7 +165,7 @@ def test_srun_gives_every_rank_the_host_of_our_host_file(
     launch = ["srun", "-n3", "--distribution=arbitrary"]
 
     assert ask(launch, tmp_path, **slurm, SLURM_HOSTFILE=file) == [
-        ("slurm", 0, 3, 0, 2, 1, 2, THERE),  # task 0 alone knows where it is
+        ("slurm", 0, 3, 0, 2, 1, 2, None),  # the others do not know, so none begins
         ("slurm", 1, 3, 0, 1, 0, 2, None),
         ("slurm", 2, 3, 1, 2, 1, 2, None),
     ]

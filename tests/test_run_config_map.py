@@ -141,3 +141,21 @@ def test_advice_to_fit_the_table_of_a_config_map_writes_another_file(
     assert "--in-place" not in command
     assert changed.status == 0, changed.err
     assert json.loads((tmp_path / "b.json").read_text())["node_list"][1]["host"] == "n3"
+
+
+@pytest.mark.torch
+def test_what_else_is_beside_the_written_table_stays(tmp_path: Path) -> None:
+    write_map(tmp_path, b=text_of(ONE))
+    (tmp_path / "s.py").write_text(
+        "import os, pathlib\n"
+        "assert 'RANKTABLE_REMOVED_AT_END' not in os.environ\n"
+        "table = pathlib.Path(os.environ['RANK_TABLE_FILE'])\n"
+        "(table.parent / os.environ['RANK']).write_text('mine')\n"
+    )
+    env = {**torch_environment(), "TMPDIR": str(tmp_path)}
+    given = ["--rank-table", str(tmp_path / "my map.json"), str(tmp_path / "s.py")]
+    done = run_program("ranktable", "run", *given, env=env)
+
+    assert done.status == 0, done.err
+    left = sorted(path.name for path in tmp_path.glob("ranktable-*/*"))
+    assert left == ["0", "1"]

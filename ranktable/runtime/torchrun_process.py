@@ -9,11 +9,11 @@ node names those that are not.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import sys
 import time
+from contextlib import suppress
 from datetime import timedelta
 from threading import Thread, Timer
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -38,8 +38,15 @@ _OTHER_PROGRAM = (
 )
 
 
+_own_table: list[str] = []
+"""The table that was written for the ranks of this process, if there is one."""
+
+
 def main() -> None:
     """Run torchrun with the arguments of this process."""
+    # Ranks do not get the variable: a run that one of them starts removes nothing.
+    if path := os.environ.pop(REMOVED_AT_END, ""):
+        _own_table.append(path)
     try:
         _run()
     finally:
@@ -47,10 +54,11 @@ def main() -> None:
 
 
 def _remove_table() -> None:
-    """Remove the table that was written for the ranks of this process, if there is."""
-    if REMOVED_AT_END in os.environ:
-        folder = os.path.dirname(os.environ[REMOVED_AT_END])
-        shutil.rmtree(folder, ignore_errors=True)
+    """Remove the table that was written for the ranks, and its folder if empty."""
+    for path in _own_table:
+        with suppress(OSError):
+            os.unlink(path)
+            os.rmdir(os.path.dirname(path))
 
 
 def _end_now(status: int) -> NoReturn:
