@@ -18,6 +18,9 @@ VARIABLE = "RANK_TABLE_FILE"
 REMOVED_AT_END = "RANKTABLE_REMOVED_AT_END"
 """The variable in which ``run`` names a table that it has written for its processes."""
 
+TIMEOUT_S = "RANKTABLE_TIMEOUT_S"
+"""The variable with the seconds for which ``run`` waits for nodes."""
+
 # Every process of the job finds the same errors, so none lists all of them.
 _OPTIONS = Options(limit=RankTableError.SHOWN, is_table_wanted=True)
 

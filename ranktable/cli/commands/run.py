@@ -37,7 +37,7 @@ from ranktable.runtime.errors import InvalidVariableError, LaunchEnvironmentErro
 from ranktable.runtime.launchers.slurm import SLURM, step_hosts
 from ranktable.runtime.master_address import DEFAULT_PORT
 from ranktable.runtime.process_chip import VISIBLE_LISTS, process_chip
-from ranktable.runtime.table import REMOVED_AT_END, VARIABLE
+from ranktable.runtime.table import REMOVED_AT_END, TIMEOUT_S, VARIABLE
 from ranktable.runtime.values import read_address
 from ranktable.schema.model import Device, Node
 from ranktable.schema.text import counted, printable
@@ -55,13 +55,16 @@ _OURS = (
     *("PET_NNODES", "PET_NPROC_PER_NODE", "PET_N_PROC_PER_NODE", "PET_NODE_RANK"),
     *("PET_RDZV_", "PET_STANDALONE", "PET_MASTER_", "PET_LOCAL_ADDR"),
     *("PET_NO_PYTHON", "PET_MODULE", "PET_RUN_PATH"),
-    REMOVED_AT_END,  # of a run around this one
+    *(REMOVED_AT_END, TIMEOUT_S),  # of a run around this one
 )
 
 _LONG_LIST = 200
 """Most characters of a list of hosts in a sentence."""
 
 _SHOWN = 8
+_LATER_S = 30
+"""How much later torchrun gives up than we do, who have names to say."""
+
 _TOOLS_S = 3.0
 """For the vendor's tool that lists chips; the start does not wait longer."""
 
@@ -98,6 +101,15 @@ def run(
             "Port of the rendezvous; by default the launcher's, else 29500.",
             min=1,
             max=65535,
+        ),
+    ] = None,
+    timeout: Annotated[
+        int | None,
+        number(
+            "SECONDS",
+            "Give up if nodes have not come after so long; by default 15 minutes.",
+            min=1,
+            max=86_400,
         ),
     ] = None,
     dry_run: Annotated[
@@ -139,7 +151,10 @@ def run(
     agent = _this_agent(read, agents, environment, node)
     _refuse_missing_script(script[0])
     _warn_of_chips(agent)
-    _start(agent.arguments(script, addr, port), read)
+    words = script
+    if timeout is not None and len(agents) > 1:
+        words = ["--rdzv-conf", f"timeout={timeout + _LATER_S}", *script]
+    _start(agent.arguments(words, addr, port), read, timeout)
 
 
 def _this_agent(
@@ -327,7 +342,7 @@ def _refuse_missing_script(script: str) -> None:
     raise CommandError(f"there is no script {script!r}")
 
 
-def _start(arguments: list[str], read: TableFile) -> None:
+def _start(arguments: list[str], read: TableFile, timeout: int | None) -> None:
     """Replace this process with torchrun, so that signals reach it directly."""
     if find_spec("torch") is None:
         raise CommandError("torch is not installed; pip install torch")
@@ -336,6 +351,8 @@ def _start(arguments: list[str], read: TableFile) -> None:
     environ[VARIABLE] = os.path.abspath(read.name)
     if read.key:
         environ[VARIABLE] = environ[REMOVED_AT_END] = _file_of_its_own(read)
+    if timeout is not None:
+        environ[TIMEOUT_S] = str(timeout)
     command = [sys.executable, "-m", "ranktable.runtime.torchrun_process", *arguments]
     sys.stdout.flush()
     # A start of Python that is interrupted prints a traceback.

@@ -1,0 +1,247 @@
+"""What the nodes of ``ranktable run`` tell each other while torchrun works.
+
+torchrun says nothing while it waits for other nodes, and goes on when another node has
+failed. So every node notes in torchrun's store that it is there; node 0 names those
+that do not come; and a node that fails writes so, and the others end.
+
+Silence is never a reason to end: a node that is slow, or stopped for a while, belongs
+to a job that is right.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from datetime import timedelta
+from threading import Event, Timer
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ranktable.runtime.agents import agents_of
+from ranktable.runtime.table import VARIABLE
+from ranktable.schema.check import load
+from ranktable.schema.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+DEFAULT_TIMEOUT_S = 890
+"""Just less than torchrun's own 15 minutes, whose message names nobody."""
+
+_QUIET_S = 10.0
+_CONNECT_S = 5.0
+_POLL_S = 0.5
+_HEARD_S = 5.0
+"""Longest time for which a failed node waits until the others have read why."""
+
+_MOST_NAMED = 8
+_FAILED, _HEARD = "ranktable/failed", "ranktable/heard"
+_OTHER_PROGRAM = (
+    "waiting for node 0: what answers at {addr}, port {port}, is not torchrun; if "
+    "another program uses the port, give another --master-port on every node"
+)
+
+
+class NodeWatch:
+    """The watch of one node.
+
+    Nodes that were started with plain torchrun note nothing, and are told nothing.
+
+    Attributes:
+        has_ended: Whether it ends this process, because of another node.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        timeout_s: float,
+        end_now: Callable[[int], NoReturn],
+    ) -> None:
+        """Read the arguments of torchrun.
+
+        Args:
+            arguments: They have the options of a node among several.
+            timeout_s: Seconds for which nodes may not come.
+            end_now: Ends this process if it has no ranks.
+        """
+        at, self._addr, port = (
+            arguments[arguments.index(option) + 1]
+            for option in ("--node-rank", "--master-addr", "--master-port")
+        )
+        self._node_rank, self._port = int(at), int(port)
+        self._timeout_s, self._end_now = timeout_s, end_now
+        self._start = time.monotonic()
+        self._names: list[str] = []
+        self._store: Any = None
+        self._is_connected, self._is_over = Event(), Event()
+        self.has_ended = False
+
+    def run(self) -> None:
+        """Watch until this process ends."""
+        self._names = _names_of_nodes()
+        self._wait_for_store()
+        other = _OTHER_PROGRAM.format(addr=self._addr, port=self._port)
+        late = Timer(_QUIET_S, say, [other])
+        late.daemon = True
+        late.start()
+        with suppress(RuntimeError):  # no store of torch, or it is gone
+            self._store = _connect(self._addr, self._port, self._node_rank == 0)
+            late.cancel()
+            self._store.set(_key(self._node_rank), "")
+            self._is_connected.set()
+            if self._node_rank == 0:
+                self._wait_for_nodes()
+            while not self._is_over.wait(_POLL_S):
+                self._end_if_told()
+        late.cancel()
+
+    def tell_failure(self, how: str) -> None:
+        """Tell the other nodes that this one has failed, and wait until they know."""
+        # Ranks that fail at once are faster than the watch.
+        self._is_connected.wait(_HEARD_S if _has_store(self._addr, self._port) else 0)
+        self._is_over.set()
+        if not self._is_connected.is_set() or self.has_ended:
+            return
+        with suppress(RuntimeError):
+            self._store.set(_FAILED, f"{self._names[self._node_rank]} {how}")
+            self._wait_until_heard()
+
+    def _wait_until_heard(self) -> None:
+        """Keep the store, which is in node 0, until the nodes that came have read."""
+        heard = self._store.add(_HEARD, 1)
+        end = time.monotonic() + _HEARD_S
+        keys = [_key(at) for at in range(len(self._names))]
+        num_there = sum(self._store.check([key]) for key in keys)
+        while self._node_rank == 0 and heard < num_there and time.monotonic() < end:
+            time.sleep(_POLL_S / 5)
+            heard = self._store.add(_HEARD, 0)
+
+    def _is_late(self) -> bool:
+        return time.monotonic() - self._start > self._timeout_s
+
+    def _wait_for_store(self) -> None:
+        """Wait until something answers at the port of node 0; say if it does not."""
+        has_said = False
+        while (reason := _no_answer(self._addr, self._port)) is not None:
+            if self._is_late():
+                self._end(f"gave up after {self._timeout_s:g} s: node 0: {reason}")
+            if time.monotonic() - self._start > _QUIET_S and not has_said:
+                has_said = True
+                say(f"waiting for node 0: {reason}")
+            time.sleep(_POLL_S)
+
+    def _wait_for_nodes(self) -> None:
+        """Wait until all nodes have come; name those that have not."""
+        missing, has_said = [*range(1, len(self._names))], False
+        while missing := [at for at in missing if not self._store.check([_key(at)])]:
+            if has_children():
+                return  # all have come to torchrun
+            self._end_if_told()
+            named = _listed([self._names[at] for at in missing])
+            if self._is_late():
+                text = f"gave up after {self._timeout_s:g} s: {named} did not come"
+                self._store.set(_FAILED, text)
+                self._end(text)
+            if time.monotonic() - self._start > _QUIET_S and not has_said:
+                has_said = True
+                say(f"waiting for {named}; start ranktable run there too")
+            time.sleep(_POLL_S)
+
+    def _end_if_told(self) -> None:
+        if self._store.check([_FAILED]):
+            self._end(self._store.get(_FAILED).decode("utf-8", "replace"))
+
+    def _end(self, text: str) -> NoReturn:
+        """End torchrun and its ranks because of another node, and this thread."""
+        if self._is_over.is_set():
+            sys.exit()  # this thread alone
+        self.has_ended, has_ranks = True, has_children()
+        say(text + ("; the ranks of this node are ended" if has_ranks else ""))
+        if self._is_connected.is_set():
+            with suppress(RuntimeError):
+                self._wait_until_heard()
+        if not has_children():
+            self._end_now(1)
+        # Once: while torchrun ends its ranks, a second signal would leave some behind.
+        os.kill(os.getpid(), signal.SIGTERM)
+        sys.exit()
+
+
+def _names_of_nodes() -> list[str]:
+    return [
+        f"node {agent.node_rank}"
+        + (f" ({printable(agent.host)})" if agent.host else "")
+        for agent in agents_of(load(os.environ[VARIABLE]))
+    ]
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _no_answer(addr: str, port: int) -> str | None:
+    """Return why no program answers at a port, None if one does."""
+    try:
+        socket.create_connection((addr, port), _CONNECT_S).close()
+    except (socket.gaierror, UnicodeError):  # no such name, or none that can be
+        return f"{addr} has no address on this node; --master-addr names another host"
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        return f"{addr}, port {port}, does not answer: {reason}"
+    return None
+
+
+def _has_store(addr: str, port: int) -> bool:
+    """Whether a program answers at the port of the store."""
+    return _no_answer(addr, port) is None
+
+
+def _connect(addr: str, port: int, is_ours: bool) -> Any:
+    """Return torch's store at a port; this may take for ever with another program.
+
+    Args:
+        addr: Its address.
+        port: Its port.
+        is_ours: Whether torchrun serves it in this process. It then goes on for as long
+            as what is returned, so that others can read why torchrun has ended.
+
+    Raises:
+        RuntimeError: Another program answers there.
+    """
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+    timeout = timedelta(seconds=60)
+    store = TCPStore(
+        addr,
+        port,
+        None,
+        is_ours,
+        timeout,
+        wait_for_workers=False,
+        multi_tenant=is_ours,
+    )
+    store.check([_key(0)])  # an older torch asks nothing before
+    return store
+
+
+def _key(node_rank: object) -> str:
+    return f"ranktable/node/{node_rank}"
+
+
+def say(text: str) -> None:
+    """Print a line about this node on standard error."""
+    sys.stderr.write(f"ranktable: {text}\n")
+    sys.stderr.flush()
+
+
+def has_children() -> bool:
+    """Whether this process has ranks."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
