@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
@@ -15,6 +18,7 @@ from ranktable.runtime.backends.backend import (  # noqa: E402
     Placement,
     backend_named,
     choose_backend,
+    visible_index,
 )
 
 if TYPE_CHECKING:
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.torch
 
 PLACE = Placement(rank=5, local_rank=1, device_id=3, local_chip_map=(2, 3))
+none: st.SearchStrategy[list[int]] = st.just([])
 VENDORS = ["hccl", "cncl", "mccl"]
 
 
@@ -69,6 +74,44 @@ def test_a_device_that_is_not_there_is_named(
     with pytest.raises(BootstrapError, match="RT403 rank 5 has device 3") as raised:
         choose_backend(name).select_device(PLACE)
     assert backend_named(name).visible_by in str(raised.value)
+
+
+@given(st.data())
+def test_process_takes_the_chip_of_the_table_whatever_hides_the_others(
+    data: st.DataObject,
+) -> None:
+    """The truth is a list of chips of the host: a program sees them by their index."""
+    host = data.draw(st.integers(1, 16), "chips of the host")
+    chips = data.draw(st.lists(st.integers(0, host - 1), min_size=1, unique=True))
+    others = [chip for chip in range(host) if chip not in chips]
+    more = data.draw(st.lists(st.sampled_from(others), unique=True) if others else none)
+    listed = data.draw(st.permutations([*chips, *more]), "list of visible chips")
+    isolated = sorted(chips)  # a container or a cgroup gives these, and no list
+    for rank, chip in enumerate(chips):
+        place = Placement(
+            rank=rank,
+            local_rank=rank,
+            device_id=chip,
+            local_chip_map=tuple(chips),
+            is_of_host=True,
+        )
+
+        assert listed[visible_index(place, len(listed), listed)] == chip
+        assert visible_index(place, host) == chip or host == 1
+        if len(isolated) > 1 and (len(isolated) <= max(chips)):
+            assert isolated[visible_index(place, len(isolated))] == chip
+        assert visible_index(replace(place, is_of_host=False), host, listed) == chip
+
+
+def test_list_of_visible_chips_is_read_as_its_library_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    selected = record("hccl", 2, tmp_path, monkeypatch)
+    monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "3,2")
+
+    choose_backend("hccl").select_device(replace(PLACE, is_of_host=True))
+
+    assert selected == [0]
 
 
 def test_one_backend_for_each_device_is_told_to_torch_as_it_is(

@@ -169,6 +169,7 @@ def place(
         local_rank=table.local_rank_of(rank),
         device_id=table.chip_map[rank],
         local_chip_map=tuple(table.local_chip_map(table.node_rank_of(rank))),
+        is_of_host=True,
     )
 
 

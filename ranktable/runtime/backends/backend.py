@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ranktable.runtime.backends import sccl
 from ranktable.runtime.errors import BootstrapError
+from ranktable.runtime.process_chip import ASCEND_LIST, read_ascend_list, read_gpu_list
 from ranktable.runtime.torch_versions import why_too_old
 
 if TYPE_CHECKING:
@@ -50,12 +52,15 @@ class Placement:
         local_rank: Its index on its node, None if it is not known.
         device_id: Its chip, None if it is not known; a backend with devices needs it.
         local_chip_map: The chips of its node by local rank; empty if not known.
+        is_of_host: Whether chips have numbers of the host, as in a rank table, and not
+            of what this process sees.
     """
 
     rank: int
     local_rank: int | None
     device_id: int | None
     local_chip_map: tuple[int, ...]
+    is_of_host: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,9 +157,10 @@ class Backend:
         assert placement.device_id is not None
         module = self._device_module()
         assert module is not None
-        count, index = module.device_count(), placement.device_id
-        if count == 1:
-            index = 0  # Slurm's --gpus-per-task=1 hides the other devices
+        count = module.device_count()
+        listed = os.environ.get(self.visible_by, "") if placement.is_of_host else ""
+        read = read_ascend_list if self.visible_by == ASCEND_LIST else read_gpu_list
+        index = visible_index(placement, count, read(listed, None).entries)
         if index >= count:
             raise self._no_device(placement, count)
         module.set_device(index)
@@ -193,6 +199,30 @@ class Backend:
             f"rank table, or {self.visible_by}",
             (placement.rank,),
         )
+
+
+def visible_index(
+    placement: Placement, count: int, listed: Sequence[int | str] = ()
+) -> int:
+    """Return the index of a process's chip among those that it sees.
+
+    It is the same chip for all processes of a node, whichever way they see it: the
+    answer follows from the chips of the node, never from this one alone.
+
+    Args:
+        placement: The place of the process; it has a chip.
+        count: How many chips the process sees.
+        listed: The numbers in its list of visible chips.
+    """
+    number, chips = placement.device_id, placement.local_chip_map
+    assert number is not None
+    if count == 1:
+        return 0  # Slurm's --gpus-per-task=1 hides the other devices
+    if placement.is_of_host and set(chips) <= set(listed):
+        return listed.index(number)
+    if placement.is_of_host and max(chips) >= count == len(chips):
+        return sorted(chips).index(number)  # a container shows these chips alone
+    return number
 
 
 def why_no_torch() -> str | None:
