@@ -541,6 +541,22 @@ def test_lists_of_a_gpu_host_are_compared_by_local_rank(
     assert not any("ASCEND" in (each.hint or "") for each in checked.diagnostics)
 
 
+@pytest.mark.parametrize(
+    ("count", "there", "example"),
+    [(1, "is 1 device", "0"), (2, "are 2 devices", "0,1")],
+)
+def test_number_of_a_chip_that_is_not_there_has_help_for_this_host(
+    tmp_path: Path, count: int, there: str, example: str
+) -> None:
+    host = gpu_host(tmp_path, env=f"CUDA_VISIBLE_DEVICES={count}\n", count=count)
+    table = dumps(make_table([range(count)], hosts=["n1"]))
+    each = checked_at(host, table).diagnostics
+    (finding,) = (one for one in each if one.code == "RT704")
+
+    assert finding.message.endswith(f"there {there}")
+    assert (finding.hint or "").endswith(f"CUDA_VISIBLE_DEVICES={example}")
+
+
 def test_cgroup_of_slurm_counts_from_0_and_the_table_from_the_host(
     tmp_path: Path,
 ) -> None:

@@ -194,17 +194,18 @@ def visible_text(facts: Facts, declared: Declared | None) -> Iterator[Disagreeme
             if first is not None and name != ROCR_LIST:  # it counts what is left
                 left = len(read_gpu_list(first, chips).entries)
             ids, rest, why = read_gpu_list(text, left)
-        example = f"write it with numbers and commas only: {name}=0,1,2,3"
+        there = ",".join(map(str, range(_num_visible(facts) or 4)))
+        example = f"numbers and commas only, each chip once: {name}={there}"
         if rest.strip() and rest.strip() != "-1":
             yield Disagreement(
                 f"{name}={quoted(text)}: {_only(ids)} is read; {quoted(rest)} and what "
                 f"follows is ignored without a message: {why}",
-                hint=f"{example}{', ascending' * (name == ASCEND_LIST)}",
+                hint=f"write {'ascending ' * (name == ASCEND_LIST)}{example}",
             )
         elif name == ASCEND_LIST and any(a >= b for a, b in pairwise(map(int, ids))):
             yield Disagreement(
                 f"{name}={quoted(text)} does not ascend",
-                hint=f"write ascending ids with commas only: {name}=0,1,2,3",
+                hint=f"write ascending {example}",
             )
 
 

@@ -136,7 +136,7 @@ def _gpu_entry(
         return word, "it is not the number of a device"
     count = chips if isinstance(chips, int) else None if chips is None else len(chips)
     if count is not None and int(number[1]) >= count:
-        return int(number[1]), f"there are {counted(count, 'device')}"
+        return int(number[1]), _only_there(count)
     return int(number[1]), ""
 
 
@@ -155,6 +155,11 @@ def _uuid_entry(
     return word, "it is not unique" if fits else "no chip here has this UUID"
 
 
+def _only_there(count: int) -> str:
+    """Return why a number that does not exist ends a list."""
+    return f"there {'is' if count == 1 else 'are'} {counted(count, 'device')}"
+
+
 def read_ascend_list(text: str, chips: Sequence[SeenChip] | int | None) -> VisibleList:
     """Return what CANN reads of a list: digits and commas, up to anything else.
 
@@ -165,7 +170,7 @@ def read_ascend_list(text: str, chips: Sequence[SeenChip] | int | None) -> Visib
     at = 0
     while match := re.compile(r"[0-9]{1,6}").match(text, at):
         if count is not None and int(match[0]) >= count:
-            why = f"there are {counted(count, 'device')}"
+            why = _only_there(count)
             return VisibleList(tuple(ids), text[at:], why)
         ids.append(int(match[0]))
         at = match.end()
