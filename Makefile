@@ -44,7 +44,7 @@ $(VENV)/rivals: $(VENV)/torch Makefile
 ## demo: eight processes read one table and add up, on CPUs and on simulated chips
 demo: $(VENV)/torch
 	mkdir -p $(DEMO)
-	$(BIN)/ranktable gen --device-id '[[3,1,0,2,7,6,5,4]]' \
+	$(BIN)/ranktable gen --device-id '[[0,2,6,7,3,1,5,4]]' \
 		--output $(DEMO)/table.json --force
 	$(BIN)/ranktable validate $(DEMO)/table.json
 	RANK_TABLE_FILE=$(DEMO)/table.json OMP_NUM_THREADS=1 $(BIN)/torchrun \

@@ -448,6 +448,15 @@ def test_job_script_is_bash() -> None:
     assert (done.status, done.err) == (0, "")
 
 
+def test_the_demo_makes_its_table_without_a_finding(
+    run: Callable[..., Outcome],
+) -> None:
+    (chips,) = re.findall(r"--device-id '(.*?)'", (ROOT / "Makefile").read_text())
+    made = run("ranktable", "gen", "--device-id", chips)
+
+    assert made.err == "wrote sccl_rank_table.json: 1 node, 8 ranks\n"
+
+
 @pytest.mark.torch
 def test_job_script_makes_a_table_and_starts_a_process_for_each_rank(
     clone: Path,
