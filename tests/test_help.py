@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable.cli.app import COMMANDS
-from tests.commands import run_in_shell
+from tests.commands import BIN, run_in_shell, run_process
 from tests.test_docs import ROOT
 
 if TYPE_CHECKING:
@@ -82,6 +82,24 @@ def test_fish_is_offered_the_same(run: Run) -> None:
     )
 
     assert done.out.split() == ["table", "table-of-two"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
+def test_completion_is_shown_for_the_named_shell(shell: str) -> None:
+    done = run_process([BIN / "ranktable", "--show-completion", shell])
+
+    assert (done.status, done.err) == (0, "")
+    assert f"_RANKTABLE_COMPLETE=complete_{shell}" in done.out.replace(
+        '$Env:_RANKTABLE_COMPLETE = "', "_RANKTABLE_COMPLETE="
+    )
+
+
+@pytest.mark.parametrize("option", ["--show-completion", "--install-completion"])
+def test_unknown_shell_is_refused(option: str) -> None:
+    done = run_process([BIN / "ranktable", option, "tcsh"])
+
+    assert (done.status, done.out) == (2, "")
+    assert "'tcsh' is not one of 'bash', 'zsh', 'fish'" in done.err
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -9,6 +9,7 @@ import pytest
 
 import ranktable
 from ranktable.cluster.generate import make_table
+from ranktable.report.catalogue import RULES
 from ranktable.report.terminal import Style, table_lines
 from tests.commands import clean_environment, on_terminal, run_python
 
@@ -145,6 +146,47 @@ def test_cells_of_a_wide_table_are_not_broken() -> None:
         "    540.00",
         "",
     ]
+
+
+def test_links_of_eight_chips_fit_a_terminal_of_80_columns(
+    shown: Shown, run: Run, folder: Path
+) -> None:
+    call = ["show", "t.json", "--links", "sophgo-8"]
+
+    assert shown(*call, COLUMNS="80", NO_COLOR="1") == run("ranktable", *call).out
+
+
+def test_every_code_is_one_line_of_80_columns(shown: Shown) -> None:
+    lines = shown("explain", COLUMNS="80", NO_COLOR="1").splitlines()
+
+    assert lines[0] == "code   severity  defect"
+    assert [line for line in lines[1:] if line[:2] != "RT" or len(line) > 80] == []
+    assert len(lines) == len(RULES) + 1
+
+
+@pytest.mark.parametrize("form", [[], ["--svg"]])
+def test_a_page_is_not_printed_on_a_terminal(
+    form: list[str], commands: Commands, folder: Path
+) -> None:
+    call = [f"{commands.folder}/ranktable", "report", "t.json", *form]
+    shown = on_terminal(call, folder)
+    name = "picture.svg" if form else "report.html"
+
+    assert (shown.status, shown.out) == (2, "")
+    assert shown.err == (
+        "ranktable: this is for a browser, so write a file: "
+        f"ranktable report t.json {''.join(form)}{' ' * len(form)}-o {name}\n"
+    )
+    assert on_terminal([*call, "-o", "-"], folder).status == 0
+
+
+def test_help_is_as_wide_as_the_terminal_and_coloured(shown: Shown) -> None:
+    wide = shown("show", "--help", COLUMNS="120")
+    plain = shown("show", "--help", COLUMNS="120", NO_COLOR="1")
+
+    assert 110 < max(map(len, plain.splitlines())) <= 120
+    assert "\n\x1b[1mWhat goes in\x1b[0m:\n  \x1b[36mFILE\x1b[0m " in wide
+    assert re.sub("\x1b.*?m", "", wide) == plain
 
 
 RING = [2, 6, 7, 3, 1, 5, 4, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from dataclasses import fields
 from functools import cache, wraps
 from importlib import import_module
@@ -14,7 +15,7 @@ import typer
 from ranktable import __version__
 from ranktable._error import Error
 from ranktable.cli.completion import VARIABLE, completed_command
-from ranktable.cli.help import GroupedCommand, GroupedCommands
+from ranktable.cli.help import COMPLETION_OPTIONS, GroupedCommand, GroupedCommands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -108,6 +109,9 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
     name = arguments[0] if arguments else None
     if VARIABLE in os.environ:
         name = completed_command(os.environ)
+    if name in COMPLETION_OPTIONS and len(arguments) > 1:
+        # typer 0.26 takes the name of a shell only where it detects none.
+        os.environ["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"
     if name in REPLACED:
         raise ReplacedCommandError(f"{name} is now: ranktable {REPLACED[name]}")
     if name in COMMANDS:
@@ -137,7 +141,10 @@ def make_app(names: tuple[str, ...]) -> typer.Typer:
         help=_HELP,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "max_content_width": sys.maxsize,  # as wide as the terminal
+        },
     )
     app.callback()(_options)
     for name in names:

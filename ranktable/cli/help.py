@@ -1,4 +1,4 @@
-"""The help of a command: text for 80 columns, with the options in groups.
+"""The help of a command: as wide as the terminal, with the options in groups.
 
 An option of one name means the same in every command, so its group is known by name.
 """
@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from typer.core import TyperCommand, TyperGroup
 
+from ranktable.cli.output import style
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from ranktable.report.terminal import Style
+
+COMPLETION_OPTIONS: Final = ("--install-completion", "--show-completion")
 
 _INPUT: Final = "What goes in"
 _OUTPUT: Final = "What comes out"
@@ -31,7 +37,7 @@ _PANELS: Final = {
     ),
     _RARE: (
         *("--max-size", "--color", "--root", "--run-programs", "--help"),
-        *("--install-completion", "--show-completion"),
+        *COMPLETION_OPTIONS,
     ),
 }
 _PANEL_OF: Final = {name: panel for panel, names in _PANELS.items() for name in names}
@@ -55,10 +61,11 @@ class GroupedCommand(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the usage, the text, the options and the example."""
+        look = _look(ctx)
         self.format_usage(ctx, formatter)
         example = _write_text(self.help, formatter)
-        _write_panels(self.get_params(ctx), ctx, formatter)
-        _write_example(example, formatter)
+        _write_panels(self.get_params(ctx), ctx, formatter, look)
+        _write_example(example, formatter, look)
 
 
 class GroupedCommands(TyperGroup):
@@ -66,6 +73,7 @@ class GroupedCommands(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the usage, the groups of commands, and the options."""
+        look = _look(ctx)
         self.format_usage(ctx, formatter)
         example = _write_text(self.help, formatter)
         found: dict[str, list[tuple[str, str]]] = {}
@@ -74,10 +82,16 @@ class GroupedCommands(TyperGroup):
             rows = found.setdefault(command.rich_help_panel or "Commands", [])
             rows.append((name, " ".join((command.help or "").split("\n\n")[0].split())))
         for panel, rows in found.items():
-            with formatter.section(panel):
-                formatter.write_dl(rows, col_max=_COLUMN)
-        _write_panels(self.get_params(ctx), ctx, formatter)
-        _write_example(example, formatter)
+            _write_rows(panel, rows, formatter, look)
+        _write_panels(self.get_params(ctx), ctx, formatter, look)
+        _write_example(example, formatter, look)
+
+
+def _look(ctx: Any) -> Style:
+    """Return the style of the output, which click does not change then."""
+    look = style()
+    ctx.color = look.is_coloured
+    return look
 
 
 def _write_text(text: str | None, formatter: Any) -> list[str]:
@@ -92,14 +106,22 @@ def _write_text(text: str | None, formatter: Any) -> list[str]:
     return example
 
 
-def _write_example(lines: list[str], formatter: Any) -> None:
+def _write_example(lines: list[str], formatter: Any, look: Style) -> None:
     """Write the commands of an example as they are, so that they can be copied."""
     if lines:
-        with formatter.section(_EXAMPLE[:-1]):
+        with formatter.section(look.mark(_EXAMPLE[:-1], "bold")):
             formatter.write("".join(f"  {line.strip()}\n" for line in lines))
 
 
-def _write_panels(params: Iterable[Any], ctx: Any, formatter: Any) -> None:
+def _write_rows(
+    panel: str, rows: list[tuple[str, str]], formatter: Any, look: Style
+) -> None:
+    with formatter.section(look.mark(panel, "bold")):
+        marked = [(look.mark(name, "place"), does) for name, does in rows]
+        formatter.write_dl(marked, col_max=_COLUMN)
+
+
+def _write_panels(params: Iterable[Any], ctx: Any, formatter: Any, look: Style) -> None:
     """Write the arguments and the options, the groups in their order."""
     found: dict[str, list[tuple[str, str]]] = {
         panel: [] for panel in (_INPUT, _LAYOUT, _OUTPUT, _RARE)
@@ -116,5 +138,4 @@ def _write_panels(params: Iterable[Any], ctx: Any, formatter: Any) -> None:
         found[_INPUT] += found.pop(_LAYOUT)
     for panel, rows in found.items():
         if rows:
-            with formatter.section(panel):
-                formatter.write_dl(rows, col_max=_COLUMN)
+            _write_rows(panel, rows, formatter, look)

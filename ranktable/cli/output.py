@@ -9,7 +9,6 @@ never a traceback.
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import os
 import re
@@ -124,27 +123,6 @@ def _say(program: str, message: str, status: int) -> int:
     with contextlib.suppress(OSError):
         sys.stderr.write("\n".join([f"{program}: {lines[0]}", *lines[1:]]) + "\n")
     return status
-
-
-_OBJECTS = 2_000_000
-"""Number of new objects after which Python searches for reference cycles.
-
-Tables have many objects but no cycles, and the search takes a third of the time.
-"""
-
-
-def run() -> None:
-    """Run ``ranktable`` and end the process with its exit status."""
-    gc.set_threshold(_OBJECTS)
-    with reported("ranktable"):
-        from ranktable.cli.app import app_for
-
-        arguments = sys.argv[1:]
-        app = app_for(arguments)
-        status = app(
-            arguments or ["--help"], prog_name="ranktable", standalone_mode=False
-        )
-        sys.exit(status or (0 if arguments else COULD_NOT_JUDGE))
 
 
 _WITH_LINES = ("utf-8", "utf8")

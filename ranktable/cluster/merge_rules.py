@@ -26,7 +26,7 @@ UNEQUAL_NODES = Rule(
 PARTS_DISAGREE = Rule(
     code="RT233",
     name="parts-disagree",
-    summary="two files differ in format, version or a key for the whole table",
+    summary="two files differ in format, version or a key of a whole table",
     fix="Make the files alike, then merge them.",
 )
 MISSING_RANKS = Rule(

@@ -19,7 +19,7 @@ RUNS_ELSEWHERE = Rule(
 LAUNCH = Rule(
     code="RT602",
     name="ranks-contradict-each-other",
-    summary="processes claim one rank or chip, or differ in the size of the job",
+    summary="processes claim one rank or chip, or differ in the job's size",
     fix="Start every process once with the same WORLD_SIZE; `ranktable validate` finds "
     "doubled ranks and chips in the table, `ranktable check --live` in the job.",
 )
@@ -27,7 +27,7 @@ LAUNCH = Rule(
 TABLE = Rule(
     code="RT603",
     name="table-refused",
-    summary="the library refused the rank table, or ranks used different tables",
+    summary="the library refused the table, or ranks used different tables",
     fix="Run `ranktable validate --for hccl` on the file that the line names, on the "
     "host of the rank; `ranktable explain EI0014` lists what can be wrong.",
 )
@@ -53,7 +53,7 @@ PORT = Rule(
 SETTING = Rule(
     code="RT606",
     name="settings-differ",
-    summary="a setting is wrong, or ranks have different versions or settings",
+    summary="a setting is wrong, or ranks differ in versions or settings",
     fix="Use one image on all nodes, and set the variable that the line names alike; "
     "`ranktable check --live` compares versions and variables of all ranks.",
 )

@@ -29,7 +29,7 @@ SLOW_NODE = Rule(
 SLOW_PAIR = Rule(
     code="RT783",
     name="slow-pair",
-    summary="the links between two nodes are much slower than between the others",
+    summary="the links between two nodes are much slower than the others",
     fix="Look at the switches and cables between the two nodes, or place the job so "
     "that these nodes are not neighbours: `ranktable plan`.",
     severity=Severity.WARNING,
@@ -37,7 +37,7 @@ SLOW_PAIR = Rule(
 NOT_STARTED = Rule(
     code="RT784",
     name="links-not-started",
-    summary="the processes could not start their communication, or use other backends",
+    summary="the processes could not start to communicate",
     fix="Make the driver and the library of this host work: `ranktable check` there.",
 )
 MEASURED = Rule(

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 STALE = Rule(
     code="RT761",
     name="row-without-pod",
-    summary="a row of the table names a host or pod on which the job does not run",
+    summary="a row names a host or pod on which the job does not run",
     fix="Write the table again: `ranktable convert pods.json --from kubernetes-pods`.",
 )
 NOT_IN_TABLE = Rule(
@@ -59,7 +59,7 @@ OTHER_CHIPS = Rule(
 OTHER_ADDRESS = Rule(
     code="RT764",
     name="pod-has-other-address",
-    summary="a chip of a pod, or the pod, has another address than in the table",
+    summary="a pod or one of its chips has another address than its row",
     fix="Write the table again from the pods.",
 )
 OTHER_ORDER = Rule(

@@ -60,6 +60,8 @@ MAX_DRAWN_ROWS = 500
 """Most rows of a table that is drawn, because rich takes 0.1 ms for each cell."""
 
 _GAP = 2
+_DRAWN_GAP = 3
+"""Columns between cells that rich draws; it has one at each edge, too."""
 _CONTINUED = "\n    "
 
 Row = tuple[str, ...]
@@ -83,7 +85,7 @@ def table_lines(
         wrong: Rows that are shown as errors.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    is_narrow = sum(widths) + _GAP * len(widths) <= look.width
+    is_narrow = sum(widths) + _DRAWN_GAP * len(widths) - 1 <= look.width
     if look.is_drawn and is_narrow and len(rows) <= MAX_DRAWN_ROWS:
         yield _drawn(rows, look, right, wrong)
         return

@@ -63,7 +63,7 @@ NO_DEVICE = Rule(
 MISSING_PEER = Rule(
     code="RT404",
     name="missing-peer",
-    summary="a process of the job did not connect, or its host cannot be reached",
+    summary="a process did not connect, or its host cannot be reached",
     fix=(
         "Look at the output of these ranks; raise timeout_s if they are slow. If the "
         "port is taken, choose another MASTER_PORT."
@@ -72,7 +72,7 @@ MISSING_PEER = Rule(
 PEERS_DISAGREE = Rule(
     code="RT405",
     name="peers-disagree",
-    summary="two processes do not agree on the job: its table, its size or a rank",
+    summary="two processes disagree on the job's table, its size or a rank",
     fix=(
         "Compare the files: ranktable show --digest FILE on each host. Give every "
         "process the same WORLD_SIZE and a RANK of its own."

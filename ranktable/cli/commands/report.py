@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -84,6 +85,10 @@ def report(
     """
     if markdown and svg:
         raise CommandError("--markdown and --svg are two outputs; give one of them")
+    if output is None and not markdown and sys.stdout.isatty():
+        name = "picture.svg" if svg else "report.html"
+        command = f"{shlex.join(['ranktable', *sys.argv[1:]])} -o {name}"
+        raise CommandError(f"this is for a browser, so write a file: {command}")
     judged = check_file(named_file(file), Options(vendor=vendor_of_node()))
     facts = _facts(judged, layout_options, costs, against)
     facts = _with_findings(facts, judged, findings or [])

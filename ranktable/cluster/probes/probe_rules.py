@@ -31,7 +31,7 @@ NOT_A_PROBE_LINE = Rule(
 BAD_PROBE_LINE = Rule(
     code="RT141",
     name="bad-probe-line",
-    summary="a line of ranktable probe lacks a key, or a value of it is wrong",
+    summary="a line of ranktable probe lacks a key, or a value is wrong",
     fix="Use the line as ranktable probe prints it; docs/discovery.md has every key.",
 )
 UNKNOWN_PROBE_VERSION = Rule(

@@ -69,7 +69,7 @@ CHIPS_VISIBLE = Rule(
     code="RT329",
     name="chips-of-a-task",
     severity=Severity.WARNING,
-    summary="the chips that a task sees may not be those that its local rank names",
+    summary="a task may see other chips than those its local rank names",
     fix="Ask for the chips of the node (--gpus-per-node), or show them to all tasks: "
     "--tres-bind=gres/gpu:none.",
 )

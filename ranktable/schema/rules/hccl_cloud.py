@@ -26,7 +26,7 @@ TEXT_ORDER = Rule(
     code="RT296",
     name="text-order",
     severity=Severity.NOTE,
-    summary="HCCL numbers the servers of a cloud table in another order than the file",
+    summary="HCCL numbers the servers of a cloud table in another order",
     fix="Sort the instances by server_id as text. Then the file has the order of the "
     "ranks.",
 )

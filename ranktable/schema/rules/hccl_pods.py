@@ -225,7 +225,7 @@ PODS_IN_1_0 = Rule(
     code="RT284",
     name="pods-in-1.0",
     severity=Severity.WARNING,
-    summary="a table of version 1.0 has keys of super pods, which HCCL does not read",
+    summary="a table of version 1.0 has keys of super pods",
     fix="Write version 1.2 for super pods, or remove super_pod_list.",
     find=_pods_in_1_0,
 )

@@ -13,7 +13,7 @@ NOT_A_RANK_TABLE = Rule(
 OTHER_VENDOR = Rule(
     code="RT111",
     name="other-vendor",
-    summary="a file beside the rank table, or one of a format that is not in use",
+    summary="a file beside the rank table, or of a format that is not used",
     fix="Point RANK_TABLE_FILE at the rank table of the job.",
 )
 MISSING_KEY = Rule(
@@ -95,7 +95,7 @@ CONFIG_MAP = Rule(
 OUT_OF_RANGE = Rule(
     code="RT260",
     name="out-of-range",
-    summary="a number, a text or a list is smaller or larger than its reader allows",
+    summary="a number, text or list is outside what its reader allows",
     fix="Write a value within the limits that the message names.",
 )
 UNKNOWN_WORD = Rule(

@@ -19,7 +19,7 @@ UNREADABLE_FILE = Rule(
 NOT_A_REGULAR_FILE = Rule(
     code="RT003",
     name="not-a-regular-file",
-    summary="the path names a directory, a socket or a device, or a pipe without data",
+    summary="the path is a directory, a socket, a device or an empty pipe",
     fix="Name a file. To check the output of a command, use: ... | ranktable validate "
     "-",
 )
