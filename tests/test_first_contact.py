@@ -27,6 +27,47 @@ if TYPE_CHECKING:
 TABLE = ("gen", "--device-id", "[[0..7]]", "--ring", "sophgo-8", "--output")
 
 
+# The table that gen has just written
+
+
+@pytest.mark.parametrize("command", ["show", "validate"])
+def test_the_table_that_gen_wrote_here_is_read_and_named(
+    command: str, run: Run, tmp_path: Path
+) -> None:
+    run("ranktable", *TABLE, "sccl_rank_table.json")
+    named = run("ranktable", command, "sccl_rank_table.json")
+    done = run("ranktable", command)
+    other = {"RANK_TABLE_FILE": "other.json"}
+    (tmp_path / "other.json").write_text("{}")
+
+    assert named.status == 0
+    assert (done.status, done.out) == (0, named.out)
+    assert done.err == "no FILE is given; reading sccl_rank_table.json here\n"
+    assert run("ranktable", command, env=other).status != 0
+
+
+def test_a_table_that_nobody_named_is_not_repaired(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "sccl_rank_table.json").write_text('{"version": "1.0",}')
+    done = run("ranktable", "validate", "--fix")
+
+    assert (done.status, done.out) == (2, "")
+    assert "no FILE is given, and RANK_TABLE_FILE is not set" in done.err
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_a_job_is_not_started_from_a_table_that_nobody_named(
+    more: list[str], run: Run
+) -> None:
+    run("ranktable", *TABLE, "sccl_rank_table.json")
+    done = run("ranktable", "run", *more, "train.py")
+
+    assert (done.status, done.out) == (2, "")
+    assert done.err == (
+        "ranktable: no table is given, and RANK_TABLE_FILE is not set\n"
+        "help: --rank-table FILE names the table\n"
+    )
+
+
 # Streams
 
 

@@ -346,7 +346,8 @@ def test_standard_input_is_named_where_no_file_is(run: Run) -> None:
 
     assert done.status == 2
     assert done.err == (
-        "ranktable: no FILE is given, and RANK_TABLE_FILE is not set\n"
+        "ranktable: no FILE is given, RANK_TABLE_FILE is not set, and "
+        "sccl_rank_table.json is not here\n"
         "help: name a file, or - for standard input\n"
     )
 

@@ -80,6 +80,10 @@ TableArgument = Annotated[
     str, typer.Argument(metavar="FILE", help="Rank table, or - for standard input.")
 ]
 FileArgument = Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)]
+FileOrHereArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="FILE", help=f"{FILE_HELP[:-1]}, else {DEFAULT_FILE}."),
+]
 ColorOption = Annotated[
     Color,
     typer.Option(help="When to use colour; NO_COLOR and FORCE_COLOR are honoured too."),

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ranktable.cli.output import CommandError
+from ranktable.cli.output import DEFAULT_FILE, CommandError
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import (
     TABLE,
@@ -89,22 +89,31 @@ def shown_name(file: str) -> str:
     return STANDARD_INPUT_NAME if file == STANDARD_INPUT else file
 
 
-def named_file(file: str | None, *, may_be_input: bool = True) -> str:
+def named_file(
+    file: str | None, *, may_be_input: bool = True, may_be_here: bool = False
+) -> str:
     """Return the argument, or ``$RANK_TABLE_FILE`` if it is None.
 
     Args:
         file: The argument.
         may_be_input: Whether the command accepts ``-``, so that the error names it.
+        may_be_here: Whether the table that ``gen`` writes into this folder is taken
+            if neither is given. Standard error names it.
 
     Raises:
-        CommandError: Both are missing.
+        CommandError: Nothing is named, and no table is taken.
     """
     if file:
         return file
     name = os.environ.get(VARIABLE, "")
+    if not name and may_be_here and os.path.isfile(DEFAULT_FILE):
+        sys.stderr.write(f"no FILE is given; reading {DEFAULT_FILE} here\n")
+        return DEFAULT_FILE
     if not name:
         how = "\nhelp: name a file, or - for standard input" if may_be_input else ""
-        raise CommandError(f"no FILE is given, and {VARIABLE} is not set{how}")
+        here = f", and {DEFAULT_FILE} is not here" if may_be_here else ""
+        link = "," if here else ", and"
+        raise CommandError(f"no FILE is given{link} {VARIABLE} is not set{here}{how}")
     # "-" means standard input as an argument only.
     return os.path.join(".", name) if name == STANDARD_INPUT else name
 

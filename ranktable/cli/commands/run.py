@@ -125,6 +125,11 @@ def run(
     """
     if table == STANDARD_INPUT:
         raise CommandError("the processes read the table themselves; name a file")
+    if not (table or os.environ.get(VARIABLE)):
+        raise CommandError(
+            f"no table is given, and {VARIABLE} is not set\n"
+            "help: --rank-table FILE names the table"
+        )
     read = sound_table(table)
     file, ranks = read.name, read.table
     agents = agents_of(ranks)

@@ -23,12 +23,12 @@ from ranktable.cli.output import (
 )
 from ranktable.cli.parameters import (
     ColorOption,
-    FileArgument,
+    FileOrHereArgument,
     OutputFormatOption,
     flag,
     valued,
 )
-from ranktable.cli.sources import OtherKindError
+from ranktable.cli.sources import OtherKindError, named_file
 from ranktable.cli.table_input import sound_table
 from ranktable.report.cluster_views import (
     MAX_DRAWN_CHIPS,
@@ -53,7 +53,7 @@ _SHOWN = 8
 
 
 def show(
-    file: FileArgument = None,
+    file: FileOrHereArgument = None,
     rank: Annotated[int | None, valued("R", "Show only this rank.")] = None,
     node: Annotated[
         str | None, valued("NODE", "Show every device of this node: a host, or 0.")
@@ -94,7 +94,7 @@ def show(
     if rank is not None and node is not None:
         raise CommandError("--rank and --node do not go together")
     try:
-        name, table, *_ = sound_table(file)
+        name, table, *_ = sound_table(named_file(file, may_be_here=True))
     except OtherKindError as other:
         is_more = {rank, node, racks, links} != {None} or tree or digest
         _show_other(other, format, color, is_more=is_more)

@@ -17,6 +17,7 @@ from ranktable.cli.app import with_options
 from ranktable.cli.kinds import judge_named, judge_source
 from ranktable.cli.output import (
     COULD_NOT_JUDGE,
+    DEFAULT_FILE,
     DEFECTS_FOUND,
     Color,
     CommandError,
@@ -85,7 +86,7 @@ _SHOWN = 4
 
 FILES_HELP = (
     "Rank tables and other files, folders, or - for standard input; by default "
-    "$RANK_TABLE_FILE."
+    f"$RANK_TABLE_FILE, else {DEFAULT_FILE}."
 )
 
 
@@ -284,7 +285,7 @@ def validate(
     if from_ is not None:
         with about("--from"):
             judge = judge_named(from_)
-    found, skipped = files_of(files or [named_file(None)])
+    found, skipped = files_of(files or [named_file(None, may_be_here=not report.fix)])
     judged = {file.name: _judge_file(file, options, judge) for file in found}
     skipped = sorted([*skipped, *(name for name, any_ in judged.items() if not any_)])
     if not any(judged.values()):
