@@ -16,6 +16,7 @@ TYPE_CHECKING = False  # typing takes longer to import than all that is needed h
 
 if TYPE_CHECKING:
     from ranktable._error import Error
+    from ranktable.report.drawing import draw
     from ranktable.runtime.table import is_rank_table_valid, read_rank_table
     from ranktable.schema.check import check, load, loads
     from ranktable.schema.document import Location
@@ -38,6 +39,7 @@ __all__ = [
     "Severity",
     "__version__",
     "check",
+    "draw",
     "dump",
     "dumps",
     "is_rank_table_valid",
@@ -60,6 +62,7 @@ if not TYPE_CHECKING:
             "Report": "ranktable.schema.report",
             "Severity": "ranktable.schema.finding",
             "check": "ranktable.schema.check",
+            "draw": "ranktable.report.drawing",
             "dump": "ranktable.schema.writing",
             "dumps": "ranktable.schema.writing",
             "is_rank_table_valid": "ranktable.runtime.table",

@@ -11,9 +11,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from ranktable import dump
+from ranktable import draw, dump, load, loads
 from ranktable.cluster.generate import make_table
+from ranktable.layout import ParallelLayout
 from ranktable.report.picture import STATES
+from ranktable.schema.formats import by_name, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,6 +164,31 @@ def test_the_picture_of_the_documents_is_made_by_the_command(
         file.write_text(made)
 
     assert file.read_text() == made
+
+
+def test_a_notebook_shows_the_picture_of_the_command(folder: Path, run: Run) -> None:
+    table = load(folder / "old.json")
+    svg = run("ranktable", "report", "old.json", "--svg").out
+    drawing = draw(table)
+
+    assert drawing._repr_html_() == svg.replace("old.json: 8", "sccl-1.0: 8")
+    assert repr(drawing) == "Drawing('sccl-1.0: 8 nodes, 64 ranks')"
+
+
+def test_a_drawing_has_the_colours_of_its_layout(folder: Path, run: Run) -> None:
+    layout = ParallelLayout(tp=8, pp=2, dp=-1, world_size=64)
+    svg = run("ranktable", "report", "old.json", "--svg", "--tp=8", "--pp=2").out
+    drawing = draw(load(folder / "old.json"), layout=layout)
+
+    assert drawing.svg == svg.replace("old.json: 8", "sccl-1.0: 8")
+    assert "coloured by pp" in drawing.svg
+
+
+@pytest.mark.parametrize("name", names())
+def test_tables_of_every_format_are_drawn(name: str) -> None:
+    table = loads(json.dumps(by_name(name).example))
+
+    assert draw(table).svg.count('class="chip"') == table.world_size
 
 
 def test_all_chips_with_defects_are_marked_and_the_first_defects_listed(
