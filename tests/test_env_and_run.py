@@ -16,6 +16,8 @@ from ranktable.cluster.generate import make_table
 from ranktable.cluster.host_lists import expand_hosts, fold_hosts
 from ranktable.runtime.agents import agents_of, find_agent
 from ranktable.runtime.environment import Environment
+from ranktable.runtime.environment_notes import unused
+from ranktable.runtime.resolution import resolve_claims
 from ranktable.schema.writing import dump
 from tests.commands import (
     BIN,
@@ -25,7 +27,7 @@ from tests.commands import (
     torch_environment,
 )
 from tests.ranks import free_port, run_program
-from tests.test_launchers import AGENTS, OPEN_MPI, SLURM, TORCHRUN
+from tests.test_launchers import AGENTS, CASES, OPEN_MPI, SLURM, TORCHRUN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,6 +158,29 @@ def test_env_compares_with_the_table(
 
     assert done.status == {None: 0, "RT001": 2}.get(code, 1)
     assert code is None or code in done.out + done.err
+
+
+def test_env_explains_why_variables_of_a_launcher_are_not_used(
+    run: Callable[..., Outcome],
+) -> None:
+    left_over = {"SLURM_PROCID": "3", "SLURM_NTASKS": "16", "SLURM_LOCALID": "3"}
+    done = run("ranktable", "env", "--explain", env=left_over)
+    nothing = run("ranktable", "env", "--explain")
+
+    assert done.out.splitlines()[-1] == (
+        "not used: SLURM_PROCID, SLURM_LOCALID, SLURM_NTASKS; a process of slurm has "
+        "SLURM_STEP_NUM_TASKS too"
+    )
+    assert nothing.out.splitlines()[-1] == "no launcher has set a variable here"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_variable_that_a_launcher_sets_is_used(name: str) -> None:
+    env = CASES[name][0]
+    used = {claim.variable for claim, _ in resolve_claims(env)}
+
+    # A batch script has variables of a task, and is not one.
+    assert len([*unused(env, used)]) == (name == "slurm batch script")
 
 
 def test_env_explains_the_claims_beside_an_invalid_one(

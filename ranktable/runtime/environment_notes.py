@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from ranktable.runtime.environment import advising
+from ranktable.runtime.launchers.declared import LAUNCHERS
 from ranktable.runtime.launchers.launcher import Scope
 from ranktable.runtime.launchers.slurm import follows_topology
 from ranktable.runtime.values import is_plain, said
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from ranktable.runtime.environment import Environment
+    from ranktable.runtime.launchers.launcher import Launcher
+
+_SHOWN: Final = 4
+"""Most variables that are not used that are named; the others are counted."""
 
 _TASKS: Final = re.compile(r"VC_\w+_NUM")
 
@@ -25,6 +31,36 @@ def notes(found: Environment, env: Mapping[str, str]) -> list[str]:
         for note in (_start_line(found, env), _no_master(found, env), _others(env))
         if note is not None
     ]
+
+
+def unused(env: Mapping[str, str], used: Collection[str]) -> Iterator[str]:
+    """Yield why variables that only one launcher sets are not used.
+
+    Args:
+        env: The variables.
+        used: The variables that some launcher has set here.
+    """
+    known = Counter(name for one in LAUNCHERS for name in _named_by(one))
+    for launcher in LAUNCHERS:
+        own = [name for name in _named_by(launcher) if known[name] == 1]
+        own = [name for name in own if env.get(name) and name not in used]
+        lacking = [name for name in launcher.markers if not env.get(name)]
+        if launcher.is_present(env) or not (own and lacking):
+            continue
+        family = own[0].partition("_")[0] + "_"
+        more = (name for name in sorted(env) if name.startswith(family))
+        names = [*dict.fromkeys([*own, *(name for name in more if name not in used)])]
+        shown = ", ".join(names[:_SHOWN])
+        rest = len(names) - _SHOWN
+        yield (
+            f"not used: {shown}{f' and {rest} more' if rest > 0 else ''}; a process "
+            f"of {launcher.name} has {' and '.join(lacking)} too"
+        )
+
+
+def _named_by(launcher: Launcher) -> dict[str, None]:
+    """Return the variables of a launcher, each once."""
+    return dict.fromkeys([*launcher.markers, *launcher.fields.values()])
 
 
 def _start_line(found: Environment, env: Mapping[str, str]) -> str | None:

@@ -24,7 +24,7 @@ from ranktable.report.finding_lines import help_line
 from ranktable.report.terminal import table_lines
 from ranktable.runtime.agreement import refuse_other_table, with_world_size
 from ranktable.runtime.environment import advice, resolve_environment
-from ranktable.runtime.environment_notes import notes
+from ranktable.runtime.environment_notes import notes, unused
 from ranktable.runtime.errors import ConflictingVariablesError, LaunchEnvironmentError
 from ranktable.runtime.process_chip import ProcessChip, idle_beside
 from ranktable.runtime.resolution import Outcome, resolve_claims
@@ -77,6 +77,8 @@ def env(
     else:
         look = style(color)
         write(_text(found, claims if explain else [], problem, look))
+        if explain:
+            write(_unused(claims))
         write(_chip_text(chip, note, look))
     if unsound is not None:
         raise unsound
@@ -218,6 +220,14 @@ def _text(
     if problem is not None:
         code = look.mark(problem.code, "error")
         yield f"error[{code}] {printable(problem.message)}\n"
+
+
+def _unused(claims: list[tuple[VariableClaim, Outcome]]) -> Iterator[str]:
+    """Yield why variables of launchers are not used."""
+    lines = [*unused(os.environ, {claim.variable for claim, _ in claims})]
+    if not (claims or lines):
+        lines = ["no launcher has set a variable here"]
+    yield from (f"{printable(line)}\n" for line in lines)
 
 
 def _shown(value: object) -> str:
