@@ -1,7 +1,8 @@
 """The documents are true: what they show is run, and compared with what they say.
 
 In README.md and docs/*.md the fenced blocks of a document are run from top to bottom in
-one folder, which looks like a clone:
+one folder that looks like a clone, and in one environment: what a block exports lasts
+until the end of the document, because a reader pastes all blocks into one shell:
 
 * ``console``: each line after ``$`` is a command of bash; the lines below it are what
   it prints, on both streams. A line ``...`` stands for any lines.
@@ -102,9 +103,12 @@ def run_console(block: Block, folder: Path, tools: Path) -> None:
     commands = commands_of(block.text)
     mark = f"printf '{END_OF_OUTPUT}'\n"
     script = "".join(f"{command}\n{mark}" for command, _ in commands)
-    more = TORCH_ENVIRONMENT if block.needs_torch else {}
+    exports = folder / ".venv" / "exports"  # of the blocks before
+    exports.touch()
+    more = {**TORCH_ENVIRONMENT} if block.needs_torch else {}
+    more.pop("OMP_NUM_THREADS", None)  # without it torchrun prints a warning
     done = run_in_shell(
-        f"exec 2>&1\n{script}",
+        f". {exports}; exec 2>&1\n{script}export -p | grep -v ' PATH=' > {exports}",
         folder,
         programs=tools,
         env={**more, "TMPDIR": str(folder)},

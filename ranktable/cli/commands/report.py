@@ -75,8 +75,8 @@ def report(
 ) -> None:
     """Draw a table as one page: racks, chips, changes and findings.
 
-    The page is one HTML file that needs no network. Findings come from doctor, check or
-    validate with --format json.
+    The page is one HTML file that needs no network; on a terminal it needs -o. Findings
+    come from doctor, check or validate with --format json.
 
     Exit status: 0 the table is sound, 1 it has errors, which the page shows, 2 could
     not judge.
