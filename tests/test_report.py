@@ -14,7 +14,9 @@ import pytest
 from ranktable import draw, dump, load, loads
 from ranktable.cluster.generate import make_table
 from ranktable.layout import ParallelLayout
+from ranktable.report.catalogue import RULES
 from ranktable.report.picture import STATES
+from ranktable.report.rule_pages import page_of
 from ranktable.schema.formats import by_name, names
 
 if TYPE_CHECKING:
@@ -164,6 +166,15 @@ def test_the_picture_of_the_documents_is_made_by_the_command(
         file.write_text(made)
 
     assert file.read_text() == made
+
+
+def test_every_node_without_addresses_is_marked(folder: Path, run: Run) -> None:
+    page = page_of(next(rule for rule in RULES if rule.code == "RT271"))
+    assert page.bad is not None
+    (folder / "bad.json").write_bytes(page.bad)
+    found = data_of(run("ranktable", "report", "bad.json").out)["findings"]
+
+    assert [(one["code"], one["cells"]) for one in found] == [("RT271", [0, 1])]
 
 
 def test_a_notebook_shows_the_picture_of_the_command(folder: Path, run: Run) -> None:

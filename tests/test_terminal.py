@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -162,6 +163,19 @@ def test_every_code_is_one_line_of_80_columns(shown: Shown) -> None:
     assert lines[0] == "code   severity  defect"
     assert [line for line in lines[1:] if line[:2] != "RT" or len(line) > 80] == []
     assert len(lines) == len(RULES) + 1
+
+
+def test_many_related_places_are_counted(run: Run, folder: Path) -> None:
+    servers = [
+        {"server_id": f"n{at}", "device": [{"device_id": "0", "rank_id": str(at)}]}
+        for at in range(9)
+    ]
+    table = {"version": "1.0", "status": "completed", "server_count": "9"}
+    (folder / "h.json").write_text(json.dumps({**table, "server_list": servers}))
+    shown = run("ranktable", "validate", "h.json", "--format", "full").out
+
+    assert shown.count("::: h.json:") == 3
+    assert "::: and 5 more places\n" in shown
 
 
 @pytest.mark.parametrize("form", [[], ["--svg"]])

@@ -268,15 +268,22 @@ def ignored_text(reports: Sequence[Report], before: str = "; ") -> str:
     return f"{before}{counted(number, 'finding')} ignored" if number else ""
 
 
+_MAX_RELATED = 3
+"""Most related places of a finding that are shown; the others are counted."""
+
+
 def _diagnostic(diagnostic: Diagnostic, lines: Lines, style: Style) -> str:
     message = style.mark(printable(diagnostic.message), "bold")
     out = [f"{code_of(diagnostic, style)}: {message}"]
     places = (diagnostic.location, *diagnostic.related)
     gutter = max(len(str(place.line or "")) for place in places)
-    for place in places:
+    for place in places[: 1 + _MAX_RELATED]:
         # The text of another file is not known here.
         text = lines if place.file == diagnostic.location.file else _NO_LINES
         out += _place(place, text, gutter, style, is_first=place is places[0])
+    if (left := len(diagnostic.related) - _MAX_RELATED) > 0:
+        edge = style.mark(f"{' ' * gutter}:::", "gutter")
+        out.append(f"{edge} and {counted(left, 'more place')}")
     if diagnostic.hint is not None:
         edge = style.mark(f"{' ' * gutter} =", "gutter")
         out.append(help_line(diagnostic.hint, style, f"{edge} ").rstrip("\n"))

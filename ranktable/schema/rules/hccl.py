@@ -180,6 +180,7 @@ def _missing_address(columns: Columns, place: _Unreachable) -> Finding:
         span,
         f"{who} no device_ip, and there are {columns.num_nodes} servers",
         hint="hccn_tool -i N -ip -g prints the address of device N",
+        related=tuple(map(columns.devices_span, nodes[1:])),
     )
 
 
