@@ -250,6 +250,17 @@ def test_markdown_has_change_traffic_and_nodes(folder: Path, run: Run) -> None:
     assert text.endswith("</details>\n")
 
 
+def test_markdown_says_large_sizes_in_tib(folder: Path, run: Run) -> None:
+    given = ["old.json", "--tp=8", "--pp=2", "--bytes=dp=3000GiB,pp=1023GiB"]
+    text = run("ranktable", "report", *given, "--markdown").out
+
+    assert re.findall("^\\| (?:dp|pp) .*", text, re.MULTILINE) == [
+        "| dp | 16 | 4 | 0/16 | 140.62 TiB |",
+        "| pp | 32 | 2 | 0/32 | 31.97 TiB |",
+    ]
+    assert "Between nodes: 172.59 TiB a step" in text
+
+
 def test_page_of_100_000_chips_is_small(folder: Path, run: Run) -> None:
     hosts = [f"node-{at:05d}" for at in range(12_500)]
     dump(make_table([RING] * 12_500, hosts=hosts), folder / "big.json")

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 MAX_LINES = 50
 """Most nodes and most findings that are listed."""
 
+_TIB = 1024  # GiB
+
 _MARKS = {"error": "🔴", "warning": "🟡", "note": "🔵"}
 
 
@@ -71,9 +73,9 @@ def _traffic(facts: ReportFacts) -> Iterator[str]:
     rows, _ = costs.look(list(facts.table.node_ranks))
     for row in rows:
         cells = "".join(
-            f" {one.inside}/{row.num_groups} |"
-            f" {one.crossing.least / GIB if one.crossing else 0:.2f} |"
+            f" {one.inside}/{row.num_groups} | {size.removesuffix(' GiB')} |"
             for one in row.at
+            for size in [_sized(one.crossing.least if one.crossing else 0)]
         )
         yield f"| {row.axes} | {row.num_groups} | {row.group_size} |{cells}\n"
     held = [len(node.devices) for node in facts.table.nodes]
@@ -84,12 +86,18 @@ def _traffic(facts: ReportFacts) -> Iterator[str]:
         how = (
             "the least that is possible"
             if is_reached(bound, sent)
-            else f"the lower bound is {bound / GIB:.2f}"
+            else f"the lower bound is {_sized(bound)}"
         )
-        yield f"Between {plural_of(names[at])}: {sent / GIB:.2f} GiB a step, {how}.  \n"
+        yield f"Between {plural_of(names[at])}: {_sized(sent)} a step, {how}.  \n"
     if facts.costs is not None and facts.costs.sizes is None:
         yield "These are typical bytes; `--bytes` gives yours.\n"
     yield "\n"
+
+
+def _sized(size_bytes: float) -> str:
+    """Return bytes in GiB, and large ones in TiB, as the page has them."""
+    size = size_bytes / GIB
+    return f"{size:.2f} GiB" if size < _TIB else f"{size / _TIB:.2f} TiB"
 
 
 def _nodes(facts: ReportFacts) -> Iterator[str]:
