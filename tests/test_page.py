@@ -273,6 +273,66 @@ def test_100_000_chips_are_drawn_on_a_canvas_in_a_moment(
     assert page.evaluate(pixel, [at + 2 for at in first])[3] == 255
 
 
+@pytest.mark.parametrize("touch", [False, True])
+def test_zoom_by_buttons_and_keys(touch: bool, opened: Open) -> None:
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
+    page = opened("t.json", *LAYOUT, **({**phone, "is_mobile": True} if touch else {}))
+    chip = page.locator("rect.chip").nth(63)
+
+    def width() -> float:
+        found: float = page.locator("#map svg").bounding_box()["width"]
+        return found
+
+    fits = width()
+    page.fill("#query", "rank 63")
+    page.click("#larger")
+    page.click("#larger")
+    area = chip.bounding_box()
+
+    assert width() == pytest.approx(2 * fits)
+    assert 0 <= area["x"] <= page.viewport_size["width"] - area["width"]
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.click("#clear")
+    chip.click()
+    assert page.inner_text("#details h2") == "rank 63 on n8"
+    page.locator("#query").press("+")
+    assert width() == pytest.approx(2 * fits)
+    page.locator("#map").focus()
+    page.keyboard.press("-")
+    assert width() == pytest.approx(1.5 * fits)
+    page.keyboard.press("0")
+    assert width() == fits
+    assert page.is_disabled("#smaller")
+    for _ in range(20):
+        page.keyboard.press("+")
+    assert width() == pytest.approx(8 * fits)
+    assert page.is_disabled("#larger")
+
+
+@pytest.mark.usefixtures("large")
+def test_zoom_of_a_canvas_hits_and_shows_chips(opened: Open) -> None:
+    page = opened("big.json")
+    canvas = page.locator("canvas")
+    before = canvas.bounding_box()["width"], page.evaluate(SHARP)
+    page.fill("#query", "rank 16000")
+    page.locator("#map").focus()
+    page.keyboard.press("+")
+    page.keyboard.press("+")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    after = canvas.bounding_box()["width"], page.evaluate(SHARP)
+
+    assert after[0] == pytest.approx(2 * before[0], rel=0.02)
+    assert after[1] > before[1]
+    assert page.inner_text("#details h2") == "rank 16001 on node-02000"
+    cursor = page.locator("#cursor").bounding_box()
+    assert 0 <= cursor["x"] < 1400
+    assert 0 <= cursor["y"] < 900
+
+
+SHARP = "document.querySelector('canvas').width"
+
+
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
     """Write a table of 16,384 chips, and what doctor says about two of them."""

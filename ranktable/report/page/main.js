@@ -4,7 +4,7 @@ import {
   axes, cellOf, cellsOfNode, changes, counted, data, describe, groupOf, members, nodeOf,
   numChips, racks, range, ranks, sizes,
 } from "./data.js";
-import { hideCursor, hit, nearest, paint, reveal, showCursor } from "./map.js";
+import { hideCursor, hit, nearest, paint, reveal, setZoom, showCursor } from "./map.js";
 import { byId, element, showDetails, showHeader, showLists, showTraffic } from "./panel.js";
 import { find, ofCell, ofGroup, ofNode, ofRack, proposals } from "./search.js";
 
@@ -12,12 +12,14 @@ const map = byId("map");
 const tip = byId("tip");
 const query = byId("query");
 const MOST_KIN = 20000;
+const ZOOMS = [1, 1.5, 2, 3, 4, 6, 8];
 
 let mode = firstMode;
 let colours = coloursOf(mode);
 let selection = null;
 let at = 0; // the chip that the keyboard is on
 let nextAxis = 0;
+let zoomLevel = 0;
 
 /** Return the chips that share a group with a selected chip. */
 function kinOf(cells) {
@@ -81,6 +83,21 @@ function addModes() {
     byId("modes").append(element("label", {}, input, one.name));
   });
 }
+
+/** Draw the picture larger or smaller; a selected chip stays on the screen. */
+function showZoom(wanted) {
+  zoomLevel = Math.min(Math.max(wanted, 0), ZOOMS.length - 1);
+  byId("smaller").disabled = zoomLevel === 0;
+  byId("larger").disabled = zoomLevel === ZOOMS.length - 1;
+  hideCursor();
+  setZoom(ZOOMS[zoomLevel]);
+  repaint();
+  if (selection) reveal(selection.cells[0]);
+  byId("said").textContent = `zoom ${100 * ZOOMS[zoomLevel]}%`;
+}
+
+byId("smaller").addEventListener("click", () => showZoom(zoomLevel - 1));
+byId("larger").addEventListener("click", () => showZoom(zoomLevel + 1));
 
 const selectionAt = (found) => {
   if (!found) return null;
@@ -162,9 +179,17 @@ document.addEventListener("keydown", (event) => {
     query.value = "";
     byId("found").textContent = "";
     select(null);
-  } else if (event.key === "/" && document.activeElement !== query) {
+  } else if (document.activeElement === query || event.ctrlKey || event.metaKey || event.altKey) {
+    return;
+  } else if (event.key === "/") {
     query.focus();
     event.preventDefault();
+  } else if (event.key === "+" || event.key === "=") {
+    showZoom(zoomLevel + 1);
+  } else if (event.key === "-") {
+    showZoom(zoomLevel - 1);
+  } else if (event.key === "0") {
+    showZoom(0);
   }
 });
 

@@ -7,6 +7,7 @@ const xs = unpack(picture.x);
 const ys = unpack(picture.y);
 const step = picture.chip + picture.gap;
 const BAR = 60; // pixels above that the bar may hide
+const MOST_PIXELS = 8192; // of a side of a canvas; browsers refuse a larger one
 const MOST_OUTLINED = 64; // small chips beside each other would be hidden by outlines
 const box = document.getElementById("map");
 const cursor = document.getElementById("cursor");
@@ -19,6 +20,7 @@ export function cornerOf(cell) {
   return [xs[node] + (at % picture.per_row) * step, ys[node] + picture.head + row * step];
 }
 
+let zoom = 1;
 const corners = new Float32Array(2 * numChips);
 for (let cell = 0; cell < numChips; cell++) corners.set(cornerOf(cell), 2 * cell);
 
@@ -50,10 +52,10 @@ function svgPainter(svg) {
 
 /** A picture on a canvas, which is drawn again as a whole. */
 function canvasPainter(canvas) {
-  const scale = Math.min(window.devicePixelRatio || 1, 2);
+  const least = Math.min(window.devicePixelRatio || 1, 2);
+  const most = Math.max(least, MOST_PIXELS / Math.max(picture.width, picture.height));
+  let drawnScale = 0;
   canvas.style.width = `${picture.width + 2}px`;
-  canvas.width = (picture.width + 2) * scale;
-  canvas.height = (picture.height + 2) * scale;
   const pen = canvas.getContext("2d");
   const side = picture.gap ? picture.chip : picture.chip - 0.5;
   const nameOfRack = (rack) => {
@@ -67,6 +69,12 @@ function canvasPainter(canvas) {
     pen.fillText(label, rack[0] + 6, rack[1] + 16);
   };
   return (colours, on, kin) => {
+    const scale = Math.min(least * zoom, most);
+    if (drawnScale !== scale) {
+      canvas.width = (picture.width + 2) * scale;
+      canvas.height = (picture.height + 2) * scale;
+      drawnScale = scale;
+    }
     pen.setTransform(scale, 0, 0, scale, scale, scale);
     pen.clearRect(-1, -1, picture.width + 2, picture.height + 2);
     pen.globalAlpha = 1;
@@ -167,6 +175,21 @@ export function showCursor(cell) {
   });
   cursor.hidden = false;
   cursor.scrollIntoView?.({ block: "nearest" });
+}
+
+/** Draw the picture so many times as wide as it fits, with the same middle on the screen. */
+export function setZoom(factor) {
+  const before = drawing.getBoundingClientRect();
+  const share = (part, whole) => Math.min(Math.max(part / whole, 0), 1);
+  const x = share(box.scrollLeft + box.clientWidth / 2, before.width);
+  const y = share(window.innerHeight / 2 - before.top, before.height);
+  zoom = factor;
+  box.classList.remove("zoomed");
+  box.style.setProperty("--zoomed", `${drawing.getBoundingClientRect().width * factor}px`);
+  box.classList.toggle("zoomed", factor > 1);
+  const after = drawing.getBoundingClientRect();
+  box.scrollLeft = x * after.width - box.clientWidth / 2;
+  window.scrollBy(0, after.top + y * after.height - (before.top + y * before.height));
 }
 
 /** Scroll to a chip that is not on the screen. */
