@@ -123,6 +123,17 @@ def test_manifest_without_a_table_is_nothing_to_judge(
     assert run("ranktable", "show", "k.yaml").status == 2
 
 
+def test_what_else_is_in_a_config_map_is_named_as_in_a_folder(
+    tmp_path: Path, run: Callable[..., Outcome]
+) -> None:
+    others = {"hosts": "n1 slots=2\nn1 slots=3\n", "broken.json": "{", "total": "1"}
+    (tmp_path / "c.json").write_text(in_json(**others))
+    done = run("ranktable", "validate", "c.json")
+
+    assert done.status == 0
+    assert done.err == "not judged: c.json#broken.json, c.json#hosts\n"
+
+
 def test_table_in_a_config_map_is_not_changed_in_place(
     run: Callable[..., Outcome], tmp_path: Path
 ) -> None:

@@ -186,18 +186,30 @@ def _judge_config_map(source: Source, options: Options) -> list[Report]:
     if len(source.data) > options.max_size_bytes:
         return check_each(source.data, options, file=source.name)
     text = source.data.decode("utf-8-sig", "replace")
-    files = unwrap(text, options.max_size_bytes, options.limit, _is_wanted)
+    others: list[str] = []
+
+    def is_wanted(key: str, text: bytes | None) -> bool:
+        wanted = _is_wanted(key, text)
+        # A line under a plain key is a value such as a version, and no file.
+        if text is not None and not wanted and ("." in key or b"\n" in text):
+            others.append(key)
+        return wanted
+
+    files = unwrap(text, options.max_size_bytes, options.limit, is_wanted)
     if isinstance(files, Findings):
         return [report_wrapping(files, source.data, file=source.name)]
     if files is None and has_list(source.data):
         return check_each(source.data, options, file=source.name)  # it is damaged
-    reports = []
+    reports: list[Report] = []
     for key, text in files or ():
         each = Source(f"{source.name}#{key}", text.encode(errors="replace"))
         is_sure = _is_sure(key, each.data)
         found = judge_source(each, options, is_sure=is_sure, is_inner=True)
         reports += [report._replace(key=key) for report in found]
-    return reports
+        if not found:
+            others.append(key)
+    beside = tuple(f"{source.name}#{key}" for key in others)
+    return [*reports[:-1], *(last._replace(beside=beside) for last in reports[-1:])]
 
 
 def _is_wanted(key: str, text: bytes | None) -> bool:

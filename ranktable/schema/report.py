@@ -37,6 +37,7 @@ class _ReportFields(NamedTuple):
     columns: Columns | None = None
     ignored: Mapping[tuple[str, Severity], int] = {}
     key: str = ""
+    beside: tuple[str, ...] = ()
 
 
 class Report(_ReportFields):
@@ -54,6 +55,7 @@ class Report(_ReportFields):
         ignored: Number of defects of each code and severity that an option or a setting
             leaves out.
         key: Key of the ConfigMap in which the table is; empty for a file of its own.
+        beside: What else is in the same ConfigMaps and was not judged, by its name.
     """
 
     def __repr__(self) -> str:

@@ -287,7 +287,9 @@ def validate(
             judge = judge_named(from_)
     found, skipped = files_of(files or [named_file(None, may_be_here=not report.fix)])
     judged = {file.name: _judge_file(file, options, judge) for file in found}
-    skipped = sorted([*skipped, *(name for name, any_ in judged.items() if not any_)])
+    empty = [name for name, reports in judged.items() if not reports]
+    keys = [key for reports in judged.values() for one in reports for key in one.beside]
+    skipped = sorted([*skipped, *empty, *keys])
     if not any(judged.values()):
         raise CommandError(
             f"nothing was judged: {', '.join(files or ())} {NOTHING_HELD}"
