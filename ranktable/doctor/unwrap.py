@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -44,6 +46,8 @@ _VALUES = {
     "time": r".*\d\d:\d\d:\d\d.*",
 }  # fmt: skip
 """What some of these have to look like; a number of seconds is no clock here."""
+
+_FORMS = {name: re.compile(_VALUES.get(name, ".+")) for name in _ORDER}
 
 _KEYS = {
     "rank": ("rank", "global_rank", "RANK", "process_index", "labels.rank"),
@@ -211,12 +215,17 @@ def _row(line: str) -> dict[str, object] | None:
     if not line.startswith("{"):
         return None
     try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
+        row = msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        try:  # NaN, and what else other writers allow themselves
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            return None
     if not isinstance(row, dict):
         return None
     flat: dict[str, object] = {}
+    if not any(isinstance(value, dict) for value in row.values()):
+        return row
     for key, value in row.items():
         if isinstance(value, dict):
             flat.update({f"{key}.{name}": one for name, one in value.items()})
@@ -292,19 +301,23 @@ def _parts(row: dict[str, object], message: str) -> list[str]:
 
 
 def _speaker_of_row(row: dict[str, object]) -> dict[str, str]:
-    return {
-        name: str(next(row[key] for key in keys if key in row))
-        for name, keys in _KEYS.items()
-        if any(key in row for key in keys)
-    }
+    found = {}
+    for name, keys in _KEYS.items():
+        for key in keys:
+            if key in row:
+                found[name] = str(row[key])
+                break
+    return found
+
+
+_SPACED = re.compile(r"[;\x00-\x1f]")
 
 
 def _mark(fields: dict[str, str]) -> str:
     said = ""
-    for name in _ORDER:
-        value = re.sub(r"[;\x00-\x1f]", " ", fields.get(name, ""))
-        form = _VALUES.get(name, r".+")
-        if re.fullmatch(form, value):
+    for name, form in _FORMS.items():
+        value = fields.get(name)
+        if value and form.fullmatch(value := _SPACED.sub(" ", value)):
             said += f"{name}={value};"
     return f"\x01{said}\x02" if said else ""
 
