@@ -57,6 +57,19 @@ CHAIN = raised(1, "ConnectionResetError: [Errno 104] Connection reset by peer") 
     "exception:\n[rank1]: \n"
 )
 
+STALL = (
+    "[1,0]<stderr>:[2026-11-05 14:20:01.1: W horovod/stall_inspector.cc:105] One or "
+    "more tensors were submitted to be reduced, gathered or broadcasted by subset of "
+    "ranks and are waiting for remainder of ranks for more than 60 seconds.\n"
+)
+RECEIVED = (
+    "[rank1]:[W1105 14:20:09.1 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl("
+    "fd=8, addr=[n1]:40001, remote=[n0]:29500): Failed to recv, got 0 bytes. "
+    "Connection was likely closed. Did the remote server shutdown or crash?\n"
+    "[rank1]:[W1105 14:20:09.2 ProcessGroupNCCL.cpp:1684] [PG ID 0 PG GUID 0 Rank 1] "
+    'Failed to check the "should dump" flag on TCPStore, (maybe TCPStore server has '
+    "shut down too early), with error: Failed to recv, got 0 bytes\n"
+)
 FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "no memory in NCCL": (
         raised(3, *nccl(CUDA, "ncclUnhandledCudaError: Call to CUDA function failed.",
@@ -159,6 +172,77 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
         raised(1, "ValueError: x") + steps(9, 0, "[rank1]: ")
         + "E1105 14:20:06.1 70 torch/api.py:882] failed (exitcode: 1) local_rank: 1 "
         "(pid: 82) of binary: /v/python\n" + ended(1, 1), "RT610", (1,)),
+    "stall of one operation": (
+        STALL + "dense/kernel_0 [missing ranks: 0, 2, 3]\n\n\n" + STALL
+        + "dense/kernel_0 [missing ranks: 2]\ndense/bias_0 [missing ranks: 2]\n",
+        "RT620", (2,)),
+    "stall, told by the ranks that are ready": (
+        "Stalled ops: grads/w_0 [ready ranks: 4, 0, 1, 3]\n", "RT620", (2,)),
+    "stall, told by rank": (
+        STALL + "[1,0]<stderr>:Missing ranks:\n[1,0]<stderr>:1: [grads.w, grads.b ...]"
+        "\n", "RT620", (1,)),
+    "stall in two operations": (
+        STALL + "[1,0]<stderr>:Stalled ranks:\n[1,0]<stderr>:0: [grads.w]\n"
+        "[1,0]<stderr>:1!: [grads.b]\n", "RT621", (0, 1)),
+    "a time-out over two lines": (
+        waits(0)[:148] + "\n" + waits(0)[148:] + waits(1)[:150], "RT630", ()),
+    "numbers of two communicators": (
+        waits(0, 70_311) + waits(1, 9_025), "RT630", ()),
+    "Ctrl-C": (
+        raised(None, "KeyboardInterrupt") + "W1105 14:20:01.1 70 torch/api.py:719] "
+        "Received 2 death signal, shutting down workers\n", "RT616", ()),
+    "terminal closed": (
+        "elastic.multiprocessing.api.SignalException: Process 7 got signal: 1\n",
+        "RT616", ()),
+    "told to end after a failure": (
+        raised(1, "ConnectionResetError: [Errno 104] Connection reset by peer")
+        + "W1105 14:20:01.1 70 torch/api.py:719] Received 2 death signal, shutting "
+        "down workers\n", "RT630", ()),
+    "traceback without its beginning": (
+        raised(3, "IndexError: shard 9 of 8").partition("\n")[2], "RT610", (3,)),
+    "quoted": (
+        "> " + (raised(3, "KeyError: 'mask'") + waits(2)).replace("\n", "\n> "),
+        "RT610", (3,)),
+    "with an indent": (
+        "    " + (raised(None, "KeyError: 'mask'")
+                  + "E1105 14:20:06.1 70 torch/api.py:882] failed (exitcode: 1) "
+                  "local_rank: 1 (pid: 82) of binary: /v/python\n").replace(
+                      "\n", "\n    "), "RT610", ()),
+    "an engine of which a worker failed": (
+        raised(None, "Exception: WorkerProc initialization failed due to an exception "
+               "in a background process. See stack trace for root cause.")
+        + "RuntimeError: Engine core initialization failed. See root cause above.\n",
+        "RT630", ()),
+    "records in one line": (
+        "Loading: 0%|   | 0/2 [00:00<?, ?it/s]WARNING:torch.distributed.elastic."
+        "multiprocessing.api:Sending process 81 closing signal SIGTERM" + " " * 20
+        + "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) "
+        "local_rank: 2 (pid: 82) of binary: /v/python\n", "RT611", ()),
+    "node of an actor": (
+        ("ray.exceptions.RayActorError: The actor died unexpectedly before finishing "
+        "this task.\n\tclass_name: Fit\n\tpid: 82\n\tip: 10.0.0.7\nThe actor is dead "
+        "because its node has died. Node Id: 5ad7\n"), "RT615", ()),
+    "worker of Ray": (
+        ("(raylet) A worker died or was killed while executing a task by an unexpected "
+        "system error. RayTask ID: ff Worker ID: 7c Node ID: 5a Worker IP address: "
+        "10.0.0.7 Worker port: 10 Worker PID: 82 Worker exit type: SYSTEM_ERROR Worker "
+        "exit detail: x\n"), "RT611", ()),
+    "wrong call of MPI": (
+        ("[n1:82] *** An error occurred in MPI_Recv\n[n1:82] *** MPI_ERR_TRUNCATE: "
+        "message truncated\n"), "RT610", ()),
+    "signal told by MVAPICH": (
+        "[n7:mpi_rank_5][error_sighandler] Caught error: Bus error (signal 7)\n",
+        "RT611", (5,)),
+    "a task of JAX without heartbeats": (
+        ("2026-11-05 14:20:01.1: E xla/coordination_service.cc:1170] /job:jax_worker/"
+        "replica:0/task:3 has been set to ERROR in coordination service: UNAVAILABLE: "
+        "Task /job:jax_worker/replica:0/task:3 heartbeat timeout.\n"), "RT624", (3,)),
+    "list of pods": (
+        ("NAME         READY   STATUS             RESTARTS   AGE\n"
+        "fit-0        0/1     CrashLoopBackOff   8          2m\n"), "RT611", ()),
+    "old client of a store": (
+        raised(None, "RuntimeError: connect() timed out. Original timeout was 9 ms."),
+        "RT630", ()),
 }  # fmt: skip
 
 
@@ -197,6 +281,13 @@ HEALTHY: dict[str, str] = {
     "82) of binary: /v/python\n" + steps(30, 0, "[rank1]: ")
     + "I1105 14:20:00.1 70 torch/api.py:879] [default] worker group successfully "
     "finished. Waiting 300 seconds for other agents to finish.\n",
+    "store ended first": steps(9, 0, "[rank1]: ") + RECEIVED,
+    "refused once": "[W socket.cpp:697] [c10d] The client socket has failed to connect "
+    "to [n0]:29500 (errno: 111 - Connection refused).\n" + steps(2),
+    "stalled for a while": steps(2) + STALL + "[1,0]<stderr>:Missing ranks:\n"
+    "[1,0]<stderr>:1: [grads.w]\n" + steps(1, 2),
+    "end of a handled traceback": raised(None, "OSError: no cache").partition("\n")[2]
+    + steps(2),
     "tasks": steps(40) + "srun: error: n2: tasks 0-7: Completed\n",
     "bar": "Epoch 0: 100%|####| 9/9 [00:01<00:00]\n`Trainer.fit` stopped: `max_epochs"
     "=1` reached.\n",

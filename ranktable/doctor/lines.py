@@ -67,6 +67,7 @@ _PREFIXES = tuple(
     re.compile(text)
     for text in (
         MARK.pattern,
+        "> ",  # quoted in a mail or a thread
         r"\[(?:rank|RANK)(?P<rank>\d{1,7})\]:? ?",
         r"\[\d+,(?P<rank>\d{1,7})\]<std(?:out|err|diag)>: ?",
         (
@@ -98,7 +99,11 @@ _PREFIXES = tuple(
             r"\((?:(?P<voice>[\w:.()]+) )?pid=(?P<pid>\d+)"
             r"(?:, ip=(?P<server>[\w.:]+))?\) ?"
         ),
-        r"(?:P\d+ +)? *(?P<task>\d{1,7}): ",
+        # Not the list of a stalled rank by Horovod: ``3: [grads.0, grads.1 ...]``
+        (
+            r"(?:P\d+ +)? *(?P<task>\d{1,7}): "
+            r"(?!\[[\w./:-]+(?:, [\w./:-]+)*(?: \.{3})?\]$)"
+        ),
         r"(?P<host>[a-z][\w-]*-\d+): ",
     )
 )
@@ -145,12 +150,21 @@ _NO_STEPS = (b"ERROR", b"WARN", b"Error:", b"Traceback", b"imed out", b"failed t
              b"retry", b"aiting")  # fmt: skip
 """What a line of a step does not say, although it may tell an error as a number."""
 
+_JOINED = re.compile(
+    rb"(?<=\S) {3,}(?=(?:WARNING|ERROR|CRITICAL):[a-z]\w*(?:\.\w+)+:"
+    rb"|\[rank\d{1,7}\]:\[[EWIF]\d{3,4} |Traceback \(most recent call last\):)"
+)
+"""Where a record begins whose end of line a terminal has turned into spaces."""
+
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NO_LETTERS = bytes(set(range(256)) - set(b"\n" + string.ascii_letters.encode()))
 
 _EXCEPTION = re.compile(
     r"(?P<what>(?:[A-Za-z_]\w*\.)*(?:[A-Z_]\w*|\w*(?:error|timeout|exit))(?::\s.*|:)?)$"
 )
+_ERROR_TYPE = re.compile(r"[\w.]*(?:Error|Exception|Interrupt|Exit)\b")
+"""The type of an exception, where nothing else shows that a line is one."""
+
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
 
 
@@ -348,6 +362,7 @@ class _Reader:
         data = tail = b""
         while block := stream.read(BLOCK_BYTES):
             if not self.log.num_bytes:
+                self._look_for_cut_traceback(block[:MAX_BELOW_BYTES])
                 self._look_at_speakers(block[:MAX_BELOW_BYTES])
                 self._look_for_life(block[:MAX_BELOW_BYTES], 1)
             self.log.num_bytes += len(block)
@@ -388,6 +403,22 @@ class _Reader:
             if "rank" in fields:
                 self.log.ranks.add(int(fields["rank"]))
             self.log.last_time = fields.get("time", self.log.last_time)
+
+    def _look_for_cut_traceback(self, data: bytes) -> None:
+        """Keep the exception of a traceback whose first line is above the log."""
+        lines = data.split(b"\n")[:MAX_LINES_BELOW]
+        if b'File "' not in data:
+            return
+        for at, line in enumerate(lines):
+            if b"(most recent call" in line:
+                return
+            if b'File "' in line and _FRAME.search(_decoded(line[:MAX_LINE_BYTES])):
+                head = _decoded(line[:MAX_LINE_BYTES])
+                event = _traceback(head, lines[at + 1 :], self.log.file, at + 1, ())
+                if _ERROR_TYPE.match(event.fields.get("what", "")):
+                    event.fields["is_cut"] = "1"
+                    self._keep(event)
+                return
 
     def _look_for_life(self, data: bytes, number: int) -> None:
         """Note the steps at the beginning and the end of a log: who went on."""
@@ -489,7 +520,7 @@ def _candidates(letters: Sequence[bytes]) -> list[int]:
 
 def _pieces(line: bytes, keyed: Keyed) -> Iterator[str]:
     """Yield the parts of a line with a message: progress bars end with a return."""
-    for part in line.split(b"\r"):
+    for part in (one for joined in line.split(b"\r") for one in _JOINED.split(joined)):
         for start in range(0, len(part), MAX_LINE_BYTES):
             text = _decoded(part[start : start + MAX_LINE_BYTES])
             if TRACEBACK.key in text or any(key in text for key, _ in keyed):
@@ -544,6 +575,8 @@ def _traceback(
         indent = "  "
         for found in _OF_BLOCK.finditer("\n".join(above)):
             _add(fields, found)
+    elif first.lstrip().startswith(TRACEBACK.key):  # pasted with an indent
+        indent = first[: len(first) - len(first.lstrip())]
     own = (
         (index, line, rest.removeprefix(indent))
         for index, data in enumerate(lines, 1)

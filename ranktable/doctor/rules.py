@@ -135,7 +135,7 @@ NODE = Rule(
 SCHEDULER = Rule(
     code="RT616",
     name="ended-by-the-scheduler",
-    summary="the scheduler ended the job",
+    summary="the job was ended from outside",
     fix="Submit it again; save a checkpoint before the time limit.",
     severity=Severity.WARNING,
 )

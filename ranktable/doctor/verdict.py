@@ -174,6 +174,9 @@ def _rest(case: Case) -> Iterator[Cause]:
         for event in case.events
         if _is_error(event) and event.kind is not Evidence.UNKNOWN
     ]
+    if stopped := _stopped_by_hand(case, events):
+        yield stopped
+        return
     events.sort(key=lambda event: event.kind not in CONSEQUENCES)
     if events:
         yield Cause(
@@ -190,6 +193,43 @@ def _rest(case: Case) -> Iterator[Cause]:
             headline=told_unknown(case, unknown),
             evidence=tuple(unknown[:MAX_UNKNOWN]),
         )
+
+
+def _stopped_by_hand(case: Case, events: Sequence[LogEvent]) -> Cause | None:
+    """Return that a job was told to end, if nothing was wrong above the first line.
+
+    SIGTERM is left out: launchers send it to the rest of a job that has failed.
+    """
+    told = [(event, name) for event in events if (name := _signal_of_stop(event))]
+    first: dict[str, int] = {}
+    for event, _ in told:
+        first.setdefault(event.file, event.line)
+    if not told or any(
+        event.line < first.get(event.file, 0) or event.file not in first
+        for event in events
+        if event.kind is not Evidence.CASCADE
+    ):
+        return None
+    signals = dict.fromkeys(name for _, name in told)
+    what = f"was told to end by {' and '.join(signals)}; nothing failed above that"
+    advice = (
+        "SIGINT is Ctrl-C or a launcher that got it, SIGHUP a terminal that was closed "
+        "(start the job with sbatch, tmux or nohup and setsid). If it hung before, "
+        "`py-spy dump --pid` of every rank shows where it stands."
+    )
+    lines = [event for event, _ in told]
+    return Cause(rule=rules.SCHEDULER, headline=f"the job {what}", advice=advice,
+                 evidence=shortened(lines, case))  # fmt: skip
+
+
+def _signal_of_stop(event: LogEvent) -> str | None:
+    """Return SIGINT or SIGHUP if a line says that a process got it from outside."""
+    number = event.fields.get("stop") or event.fields.get("stop_signal")
+    if number is not None:
+        return {"1": "SIGHUP", "2": "SIGINT"}.get(number)
+    is_interrupt = event.pattern.name == "stopped"
+    is_interrupt &= "KeyboardInterrupt" in event.fields.get("what", "")
+    return "SIGINT" if is_interrupt else None
 
 
 def told_unknown(case: Case, unknown: Sequence[LogEvent]) -> str:

@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 
     Edge = tuple[int, int, LogEvent]
 
+MAX_AHEAD = 1024
+"""Operations that a process can begin before those of its peers: a stream of CUDA has
+room for so many. Numbers further apart belong to different communicators."""
+
+LINES_OF_REPORT = 2
+"""How many lines apart the parts of one report of Horovod are at most."""
+
 LINK_TIMEOUT_S = 120
 TASK_TIMEOUT_S = 1800
 """How long HCCL waits for a link and for a task, if no line says it."""
@@ -36,9 +43,9 @@ TASK_TIMEOUT_S = 1800
 def waiting_causes(case: Case) -> list[Cause]:
     """Return what the first rule says that has an answer."""
     for rule in (
-        _absent, _not_started, _links, _heartbeats, _loopback, _said_to_differ,
-        _other_call_of_number, _behind, _ends, _silent, _late, _lowest, _other_call,
-        _waits_for_itself, _circle, _first_operation, _unreached,
+        _stalled, _absent, _not_started, _links, _heartbeats, _loopback,
+        _said_to_differ, _other_call_of_number, _behind, _ends, _silent, _late,
+        _lowest, _other_call, _waits_for_itself, _circle, _first_operation, _unreached,
     ):  # fmt: skip
         found = list(rule(case))
         if found:
@@ -47,6 +54,49 @@ def waiting_causes(case: Case) -> list[Cause]:
 
 
 # Who was never there
+
+
+def _stalled(case: Case) -> Iterator[Cause]:
+    """Yield who did not submit the operations of the last report of Horovod.
+
+    Ranks that miss different operations wait for each other.
+    """
+    events = [event for event in case.by_kind[Evidence.ABSENT]
+              if event.pattern.name.startswith("horovod-stalled")]  # fmt: skip
+    missing: dict[str, set[int]] = {}
+    below: LogEvent | None = None
+    for event in reversed(events):
+        if below is not None and (
+            event.file != below.file or below.line - event.line > LINES_OF_REPORT
+        ):
+            break
+        below = event
+        missing = {**_not_submitted(case, event), **missing}
+    if not missing:
+        return
+    for_all = set.intersection(*missing.values())
+    if for_all:
+        what = f"did not submit {min(missing)} to Horovod"
+        yield cause_of(case, rules.SILENT, for_all, what, events[-4:])
+    elif any(missing.values()):
+        ranks = set().union(*missing.values())
+        what = f": each misses operations of the others, such as {min(missing)}"
+        yield cause_of(case, rules.DIFFERENT, ranks, what, events[-4:])
+
+
+def _not_submitted(case: Case, event: LogEvent) -> dict[str, set[int]]:
+    """Return operations, each with the ranks that it waits for."""
+    said = event.fields
+    if "stalled" not in said:
+        ready = set(event.numbers("ready"))
+        among = case.everyone() or range(max(ready, default=-1) + 1)
+        missing = set(event.numbers("peers")) or set(among) - ready
+        return {said["op"]: missing} if missing else {}
+    found: dict[str, set[int]] = defaultdict(set)
+    for rank, names in re.findall(r"(\d{1,7})!?: \[([^\]\n]*)\]", said["stalled"]):
+        for name in names.removesuffix(" ...").split(", "):
+            found[name].add(int(rank))
+    return dict(found)
 
 
 def _not_started(case: Case) -> Iterator[Cause]:
@@ -158,7 +208,8 @@ def _links_of_hosts(case: Case) -> Iterator[Cause]:
     for event in case.by_kind[Evidence.LINK]:
         hosts = _two_hosts(case, event)
         rank = case.ranks.speaker(event)
-        what = f"the link between {hosts} broke" if hosts else "a link broke"
+        ends = f"between {hosts}" if " and " in hosts else f"to {hosts}"
+        what = f"the link {ends} broke" if hosts else "a link broke"
         said = event.fields.get("what") or event.pattern.what
         said = f": {said}" if said else ""
         said += f" (reported by rank {rank})" if rank is not None else ""
@@ -560,6 +611,10 @@ def _lowest(case: Case) -> Iterator[Cause]:
     for waits in by_group.values():
         lowest = min(wait.seq or 0 for wait in waits.values())
         slow = [rank for rank, wait in waits.items() if wait.seq == lowest]
+        ahead = max(wait.seq or 0 for wait in waits.values()) - lowest
+        is_of_torch = waits[slow[0]].event.pattern.speaker == "torch"
+        if is_of_torch and ahead > MAX_AHEAD:
+            continue
         if len(slow) < len(waits):
             events = [waits[rank].event for rank in slow]
             yield cause_of(case, rules.SILENT, slow, f"is behind, at {lowest}", events)
