@@ -213,6 +213,8 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
                "in a background process. See stack trace for root cause.")
         + "RuntimeError: Engine core initialization failed. See root cause above.\n",
         "RT630", ()),
+    "a batch script ends": (
+        raised(None, "ValueError: x") + "Job finished at 14:20:00\n", "RT610", ()),
     "records in one line": (
         "Loading: 0%|   | 0/2 [00:00<?, ?it/s]WARNING:torch.distributed.elastic."
         "multiprocessing.api:Sending process 81 closing signal SIGTERM" + " " * 20
@@ -288,6 +290,11 @@ HEALTHY: dict[str, str] = {
     "[1,0]<stderr>:1: [grads.w]\n" + steps(1, 2),
     "end of a handled traceback": raised(None, "OSError: no cache").partition("\n")[2]
     + steps(2),
+    "handled, and ended by one": steps(2) + raised(None, "ConnectionError: x")
+    + steps(2, 2) + "[rank0]: training finished\n",
+    "end of a rendezvous": steps(5) + "W1105 14:20:09.1 70 torch/dynamic_rendezvous.py"
+    ":1267] The node 'n1_70_0' has failed to shutdown the rendezvous '7' due to an "
+    "error of type RendezvousConnectionError.\n",
     "tasks": steps(40) + "srun: error: n2: tasks 0-7: Completed\n",
     "bar": "Epoch 0: 100%|####| 9/9 [00:01<00:00]\n`Trainer.fit` stopped: `max_epochs"
     "=1` reached.\n",

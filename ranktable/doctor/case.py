@@ -140,6 +140,9 @@ class Case:
             for event in told
             if event.kind is Evidence.END and event.pattern.speaker == "torchrun"
         }
+        self._finished = {} if any(map(_has_failed, told)) else {
+            event.file: event.line for event in told if event.kind is Evidence.END
+        }  # fmt: skip
         overcome = [event for event in told if self._went_on(event)]
         again = self._fatal_after_all(told, overcome)
         self.overcome = [event for event in overcome if event not in again]
@@ -213,11 +216,12 @@ class Case:
             return any(below.values())  # nobody goes on during a stall
         if event.pattern.speaker == "store" and "[W" in event.text:
             return any(below.values())  # torch warns, and tries again
+        is_done = rank is None and event.line < self._finished.get(event.file, 0)
         progress = 1 if "is_cut" in event.fields else PROGRESS
-        if rank in below:
+        if rank in below and not is_done:
             return below[rank] >= (progress if rank is None else 1)
         least = min if rank is None else max
-        return least(below.values(), default=0) >= progress
+        return is_done or least(below.values(), default=0) >= progress
 
     def _fatal_after_all(
         self, told: Sequence[LogEvent], overcome: Sequence[LogEvent]
@@ -411,6 +415,11 @@ class Case:
         signs = [f"completed {done[0]}"] if done else []
         signs += [f"logged nothing after {when}"] if when else []
         return f"; it {' and '.join(signs)}" if signs else ""
+
+
+def _has_failed(event: LogEvent) -> bool:
+    """Whether a line says that a process did not end well."""
+    return event.kind is Evidence.EXIT and event.fields.get("exit") not in ("0", "-15")
 
 
 def _short(host: str | None) -> str | None:
