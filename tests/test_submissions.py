@@ -395,6 +395,21 @@ SCRIPTS = {
         script("-N2 --ntasks-per-node=1", "mpirun -np 16 python t.py"),
         script("-N2 --ntasks-per-node=1", "mpirun -np 16 --hostfile h python t.py"),
     ),
+    "mpirun with too many, before its program": (
+        [("RT322", W)],
+        script("-N1 --ntasks-per-node=4", "mpirun --mca btl tcp -np 5 ./t -n 4 -c 1"),
+        script("-N1 --ntasks-per-node=4", "mpirun --mca btl tcp -np 4 ./t -n 90 -c 1"),
+    ),
+    "mpirun with an option of the program": (
+        [("RT322", W)],
+        script("-N2 --ntasks-per-node=3", "mpirun -np 7 sh -c './t -H x'"),
+        script("-N2 --ntasks-per-node=3", "mpirun -x A -np 6 ./t -H x -f y -n 7"),
+    ),
+    "mpirun with two programs": (
+        [("RT322", W)],
+        script("-N2 --ntasks-per-node=3", "mpirun -np 4 ./a"),
+        script("-N2 --ntasks-per-node=3", "mpirun -np 4 ./a : -np 2 ./b"),
+    ),
     "mpirun with hosts by hand": (
         [("RT328", W)],
         script("-N2 --ntasks-per-node=4", "mpirun -H n1,n2 python t.py"),

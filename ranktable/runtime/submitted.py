@@ -105,7 +105,9 @@ def _started_by_mpirun(one: Submission) -> int | None:
     given = one.roles[0].option("np")
     if given is not None:
         return int(given.text) if given.text.isdecimal() else None
-    return None if one.slots is None else one.slots.value
+    if one.slots is None or not one.roles[0].command.is_whole:
+        return None
+    return one.slots.value
 
 
 def compare_with_table(one: Submission, ranks: int, nodes: int) -> Iterator[Finding]:

@@ -108,6 +108,27 @@ HARMLESS: Final = (
         "scancel",
     ),
 )
+_MPIRUN: Final = {
+    **dict.fromkeys(("np", "n", "c"), "np"),
+    **dict.fromkeys(("H", "host", "hosts"), "host"),
+    **dict.fromkeys(("hostfile", "machinefile", "f"), "hostfile"),
+}
+# Open MPI 4 and 5, and Hydra of MPICH and Intel MPI; options not named here have no
+# value, or one behind an equals sign.
+_MPIRUN_VALUES: Final = {
+    **dict.fromkeys(_MPIRUN, 1),
+    **dict.fromkeys(("N", "npernode", "npersocket", "ppn", "perhost", "ppr"), 1),
+    **dict.fromkeys(("x", "map-by", "rank-by", "bind-to", "cpu-set", "cpu-list"), 1),
+    **dict.fromkeys(
+        ("rf", "rankfile", "prefix", "wdir", "wd", "path", "tune", "am"), 1
+    ),
+    **dict.fromkeys(
+        ("output-filename", "output", "timeout", "stdin", "personality"), 1
+    ),
+    **dict.fromkeys(("iface", "launcher", "bootstrap", "rmk", "launcher-exec"), 1),
+    **dict.fromkeys(("genvlist", "envlist", "configfile"), 1),
+    **dict.fromkeys(("mca", "gmca", "omca", "pmixmca", "prtemca", "genv", "env"), 2),
+}
 _MODULES: Final = {
     **dict.fromkeys(("torch.distributed.run", "torch.distributed.launch"), "torchrun"),
     "accelerate.commands.launch": "accelerate",
@@ -315,16 +336,29 @@ def _accelerate(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand:
 
 
 def _mpirun(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand:
-    names = {
-        **dict.fromkeys(("np", "n", "c"), "np"),
-        **dict.fromkeys(("H", "host", "hosts"), "host"),
-        **dict.fromkeys(("hostfile", "machinefile", "f"), "hostfile"),
-    }
-    at = next((n for n, w in enumerate(words) if _PYTHON.fullmatch(w)), len(words))
-    options = _plain_options(words[:at], names, span)
-    if any("oversubscribe" in word.lower() for word in words[:at]):
+    own = words[: _end_of_mpirun(words)]
+    options = _plain_options(own, _MPIRUN, span)
+    if any("oversubscribe" in word.lower() for word in own):
         options["oversubscribe"] = Setting("", "--oversubscribe", span)
-    return LaunchCommand(program="mpirun", span=span, options=options)
+    is_whole = UNKNOWN not in own
+    if ":" in words:  # several programs, each with its own number
+        options.pop("np", None)
+        is_whole = False
+    return LaunchCommand(
+        program="mpirun", span=span, options=options, is_whole=is_whole
+    )
+
+
+def _end_of_mpirun(words: Sequence[str]) -> int:
+    """Return the index of the program: what is behind it is not mpirun's."""
+    at = 0
+    while at < len(words):
+        word = words[at]
+        if not word.startswith("-") and word.strip(UNKNOWN):
+            return at  # also the value of an option that is not known here
+        name = word.lstrip("-")
+        at += 1 if "=" in word else 1 + _MPIRUN_VALUES.get(name, 0)
+    return at
 
 
 def split_wrappers(words: Sequence[str]) -> Sequence[str]:
