@@ -650,6 +650,25 @@ def leaderworkerset(size: int, command: str, leader: int | None = None) -> str:
     )
 
 
+def led(size: int, leader: str, worker: str) -> str:
+    """Return a LeaderWorkerSet whose leader runs another torchrun than its workers."""
+    options = f"--nnodes {size} --nproc-per-node 4"
+    first, others = (
+        pod(json.dumps(f"torchrun {options} {more} t.py".split()))
+        for more in (leader, worker)
+    )
+    return (
+        "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\n"
+        "metadata: {name: l}\nspec:\n  leaderWorkerTemplate:\n"
+        f"    size: {size}\n    leaderTemplate: {first}\n"
+        f"    workerTemplate: {others}\n"
+    )
+
+
+LEADER = "--master-addr $(LWS_LEADER_ADDRESS)"
+COUNTED = "--node-rank $(LWS_WORKER_INDEX)"
+
+
 def job(
     *,
     subdomain: str = "subdomain: j, ",
@@ -811,6 +830,31 @@ MANIFESTS = {
             "{numNodes: 2, numProcPerNode: 8, resourcesPerNode: {limits: "
             "{nvidia.com/gpu: 8}}}"
         ),
+    ),
+    "workers of one rank beside a leader": (
+        [("RT324", E)],
+        led(3, f"--node-rank 0 {LEADER}", f"--node-rank 1 {LEADER}"),
+        led(3, f"--node-rank 0 {LEADER}", f"{COUNTED} {LEADER}"),
+    ),
+    "a worker with the rank of its leader": (
+        [("RT324", E)],
+        led(2, f"--node-rank 0 {LEADER}", f"--node-rank=0 {LEADER}"),
+        led(2, f"--node-rank 0 {LEADER}", f"--node-rank=1 {LEADER}"),
+    ),
+    "workers that meet themselves": (
+        [("RT326", E)],
+        led(3, f"--node-rank 0 {LEADER}", f"{COUNTED} --master-addr localhost"),
+        led(3, "--node-rank 0 --master-addr localhost", f"{COUNTED} {LEADER}"),
+    ),
+    "workers without an address": (
+        [("RT323", E)],
+        led(3, f"--node-rank 0 {LEADER}", COUNTED),
+        led(3, "--node-rank 0", f"{COUNTED} {LEADER}"),
+    ),
+    "workers that expect others": (
+        [("RT322", E)],
+        led(3, f"--node-rank 0 {LEADER}", f"{COUNTED} {LEADER} --nnodes 2"),
+        led(3, f"--node-rank 0 {LEADER} --nnodes 3", f"{COUNTED} {LEADER}"),
     ),
     "more processes than slots": (
         [("RT322", E)],

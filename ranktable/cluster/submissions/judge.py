@@ -62,17 +62,68 @@ def judge(one: Submission) -> Iterator[Finding]:
         yield from _judge_chips(one, role)
         yield from _judge_visible(one, role)
     role = one.roles[0]
-    yield from _judge_script_options(role)
+    for group in _groups(one):
+        yield from _judge_script_options(group.role)
     yield from _judge_parallel(one, role)
     if role.command.program in _AGENTS:
-        yield from _judge_agents(one, role)
-        yield from _judge_accelerate(role)
+        for group in _groups(one):
+            yield from _judge_agents(one, group)
+            yield from _judge_accelerate(group.role)
+        yield from _judge_first_ranks(one)
     elif role.command.program == "mpirun":
         yield from _judge_mpirun(one, role)
     elif role.command.program == "deepspeed":
         yield from _judge_deepspeed(one, role)
     else:
         yield from _judge_program(one, role)
+
+
+class Group(NamedTuple):
+    """Roles that run the same command.
+
+    Attributes:
+        role: The first of them.
+        starts: How often they start it, None if that is not known.
+        is_first: Whether the first node of the job is among them.
+        name: Their names for a message, empty if all roles run the same.
+    """
+
+    role: Role
+    starts: int | None
+    is_first: bool
+    name: str
+
+
+def _groups(one: Submission) -> list[Group]:
+    """Return the roles of a submission, those with the same command together."""
+    if len(one.roles) == 1:
+        return [Group(one.roles[0], one.starts(), is_first=True, name="")]
+    alike: list[list[Role]] = []
+    for role in one.roles:
+        same = next((roles for roles in alike if _is_alike(roles[0], role)), None)
+        if same is None:
+            alike.append([role])
+        else:
+            same.append(role)
+    each = one.tasks_per_node
+    found = []
+    for roles in alike:
+        nodes = [role.nodes.value for role in roles if role.nodes is not None]
+        is_known = each is not None and len(nodes) == len(roles)
+        starts = sum(nodes) * each.value if each is not None and is_known else None
+        name = " and ".join(role.name for role in roles) if len(alike) > 1 else ""
+        found.append(Group(roles[0], starts, one.roles[0] in roles, name))
+    return found
+
+
+def _is_alike(one: Role, other: Role) -> bool:
+    """Whether two roles run the same command, with the same options."""
+
+    def texts(role: Role) -> object:
+        options = {name: each.text for name, each in role.command.options.items()}
+        return role.command.program, role.command.is_whole, options
+
+    return texts(one) == texts(other)
 
 
 def unknown_parts(one: Submission) -> Iterator[Unjudged]:
@@ -208,8 +259,11 @@ def expected_agents(role: Role) -> Range | None:
     return None if None in ends else Range(ends[0] or 0, ends[1] or 0, given.said)
 
 
-def _judge_agents(one: Submission, role: Role) -> Iterator[Finding]:
-    expected, starts = expected_agents(role), one.starts()
+def _judge_agents(one: Submission, group: Group) -> Iterator[Finding]:
+    role = group.role
+    if role.command.program not in _AGENTS:
+        return
+    expected, starts = expected_agents(role), _agents(one)
     span = role.command.span
     if one.is_first_node_only:
         yield from _judge_without_srun(one, role, expected)
@@ -249,8 +303,21 @@ def _judge_agents(one: Submission, role: Role) -> Iterator[Finding]:
             severity=Severity.WARNING if is_part else None,
         )
     if one.is_alone and starts > 1:
-        yield from _judge_node_rank(one, role, starts)
-    yield from _judge_meeting(one, role, starts)
+        yield from _judge_node_rank(one, group, starts)
+    yield from _judge_meeting(one, group, starts)
+
+
+def _agents(one: Submission) -> int | None:
+    """Return how many agents a submission starts, None if that is not known."""
+    groups = _groups(one)
+    agents = [group for group in groups if group.role.command.program in _AGENTS]
+    others = [group for group in groups if group not in agents]
+    if not others:
+        return one.starts()
+    if any(not group.role.command.is_whole for group in others):
+        return None
+    starts = [group.starts for group in agents]
+    return None if None in starts else sum(number or 0 for number in starts)
 
 
 def _judge_without_srun(
@@ -295,15 +362,13 @@ def _amount(expected: Range) -> str:
     return f"{expected.least} to {expected.most}"
 
 
-def _judge_node_rank(one: Submission, role: Role, starts: int) -> Iterator[Finding]:
+def _judge_node_rank(one: Submission, group: Group, starts: int) -> Iterator[Finding]:
     """Judge --node_rank: with static rendezvous every agent needs its own."""
+    role = group.role
     given = role.command.options.get("node-rank")
-    is_elsewhere = role.command.program == "accelerate" or one.kind == "PyTorchJob"
-    if given is None and is_elsewhere:
-        return  # in a file of settings; said by the reader of the kind
     backend = role.option("rdzv-backend")
-    if backend is not None and backend.text != "static":
-        if given is not None and shell.UNKNOWN not in backend.text:
+    if not _is_static(role):
+        if given is not None and backend and shell.UNKNOWN not in backend.text:
             yield rules.NO_EFFECT.finding(
                 given.span,
                 f"{given.said} has no effect with {backend.said}: the agents are "
@@ -312,16 +377,56 @@ def _judge_node_rank(one: Submission, role: Role, starts: int) -> Iterator[Findi
                 "--rdzv_*",
             )
         return
-    known = {*role.variables, *role.counted}
-    if given is None and (not role.command.is_whole or "PET_NODE_RANK" in known):
-        return
-    why = _same_rank(given, one)
-    if why:
+    number = group.starts if group.name else starts
+    why = _same_rank(given, one) if _has_own_rank(one, role) else None
+    if why and number is not None and number > 1:
+        whose = f" of {group.name}" if group.name else ""
         yield rules.SAME_RANK.finding(
             role.command.span if given is None else given.span,
-            f"all {starts} agents have {why}",
+            f"all {number} agents{whose} have {why}",
             hint=_node_rank_hint(role, given),
         )
+
+
+def _is_static(role: Role) -> bool:
+    """Whether the agents of a role are numbered by --node_rank."""
+    backend = role.option("rdzv-backend")
+    return backend is None or backend.text == "static"
+
+
+def _has_own_rank(one: Submission, role: Role) -> bool:
+    """Whether the command of a role, or its absence there, decides the node rank."""
+    if role.command.options.get("node-rank") is not None:
+        return True
+    if role.command.program == "accelerate" or one.kind == "PyTorchJob":
+        return False  # in a file of settings; said by the reader of the kind
+    known = {*role.variables, *role.counted}
+    return role.command.is_whole and "PET_NODE_RANK" not in known
+
+
+def _judge_first_ranks(one: Submission) -> Iterator[Finding]:
+    """Report roles of one pod each that have the same node rank."""
+    first: dict[str, Group] = {}
+    for group in _groups(one):
+        role = group.role
+        given = role.command.options.get("node-rank")
+        text = "0" if given is None else given.text
+        is_certain = (
+            role.command.program in _AGENTS
+            and _is_static(role)
+            and _has_own_rank(one, role)
+            and text.isdecimal()
+            and group.starts == 1
+        )
+        if not is_certain:
+            continue
+        other = first.setdefault(text, group)
+        if other is not group:
+            yield rules.SAME_RANK.finding(
+                role.command.span if given is None else given.span,
+                f"{group.name} has node rank {text}, as {other.name} has",
+                hint=f"give {group.name} another one",
+            )
 
 
 def _same_rank(given: Setting | None, one: Submission) -> str | None:
@@ -358,24 +463,26 @@ def _node_rank_hint(role: Role, given: Setting | None) -> str:
     )
 
 
-def _judge_meeting(one: Submission, role: Role, starts: int) -> Iterator[Finding]:
+def _judge_meeting(one: Submission, group: Group, starts: int) -> Iterator[Finding]:
     """Judge the address, the port and the id at which the agents meet."""
+    role = group.role
+    # The first node may call itself by a name that means another one elsewhere.
+    is_first_alone = bool(group.name) and group.is_first and group.starts == 1
     if (one.nodes or 1) > 1 and starts > 1:
         yield from _judge_id(role)
-        yield from _judge_missing_address(role)
+        if not is_first_alone:
+            yield from _judge_missing_address(role)
     endpoint = role.option("rdzv-endpoint")
     if endpoint is not None:
-        host, _, port = endpoint.text.rpartition(":")
-        yield from _judge_address(one, endpoint._replace(text=host or endpoint.text))
-        yield from _judge_port(one, endpoint._replace(text=port if host else ""))
-        return
-    for name, judge_setting in (
-        ("master-addr", _judge_address),
-        ("master-port", _judge_port),
-    ):
-        setting = role.option(name)
-        if setting is not None:
-            yield from judge_setting(one, setting)
+        host, _, text = endpoint.text.rpartition(":")
+        address: Setting | None = endpoint._replace(text=host or endpoint.text)
+        port: Setting | None = endpoint._replace(text=text if host else "")
+    else:
+        address, port = role.option("master-addr"), role.option("master-port")
+    if address is not None and not is_first_alone:
+        yield from _judge_address(one, address)
+    if port is not None:
+        yield from _judge_port(one, port)
 
 
 def _judge_id(role: Role) -> Iterator[Finding]:
@@ -609,7 +716,9 @@ def _judge_expanded(
         if setting is None
         else [m for m in shell.IN_BATCH.values() if m in setting.text]
     )
-    number = starts if name != "NODE_RANK" else one.nodes or 1
+    if len(one.roles) > 1:
+        starts = role.nodes.value if role.nodes else 1  # others have their own
+    number = starts if name != "NODE_RANK" else min(starts, one.nodes or 1)
     is_fixed = setting is not None and setting.text.isdecimal()
     if setting is not None and is_fixed and name != "LOCAL_RANK" and number > 1:
         yield rules.SAME_RANK.finding(
