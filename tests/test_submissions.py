@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from ranktable.cluster.submissions.detect import is_sbatch
 from ranktable.cluster.submissions.read_submissions import read_submissions
 
 if TYPE_CHECKING:
@@ -521,8 +522,20 @@ SCRIPTS = {
         script("--nodes=$NODES", "srun python t.py"),
         script("--nodes=2 --output=$USER.out", "srun python t.py"),
     ),
+    "options below a command, several": (
+        [("RT328", W)],
+        "#!/bin/sh\nset -e\n# it's late\n#SBATCH -N 3\n#SBATCH -n 6\npython t.py\n",
+        "#!/bin/sh\n#SBATCH -N 3\n#SBATCH -n 6\nset -e\nsrun python t.py\n",
+    ),
+    "options below a command, and those of another script": (
+        [("RT328", W)],
+        script(
+            "-N1", "python t.py", "#SBATCH -n 2", "cat > j <<E", "#SBATCH -n 3", "E"
+        ),
+        script("-N1", "python t.py", "cat > j <<E", "#SBATCH -n 3", "E"),
+    ),
     "chips asked for twice": (
-        [("RT331", E)],
+        [("RT331", W)],
         script("-N1 -n1 --gres=gpu:1 --gpus-per-node=1", "python t.py"),
         script("-N1 -n1 --gres=lustre --gpus-per-node=1", "python t.py"),
     ),
@@ -1067,6 +1080,34 @@ def test_line_that_is_not_judged_is_said(line: str, reason: str) -> None:
 )
 def test_usual_lines_are_not_mentioned(line: str) -> None:
     assert notes(script("-N2 --ntasks-per-node=1", line, "srun python t.py")) == []
+
+
+def test_script_of_another_language_is_not_judged() -> None:
+    text = "#!/usr/bin/env python3\n#SBATCH -N 2\nimport os\nos.system('srun t')\n"
+
+    report = read_submissions(text.encode(), file="job", is_script=True).report
+
+    assert report is not None
+    assert [(each.code, each.message) for each in report.diagnostics] == [
+        ("RT008", "nothing in the script starts processes by words that can be judged"),
+        ("RT332", "not judged: it is not a script of a shell"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_script"),
+    [
+        ("#!/bin/bash -l\nset -u\n#SBATCH -N 2\nsrun t\n", True),
+        ("#! /usr/bin/env zsh\nset -u # don't\n#SBATCH -N 2\nsrun t\n", True),
+        ("#!/usr/bin/python\nx = 1\n#SBATCH -N 2\n", False),
+        ("#!/bin/bash\ncat > j <<E\n#SBATCH -N 2\nE\n", False),
+        ("#!/bin/bash\necho '#!/bin/sh\n#SBATCH -N 2' > j\n", False),
+    ],
+)
+def test_script_with_options_below_its_first_command(
+    text: str, *, is_script: bool
+) -> None:
+    assert is_sbatch(text) is is_script
 
 
 def test_value_from_a_file_that_is_sourced_is_not_judged() -> None:

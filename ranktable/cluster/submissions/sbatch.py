@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import shlex
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.detect import DIRECTIVE, HEAD
+from ranktable.cluster.submissions.detect import DIRECTIVE, HEAD, is_of_shell
 from ranktable.cluster.submissions.launch_options import (
     HARMLESS,
     base,
@@ -48,6 +49,7 @@ from ranktable.cluster.submissions.task_command import (
     task_command,
 )
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.finding import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -197,20 +199,43 @@ class _Reader:
     def directives(self) -> dict[str, Setting]:
         """Return the options in the lines above the first command."""
         options: dict[str, Setting] = {}
+        comments = self.comments()
+        late: list[SourceSpan] = []
         for match in DIRECTIVE.finditer(self.text):
             span = SourceSpan(offsets=match.span())
             is_read = match.start() < self.body
-            if match[1] == "sbatch" or not is_read:
-                self.report(rules.NO_EFFECT, span, *_why_ignored(match[0], is_read))
+            if not is_read and match.start() not in comments:
+                continue  # of a script that this one writes
+            if not is_read:
+                late.append(span)
+                continue
+            if match[1] == "sbatch":
+                word = match[0].split(maxsplit=1)[0]
+                message = f"{word} is a comment for sbatch; only #SBATCH in capitals"
+                self.report(rules.NO_EFFECT, span, f"{message} counts")
                 continue
             for name, setting in _directive(match[2], span):
                 options[name] = setting
                 self.refuse_variable(name, setting)
+        if late:
+            others = f", here and {len(late) - 1} more" if len(late) > 1 else ""
+            message = "sbatch reads no #SBATCH line below the first command"
+            hint = "move them above it"
+            self.report(rules.NO_EFFECT, late[0], message + others, hint=hint)
         self.is_heterogeneous = bool(
             re.search(r"(?m)^#SBATCH[ \t]+(?:hetjob|packjob)\b", self.text[: self.body])
         )
         self.refuse_pairs(options)
         return options
+
+    def comments(self) -> set[int]:
+        """Return where the comments below the first command begin."""
+        found: list[int] = []
+        if DIRECTIVE.search(self.text, self.body) and is_of_shell(self.text):
+            with suppress(TooDeepError):
+                for _ in commands(self.text, self.body, found):
+                    pass
+        return set(found)
 
     def refuse_variable(self, name: str, setting: Setting) -> None:
         if name in _NUMBERS and "$" in setting.text:
@@ -222,14 +247,22 @@ class _Reader:
 
     def refuse_pairs(self, options: Mapping[str, Setting]) -> None:
         """Report options that Slurm refuses beside each other."""
-        others = ("gpus-per-task", "gpus-per-socket", "ntasks-per-node")
-        pairs = [("ntasks-per-gpu", other) for other in others]
-        if "gres" in options and _chip_count(options["gres"].text, "gres"):
-            pairs.append(("gpus-per-node", "gres"))
-        for one, other in pairs:
-            if one in options and other in options:
-                message = f"{options[one].said} excludes {options[other].said}"
-                self.report(rules.REFUSED, options[one].span, message, hint="drop one")
+        one = options.get("ntasks-per-gpu")
+        for name in ("gpus-per-task", "gpus-per-socket", "ntasks-per-node"):
+            if one is not None and name in options:
+                message = f"{one.said} excludes {options[name].said}"
+                self.report(rules.REFUSED, one.span, message, hint="drop one")
+        chips, list_ = options.get("gpus-per-node"), options.get("gres")
+        if chips and list_ and _chip_count(list_.text, "gres"):
+            # Slurm 22.05 takes both; srun.1 of 26.11 says that they are refused.
+            self.report(
+                rules.REFUSED,
+                chips.span,
+                f"{chips.said} and {list_.said} ask for the same; newer versions of "
+                "Slurm refuse both together",
+                hint="drop one",
+                severity=Severity.WARNING,
+            )
 
     def job_tasks(self) -> Fact | None:
         """Return the tasks of the job, as SLURM_NTASKS has them; None if not set."""
@@ -266,6 +299,10 @@ class _Reader:
 
     def read(self) -> None:
         """Read every command below the #SBATCH lines."""
+        if not is_of_shell(self.text):
+            end = len(self.text.split("\n", 1)[0])
+            self.leave(SourceSpan(offsets=(0, end)), "it is not a script of a shell")
+            return
         is_tested = False
         for command in commands(self.text, self.body):
             block = command.block
@@ -583,13 +620,6 @@ def _is_helper(one: Submission) -> bool:
 
 def _is_builtin_test(texts: Sequence[str]) -> bool:
     return not texts or "=" in texts[0] or texts[0] in ("then", "do")
-
-
-def _why_ignored(text: str, is_read: bool) -> tuple[str]:
-    if not is_read:
-        return ("sbatch reads no #SBATCH line below the first command",)
-    word = text.split(maxsplit=1)[0]
-    return (f"{word} is a comment for sbatch; only #SBATCH in capitals counts",)
 
 
 def _directive(text: str, span: SourceSpan) -> Iterator[tuple[str, Setting]]:

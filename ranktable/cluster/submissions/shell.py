@@ -120,8 +120,15 @@ class TooDeepError(Exception):
     """Quotation marks or parentheses are nested too deeply."""
 
 
-def commands(text: str, at: int = 0) -> Iterator[ShellCommand]:
+def commands(
+    text: str, at: int = 0, comments: list[int] | None = None
+) -> Iterator[ShellCommand]:
     """Yield the simple commands of a script, those inside of blocks too.
+
+    Args:
+        text: The script.
+        at: Where to begin.
+        comments: Gets the offsets of the comments.
 
     Raises:
         TooDeepError: The text is nested too deeply.
@@ -131,7 +138,7 @@ def commands(text: str, at: int = 0) -> Iterator[ShellCommand]:
     heredocs: list[str] = []
     before = ""
     while at <= len(text):
-        kind, start, at = _next(text, at)
+        kind, start, at = _next(text, at, comments)
         if kind == "word":
             word = text[start:at]
             if words or _is_kept(word, blocks):
@@ -209,10 +216,16 @@ def _after_heredocs(text: str, at: int, ends: list[str]) -> int:
     return at
 
 
-def _next(text: str, at: int) -> tuple[str, int, int]:
+def _next(
+    text: str, at: int, comments: list[int] | None = None
+) -> tuple[str, int, int]:
     """Return the kind of the next piece of a text, its start and its end."""
     while True:
-        blank = _BLANK.match(text, at) or _COMMENT.match(text, at)
+        blank = _BLANK.match(text, at)
+        if blank is None:
+            blank = _COMMENT.match(text, at)
+            if blank is not None and comments is not None:
+                comments.append(at)
         if blank is None:
             break
         at = blank.end()
