@@ -522,6 +522,45 @@ SCRIPTS = {
         script("--nodes=$NODES", "srun python t.py"),
         script("--nodes=2 --output=$USER.out", "srun python t.py"),
     ),
+    "options that begin a command": (
+        [("RT328", E)],
+        script(
+            "-N1 --gres=gpu:4",
+            "torchrun --standalone \\",
+            "  --nproc-per-node 4 t.py \\",
+            "  # --lr 1 \\",
+            "  --epochs 3",
+        ),
+        script(
+            "-N1 --gres=gpu:4",
+            "torchrun --standalone \\",
+            "  --nproc-per-node 4 t.py \\",
+            "  --epochs 3",
+            "case $1 in --lr) LR=1 ;; esac",
+        ),
+    ),
+    "comments in an array": (
+        [("RT320", E)],
+        script(
+            "-N2 --gres=gpu:4 --exclusive",
+            HEAD,
+            "A=(--nnodes 2 # don't change (two",
+            "--nproc_per_node 8)",
+            f"srun torchrun ${{A[@]}} {C10D} t.py",
+        ),
+        script(
+            "-N2 --gres=gpu:4 --exclusive",
+            HEAD,
+            "A=(--nnodes 2 # don't change (two",
+            "--nproc_per_node 4)",
+            f"srun torchrun ${{A[@]}} {C10D} t.py",
+        ),
+    ),
+    "a program in a folder that is not known": (
+        [("RT320", W)],
+        script("-N2 --ntasks-per-node=8 --gres=gpu:4", "srun -l $TESTS/perf -g 1"),
+        script("-N2 --ntasks-per-node=4 --gres=gpu:4", "srun -l $TESTS/perf -g 1"),
+    ),
     "options below a command, several": (
         [("RT328", W)],
         "#!/bin/sh\nset -e\n# it's late\n#SBATCH -N 3\n#SBATCH -n 6\npython t.py\n",
@@ -1076,10 +1115,27 @@ def test_line_that_is_not_judged_is_said(line: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["source ~/.bashrc", "source venv/bin/activate", "set -eu", "module load x"]
+    "line",
+    [
+        "source ~/.bashrc",
+        "source venv/bin/activate",
+        "set -eu",
+        "module load x",
+        "shift",
+    ],
 )
 def test_usual_lines_are_not_mentioned(line: str) -> None:
     assert notes(script("-N2 --ntasks-per-node=1", line, "srun python t.py")) == []
+
+
+def test_program_in_a_loop_is_named_if_nothing_else_is_judged() -> None:
+    alone = notes(script("-N1", "for s in 1 2; do python t.py $s; done"))
+    beside = notes(
+        script("-N1", "for s in 1; do python t.py; done", "srun python t.py")
+    )
+
+    assert alone == [(4, "not judged: it is in a loop")]
+    assert beside == []
 
 
 def test_script_of_another_language_is_not_judged() -> None:

@@ -96,17 +96,11 @@ HARMLESS: Final = (
     *("ibstat", "ibv_devinfo", "shopt", "umask", "eval", "alias", "command", "tail"),
     *("ranktable", "git", "wget", "curl", "tar", "unzip", "rsync", "uname", "whoami"),
     *("for", "case", "select", "function", "continue", "break", "return", "read"),
-    *(
-        "mapfile",
-        "readarray",
-        "let",
-        "pushd",
-        "popd",
-        ":",
-        "false",
-        "sbcast",
-        "scancel",
-    ),
+    *("mapfile", "readarray", "let", "pushd", "popd", ":", "false", "sbcast"),
+    *("scancel", "shift", "getopts", "hash", "jobs", "disown", "kill", "seq", "bc"),
+    *("basename", "realpath", "readlink", "stat", "wc", "sort", "uniq", "tr", "cut"),
+    *("find", "diff", "du", "sync", "id", "getent", "ip", "ifconfig", "ping", "lspci"),
+    *("ldd", "zip", "gzip", "scp", "nslookup", "numastat", "printenv", "locale"),
 )
 _MPIRUN: Final = {
     **dict.fromkeys(("np", "n", "c"), "np"),
@@ -163,7 +157,7 @@ def slurm_options(words: Sequence[str]) -> Line:
     while at < len(words):
         word = words[at]
         if word == "--" or not word.startswith("-") or word == "-":
-            if word[:1] == UNKNOWN:  # srun $OPTIONS program
+            if word[:1] == UNKNOWN and "/" not in word:  # srun $OPTIONS program
                 is_whole, at = False, at + 1
                 continue
             at += word == "--"
@@ -237,7 +231,7 @@ def read_command(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand
             rest, {"launcher": "launcher", "no-ssh": "launcher"}, span
         )
         return LaunchCommand(program=program, span=span, options=options)
-    is_whole = not any(word[:1] == UNKNOWN for word in words[:1])
+    is_whole = not any(base(word)[:1] == UNKNOWN for word in words[:1])
     return LaunchCommand(
         program=program, span=span, is_whole=is_whole, script=tuple(rest)
     )

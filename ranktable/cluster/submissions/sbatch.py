@@ -168,6 +168,7 @@ class _Reader:
         self.scope = Scope(known=self.known(self.nodes, self.tasks))
         self.settings: dict[str, Setting] = {}
         self.has_remote = False
+        self.perhaps: list[Unjudged] = []
 
     def leave(self, span: SourceSpan | None, reason: str) -> None:
         """Note that a line is not judged."""
@@ -312,6 +313,8 @@ class _Reader:
             if not self.command(replace(command, block=block)):
                 break
         self.drop_helpers()
+        if not self.script.submissions and not self.script.unjudged:
+            self.script.unjudged += self.perhaps  # a Python program, as a rule
 
     def command(self, command: ShellCommand) -> bool:
         """Read a command; return whether the script goes on."""
@@ -331,6 +334,17 @@ class _Reader:
             self.take(scope, word)
             scope.exported.add(name_of(word))
         words = words[count:]
+        if words[0].raw.startswith("-"):
+            self.report(
+                rules.NO_EFFECT,
+                SourceSpan(offsets=(words[0].start, words[0].end)),
+                f"{shown(words[0].raw)} begins a command of its own, because the line "
+                "above does not go on",
+                hint="end the line above with \\, without a blank or a comment behind "
+                "it",
+                severity=Severity.ERROR,
+            )
+            return True
         is_on = self.run(words, scope, command, span)
         self.settings = before if words[0].raw != "export" else self.settings
         return is_on
@@ -354,9 +368,14 @@ class _Reader:
         if command.words[0].raw in ("for", "read", "select"):
             self.scope.forget(command.words[min(1, len(command.words) - 1)].raw)
         text = self.text[slice(*span.offsets or (0, 0))]
-        if command.words[0].raw not in HARMLESS and LAUNCHERS.search(text):
-            self.leave(span, f"it is in {BLOCKS.get(command.block, 'a condition')}")
+        reason = f"it is in {BLOCKS.get(command.block, 'a condition')}"
+        if command.words[0].raw in HARMLESS:
+            return
+        if LAUNCHERS.search(text):
+            self.leave(span, reason)
             self.has_remote = True
+        elif find_launch([word.raw for word in command.words])[0]:
+            self.perhaps.append(Unjudged(span, reason))
 
     def run(
         self,

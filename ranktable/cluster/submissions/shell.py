@@ -71,7 +71,7 @@ MAX_EXPANSION: Final = 1 << 16
 _SPECIAL: Final = {
     "word": re.compile(r"[ \t\r\n\\'\"`$;&|()<>]"),  # no other space ends a word
     '"': re.compile(r"[\"\\$`]"),
-    ")": re.compile(r"[()\\'\"`$]"),
+    ")": re.compile(r"[()\\'\"`$]|(?<=[\s(])#"),
     "}": re.compile(r"[}\\'\"`$]"),
 }
 _BLANK: Final = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
@@ -278,6 +278,8 @@ def _after(text: str, at: int, close: str, depth: int) -> int:
             return at + 1
         if sign == "(":
             at = _after(text, at + 1, ")", depth + 1)
+        elif sign == "#":
+            at = _COMMENT.match(text, at).end()  # type: ignore[union-attr]
         else:
             at = _skip(text, at, depth + 1)
     return len(text)
