@@ -693,6 +693,12 @@ def jobset(replicas: int, pods: int, command: str, *, ends: int | None = None) -
     )
 
 
+def of_label(index: str) -> str:
+    """Return a variable R that has the value of a label of the pod."""
+    path = f"metadata.labels['{index}']"
+    return f'{{name: R, valueFrom: {{fieldRef: {{fieldPath: "{path}"}}}}}}'
+
+
 def leaderworkerset(size: int, command: str, leader: int | None = None) -> str:
     first = "" if leader is None else f"    leaderTemplate: {pod(command, leader)}\n"
     return (
@@ -881,6 +887,27 @@ MANIFESTS = {
         trainjob(
             "{numNodes: 2, numProcPerNode: 8, resourcesPerNode: {limits: "
             "{nvidia.com/gpu: 8}}}"
+        ),
+    ),
+    "size of a part of a JobSet": (
+        [("RT325", E)],
+        jobset(1, 2, "[python, t.py]").replace(
+            "name: pytorch,", "name: x, env: [{name: WORLD_SIZE, value: '3'}],"
+        ),
+        jobset(1, 2, "[python, t.py]").replace(
+            "name: pytorch,", "name: x, env: [{name: WORLD_SIZE, value: '3'}],"
+        )
+        + jobset(1, 1, "[python, t.py]")
+        .partition("replicatedJobs:\n")[2]
+        .replace("name: w", "name: lead"),
+    ),
+    "index of a pod in a variable of a JobSet": (
+        [("RT324", E)],
+        jobset(2, 1, agent(2, "$(R)", "s-w-0-0.s")).replace(
+            "name: pytorch,", f"name: x, env: [{of_label('job-completion-index')}],"
+        ),
+        jobset(2, 1, agent(2, "$(R)", "s-w-0-0.s")).replace(
+            "name: pytorch,", f"name: x, env: [{of_label('job-global-index')}],"
         ),
     ),
     "workers of one rank beside a leader": (
@@ -1225,6 +1252,61 @@ def test_show_prints_what_would_start(run: Run, tmp_path: Path) -> None:
     (one,) = data["submissions"]
     assert [each["rank"] for each in one["processes"]] == [0, 1, 2]
     assert (one["num_nodes"], one["num_processes"]) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "lines"),
+    [
+        (  # the default of nprocPerNode, auto, changes nothing for a plain program
+            pytorchjob("[python, t.py]", each=None, worker=1, chips=(1, 1)),
+            [
+                "line 2: PyTorchJob train: 2 pods, 2 processes, started by python",
+                "  pod 0: RANK 0, WORLD_SIZE 2; 1 chip",
+                "  pod 1: RANK 1, WORLD_SIZE 2; 1 chip",
+            ],
+        ),
+        (  # what the image runs is not in the file
+            pytorchjob("", each=None, worker=1, chips=(1, 1)),
+            ["line 2: PyTorchJob train: 2 pods, an unknown number of processes"],
+        ),
+        (
+            jobset(2, 2, "[python, t.py]"),
+            [
+                "line 2: JobSet s: 4 pods, 4 processes, started by python",
+                "  pod 0: 1 process without RANK (node rank 0); 4 chips",
+                "  pod 1: 1 process without RANK (node rank 1); 4 chips",
+                "  pod 2: 1 process without RANK (node rank 0); 4 chips",
+                "  pod 3: 1 process without RANK (node rank 1); 4 chips",
+            ],
+        ),
+        (
+            jobset(1, 1, "[python, t.py]").replace("name: s}", 'name: "a-{{ id }}"}'),
+            [
+                "line 2: JobSet a-...: 1 pod, 1 process, started by python",
+                "  pod 0: 1 process without RANK (node rank 0); 4 chips",
+            ],
+        ),
+    ],
+)
+def test_show_predicts_the_environment_of_pods(
+    run: Run, tmp_path: Path, manifest: str, lines: list[str]
+) -> None:
+    (tmp_path / "t.yaml").write_text(manifest)
+
+    assert run("ranktable", "show", "t.yaml").out.splitlines() == lines
+
+
+def test_index_of_a_pod_is_not_called_a_variable_of_slurm() -> None:
+    options = "--nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=x:2951"
+    words = f"torchrun {options} --node-rank=$(LWS_WORKER_INDEX) t.py".split()
+    text = leaderworkerset(2, json.dumps(words))
+    report = read_submissions(text.encode(), file="job").report
+
+    (warning,) = report.diagnostics if report is not None else ()
+    assert warning.message == (
+        "--node-rank=(index of the pod) has no effect with --rdzv-backend=c10d: the "
+        "agents are numbered as they join"
+    )
 
 
 def test_table_with_other_ranks_is_an_error(run: Run, tmp_path: Path) -> None:

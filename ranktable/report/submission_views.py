@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from ranktable.cluster.submissions.read_submissions import read_submissions
+from ranktable.cluster.submissions.shell import shown
 from ranktable.runtime.submitted import (
     MAX_PROCESSES,
     compare_with_table,
@@ -83,7 +84,7 @@ def _data(
 ) -> dict[str, Any]:
     return {
         "kind": one.kind,
-        "name": one.name or None,
+        "name": shown(one.name) or None,
         "line": line,
         "program": one.roles[0].command.program or None,
         "num_nodes": one.nodes,
@@ -113,7 +114,7 @@ def _text(
     one: Submission, found: list[SubmittedProcess], line: int | None
 ) -> Iterator[str]:
     """Yield what a submission starts; nodes that are alike share a line."""
-    name = f" {printable(one.name)}" if one.name else ""
+    name = f" {printable(shown(one.name))}" if one.name else ""
     program = one.roles[0].command.program
     yield (
         f"line {line}: {one.kind}{name}: {_amount(one.nodes, one.node)}, "

@@ -12,6 +12,8 @@ from ranktable.cluster.submissions.judge import processes_per_start
 from ranktable.cluster.submissions.shell import (
     IN_BATCH,
     IN_TASK,
+    JOB_INDEX,
+    POD_INDEX,
     has_marks,
 )
 from ranktable.runtime.environment import Environment, resolve_environment
@@ -149,7 +151,9 @@ def _environments(one: Submission, start: Start) -> Iterator[dict[str, str]]:
     """Yield the variables of the processes of one start."""
     around = _of_scheduler(one, start) | _of_role(start)
     program, each = start.role.command.program, processes_per_start(start.role)
-    if program in _BY_VARIABLES:
+    if program in _BY_VARIABLES and each is not None:
+        if {"RANK", "WORLD_SIZE"} <= around.keys():  # PET_* is for torchrun only
+            around = {n: v for n, v in around.items() if not n.startswith("PET_")}
         yield around
     elif program in _AGENTS and each is not None:
         total = count_processes(one)
@@ -180,8 +184,15 @@ def _of_role(start: Start) -> dict[str, str]:
         text = _in_task(setting.text, start)
         if not has_marks(text):
             found[name] = text
-    counted_from = start.role.counted.items()
-    return found | {name: str(first + start.within) for name, first in counted_from}
+    return found | {
+        name: str(first + _within_job(start))
+        for name, first in start.role.counted.items()
+    }
+
+
+def _within_job(start: Start) -> int:
+    """Return how many pods of its Job or its role are before a pod."""
+    return start.within % (start.role.per_job or start.within + 1)
 
 
 def _in_task(text: str, start: Start) -> str:
@@ -191,7 +202,9 @@ def _in_task(text: str, start: Start) -> str:
         text = text.replace(mark, str(number))
     for mark in IN_BATCH.values():
         text = text.replace(mark, "0")
-    return text
+    first = min(start.role.counted.values(), default=0)
+    text = text.replace(POD_INDEX, str(first + _within_job(start)))
+    return text.replace(JOB_INDEX, str(start.within // (start.role.per_job or 1)))
 
 
 def _node_rank(start: Start) -> int:

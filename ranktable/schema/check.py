@@ -189,7 +189,10 @@ def report_wrapping(found: Findings, data: bytes, *, file: str) -> Report:
 
 def _check_inner(tables: list[Inner], options: Options, file: str) -> list[Report]:
     if not tables:
-        message = "there is nothing to judge: no ConfigMap in this manifest has a table"
+        message = (
+            "there is nothing to judge: no ConfigMap in this manifest has a table, and "
+            "no job in it tells what it starts"
+        )
         return [make_report([NOTHING.finding(None, message)], file=file)]
     reports = []
     for key, text in tables:

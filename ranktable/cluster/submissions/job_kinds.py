@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Final
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.judge import parallel_sizes
 from ranktable.cluster.submissions.manifests import (
-    INDEX,
     PodTemplate,
     chips_in,
     judge_pod,
     judge_resources,
 )
-from ranktable.cluster.submissions.shell import UNKNOWN, plain_number
+from ranktable.cluster.submissions.shell import POD_INDEX, UNKNOWN, plain_number
 from ranktable.cluster.submissions.submission import (
     Fact,
     LaunchCommand,
@@ -67,7 +66,7 @@ def _role(
     chips: Fact | None = None,
 ) -> Role:
     """Return the role of the pods of a template."""
-    count = {each: Setting(INDEX, f"${each}") for each in counted_from}
+    count = {each: Setting(POD_INDEX, f"${each}") for each in counted_from}
     own = {**template.env(), **variables}
     return Role(
         name=name,
@@ -608,7 +607,7 @@ def read_jobset(job: Manifest, made: Manifests) -> list[Submission]:
     worlds = [role for role in launched if _is_world(role)]
     others = [role for role in launched if not _is_world(role)]
     alone = [one for role in worlds for one in _job(job, [role])]
-    return alone + (_job(job, others or roles[:1]) if others or not worlds else [])
+    return alone + (_job(job, others or roles) if others or not worlds else [])
 
 
 def _replicated_job(job: Manifest, made: Manifests, at: int, count: int) -> Role:
@@ -632,7 +631,9 @@ def _replicated_job(job: Manifest, made: Manifests, at: int, count: int) -> Role
     _judge_completions(job, made, role, inner)
     is_repeated = jobs is not None and jobs.value > 1
     if is_repeated or (count > 1 and not _is_world(role)):
-        _same_index(made, template, role)
+        _same_index(made, role)
+    if is_repeated and pods is not None and pods.value:
+        role = replace(role, per_job=pods.value)
     return role
 
 
@@ -659,21 +660,16 @@ def _judge_completions(job: Manifest, made: Manifests, role: Role, path: Path) -
         )
 
 
-def _same_index(made: Manifests, template: PodTemplate, role: Role) -> None:
+def _same_index(made: Manifests, role: Role) -> None:
     """Report a node rank that begins at 0 again in every Job of a JobSet."""
-    written = [
-        *template.job.items(*template.here, "command"),
-        *template.job.items(*template.here, "args"),
-    ]
-    if role.command.program != "torchrun":
-        return
     rank = role.command.options.get("node-rank")
-    text = " ".join(map(str, written))
-    if rank is not None and rank.text == INDEX and "JOB_COMPLETION_INDEX" in text:
+    if role.command.program != "torchrun" or rank is None:
+        return
+    if rank.text == POD_INDEX:
         made.report(
             rules.SAME_RANK,
             rank.span,
-            "JOB_COMPLETION_INDEX begins at 0 in every Job, so several pods are node 0",
+            "the index of a pod begins at 0 in every Job, so several pods are node 0",
             hint="use one Job (replicas: 1) with completions and parallelism, or the "
             "label jobset.sigs.k8s.io/job-global-index",
         )

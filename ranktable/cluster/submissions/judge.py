@@ -743,8 +743,9 @@ def _judge_world_size(one: Submission, role: Role, starts: int) -> Iterator[Find
     size = _fact(setting)
     if setting is None or size is None or size.value == starts:
         return
-    if role.command.program != "python":
-        return
+    is_own = one.is_script or setting.span is not None  # not that of an operator
+    if role.command.program != "python" or (is_own and len(one.roles) > 1):
+        return  # some of the roles may be a world of their own
     each = one.tasks_per_node
     if one.is_script and size.value > starts and (each is None or each.value == 1):
         return  # the program may start the others itself

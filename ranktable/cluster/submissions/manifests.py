@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.shell import (
-    IN_TASK,
+    JOB_INDEX,
+    POD_INDEX,
     UNKNOWN,
     Scope,
     plain_number,
+    shown,
     without_marks,
 )
 from ranktable.cluster.submissions.submission import (
@@ -55,8 +57,6 @@ _NOT_CHIPS: Final = re.compile(
     r"(?i)rdma|roce|infiniband|\bib\b|hca|sriov|nic|efa|vpc|eni|fuse|kvm|hugepages|smarter"
     r"|mps\.com|tun|ipv4|pod|network|device-plugin"
 )
-INDEX: Final = IN_TASK["SLURM_NODEID"]
-"""A value that counts the pods of a job."""
 
 
 class Manifest:
@@ -182,10 +182,8 @@ class PodTemplate:
             if isinstance(name, str):
                 span = self.job.span(*self.here, "env", at)
                 value = item.get("value")
-                text = value if isinstance(value, str) else UNKNOWN
-                if _index_field(item):
-                    text = INDEX
-                found[name] = Setting(text, f"{name}={text}", span)
+                text = value if isinstance(value, str) else _index_of(item)
+                found[name] = Setting(text, f"{name}={shown(text)}", span)
         return found
 
     def command(self, variables: Mapping[str, Setting]) -> LaunchCommand:
@@ -205,10 +203,12 @@ class PodTemplate:
         return task_command(words, scope, variables, span).command
 
 
-def _index_field(item: dict[str, Any]) -> bool:
-    """Whether a variable has the index of the pod, in its Job or in all of a JobSet."""
+def _index_of(item: dict[str, Any]) -> str:
+    """Return the mark of an index in a label of the pod, or that it is not known."""
     text = str(item.get("valueFrom", ""))
-    return "job-global-index" in text or "job-completion-index" in text
+    if "job-global-index" in text:
+        return JOB_INDEX
+    return POD_INDEX if "job-completion-index" in text else UNKNOWN
 
 
 def chips_in(job: Manifest, path: Path) -> Fact | None:

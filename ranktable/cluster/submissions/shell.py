@@ -46,7 +46,13 @@ IN_TASK: Final = dict(zip(TASK_VARIABLES, "\ue010\ue011\ue012", strict=True))
 IN_BATCH: Final = dict(zip(TASK_VARIABLES, "\ue014\ue015\ue016", strict=True))
 """Their values in the batch script, which is 0 for all of them."""
 
+POD_INDEX: Final = "\ue018"
+"""The number that Kubernetes counts the pods of a Job or a role by."""
+JOB_INDEX: Final = "\ue019"
+"""The number that a JobSet counts its Jobs by."""
+
 _MARKS: Final = re.compile("[\ue000-\uf8ff]")
+_ANY_MARK: Final = re.compile(f"{UNKNOWN}+|[\ue001-\uf8ff]")
 _FIXED: Final = {
     **dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOBID"), JOB_ID),
     **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), NODE_LIST),
@@ -611,12 +617,14 @@ _SHOWN: Final = {
     LAUNCH_NODE: "$SLURM_LAUNCH_NODE_IPADDR",
     RANDOM: "$RANDOM",
     OWN_HOST: "$(hostname)",
+    POD_INDEX: "(index of the pod)",
+    JOB_INDEX: "(index of the Job)",
 }
 
 
 def shown(text: str) -> str:
     """Return a value for a message; what the file does not say is three dots."""
-    return _MARKS.sub(lambda match: _SHOWN.get(match[0], "..."), text)
+    return _ANY_MARK.sub(lambda match: _SHOWN.get(match[0], "..."), text)
 
 
 def plain_number(text: str) -> int | None:

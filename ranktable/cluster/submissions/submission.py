@@ -75,6 +75,7 @@ class Role:
         command: What is started there.
         variables: What a task or pod finds in its environment.
         counted: Variables that count the nodes of this role, and their first values.
+        per_job: After how many nodes they begin again, None if they never do.
     """
 
     name: str = ""
@@ -84,6 +85,7 @@ class Role:
     command: LaunchCommand = field(default_factory=LaunchCommand)
     variables: Mapping[str, Setting] = field(default_factory=dict)
     counted: Mapping[str, int] = field(default_factory=dict)
+    per_job: int | None = None
 
     def option(self, name: str) -> Setting | None:
         """Return an option of torchrun: as written, or from its PET_* variable."""
