@@ -282,3 +282,38 @@ def test_new_nodes_come_from_a_file_of_any_kind_that_has_nodes(
 
     assert done.status == 0, done.err
     assert json.loads(done.out)["node_list"][1]["host"] == "n9"
+
+
+@pytest.mark.parametrize("text", ["7", "2.5", "gpu-7", "12\n13", "true\n0x1f"])
+@pytest.mark.parametrize("name", ["size.json", "size.yaml", "SIZE.YML"])
+def test_a_value_of_json_or_yaml_is_no_list_of_hosts(
+    text: str, name: str, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(f"{text}\n")
+    done = run("ranktable", "validate", name)
+
+    assert done.status == 1
+    assert "RT1" in done.out
+
+
+@pytest.mark.parametrize(("text", "status"), [("7", 1), ("2.5", 1), ("gpu-7", 0)])
+def test_a_number_alone_is_no_list_of_hosts(
+    text: str, status: int, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "sizes").write_text(f"{text}\n")
+
+    assert run("ranktable", "validate", "sizes").status == status
+
+
+@pytest.mark.parametrize("reader", ["mindie", "hccl", "torch_npu"])
+def test_it_is_said_that_for_is_about_tables(
+    reader: str, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "hosts").write_text("box1 slots=2\nbox2 slots=2\n")
+    (tmp_path / "hccl.json").write_text(json.dumps(by_name("hccl-1.0").example))
+    done = run("ranktable", "validate", "hosts", "hccl.json", "--for", reader)
+
+    assert done.err == (
+        f"--for {reader} is about rank tables; it changed nothing for hosts "
+        "(openmpi-hostfile)\n"
+    )

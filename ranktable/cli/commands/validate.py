@@ -62,6 +62,7 @@ from ranktable.schema.file_kind import DESCRIPTIONS
 from ranktable.schema.files import UnreadableError, lies_in
 from ranktable.schema.finding import Findings, RankTableError, Severity
 from ranktable.schema.fixes import repaired_text
+from ranktable.schema.formats import names
 from ranktable.schema.selection import Selection
 from ranktable.schema.text import counted, printable
 from ranktable.schema.topology import BUILT_IN
@@ -308,6 +309,7 @@ def validate(
         shown = [one for one in reports if one.totals or not report.quiet]
         show_findings(shown, format, color)
     _tell_skipped(skipped, verbose=report.verbose)
+    _tell_not_for(reports, options)
     raise typer.Exit(_status(reports, strict=report.strict))
 
 
@@ -365,6 +367,31 @@ def _tell_skipped(skipped: Sequence[str], *, verbose: bool) -> None:
         more = len(skipped) - _SHOWN
         rest = f" and {counted(more, 'other file')} (-v names them)" if more > 0 else ""
         sys.stderr.write(f"not judged: {named}{rest}\n")
+
+
+def _tell_not_for(reports: Sequence[Report], options: Options) -> None:
+    """Print on standard error to which files --for did not apply.
+
+    They are sound or wrong for the programs that read them, not for its reader.
+    """
+    reader = options.reader
+    if reader is None:
+        return
+    tables = {*names(), *reader.own_tables}
+    others = sorted(
+        {
+            f"{each.file} ({each.format})"
+            for each in reports
+            if each.format is not None and each.format not in tables
+        }
+    )
+    if others:
+        named = ", ".join(map(printable, others[:_SHOWN]))
+        rest = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+        sys.stderr.write(
+            f"--for {reader.name} is about rank tables; it changed nothing for "
+            f"{named}{rest}\n"
+        )
 
 
 def _with_environment(report: Report) -> Report:

@@ -16,7 +16,7 @@ from ranktable.cluster.pod_job import KUBERNETES_PODS, is_pod_list
 from ranktable.cluster.source_text import parse_source
 from ranktable.schema.check import check_bytes
 from ranktable.schema.declare import Format
-from ranktable.schema.file_kind import LOOKED_AT_BYTES, FileKind
+from ranktable.schema.file_kind import DESCRIPTIONS, LOOKED_AT_BYTES, FileKind
 from ranktable.schema.files import refuse_other_types
 from ranktable.schema.formats import DEFAULT, by_name, names
 from ranktable.schema.report import make_report
@@ -139,11 +139,15 @@ def _judge(source: Source, options: Options) -> list[Report]:
     return [read_hostfile(data, formats[0], file=name, limit=options.limit).report]
 
 
-def _looks_like_hostfile(start: bytes, _: str) -> bool:
+def _looks_like_hostfile(start: bytes, name: str) -> bool:
     text = start.decode("utf-8", "replace").removeprefix("\ufeff")
     if len(start) >= LOOKED_AT_BYTES:  # the last line may be cut
         text = text.rpartition("\n")[0]
-    return bool(formats_like(text))
+    formats = [one.name for one in formats_like(text)]
+    # Words without any sign are a value of JSON or YAML in a file that is called so.
+    return bool(formats) and not (
+        formats == ["host-list"] and name.lower().endswith(DESCRIPTIONS)
+    )
 
 
 _MAKES = "ranktable convert {file} --to sccl-1.0 -o TABLE makes its table"

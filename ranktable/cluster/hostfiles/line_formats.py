@@ -431,7 +431,10 @@ _SHARED = r"[ \t]*(?:(?P<user>[^\s@=]+)@)?(?P<host>[^\s@=]+)"
 
 _COMMENT = r"[ \t]*(?:#[^\n]*)?\r?"
 _NAME = rf"[ \t]*[A-Za-z0-9][A-Za-z0-9._-]*{_COMMENT}"
-_HOST = rf"[ \t]*(?=[A-Za-z-]*[0-9.])[A-Za-z0-9][A-Za-z0-9._-]*{_COMMENT}"
+_HOST = (
+    r"[ \t]*(?=[A-Za-z-]*[0-9.])(?![0-9._]*[ \t\r]*(?:[#\n]|\Z))"  # no number alone
+    rf"[A-Za-z0-9][A-Za-z0-9._-]*{_COMMENT}"
+)
 _ADDRESS = r"[ \t]*(?:[0-9]{1,3}\.){3}[0-9]{1,3}"
 LINE_FORMATS = (
     LineFormat(
