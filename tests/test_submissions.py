@@ -522,6 +522,28 @@ SCRIPTS = {
         script("--nodes=$NODES", "srun python t.py"),
         script("--nodes=2 --output=$USER.out", "srun python t.py"),
     ),
+    "a shell in the batch script": (
+        [("RT320", E)],
+        script(
+            "-N1 --gres=gpu:2", "sif exec i bash -c 'torchrun --nproc-per-node 4 t'"
+        ),
+        script(
+            "-N1 --gres=gpu:2", "sif exec i bash -c 'torchrun --nproc-per-node 2 t'"
+        ),
+    ),
+    "a wrapper of python": (
+        [("RT324", E)],
+        script("-N2 -n4", "export RANK=$SLURM_PROCID", "srun ./gpu.sh python t.py"),
+        script("-N2 -n4", "srun ./gpu.sh python t.py"),
+    ),
+    "a chip for each task": (
+        [("RT329", W)],
+        script("-N1 -n3 --gpus-per-task=1", "srun python t.py"),
+        script(
+            "-N1 -n3 --gpus-per-task=1",
+            "srun --gres-flags=allow-task-sharing python t.py",
+        ),
+    ),
     "options that begin a command": (
         [("RT328", E)],
         script(
@@ -1117,6 +1139,10 @@ def test_right_manifest_is_silent(name: str) -> None:
         ("( cd x; srun torchrun t.py )", "it is in a subshell"),
         ("source settings.sh", "settings.sh may set every variable"),
         ("./train.sh", "what train.sh starts is not in the file"),
+        ("sh test.sh -p python -n 2", "what test.sh starts is not in the file"),
+        ("srun -n 2 bash -e run/train.sh", "what train.sh starts is not in the file"),
+        ("srun env A=1 ./train.sh 3", "what train.sh starts is not in the file"),
+        ("srun bash -c './a.bash'", "what a.bash starts is not in the file"),
         ("ssh n2 torchrun t.py", "what ssh starts is not judged"),
         ("$COMMAND t.py", "its first word is not in the file"),
         (
@@ -1153,6 +1179,15 @@ def test_line_that_is_not_judged_is_said(line: str, reason: str) -> None:
 )
 def test_usual_lines_are_not_mentioned(line: str) -> None:
     assert notes(script("-N2 --ntasks-per-node=1", line, "srun python t.py")) == []
+
+
+def test_script_that_srun_starts_is_not_judged() -> None:
+    text = script("-N2 --ntasks-per-node=2 --gres=gpu:1", "srun ./train.sh")
+
+    report = read_submissions(text.encode(), file="job").report
+
+    assert report is not None
+    assert [each.code for each in report.diagnostics] == ["RT008", "RT332"]
 
 
 def test_program_in_a_loop_is_named_if_nothing_else_is_judged() -> None:

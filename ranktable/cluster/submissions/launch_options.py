@@ -100,7 +100,8 @@ HARMLESS: Final = (
     *("scancel", "shift", "getopts", "hash", "jobs", "disown", "kill", "seq", "bc"),
     *("basename", "realpath", "readlink", "stat", "wc", "sort", "uniq", "tr", "cut"),
     *("find", "diff", "du", "sync", "id", "getent", "ip", "ifconfig", "ping", "lspci"),
-    *("ldd", "zip", "gzip", "scp", "nslookup", "numastat", "printenv", "locale"),
+    *("ldd", "zip", "gzip", "scp", "nslookup", "numastat", "printenv", "clear"),
+    *("make", "cmake", "gcc", "nvcc", "md5sum", "times", "jq", "yq", "locale"),
 )
 _MPIRUN: Final = {
     **dict.fromkeys(("np", "n", "c"), "np"),
@@ -127,6 +128,8 @@ _MODULES: Final = {
     **dict.fromkeys(("torch.distributed.run", "torch.distributed.launch"), "torchrun"),
     "accelerate.commands.launch": "accelerate",
 }
+SHELLS: Final = ("bash", "sh", "zsh", "dash")
+_SCRIPT_ENDINGS: Final = (".sh", ".bash")
 _PYTHON: Final = re.compile(r"(?:.*/)?python[0-9.]*")
 
 
@@ -190,8 +193,12 @@ def _is_slurm_flag(word: str, name: str) -> bool:
 
 def find_launch(words: Sequence[str]) -> tuple[str, Sequence[str]]:
     """Return the program that starts processes, and its arguments; empty if none."""
+    has_script = False
     for at, word in enumerate(words):
         name, rest = base(word), words[at + 1 :]
+        has_script = has_script or name.endswith(_SCRIPT_ENDINGS)
+        if has_script and words[at - 1].startswith("-"):
+            continue  # a value for the script: ./test.sh -p python
         if name == "torchrun":
             return "torchrun", rest
         if _PYTHON.fullmatch(word):
@@ -232,9 +239,25 @@ def read_command(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand
         )
         return LaunchCommand(program=program, span=span, options=options)
     is_whole = not any(base(word)[:1] == UNKNOWN for word in words[:1])
+    script = "" if program else _script_of_shell(words)
+    unjudged = (f"what {shown(base(script))} starts is not in the file",)
     return LaunchCommand(
-        program=program, span=span, is_whole=is_whole, script=tuple(rest)
+        program=program,
+        span=span,
+        is_whole=is_whole and not script,
+        script=tuple(rest),
+        unjudged=unjudged if script else (),
     )
+
+
+def _script_of_shell(words: Sequence[str]) -> str:
+    """Return the script of a shell that a line runs, empty if it runs none."""
+    for at, word in enumerate(words):
+        if base(word) in SHELLS:  # without a name it reads its standard input
+            return next((w for w in words[at + 1 :] if not w.startswith("-")), word)
+        if word.endswith(_SCRIPT_ENDINGS):
+            return word
+    return ""
 
 
 def torchrun_name(word: str) -> str | None:

@@ -18,7 +18,6 @@ from ranktable.cluster.submissions.launch_options import (
     HARMLESS,
     base,
     find_launch,
-    read_command,
     slurm_options,
     split_wrappers,
 )
@@ -442,19 +441,19 @@ class _Reader:
         span: SourceSpan,
     ) -> None:
         """Read a command that the batch script itself runs, on the first node."""
-        program, _ = find_launch(texts)
-        if not program:
+        found = task_command(texts, scope.of_command(), self.variables(scope), span)
+        if not found.command.program:
             if not _is_builtin_test(texts):
-                self.leave(
-                    span, f"what {shown(base(texts[0]))} starts is not in the file"
-                )
+                first = f"what {shown(base(texts[0]))} starts is not in the file"
+                for reason in found.command.unjudged or (first,):
+                    self.leave(span, reason)
             return
         job_chips = self.job.chips(self.job.number("ntasks-per-node"), self.nodes)
         role = Role(
             nodes=self.nodes,
             chips=job_chips,
-            command=read_command(texts, span),
-            variables=self.variables(scope),
+            command=found.command,
+            variables=found.variables,
         )
         self.add(role, Fact(1, "no srun"), Fact(1, "no srun"), command, is_batch=True)
 
@@ -499,6 +498,10 @@ class _Reader:
         inner = scope.of_task(self.known(nodes, tasks))
         role = self.in_task(line.rest, inner, role, span)
         self.settings = all_settings
+        if not role.command.program and role.command.unjudged:
+            for reason in role.command.unjudged:
+                self.leave(span, reason)
+            return
         self.add(role, per_node, tasks, command)
 
     def passed(self, given: Setting | None, step: _Job) -> dict[str, Setting]:
@@ -658,6 +661,9 @@ def _said(name: str, value: str) -> str:
 
 def _seen_by_task(job: _Job) -> Fact | None:
     """Return how many chips a task sees, None if it sees those of its node."""
+    shared = job.options.get("gres-flags")
+    if shared is not None and "allow-task-sharing" in shared.text:
+        return None
     for name in ("tres-bind", "gpu-bind"):
         given = job.options.get(name)
         if given is not None:

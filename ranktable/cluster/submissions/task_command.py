@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ranktable.cluster.submissions.launch_options import (
     HARMLESS,
+    SHELLS,
     base,
     find_launch,
     read_command,
@@ -38,7 +39,6 @@ BLOCKS: Final = {
     "(": "a subshell",
     "{": "a group",
 }
-_SHELLS: Final = ("bash", "sh", "zsh", "dash")
 
 
 class TaskCommand(NamedTuple):
@@ -61,7 +61,9 @@ def task_command(
 ) -> TaskCommand:
     """Return what the words of a task's command run."""
     for at, word in enumerate(words[:-2]):
-        if base(word) in _SHELLS and re.fullmatch(r"-[a-z]*c", words[at + 1]):
+        if base(word) in SHELLS and re.fullmatch(r"-[a-z]*c", words[at + 1]):
+            if find_launch(words[:at])[0]:
+                break  # mpirun sh -c '...'
             try:
                 return _inner(words[at + 2], scope, dict(variables), span)
             except TooDeepError:
@@ -96,8 +98,10 @@ def _inner(
         if find_launch(texts)[0] not in ("", "python"):
             other = found
             break
-        other = other or found
-    command_ = replace(other or unread, unjudged=tuple(unjudged))
+        if other is None or (found.program and other is not unread):
+            other = found
+    chosen = other or unread
+    command_ = replace(chosen, unjudged=(*unjudged, *chosen.unjudged))
     return TaskCommand(command_, variables)
 
 
