@@ -1246,6 +1246,33 @@ def test_expression_of_helm_is_not_judged_and_said() -> None:
     assert notes(text) == [(5, "not judged: it is a template")]
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("kubeflow.org/v2beta1", "kubeflow.org/v1alpha1"),
+        ("kubeflow.org/v2beta1", "mpi.example/v2beta1"),
+    ],
+)
+def test_job_of_another_version_is_not_judged(old: str, new: str) -> None:
+    text = mpijob("[mpirun, python, t.py]").replace(old, new)
+
+    report = read_submissions(text.encode(), file="job").report
+
+    assert report is not None
+    assert [(each.code, each.message) for each in report.diagnostics] == [
+        ("RT008", "nothing in the manifest could be judged"),
+        ("RT332", f'not judged: a MPIJob of "{new}" is not known'),
+    ]
+
+
+def test_job_set_of_another_group_is_not_judged() -> None:
+    text = jobset(1, 2, "[python, t.py]").replace("x-k8s.io", "sigs.k8s.io")
+
+    assert [text for _, text in notes(text)] == [
+        'not judged: a JobSet of "jobset.sigs.k8s.io/v1alpha2" is not known'
+    ]
+
+
 def test_loop_in_the_command_of_a_pod_is_said() -> None:
     text = pytorchjob("[bash, -c, 'while true; do torchrun t.py; done']")
 

@@ -59,6 +59,14 @@ _NOT_CHIPS: Final = re.compile(
 )
 
 
+_OTHER_FORMS: Final = {
+    "MPIJob": ("v1alpha1", "v1alpha2"),
+    "PyTorchJob": ("v1alpha1", "v1alpha2", "v1beta1", "v1beta2"),
+    "TrainJob": ("v2alpha1",),
+}
+"""Versions whose fields are not those that are read here."""
+
+
 class Manifest:
     """One object of a document, with the places of its values."""
 
@@ -292,15 +300,17 @@ def read_manifests(text: str, kinds: Kinds) -> Manifests:
     made = Manifests()
     made.objects = list(_objects(without_marks(text), made))
     made.named = {(each.text("kind"), each.name): each for each in made.objects}
+    known = {kind for _, kind in kinds}
     for job in made.objects:
-        group = job.text("apiVersion").partition("/")[0]
+        group, _, version = job.text("apiVersion").partition("/")
         kind = job.text("kind")
         read = kinds.get((group, kind))
-        if read is not None:
+        is_other = version in _OTHER_FORMS.get(kind, ())
+        if read is not None and not is_other:
             made.submissions += read(job, made)
-        elif kind.endswith("Job"):
-            version = quoted(job.text("apiVersion"))
-            reason = f"a {kind} of {version} is not known"
+        elif kind.endswith("Job") or kind in known:
+            named = quoted(job.text("apiVersion"))
+            reason = f"a {kind} of {named} is not known"
             made.unjudged.append(Unjudged(job.span("kind"), reason))
     return made
 
