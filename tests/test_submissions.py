@@ -522,6 +522,21 @@ SCRIPTS = {
         script("--nodes=$NODES", "srun python t.py"),
         script("--nodes=2 --output=$USER.out", "srun python t.py"),
     ),
+    "fewer tasks than nodes": (
+        [("RT328", W)],
+        script("--nodes=3 --ntasks=2", "srun python t.py"),
+        script("--nodes=3 --ntasks=3", "srun python t.py"),
+    ),
+    "agents on fewer nodes than asked for": (
+        [("RT322", E), ("RT328", W)],
+        script("-N4 -n2 --exclusive", HEAD, f"srun torchrun --nnodes 4 {C10D} t.py"),
+        script("-N2 -n2 --exclusive", HEAD, f"srun torchrun --nnodes 2 {C10D} t.py"),
+    ),
+    "tasks of a node by their other name": (
+        [("RT320", W)],
+        script("-N2 --tasks-per-node=4 --gres=gpu:2", "srun python t.py"),
+        script("-N2 --tasks-per-node=2 --gres=gpu:2", "srun python t.py"),
+    ),
     "a shell in the batch script": (
         [("RT320", E)],
         script(
@@ -1139,6 +1154,11 @@ def test_right_manifest_is_silent(name: str) -> None:
         ("( cd x; srun torchrun t.py )", "it is in a subshell"),
         ("source settings.sh", "settings.sh may set every variable"),
         ("./train.sh", "what train.sh starts is not in the file"),
+        ("horovodrun -np 4 python t.py", "what horovodrun starts is not judged"),
+        (
+            "srun python -m paddle.distributed.launch t.py",
+            "what paddle.distributed.launch starts is not judged",
+        ),
         ("sh test.sh -p python -n 2", "what test.sh starts is not in the file"),
         ("srun -n 2 bash -e run/train.sh", "what train.sh starts is not in the file"),
         ("srun env A=1 ./train.sh 3", "what train.sh starts is not in the file"),
@@ -1179,6 +1199,23 @@ def test_line_that_is_not_judged_is_said(line: str, reason: str) -> None:
 )
 def test_usual_lines_are_not_mentioned(line: str) -> None:
     assert notes(script("-N2 --ntasks-per-node=1", line, "srun python t.py")) == []
+
+
+def test_step_of_a_job_with_components_is_not_judged() -> None:
+    text = "#!/bin/sh\n#SBATCH -N 1\n#SBATCH hetjob\n#SBATCH -N 2\n"
+
+    assert notes(f"{text}srun --het-group=0 ./a : --het-group=1 ./b\n") == [
+        (5, "not judged: the job has several components")
+    ]
+
+
+def test_template_of_helm_is_no_json() -> None:
+    text = '{{- define "job" -}}\n' + pytorchjob() + "{{- end }}\n"
+
+    report = read_submissions(text.encode(), file="job").report
+
+    assert report is not None
+    assert {each.code for each in report.diagnostics} == {"RT008", "RT332"}
 
 
 def test_script_that_srun_starts_is_not_judged() -> None:

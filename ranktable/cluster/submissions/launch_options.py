@@ -75,6 +75,8 @@ _SLURM_LONG: Final = {
     "e": "error",
     "a": "array",
 }
+_SLURM_OTHER: Final = {"tasks-per-node": "ntasks-per-node"}
+"""Other names for the same option."""
 _SLURM_SHORT_FLAGS: Final = "EHhIkKlOQqRsuVvXZ"
 # Names that share a beginning: getopt takes a beginning that only one has.
 _SLURM_NAMES: Final = (
@@ -128,6 +130,8 @@ _MODULES: Final = {
     **dict.fromkeys(("torch.distributed.run", "torch.distributed.launch"), "torchrun"),
     "accelerate.commands.launch": "accelerate",
 }
+_OTHER_LAUNCHERS: Final = ("horovodrun", "bpslaunch", "msrun", "composer", "colossalai")
+_OTHER_MODULES: Final = ("paddle.distributed.launch", "horovod.runner.launch")
 SHELLS: Final = ("bash", "sh", "zsh", "dash")
 _SCRIPT_ENDINGS: Final = (".sh", ".bash")
 _PYTHON: Final = re.compile(r"(?:.*/)?python[0-9.]*")
@@ -180,7 +184,7 @@ def _slurm_option(word: str) -> tuple[str, str, bool]:
         if name not in _SLURM_NAMES:
             near = [each for each in _SLURM_NAMES if each.startswith(name)]
             name = near[0] if len(near) == 1 else name
-        return name, value, bool(sign)
+        return _SLURM_OTHER.get(name, name), value, bool(sign)
     letter, value = word[1:2], word[2:]
     return _SLURM_LONG.get(letter, letter), value.removeprefix("="), bool(value)
 
@@ -241,6 +245,10 @@ def read_command(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand
     is_whole = not any(base(word)[:1] == UNKNOWN for word in words[:1])
     script = "" if program else _script_of_shell(words)
     unjudged = (f"what {shown(base(script))} starts is not in the file",)
+    other = _other_launcher(words)
+    if other:
+        program, script = "", other
+        unjudged = (f"what {other} starts is not judged",)
     return LaunchCommand(
         program=program,
         span=span,
@@ -248,6 +256,17 @@ def read_command(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand
         script=tuple(rest),
         unjudged=unjudged if script else (),
     )
+
+
+def _other_launcher(words: Sequence[str]) -> str:
+    """Return a program that starts several others by rules of its own, or nothing."""
+    for at, word in enumerate(words):
+        if base(word) in _OTHER_LAUNCHERS:
+            return base(word)
+        if _PYTHON.fullmatch(word):
+            module = words[at + 2 : at + 3] if words[at + 1 : at + 2] == ["-m"] else ()
+            return next((name for name in module if name in _OTHER_MODULES), "")
+    return ""
 
 
 def _script_of_shell(words: Sequence[str]) -> str:

@@ -328,7 +328,8 @@ def _objects(text: str, made: Manifests) -> Iterator[Manifest]:
 
 
 def _documents(text: str, made: Manifests) -> list[Document]:
-    if text.lstrip()[:1] == "{":
+    start = text.lstrip()[:2]
+    if start[:1] == "{" and start != "{{":  # a template of Helm begins so
         parsed = parse(text)
         if isinstance(parsed, Finding):
             made.found.append(parsed)

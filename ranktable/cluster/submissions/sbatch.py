@@ -162,7 +162,7 @@ class _Reader:
         self.is_heterogeneous = False
         self.refuse_form()
         self.job = _Job(self.directives())
-        self.nodes = None if self.is_heterogeneous else self.job.nodes()
+        self.nodes = None if self.is_heterogeneous else self.job_nodes()
         self.tasks = self.job_tasks()
         self.scope = Scope(known=self.known(self.nodes, self.tasks))
         self.settings: dict[str, Setting] = {}
@@ -263,6 +263,20 @@ class _Reader:
                 hint="drop one",
                 severity=Severity.WARNING,
             )
+
+    def job_nodes(self) -> Fact | None:
+        """Return the nodes of the job; Slurm gives it none without a task."""
+        nodes, tasks = self.job.nodes(), self.job.number("ntasks")
+        if nodes is None or tasks is None or not 0 < tasks.value < nodes.value:
+            return nodes
+        self.report(  # measured with Slurm 22.05
+            rules.NO_EFFECT,
+            nodes.span,
+            f"{nodes.said} has no effect: Slurm gives the job as many nodes as it has "
+            f"tasks ({tasks.said})",
+            hint=f"--ntasks={nodes.value}, or --ntasks-per-node instead of it",
+        )
+        return Fact(tasks.value, tasks.said, tasks.span)
 
     def job_tasks(self) -> Fact | None:
         """Return the tasks of the job, as SLURM_NTASKS has them; None if not set."""
@@ -527,6 +541,7 @@ class _Reader:
 
     def refuse_component(self, step: _Job, span: SourceSpan) -> None:
         """Warn about a step in the first component of several."""
+        self.leave(span, "the job has several components")
         if "het-group" not in step and "pack-group" not in step:
             self.report(
                 rules.NO_EFFECT,
