@@ -537,6 +537,11 @@ SCRIPTS = {
         script("-N2 --tasks-per-node=4 --gres=gpu:2", "srun python t.py"),
         script("-N2 --tasks-per-node=2 --gres=gpu:2", "srun python t.py"),
     ),
+    "torchrun of Juelich": (
+        [("RT322", E)],
+        script(TWO, HEAD, f"srun torchrun_jsc --nnodes=3 {C10D} t.py"),
+        script(TWO, HEAD, f"srun torchrun_jsc --nnodes=2 {C10D} t.py"),
+    ),
     "a shell in the batch script": (
         [("RT320", E)],
         script(

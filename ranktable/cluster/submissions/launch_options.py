@@ -130,6 +130,7 @@ _MODULES: Final = {
     **dict.fromkeys(("torch.distributed.run", "torch.distributed.launch"), "torchrun"),
     "accelerate.commands.launch": "accelerate",
 }
+_TORCHRUN: Final = ("torchrun", "torchrun_jsc")  # the latter is that of FZ Juelich
 _OTHER_LAUNCHERS: Final = ("horovodrun", "bpslaunch", "msrun", "composer", "colossalai")
 _OTHER_MODULES: Final = ("paddle.distributed.launch", "horovod.runner.launch")
 SHELLS: Final = ("bash", "sh", "zsh", "dash")
@@ -203,7 +204,7 @@ def find_launch(words: Sequence[str]) -> tuple[str, Sequence[str]]:
         has_script = has_script or name.endswith(_SCRIPT_ENDINGS)
         if has_script and words[at - 1].startswith("-"):
             continue  # a value for the script: ./test.sh -p python
-        if name == "torchrun":
+        if name in _TORCHRUN:
             return "torchrun", rest
         if _PYTHON.fullmatch(word):
             return _python(rest)
@@ -224,7 +225,7 @@ def _python(rest: Sequence[str]) -> tuple[str, Sequence[str]]:
         if word == "-m" and at + 1 < len(rest):
             return _MODULES.get(rest[at + 1], "python"), rest[at + 2 :]
         if not word.startswith("-"):
-            program = "torchrun" if base(word) == "torchrun" else "python"
+            program = "torchrun" if base(word) in _TORCHRUN else "python"
             return program, rest[at + 1 :]
     return "python", ()
 
