@@ -542,6 +542,16 @@ SCRIPTS = {
         script(TWO, HEAD, f"srun torchrun_jsc --nnodes=3 {C10D} t.py"),
         script(TWO, HEAD, f"srun torchrun_jsc --nnodes=2 {C10D} t.py"),
     ),
+    "a program in the place of the script": (
+        [("RT336", E)],
+        script("-N1", "torchrun --nproc-per-node 2 python3 t.py"),
+        script("-N1", "torchrun --nproc-per-node 2 --no-python python3 t.py"),
+    ),
+    "a shell in the place of the script": (
+        [("RT336", E)],
+        script("-N1", "srun python -m torch.distributed.run --standalone bash t.sh"),
+        script("-N1", "srun python -m torch.distributed.run --standalone ./bash t.sh"),
+    ),
     "a shell in the batch script": (
         [("RT320", E)],
         script(

@@ -30,6 +30,7 @@ _AGENTS: Final = ("torchrun", "accelerate")
 _LOOPBACK: Final = re.compile(
     r"(?i)localhost(?:\.localdomain)?|127(?:\.\d{1,3}){3}|\[?::1\]?|0\.0\.0\.0"
 )
+_PROGRAM: Final = re.compile(r"python[0-9.]*|bash|sh|torchrun|accelerate|deepspeed")
 _MAX_PORT: Final = 65535
 _WHOLE_NODE: Final = 4
 """A job with so many chips of a node usually has the node for itself."""
@@ -63,6 +64,7 @@ def judge(one: Submission) -> Iterator[Finding]:
         yield from _judge_visible(one, role)
     role = one.roles[0]
     for group in _groups(one):
+        yield from _judge_script(group.role)
         yield from _judge_script_options(group.role)
     yield from _judge_parallel(one, role)
     if role.command.program in _AGENTS:
@@ -584,6 +586,21 @@ def _judge_port(one: Submission, given: Setting) -> Iterator[Finding]:
 
 
 # --- other programs
+
+
+def _judge_script(role: Role) -> Iterator[Finding]:
+    """Report a program in the place of the script."""
+    command = role.command
+    if command.program != "torchrun" or not command.is_whole or not command.script:
+        return
+    word = command.script[0]
+    if _PROGRAM.fullmatch(word) and not {"no-python", "module"} & {*command.options}:
+        yield rules.NO_SCRIPT.finding(
+            command.span,
+            f"torchrun starts python with the file {word} as its script, not the "
+            f"program {word}",
+            hint=f"leave {word} out, or add --no-python",
+        )
 
 
 def _judge_script_options(role: Role) -> Iterator[Finding]:

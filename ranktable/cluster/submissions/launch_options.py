@@ -304,6 +304,8 @@ def _torchrun(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand:
             continue
         at += 1
         if word in ("-m", "-r", "-t", "-h"):
+            if word == "-m":
+                options["module"] = Setting("", word, span)
             at += word in ("-r", "-t")
             continue
         name = torchrun_name(word) if word.startswith("--") else None

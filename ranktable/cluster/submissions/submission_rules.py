@@ -113,6 +113,12 @@ GANG = Rule(
     summary="the job starts with another number of pods than it has",
     fix="Set minAvailable to the sum of the replicas.",
 )
+NO_SCRIPT = Rule(
+    code="RT336",
+    name="no-python-script",
+    summary="torchrun is given a program where it expects a Python script",
+    fix="Name the script, without python before it; --no-python starts any program.",
+)
 
 RULES = (
     MORE_THAN_CHIPS,
@@ -131,4 +137,5 @@ RULES = (
     NO_RANK,
     POD_NAMES,
     GANG,
+    NO_SCRIPT,
 )
