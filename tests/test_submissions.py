@@ -1216,6 +1216,17 @@ def test_usual_lines_are_not_mentioned(line: str) -> None:
     assert notes(script("-N2 --ntasks-per-node=1", line, "srun python t.py")) == []
 
 
+def test_script_with_nothing_but_a_warning_has_status_2(
+    run: Run, tmp_path: Path
+) -> None:
+    text = script("--nodes=3 --ntasks=2", "./prepare", "for i in 1; do srun a; done")
+    (tmp_path / "job.sbatch").write_text(text)
+    done = run("ranktable", "validate", "job.sbatch")
+
+    assert done.status == 2
+    assert [code in done.out for code in ("RT008", "RT328", "RT332")] == [True] * 3
+
+
 def test_step_of_a_job_with_components_is_not_judged() -> None:
     text = "#!/bin/sh\n#SBATCH -N 1\n#SBATCH hetjob\n#SBATCH -N 2\n"
 

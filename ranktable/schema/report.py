@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
 
 
-# RT332 is a note about each line that was not judged.
-_UNREADABLE = {"RT001", "RT002", "RT003", "RT004", "RT008", "RT332"}
+_UNREADABLE = {"RT001", "RT002", "RT003", "RT004", "RT008"}
 
 
 class _ReportFields(NamedTuple):
@@ -98,7 +97,8 @@ class Report(_ReportFields):
     @property
     def is_unreadable(self) -> bool:
         """Whether nothing could be judged, because the file is missing or too large."""
-        return not self.ok and self.text is None and self.totals.keys() <= _UNREADABLE
+        errors = {code for code, each in self.counts if each is Severity.ERROR}
+        return bool(errors) and self.text is None and errors <= _UNREADABLE
 
     @property
     def ok(self) -> bool:

@@ -72,7 +72,8 @@ def read_submissions(
     findings = Findings([*marks, *read.found], limit=limit)
     for one in read.submissions:
         findings.add(*judge(one), *(compare(one) if compare else ()))
-    is_nothing = not read.submissions and not findings
+    is_without = not findings.has_errors if is_script else not findings
+    is_nothing = not read.submissions and is_without
     unjudged = [
         *read.unjudged,
         *(each for one in read.submissions for each in unknown_parts(one)),
