@@ -591,6 +591,11 @@ SCRIPTS = {
             "case $1 in --lr) LR=1 ;; esac",
         ),
     ),
+    "options that begin a command of a task": (
+        [("RT328", E)],
+        script("-N1", "srun bash -c 'torchrun --nproc-per-node 2 \\ ", "--tee 3 t.py'"),
+        script("-N1", "srun bash -c 'torchrun --nproc-per-node 2 \\", "--tee 3 t.py'"),
+    ),
     "comments in an array": (
         [("RT320", E)],
         script(
@@ -961,6 +966,11 @@ MANIFESTS = {
         jobset(2, 1, agent(2, "$(R)", "s-w-0-0.s")).replace(
             "name: pytorch,", f"name: x, env: [{of_label('job-global-index')}],"
         ),
+    ),
+    "options that begin a command of a pod": (
+        [("RT328", E)],
+        pytorchjob('["sh", "-c", "torchrun t.py\\n--lr 3"]'),
+        pytorchjob('["sh", "-c", "torchrun t.py\\\\\\n --lr 3"]'),
     ),
     "workers of one rank beside a leader": (
         [("RT324", E)],

@@ -64,7 +64,7 @@ def judge(one: Submission) -> Iterator[Finding]:
         yield from _judge_visible(one, role)
     role = one.roles[0]
     for group in _groups(one):
-        yield from _judge_script(group.role)
+        yield from _judge_words(group.role)
         yield from _judge_script_options(group.role)
     yield from _judge_parallel(one, role)
     if role.command.program in _AGENTS:
@@ -588,9 +588,11 @@ def _judge_port(one: Submission, given: Setting) -> Iterator[Finding]:
 # --- other programs
 
 
-def _judge_script(role: Role) -> Iterator[Finding]:
-    """Report a program in the place of the script."""
+def _judge_words(role: Role) -> Iterator[Finding]:
+    """Report a program in the place of the script, and options that are lost."""
     command = role.command
+    for stray in command.stray:
+        yield rules.stray_option(stray.span, stray.said)
     if command.program != "torchrun" or not command.is_whole or not command.script:
         return
     word = command.script[0]

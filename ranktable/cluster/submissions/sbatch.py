@@ -348,15 +348,9 @@ class _Reader:
             scope.exported.add(name_of(word))
         words = words[count:]
         if words[0].raw.startswith("-"):
-            self.report(
-                rules.NO_EFFECT,
-                SourceSpan(offsets=(words[0].start, words[0].end)),
-                f"{shown(words[0].raw)} begins a command of its own, because the line "
-                "above does not go on",
-                hint="end the line above with \\, without a blank or a comment behind "
-                "it",
-                severity=Severity.ERROR,
-            )
+            place = SourceSpan(offsets=(words[0].start, words[0].end))
+            stray = rules.stray_option(place, shown(words[0].raw))
+            self.script.found.append(stray)
             return True
         is_on = self.run(words, scope, command, span)
         self.settings = before if words[0].raw != "export" else self.settings

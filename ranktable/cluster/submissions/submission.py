@@ -52,6 +52,7 @@ class LaunchCommand:
         script: The script and its arguments.
         is_whole: Whether all of its options are known.
         unjudged: Why parts of it are not judged.
+        stray: Options behind it that begin a command of their own.
     """
 
     program: str = ""
@@ -61,6 +62,7 @@ class LaunchCommand:
     script: tuple[str, ...] = ()
     is_whole: bool = True
     unjudged: tuple[str, ...] = ()
+    stray: tuple[Setting, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ranktable.schema.finding import Rule, Severity
+
+if TYPE_CHECKING:
+    from ranktable.schema.document import SourceSpan
+    from ranktable.schema.finding import Finding
 
 MORE_THAN_CHIPS = Rule(
     code="RT320",
@@ -139,3 +145,13 @@ RULES = (
     GANG,
     NO_SCRIPT,
 )
+
+
+def stray_option(span: SourceSpan | None, said: str) -> Finding:
+    """Return the finding about an option that begins a command of its own."""
+    return NO_EFFECT.finding(
+        span,
+        f"{said} begins a command of its own, because the line above does not go on",
+        hint="end the line above with \\, without a blank or a comment behind it",
+        severity=Severity.ERROR,
+    )

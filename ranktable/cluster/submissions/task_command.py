@@ -80,12 +80,19 @@ def _inner(
     unjudged: list[str] = []
     unread = LaunchCommand(is_whole=False, span=span)
     other: LaunchCommand | None = None
-    is_tested = False
+    is_tested = is_found = False
+    stray: list[Setting] = []
     for command in commands(text):
         block = command.block
         if command.before == "||" or (command.before == "&&" and is_tested):
             block = block or "if"
         is_tested = command.words[0].raw in ("[", "[[", "test")
+        first = command.words[0].raw
+        if not block and first.startswith("-"):
+            stray.append(Setting(first, shown(first), span))
+            continue
+        if is_found:
+            continue
         if block:
             if any(LAUNCHERS.search(word.raw) for word in command.words):
                 unjudged.append(f"it is in {BLOCKS[block]}")
@@ -96,12 +103,14 @@ def _inner(
             continue
         found = read_command(texts, span)
         if find_launch(texts)[0] not in ("", "python"):
-            other = found
-            break
+            other, is_found = found, True
+            continue
         if other is None or (found.program and other is not unread):
             other = found
     chosen = other or unread
-    command_ = replace(chosen, unjudged=(*unjudged, *chosen.unjudged))
+    command_ = replace(
+        chosen, unjudged=(*unjudged, *chosen.unjudged), stray=tuple(stray)
+    )
     return TaskCommand(command_, variables)
 
 
