@@ -566,6 +566,11 @@ SCRIPTS = {
         script("-N2 -n4", "export RANK=$SLURM_PROCID", "srun ./gpu.sh python t.py"),
         script("-N2 -n4", "srun ./gpu.sh python t.py"),
     ),
+    "a wrapper of torchrun with an option": (
+        [("RT322", E)],
+        script(TWO, HEAD, f"srun ./gpu.sh --bind torchrun --nnodes=4 {C10D} t.py"),
+        script(TWO, HEAD, f"srun ./gpu.sh --bind torchrun --nnodes=2 {C10D} t.py"),
+    ),
     "a chip for each task": (
         [("RT329", W)],
         script("-N1 -n3 --gpus-per-task=1", "srun python t.py"),

@@ -202,11 +202,10 @@ def find_launch(words: Sequence[str]) -> tuple[str, Sequence[str]]:
     for at, word in enumerate(words):
         name, rest = base(word), words[at + 1 :]
         has_script = has_script or name.endswith(_SCRIPT_ENDINGS)
-        if has_script and words[at - 1].startswith("-"):
-            continue  # a value for the script: ./test.sh -p python
+        is_value = has_script and words[at - 1].startswith("-")
         if name in _TORCHRUN:
             return "torchrun", rest
-        if _PYTHON.fullmatch(word):
+        if _PYTHON.fullmatch(word) and not is_value:  # ./test.sh -p python
             return _python(rest)
         if name == "accelerate" and rest[:1] == ["launch"]:
             return "accelerate", rest[1:]
