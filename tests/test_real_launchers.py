@@ -705,6 +705,8 @@ SCRIPTS = [
     ("-N2 --ntasks-per-node=2", "srun -N1 -n2"),
     ("-N2 -c2", "srun --ntasks-per-node=1"),
     ("-N2 --ntasks-per-node=2", "srun -n1"),
+    ("-N2 -n1", "srun"),
+    ("-N2 --tasks-per-node=2", "srun"),
 ]
 
 

@@ -151,7 +151,8 @@ def _environments(one: Submission, start: Start) -> Iterator[dict[str, str]]:
     """Yield the variables of the processes of one start."""
     around = _of_scheduler(one, start) | _of_role(start)
     program, each = start.role.command.program, processes_per_start(start.role)
-    if program in _BY_VARIABLES and each is not None:
+    # srun starts a process for each task, whatever it is; a pod's may be anything.
+    if program in _BY_VARIABLES and (each is not None or one.is_script):
         if {"RANK", "WORLD_SIZE"} <= around.keys():  # PET_* is for torchrun only
             around = {n: v for n, v in around.items() if not n.startswith("PET_")}
         yield around
