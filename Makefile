@@ -104,7 +104,7 @@ docs: $(VENV)/docs
 	$(BIN)/python docs/man_pages.py build/man
 
 $(VENV)/docs: $(VENV)/base
-	$(BIN)/python -m pip install --quiet 'sphinx>=8' 'myst-parser>=4' 'furo>=2024.8'
+	$(BIN)/python -m pip install --quiet 'sphinx>=8' 'myst-parser>=4' 'furo>=2024.8' 'sphinx-copybutton>=0.5'
 	touch $@
 
 clean:

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 project = "ranktable"
 author = "The ranktable authors"
 release = version = ranktable.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = [
+    *("myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"),
+]
+# A button copies commands alone: neither their prompt nor what they print.
+copybutton_prompt_text = r"\$ |>>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+copybutton_line_continuation_character = "\\"
 html_theme = "furo"
 html_title = f"ranktable {release}"
 exclude_patterns = ["conf.py"]
@@ -48,6 +54,8 @@ nitpick_ignore = [
         "ranktable.layout.communicator.Placed",
         "ranktable.layout.grid.Axis",
         "ranktable.layout.traffic.Pattern",
+        "Layouts",
+        "CostFacts",
     )
 ]
 napoleon_use_ivar = True  # attributes are documented once, with their class

@@ -20,6 +20,33 @@ if TYPE_CHECKING:
 
 SUMMARY = "make, check and use rank tables"
 
+EXAMPLE = "Example:"
+
+BESIDE = {
+    "gen": ("validate", "fit", "run"),
+    "validate": ("explain", "show", "check"),
+    "show": ("diff", "report"),
+    "convert": ("show", "validate"),
+    "mesh": ("plan", "report"),
+    "plan": ("mesh", "diff", "report"),
+    "diff": ("show", "report"),
+    "fit": ("diff", "split", "run"),
+    "check": ("env", "doctor", "probe"),
+    "doctor": ("check", "explain"),
+    "report": ("show", "diff", "plan"),
+    "explain": ("validate", "check", "doctor"),
+    "schema": ("validate",),
+    "env": ("check", "run"),
+    "init": ("validate", "gen"),
+    "run": ("env", "check", "simulate"),
+    "simulate": ("run",),
+    "probe": ("merge", "check"),
+    "merge": ("probe", "split"),
+    "split": ("merge", "fit"),
+    "wait": ("validate", "run"),
+}
+"""The commands that a reader of a page may look for."""
+
 
 def man_pages() -> Iterator[tuple[str, str]]:
     """Yield the name of the file and the text of every man page."""
@@ -35,7 +62,10 @@ def _command_page(name: str) -> Iterator[str]:
     usage = command.collect_usage_pieces(context)
     yield from _head(f"ranktable-{name}", COMMANDS[name], f"ranktable {name}", usage)
     paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
+    examples = [each for each in paragraphs if each.startswith(EXAMPLE)]
     for paragraph in paragraphs[1:]:
+        if paragraph in examples:
+            continue
         yield ".PP"
         yield _roff(" ".join(paragraph.split()))
     yield ".SH OPTIONS"
@@ -45,7 +75,12 @@ def _command_page(name: str) -> Iterator[str]:
         else:
             record = param.get_help_record(context) or ("", "")
         yield from (".TP", rf"\fB{_roff(record[0])}\fR", _roff(record[1]))
-    yield from (".SH SEE ALSO", r"\fBranktable\fR(1)")
+    yield ".SH EXAMPLES"
+    for example in examples:
+        yield from (".nf", _roff(example.removeprefix(EXAMPLE).strip()), ".fi")
+    beside = ("ranktable", *(f"ranktable-{one}" for one in BESIDE[name]))
+    yield ".SH SEE ALSO"
+    yield ", ".join(rf"\fB{_roff(one)}\fR(1)" for one in beside)
 
 
 def _overview() -> Iterator[str]:

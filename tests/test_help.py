@@ -156,3 +156,18 @@ def test_usage_says_which_arguments_there_are(run: Run) -> None:
         "validate": "Usage: ranktable validate [OPTIONS] [FILE]...",
         "fit": "Usage: ranktable fit [OPTIONS] FILE",
     }
+
+
+def test_man_pages_have_the_example_and_name_pages_that_exist(tmp_path: Path) -> None:
+    runpy.run_path(str(ROOT / "docs" / "man_pages.py"))["write_man_pages"](tmp_path)
+    pages = {path.stem: path.read_text() for path in tmp_path.iterdir()}
+
+    assert pages.keys() == {"ranktable", *(f"ranktable-{name}" for name in COMMANDS)}
+    del pages["ranktable"]
+    for name, page in pages.items():
+        (example,) = re.findall(r"\.SH EXAMPLES\n\.nf\n(.+?)\n\.fi\n", page, re.DOTALL)
+        assert example.replace("\\", "").startswith(name.partition("-")[0])
+        beside = re.findall(r"\\fB([^ ]+?)\\fR\(1\)", page.partition(".SH SEE ALSO")[2])
+        found = {one.replace("\\", "") for one in beside}
+        assert found <= {"ranktable", *pages} - {name}
+        assert len(found) > 1

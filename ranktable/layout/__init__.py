@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         communicators,
     )
     from ranktable.layout.grid import PRESETS, Groups, Neighbours
-    from ranktable.layout.layout_errors import LayoutError
+    from ranktable.layout.layout_errors import ChangeError, LayoutError
     from ranktable.layout.megatron import megatron_groups
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.layout.planning import Plan, make_plan, reorder_nodes
@@ -28,7 +28,7 @@ _MODULES = {
     "change.fitting": ("Change", "fit"),
     "communicator": ("Communicator", "Communicators", "communicators"),
     "grid": ("Groups", "Neighbours", "PRESETS"),
-    "layout_errors": ("LayoutError",),
+    "layout_errors": ("ChangeError", "LayoutError"),
     "megatron": ("megatron_groups",),
     "parallel": ("ParallelLayout",),
     "planning": ("Plan", "make_plan", "reorder_nodes"),
@@ -48,6 +48,7 @@ __all__ = [
     "PRESETS",
     "Boundary",
     "Change",
+    "ChangeError",
     "ChipOrder",
     "Communicator",
     "Communicators",

@@ -190,7 +190,7 @@ class RankTable:
 
     @property
     def super_pod_list(self) -> object:
-        """The super pods as they were read: their order and their other keys.
+        """The super pods as they were read, with their order and their other keys.
 
         Which super pod a node is in, the node says.
         """

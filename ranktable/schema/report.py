@@ -120,7 +120,7 @@ class Report(_ReportFields):
 
     @property
     def is_placeholder(self) -> bool:
-        """Whether the file is sound, but has no table yet: RT262 says so."""
+        """Whether the file is sound and has no table yet, as RT262 says."""
         return self.ok and self.columns is None and "RT262" in self.totals
 
     def where_needed(self) -> Report:
