@@ -48,7 +48,7 @@ TORCH_ENVIRONMENT = {
     "GLOO_SOCKET_IFNAME": "lo",
 }
 """What torch reads when it is imported, or a rank should have anyway."""
-KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
+KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "PYTHONPATH")
 OF_DEVICES = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
 ROOM, ROOM_BYTES = "RANKTABLE_TESTS_ROOM", 1 << 14
 """Room for the variables that a fork shows; see ``show_environment``."""
