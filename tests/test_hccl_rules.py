@@ -142,6 +142,7 @@ ROWS: dict[str, Row] = {
     "host address wrong": (TABLE, lambda t: server(t, 1).update(host_ip="x"), ANY, "RT211", ERROR, "EI0014"),
     "address missing": (TABLE, lambda t: devices(t)[3].pop("device_ip"), ANY, "RT271", ERROR, "EI0014"),
     "address empty": (TABLE, lambda t: devices(t)[3].update(device_ip=""), ANY, "RT271", ERROR, "EI0014"),
+    "address missing on the one server": (table(4), lambda t: devices(t)[3].pop("device_ip"), ANY, "RT272", ERROR, ""),
     "address missing on A2": (TABLE, lambda t: (server(t, 1).update(host_ip="10.9.0.1"), without_addresses(t, 1)), A2, "RT271", ERROR, "EI0014"),  # type: ignore[func-returns-value]
     "addresses missing in pods of 2025": (PODS, lambda t: without_addresses(t, 1), {"reader": "hccl-2025"}, "RT271", ERROR, "EI0004"),
     "no device": (TABLE, lambda t: server(t, 1).update(device=[]), ANY, "RT116", ERROR, LOG),
@@ -156,6 +157,7 @@ ROWS: dict[str, Row] = {
     "complete": (TABLE, lambda t: t.update(status="complete"), ANY, "RT213", ERROR, "30 minutes"),
     "server in no pod": (PODS, lambda t: t["super_pod_list"].pop(), ANY, "RT280", ERROR, LOG),
     "no super_device_id": (PODS, lambda t: devices(t)[3].pop("super_device_id"), ANY, "RT282", ERROR, LOG),
+    "super_device_id too large": (PODS, lambda t: devices(t)[3].update(super_device_id=str(1 << 32)), ANY, "RT282", ERROR, LOG),
     "2.0 rank negative": (VERSION_2, lambda t: rank(t, 3).update(rank_id=-1), ANY, "RT203", ERROR, "EI0014"),
     "2.0 chip negative": (VERSION_2, lambda t: rank(t, 3).update(device_id=-1), ANY, "RT260", ERROR, "EI0014"),
     "2.0 key missing": (VERSION_2, lambda t: rank(t, 3).pop("local_id"), ANY, "RT112", ERROR, "EI0017"),
@@ -236,6 +238,13 @@ def test_unset_addresses_of_all_devices_are_one_kind_of_finding() -> None:
 @pytest.mark.parametrize("ip", ["10.1.0.7,10.1.0.8", ""])
 def test_backup_addresses_may_be_several_or_empty(ip: str) -> None:
     text = changed(PODS, lambda t: devices(t)[1].update(backup_device_ip=ip))
+
+    assert ranktable.check(json.dumps(text).encode()).totals == {}
+
+
+def test_largest_number_of_32_bits_is_a_super_device_id() -> None:
+    most = str((1 << 32) - 1)
+    text = changed(PODS, lambda t: devices(t)[3].update(super_device_id=most))
 
     assert ranktable.check(json.dumps(text).encode()).totals == {}
 

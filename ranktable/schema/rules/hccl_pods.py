@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SUPER_ID = "super_device_id"
 _UINT32_DIGITS = 10
+"""Of the largest number of 32 bits; one with fewer digits is never too large."""
 
 
 def _unknown_servers(columns: Columns, _: Options) -> Iterable[tuple[str, str, Path]]:
@@ -98,8 +99,11 @@ def _missing_super_ids(columns: Columns, _: Options) -> Iterable[int | None]:
         if is_needed and columns.num_devices:
             yield None
         return
-    if None not in ids and "" not in ids and "".join(ids).isdecimal():  # type: ignore[arg-type]
-        return
+    if None not in ids and "" not in ids:
+        texts = "".join(ids)  # type: ignore[arg-type]
+        longest = max(map(len, ids), default=0)  # type: ignore[arg-type]
+        if texts.isascii() and texts.isdecimal() and longest < _UINT32_DIGITS:
+            return
     for index, text in enumerate(ids):
         if text is None:
             # A value of the wrong type is reported already.
@@ -116,7 +120,7 @@ def _missing_super_id(columns: Columns, index: int | None) -> Finding:
         message = f"there is {PODS}, but no device has {SUPER_ID}"
         return MISSING_SUPER_ID.finding(SourceSpan((PODS,), "key"), message, hint=hint)
     text, name = columns.optional[SUPER_ID][index], columns.name(index)
-    message = f"{name} has {quoted(text)} as {SUPER_ID}, which is not a number"
+    message = f"{name} has {quoted(text)} as {SUPER_ID}, not a number of 32 bits"
     if text is None:
         message = f"{name} has no {SUPER_ID}"
     span = columns.span(index, (SUPER_ID,))
@@ -124,7 +128,8 @@ def _missing_super_id(columns: Columns, index: int | None) -> Finding:
 
 
 def _is_uint32(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= _UINT32_DIGITS
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _UINT32_DIGITS
+    return is_number and int(text) < 1 << 32
 
 
 def _duplicate_super_ids(columns: Columns, _: Options) -> Iterable[tuple[int, int]]:
