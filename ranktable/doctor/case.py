@@ -355,8 +355,7 @@ class Case:
 
     def _find_waits(self) -> Iterator[Wait]:
         waiting: set[int] = set()
-        events = (*self.by_kind[Evidence.TIMEOUT], *self.by_kind[Evidence.STATE])
-        for event in sorted(events, key=lambda event: event.kind is Evidence.STATE):
+        for event in (*self.by_kind[Evidence.TIMEOUT], *self.by_kind[Evidence.STATE]):
             rank, said = self.ranks.speaker(event), event.fields
             number = said.get("seq", said.get("index"))
             has_waited = event.kind is Evidence.TIMEOUT or number is not None

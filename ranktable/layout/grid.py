@@ -377,7 +377,7 @@ class Groups(Sequence[list[int]]):
             step = weights.get(axis.name, 0)
             if not step:
                 found *= axis.size
-            elif len(found) == 1 or not any(found):
+            elif not any(found):
                 width = len(found)
                 found = [at for n in range(axis.size) for at in [n * step] * width]
             else:

@@ -710,8 +710,7 @@ def _judge_program(one: Submission, role: Role) -> Iterator[Finding]:
     """Judge a program that takes its rank from variables."""
     starts = one.starts()
     if one.is_first_node_only:
-        if one.is_alone and (one.nodes or 1) > 1:
-            yield from _judge_without_srun(one, role, None)
+        yield from _judge_without_srun(one, role, None)
         return
     if starts is None:
         return
