@@ -180,6 +180,14 @@ def test_layout_that_does_not_fit_names_what_would(
     with pytest.raises(LayoutError) as caught:
         fit(eight(), layout, lost=["n3"], kept=kept, world_size=world_size)
     assert text in str(caught.value)
+    assert "beside ep" not in str(caught.value)
+
+
+def test_layout_that_does_not_fit_names_the_experts_that_are_kept() -> None:
+    layout = ParallelLayout(tp=4, pp=4, dp=4, ep=4)
+
+    with pytest.raises(LayoutError, match="= 16 beside ep 4 x etp 4 is kept"):
+        fit(eight(), layout, lost=["n3"], kept=("tp", "pp"), world_size=40)
 
 
 @given(

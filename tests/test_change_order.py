@@ -132,6 +132,15 @@ def test_larger_new_node_leaves_the_others_alone(
     assert [len(spare.devices) for spare in found.table.spares] == [more]
 
 
+def test_new_node_that_fits_takes_the_place_of_the_lost_one() -> None:
+    table = make_table([range(2)] * 2, hosts=["n0", "n1"])
+    new = make_table([range(4), range(2)], hosts=["large", "fits"]).nodes
+
+    found = fit(table, lost=["n1"], using=new)
+
+    assert found.table.hosts == ("n0", "fits")
+
+
 def test_rings_stay_legal(run: Run, rings: str) -> None:
     done = run(
         *("ranktable", "fit", rings, "--lost", "n1", "--tp", "2", "--pp", "8"),

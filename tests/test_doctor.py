@@ -413,6 +413,20 @@ SECOND = (
         "RT620", (2,),
     ),
     Published(
+        "fails long before it loses a peer",
+        {"job.log": "2026-01-05 06:09:00,1 ERROR could not save\n"
+         + traceback("OSError: disk full", "[rank1]: ") + waits(0, 77) + waits(3, 77)
+         + "2026-01-05 06:20:00,1 [rank1]: RuntimeError: Connection closed by peer "
+         "[127.0.0.1]:4123\n"},
+        "RT610", (1,),
+    ),
+    Published(
+        "fails after it has waited",
+        {"job.log": "".join(waits(rank, 77) for rank in (0, 1, 3))
+         + traceback("OSError: disk full", "[rank1]: ")},
+        "RT620", (2,),
+    ),
+    Published(
         "rank of a sub-group",
         {"job.log": waits(9, 77).replace("[rank9]:", "").replace(
             "[Rank 9]", "[PG ID 4 PG GUID 45 Rank 1]")},
@@ -522,6 +536,7 @@ def ended(reason: str, code: int) -> dict[str, object]:
     ("status", "code"),
     [
         ({}, None),
+        ({"containerStatuses": [{"state": {"running": {}}}]}, None),
         (ended("OOMKilled", 137), "RT612"),
         (ended("Error", 139), "RT611"),
         ({"phase": "Failed", "reason": "Evicted"}, "RT616"),
@@ -594,6 +609,18 @@ def test_a_sub_group_is_found_in_the_layout_by_the_rank_in_it(
     (cause,) = judged(tmp_path / "logs", {"job.log": log}, table.read_bytes()).causes
 
     assert cause.ranks == silent
+
+
+def test_rank_beyond_the_layout_is_named_without_coordinates(
+    run: Run, tmp_path: Path
+) -> None:
+    table = tmp_path / "t.json"
+    run("ranktable", "gen", "--hosts", "n0", "--device-id", "[[0..7]]", "--tp", "2",
+        "--dp", "4", "-o", str(table))  # fmt: skip
+    log = traceback("OSError: disk full", "[rank8]: ")
+    (cause,) = judged(tmp_path / "logs", {"job.log": log}, table.read_bytes()).causes
+
+    assert cause.headline == "rank 8 raised OSError: disk full"
 
 
 def test_only_the_last_attempt_of_a_job_counts(tmp_path: Path) -> None:

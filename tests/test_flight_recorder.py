@@ -151,6 +151,43 @@ def test_two_of_a_tie_are_both_named(tmp_path: Path) -> None:
     assert (codes[0], accused) == ("RT621", (0, 1))
 
 
+def test_the_later_of_two_is_named(tmp_path: Path) -> None:
+    late = entry(1, **OPEN) | {"time_created_ns": 60 * 10**9}
+
+    assert answer(tmp_path / "d", {0: [entry(1, **OPEN)], 1: [late]}, 2) == (
+        ["RT620"],
+        (1,),
+    )
+
+
+def test_only_a_transfer_that_has_not_ended_names_its_peer() -> None:
+    sent = entry(1, "send 0->1", is_p2p=True)
+    open_ = entry(2, "recv 0<-2", is_p2p=True, **OPEN)
+    log = read_dump(pickle.dumps(dump([sent, open_], 3), 2), "fr_0")
+
+    assert log is not None
+    assert [event.fields["peers"] for event in log.events] == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("peers", "headline"),
+    [
+        ((2,), "rank 2 is waited for; no log of it was given"),
+        ((2, 3), "ranks 2, 3 are waited for; no log of them was given"),
+    ],
+)
+def test_peers_without_a_dump_are_waited_for(
+    peers: tuple[int, ...], headline: str, tmp_path: Path
+) -> None:
+    for rank, peer in enumerate(peers):
+        waits = [entry(1, f"recv {rank}<-{peer}", is_p2p=True, **OPEN)]
+        data = pickle.dumps(dump(waits, 4), 2)
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(data)
+    (cause,) = diagnose([str(tmp_path)]).causes
+
+    assert cause.headline == headline
+
+
 class Attack:
     """What a pickle would run if it were read as one."""
 

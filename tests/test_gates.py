@@ -137,9 +137,11 @@ def test_json_with_a_comment_before_it_is_judged_as_json(
 def test_what_a_file_is_can_be_said(run: Run, tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("n1\nn1 n2\n")
     done = run("ranktable", "validate", "hosts", "--from", "srun-hostfile")
+    any_ = run("ranktable", "validate", "hosts", "--from", "host-file")
     other = run("ranktable", "validate", "hosts", "--from", "nothing")
 
     assert (done.status, "RT130" in done.out) == (1, True)
+    assert "nothing here says which format of host files it is" in any_.out
     assert (other.status, "there is no format" in other.err) == (2, True)
 
 

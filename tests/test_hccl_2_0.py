@@ -66,6 +66,13 @@ def test_unknown_keys_are_kept_and_not_reported() -> None:
     assert json.loads(ranktable.dumps(report.table)) == table
 
 
+def test_lowest_port_is_sound() -> None:
+    table = sound_table()
+    table["rank_list"][0].update(device_port=1, host_port=1)
+
+    assert check(json.dumps(table).encode()).totals == {}
+
+
 def test_misspelt_key_is_named() -> None:
     table = sound_table()
     rank = table["rank_list"][0]

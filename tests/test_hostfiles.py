@@ -113,6 +113,10 @@ def test_description_is_written(name: str) -> None:
     assert convert(TWO, name, WriterOptions()) == WRITTEN[name]
 
 
+def test_node_list_repeats_only_equal_numbers_of_tasks() -> None:
+    assert convert(UNEVEN, "slurm-nodelist", WriterOptions()) == "n[1-2] 8,4\n"
+
+
 def test_settings_reach_what_is_written() -> None:
     script = WriterOptions(script="'a b.py' --n 1", port=1234)
 

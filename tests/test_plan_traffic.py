@@ -9,9 +9,10 @@ import pytest
 from ranktable.cluster.generate import make_table
 from ranktable.layout import LayoutError, ParallelLayout
 from ranktable.layout.boundaries import make_boundary
-from ranktable.layout.planning import make_plan
+from ranktable.layout.planning import _exchanged, make_plan
 from ranktable.layout.traffic import (
     GIB,
+    CostModel,
     Crossing,
     Flow,
     Model,
@@ -31,6 +32,17 @@ CYCLIC = [rank % 8 for rank in range(64)]
 SHUFFLED = IN_ORDER.copy()
 random.Random(0).shuffle(SHUFFLED)  # noqa: S311 - the shuffle of the example
 INTERLEAVED = [(0, 4, 1, 5, 2, 6, 3, 7)[rank // 8] for rank in range(64)]
+
+
+def test_nodes_are_exchanged_until_no_group_crosses_racks() -> None:
+    layout = ParallelLayout(tp=2, dp=4, order="tp-dp")
+    flows = [Flow(axes="tp", pattern=Pattern.SHARD, size_bytes=8)]
+    costs = CostModel(layout, flows, [RACKS])
+    owners = [0, 4, 1, 5, 2, 6, 3, 7]
+    exchanged = _exchanged(costs, owners, costs.totals(owners))
+
+    assert sorted(exchanged) == list(range(8))
+    assert sum(costs.totals(exchanged)) == 0
 
 
 @pytest.mark.parametrize(

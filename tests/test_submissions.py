@@ -101,6 +101,16 @@ SCRIPTS = {
         script("-N1 --gpus-per-node=4", "srun torchrun --nproc_per 8 t.py"),
         script("-N1 --gpus-per-node=4", "srun torchrun --nproc_per 4 t.py"),
     ),
+    "options in an array": (
+        [("RT320", E)],
+        script("-N1 --gpus-per-node=4", "a=(--nproc_per 8)", "torchrun ${a[@]} t.py"),
+        script("-N1 --gpus-per-node=4", "a=(--nproc_per 4)", "torchrun ${a[@]} t.py"),
+    ),
+    "an agent that env starts": (
+        [("RT320", E)],
+        script("-N1 --gpus-per-node=4", "srun env -i A=1 torchrun --nproc_per 8 t.py"),
+        script("-N1 --gpus-per-node=4", "srun env -i A=1 torchrun --nproc_per 4 t.py"),
+    ),
     "fewer processes than chips": (
         [("RT321", W)],
         script(EIGHT, HEAD, f"srun torchrun --nnodes 2 --nproc-per-node 4 {C10D} t.py"),
@@ -454,7 +464,7 @@ SCRIPTS = {
     ),
     "options behind the script": (
         [("RT328", E)],
-        script("-N1 -n1", "torchrun t.py --nproc_per_node 8"),
+        script("-N1 -n1", "torchrun --standalone t.py --nproc_per_node 8"),
         script("-N1 -n1", "torchrun --nproc_per_node 8 t.py --epochs 3"),
     ),
     "groups that do not divide the processes": (
@@ -494,6 +504,11 @@ SCRIPTS = {
         [("RT324", E)],
         script("-N1 -n2", "export RANK=0", "srun python t.py"),
         script("-N1 -n1", "export RANK=0", "srun python t.py"),
+    ),
+    "one rank that every task exports": (
+        [("RT324", E)],
+        script("-N1 -n2", "srun bash -c 'export RANK=0; python t.py'"),
+        script("-N1 -n2", "srun bash -c 'export RANK=$SLURM_PROCID; python t.py'"),
     ),
     "a directive in lower case": (
         [("RT328", W)],
@@ -1108,6 +1123,11 @@ MANIFESTS = {
         jobset(1, 4, agent(2, INDEX, "s-w-0-0.s")),
         jobset(1, 4, agent(4, INDEX, "s-w-0-0.s")),
     ),
+    "one pod where nothing says how many": (
+        [("RT322", W)],
+        jobset(1, 1, agent(2, INDEX, "s-w-0-0.s")).replace("parallelism: 1, ", ""),
+        jobset(1, 1, agent(1, INDEX, "s-w-0-0.s")).replace("parallelism: 1, ", ""),
+    ),
     "a group of another size": (
         [("RT322", E)],
         leaderworkerset(4, LWS_AGENT % 3),
@@ -1220,11 +1240,8 @@ def test_line_that_is_not_judged_is_said(line: str, reason: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "source ~/.bashrc",
-        "source venv/bin/activate",
-        "set -eu",
-        "module load x",
-        "shift",
+        *("source ~/.bashrc", "source venv/bin/activate", "set -eu", "module load x"),
+        *("shift", "[ -d x ]"),
     ],
 )
 def test_usual_lines_are_not_mentioned(line: str) -> None:
@@ -1594,3 +1611,15 @@ def test_chips_of_a_node(options: str, chips: int | None) -> None:
     (one,) = read_submissions(text.encode(), file="job").submissions
 
     assert (one.roles[0].chips and one.roles[0].chips.value) == chips
+
+
+@pytest.mark.parametrize(("chips", "codes"), [(3, ["RT327"]), (4, [])])
+def test_fixed_port_is_noted_if_other_jobs_may_have_the_node(
+    chips: int, codes: list[str]
+) -> None:
+    options = f"-N1 -n{chips} --gres=gpu:{chips}"
+    text = script(options, "export MASTER_PORT=29500", "srun python t.py")
+    report = read_submissions(text.encode(), file="job").report
+
+    assert report is not None
+    assert [each.code for each in report.diagnostics] == codes

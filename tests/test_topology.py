@@ -86,7 +86,8 @@ BAD = {
     "[[0,1,0],[1,0,1],[0,1,0]]": "looks like a matrix of 0 and 1",
     "[[-1,1,1],[-1,-1,1],[1,1,-1]]": "linked in one direction only",
     "[[0,1]": "the file ends in the middle",
-    "[[0,99999]]": "a link joins two different chips",
+    "[[0,1024]]": "a link joins two different chips",
+    "[[1024,0]]": "a link joins two different chips",
 }
 
 
