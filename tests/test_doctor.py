@@ -577,6 +577,19 @@ def test_ras_of_nccl_names_who_is_dead_or_behind(
     assert [(c.ranks[0], c.headline.partition(": ")[2]) for c in found] == said
 
 
+def test_what_nccl_reports_of_a_rank_is_no_line_of_the_rank(tmp_path: Path) -> None:
+    ranks = [{"rank": rank, "host": "n0"} for rank in range(4)]
+    report = {"communicators": [{"hash": "0xab", "size": 4, "ranks": ranks}]}
+    lines = "".join(waits(rank, 77) for rank in (0, 1, 3))
+    logs = {"ras.json": json.dumps(report), "job.log": lines}
+
+    (cause,) = judged(tmp_path, logs).causes
+
+    assert cause.headline == (
+        "rank 2 (n0) reported nothing, although its neighbours did"
+    )
+
+
 def test_what_a_host_killed_is_joined_with_the_rank_that_is_behind(
     tmp_path: Path,
 ) -> None:
