@@ -157,6 +157,7 @@ ROWS: dict[str, Row] = {
     "complete": (TABLE, lambda t: t.update(status="complete"), ANY, "RT213", ERROR, "30 minutes"),
     "server in no pod": (PODS, lambda t: t["super_pod_list"].pop(), ANY, "RT280", ERROR, LOG),
     "no super_device_id": (PODS, lambda t: devices(t)[3].pop("super_device_id"), ANY, "RT282", ERROR, LOG),
+    "super_device_id a word": (PODS, lambda t: devices(t)[3].update(super_device_id="x"), ANY, "RT282", ERROR, LOG),
     "super_device_id too large": (PODS, lambda t: devices(t)[3].update(super_device_id=str(1 << 32)), ANY, "RT282", ERROR, LOG),
     "2.0 rank negative": (VERSION_2, lambda t: rank(t, 3).update(rank_id=-1), ANY, "RT203", ERROR, "EI0014"),
     "2.0 chip negative": (VERSION_2, lambda t: rank(t, 3).update(device_id=-1), ANY, "RT260", ERROR, "EI0014"),
