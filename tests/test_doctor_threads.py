@@ -45,12 +45,28 @@ def ended(rank: int, status: int, pid: int = 82, at: str = "14:20:01") -> str:
     )
 
 
+def barrier(rank: int, joined: int = 3) -> str:
+    return (
+        "INFO:root:Waiting in store based barrier to initialize process group for "
+        f"rank: {rank}, key: store_based_barrier_key:1 (world_size=4, "
+        f"num_workers_joined={joined}, timeout=0:30:00)\n"
+    )
+
+
 def nccl(text: str, *below: str) -> tuple[str, ...]:
     error = f"torch.distributed.DistBackendError: NCCL error in: /p/u.hpp:219, {text}"
     return f"{error}, NCCL version 2.28.9", *below
 
 
 CUDA = "unhandled cuda error (run with NCCL_DEBUG=INFO for details)"
+USAGE = "invalid usage (run with NCCL_DEBUG=WARN for details)"
+INVALID = "ncclInvalidUsage: This usually reflects invalid usage of NCCL library."
+NPU = (
+    "[ERROR] 2026-11-05-14:20:00 (PID:8457, Device:5, RankID:5) ERR02200 DIST call "
+    "hccl api failed.\n"
+)
+NFS = "[ 79.1] nfs: server store7 not responding, still trying\n"
+LINK = "[ 80.1] ice 0000:98:00.0 eth2: NIC Link is {}\n"
 SYSTEM = "unhandled system error (run with NCCL_DEBUG=INFO for details)"
 CHAIN = raised(1, "ConnectionResetError: [Errno 104] Connection reset by peer") + (
     "[rank1]: \n[rank1]: The above exception was the direct cause of the following "
@@ -242,6 +258,32 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "list of pods": (
         ("NAME         READY   STATUS             RESTARTS   AGE\n"
         "fit-0        0/1     CrashLoopBackOff   8          2m\n"), "RT611", ()),
+    "refused table, told below a line of torch_npu": (
+        NPU + "EI0004: 2026-11-05-14:20:00.100.200 The ranktable is invalid,Reason:["
+        "the ranktable has no device]\n", "RT603", (5,)),
+    "left processes on every chip": (
+        "".join(NPU.replace("5)", f"{rank})").replace("8457", f"845{rank}")
+                + "EJ0001: 2026-11-05-14:20:00.100.200 Failed to initialize the HCCP "
+                "process.\n" for rank in range(3)), "RT607", (0, 1, 2)),
+    "two processes on one chip": (
+        raised(0, *nccl(USAGE, INVALID, "Last error:", "Duplicate GPU detected : rank 0"
+                        " and rank 3 both on CUDA device 1b000")), "RT602", (0, 3)),
+    "a root that is not there": (
+        raised(2, *nccl(USAGE, INVALID, "Last error:", "Reduce: invalid root 9")),
+        "RT606", (2,)),
+    "a barrier that one rank did not reach": (
+        "".join(barrier(rank) for _ in range(6) for rank in (0, 1, 3)), "RT604", (2,)),
+    "a barrier of which most logs are missing": (barrier(0) * 7, "RT604", ()),
+    "a barrier that too many reached": (barrier(0, joined=8) * 7, "RT602", ()),
+    "a barrier of a part of the job": (
+        "".join(barrier(rank) for _ in range(6) for rank in (4, 5, 6)), "RT604", ()),
+    "a file server that does not answer": (waits(0) + waits(1) + NFS, "RT617", ()),
+    "a link that is down": (
+        waits(0) + waits(1) + LINK.format("Up") + LINK.format("Down"), "RT623", ()),
+    "a file server that came back": (
+        waits(0) + waits(1) + NFS + "[ 81.2] nfs: server store7 OK\n", "RT630", ()),
+    "a link that was never up": (
+        waits(0) + waits(1) + LINK.format("Down"), "RT630", ()),
     "old client of a store": (
         raised(None, "RuntimeError: connect() timed out. Original timeout was 9 ms."),
         "RT630", ()),
@@ -295,6 +337,12 @@ HEALTHY: dict[str, str] = {
     "end of a rendezvous": steps(5) + "W1105 14:20:09.1 70 torch/dynamic_rendezvous.py"
     ":1267] The node 'n1_70_0' has failed to shutdown the rendezvous '7' due to an "
     "error of type RendezvousConnectionError.\n",
+    "ranks that came late": barrier(0) * 9 + steps(2),
+    "a group that was made": barrier(0) * 9
+    + "INFO:root:Rank 0: Completed store-based barrier for key:store_based_barrier_key:"
+    "1 with 4 nodes.\ntraining finished\n",
+    "a file server that was away": steps(2) + NFS + LINK.format("Up")
+    + LINK.format("Down") + "training finished\n",
     "tasks": steps(40) + "srun: error: n2: tasks 0-7: Completed\n",
     "bar": "Epoch 0: 100%|####| 9/9 [00:01<00:00]\n`Trainer.fit` stopped: `max_epochs"
     "=1` reached.\n",
@@ -309,3 +357,37 @@ def test_a_healthy_job_has_no_failure(name: str, tmp_path: Path) -> None:
 
     assert diagnosis.causes == ()
     assert diagnosis.has_ended_well
+
+
+OPEN: dict[str, tuple[str, str]] = {
+    "an error and a few steps": (
+        steps(1) + "2026-11-05 14:20:00 ERROR gauge: lost\n" + steps(3, 1),
+        "errors of unknown kind"),
+    "a barrier for a moment": (barrier(0), "1 rank (0) waits in the barrier"),
+    "a barrier of a job that was stopped in it": (
+        barrier(0) + barrier(1), "2 ranks (0, 1) wait in the barrier of a new group"),
+    "a file server alone": (NFS, "the file server store7 does not answer"),
+    "a link alone": (
+        LINK.format("Up") + LINK.format("Down"), "the link of eth2 is down"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_what_does_not_tell_how_the_job_ended_is_said_and_no_verdict(
+    name: str, tmp_path: Path
+) -> None:
+    text, said = OPEN[name]
+    (tmp_path / "job.log").write_text(text)
+
+    diagnosis = diagnose([str(tmp_path)])
+
+    assert (diagnosis.causes, diagnosis.has_ended_well) == ((), False)
+    assert said in " ".join((*diagnosis.notes, diagnosis.unknown_text or ""))
+
+
+def test_ranks_that_were_killed_together_are_told_in_the_plural(tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_text(ended(0, -9, pid=81) + ended(3, -9))
+
+    (found,) = diagnose([str(tmp_path)]).causes
+
+    assert found.headline == "ranks 0, 3 (n1) were ended by SIGKILL"

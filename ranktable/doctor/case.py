@@ -43,6 +43,7 @@ CONSEQUENCES = {
 
 NO_ERRORS = {
     Evidence.IDENTITY, Evidence.STATE, Evidence.ATTEMPT, Evidence.LIFE, Evidence.END,
+    Evidence.HOST,
 }  # fmt: skip
 """What is no error by itself."""
 
@@ -59,6 +60,9 @@ NOT_OF_ITSELF = {
     Evidence.TIMEOUT, Evidence.MISMATCH,
 }  # fmt: skip
 """What a process says of another, or of how far it came."""
+
+_PLURAL = {"was": "were", "is": "are", "has": "have", "calls": "call"}
+"""The verbs with which a sentence about one rank begins, as those about several."""
 
 _OF_OTHERS = ("hccl", "slurm", "kernel", "kubernetes", "torchrun")
 """Those whose lines are not ended by what a program does afterwards."""
@@ -212,7 +216,7 @@ class Case:
         rank, of_file = self.ranks.speaker(event), self._lives.get(event.file, {})
         below = {one: len(lines) - bisect_right(lines, event.line)
                  for one, lines in of_file.items()}  # fmt: skip
-        if event.pattern.name.startswith("horovod-stalled"):
+        if event.pattern.name.startswith(("horovod-stalled", "store-barrier")):
             return any(below.values())  # nobody goes on during a stall
         if event.pattern.speaker == "store" and "[W" in event.text:
             return any(below.values())  # torch warns, and tries again
@@ -222,6 +226,13 @@ class Case:
             return below[rank] >= (progress if rank is None else 1)
         least = min if rank is None else max
         return is_done or least(below.values(), default=0) >= progress
+
+    def has_steps_below(self, event: LogEvent) -> bool:
+        """Whether anybody in the log of an error of unknown rank tells a step below."""
+        of_file = self._lives.get(event.file, {})
+        return self.ranks.speaker(event) is None and any(
+            lines[-1] > event.line for lines in of_file.values() if lines
+        )
 
     def _fatal_after_all(
         self, told: Sequence[LogEvent], overcome: Sequence[LogEvent]
@@ -450,6 +461,9 @@ def cause_of(
     known = "" if rule.code == "RT601" else known  # the line is what is wrong
     what = f"{what} ({known})" if known else what
     subject = subject_of(case, accused, host, evidence)
+    if len(accused) > 1:
+        verb, _, rest = what.partition(" ")
+        what = f"{_PLURAL.get(verb, verb)} {rest}"
     return Cause(
         rule=rule,
         ranks=accused,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ranktable.doctor.attempts import last_attempt
+from ranktable.doctor.barriers import barriers_of, left_waiting
 from ranktable.doctor.case import Case, Cause
 from ranktable.doctor.files import read_logs
 from ranktable.doctor.flight_recorder import compare
@@ -14,6 +15,7 @@ from ranktable.doctor.patterns import Evidence
 from ranktable.doctor.verdict import (
     decide,
     has_ended_well,
+    parts_away,
     told_unknown,
     unknown_errors,
 )
@@ -41,6 +43,7 @@ class Diagnosis:
         unknown: Errors that are not known here, the first of each speaker.
         unknown_text: How many these are, and the first of them; None without any.
         has_ended_well: Whether the job said that it ended, or goes on to the end.
+        notes: What may matter, and is no failure by itself.
         num_ignored: Number of causes that are left out because of their codes.
     """
 
@@ -51,6 +54,7 @@ class Diagnosis:
     unknown: tuple[LogEvent, ...] = ()
     unknown_text: str | None = None
     has_ended_well: bool = False
+    notes: tuple[str, ...] = ()
     num_ignored: int = 0
 
     @property
@@ -111,10 +115,17 @@ def judge_logs(logs: Sequence[Log], table: RankTable | None = None) -> Diagnosis
     logs = sorted(logs, key=lambda log: log.file)
     current = last_attempt(logs)
     ranks = Ranks(current, table, layout)
-    events = [event for log in current for event in log.events]
+    passed = left_waiting(current)
+    events = [
+        event for log in current for event in log.events if id(event) not in passed
+    ]
     events += compare(current)
     case = Case(events, ranks)
     causes, unknown = decide(case), unknown_errors(case)
+    told = {cause.headline for cause in causes}
+    notes = [text for _, text in parts_away(case) if text not in told]
+    if not any(cause.rule.code in ("RT602", "RT604") for cause in causes):
+        notes += barriers_of(current)
     is_known = table is not None or ranks.is_size_known
     unseen = sorted(ranks.everyone() - ranks.seen) if is_known else []
     return Diagnosis(
@@ -125,6 +136,7 @@ def judge_logs(logs: Sequence[Log], table: RankTable | None = None) -> Diagnosis
         unknown=tuple(unknown),
         unknown_text=told_unknown(case, unknown) if unknown else None,
         has_ended_well=has_ended_well(case),
+        notes=tuple(notes),
     )
 
 

@@ -245,6 +245,9 @@ class Ranks:
         if "keys" in fields:
             return _awaited(fields["keys"])
         named = event.numbers("peers") or event.numbers("peer")
+        if "group_peers" in fields:
+            both = (self._in_group(event, one) for one in event.numbers("group_peers"))
+            named = tuple(rank for rank in both if rank is not None)
         return named or self._peers_by_place(event)
 
     def _peers_by_place(self, event: LogEvent) -> tuple[int, ...]:

@@ -40,6 +40,7 @@ class Evidence(Enum):
     HEARTBEAT = "a rank was seen to fail"
     CLOSED = "a peer closed its connection"
     CASCADE = "a rank follows others"
+    HOST = "a link or file server of a host went away or came back"
     ATTEMPT = "the job starts again"
     LIFE = "a process goes on"
     END = "a process or the job ended well"

@@ -23,7 +23,7 @@ MAX_DEPTH = 4
 MAX_TEXT = 300
 SILENT = {
     Evidence.IDENTITY, Evidence.STATE, Evidence.LIFE, Evidence.END, Evidence.ATTEMPT,
-    Evidence.UNKNOWN, Evidence.EXIT,
+    Evidence.UNKNOWN, Evidence.EXIT, Evidence.HOST,
 }  # fmt: skip
 """What does not tell more than the message that carries it."""
 

@@ -14,7 +14,7 @@ One walk; the first step that has an answer decides:
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 MAX_CAUSES = 5
 MAX_UNKNOWN = 5
 
+LINES_ABOVE = 6
+"""How far below the line of torch_npu a code of CANN stands at most."""
+
 
 def decide(case: Case) -> list[Cause]:
     """Return the causes, the first one first; empty if nothing failed."""
@@ -59,7 +62,7 @@ def decide(case: Case) -> list[Cause]:
     found = _folded([*launch, *own]) or _folded([*waiting_causes(case), *counted])
     found = found or _folded(below_calls(case))
     if not found and any(map(_is_error, case.events)):
-        found = list(_rest(case))
+        found = list(_of_hosts(case)) or list(_rest(case))
     return found
 
 
@@ -70,7 +73,9 @@ def _is_error(event: LogEvent) -> bool:
 
 def has_ended_well(case: Case) -> bool:
     """Whether the job said that it ended, or steps go on below all errors."""
-    return bool(case.by_kind[Evidence.END] or case.by_kind[Evidence.LIFE])
+    is_open = bool(case.by_kind[Evidence.UNKNOWN])
+    goes_on = bool(case.by_kind[Evidence.LIFE]) and not is_open
+    return bool(case.by_kind[Evidence.END]) or goes_on
 
 
 def unknown_errors(case: Case) -> list[LogEvent]:
@@ -105,9 +110,9 @@ def _launch(case: Case) -> Iterator[Cause]:
         assert rank is not None
         yield cause_of(case, rules.RUNS_ELSEWHERE, [rank], text, [event])
     yield from _tls(case)
-    codes = {
-        event.fields.get("code"): event for event in case.by_kind[Evidence.CASCADE]
-    }
+    codes: dict[str, list[LogEvent]] = defaultdict(list)
+    for event in case.by_kind[Evidence.CASCADE]:
+        codes[event.fields.get("code", "")].append(event)
     for kind, by_code, rule in (
         (Evidence.LAUNCH, (), rules.LAUNCH),
         (Evidence.TABLE, ("EI0004", "EI0014", "EI0017"), rules.TABLE),
@@ -115,14 +120,14 @@ def _launch(case: Case) -> Iterator[Cause]:
         (Evidence.SETTING, ("EI0001", "EI0008", "EI0016"), rules.SETTING),
         (Evidence.LEFTOVER, ("EJ0001",), rules.LEFTOVER),
     ):
-        found = case.by_kind[kind] or [codes[code] for code in by_code if code in codes]
+        of_codes = (event for code in by_code for event in codes[code])
+        found = case.by_kind[kind] or list(of_codes)
         if found:
             yield _of_lines(case, rule, found)
-    different = codes.get("EI0005")
-    if different is not None:
-        is_table = "ranktable" in different.fields.get("what", "")
+    if different := codes["EI0005"]:
+        is_table = "ranktable" in different[-1].fields.get("what", "")
         rule = rules.TABLE if is_table else rules.DIFFERENT
-        yield _of_lines(case, rule, [different])
+        yield _of_lines(case, rule, different[-1:])
 
 
 def _tls(case: Case) -> Iterator[Cause]:
@@ -147,7 +152,8 @@ def _tls(case: Case) -> Iterator[Cause]:
 def _of_lines(case: Case, rule: Rule, events: Sequence[LogEvent]) -> Cause:
     """Return the cause that lines name themselves."""
     first = events[0]
-    speakers = {case.ranks.speaker(event) for event in events} - {None}
+    by_line = {id(event): _process_above(case, event) for event in events}
+    speakers = {rank for rank, _ in by_line.values()} - {None}
     named = {peer for event in events for peer in case.ranks.peers(event)}
     accused = {rank for rank in speakers | named if rank is not None}
     if "accused" in first.fields:
@@ -155,8 +161,12 @@ def _of_lines(case: Case, rule: Rule, events: Sequence[LogEvent]) -> Cause:
     limit = case.ranks.size if case.ranks.is_size_known else None
     accused = {rank for rank in accused if limit is None or rank < limit}
     what = first.fields.get("what") or first.pattern.what or rule.summary
+    if "raised" in first.fields and first.pattern.what:
+        what = first.pattern.what
     host = first.fields.get("peer_server") or case.ranks.host(first)
     said = f": {what}" if accused or host else f"says: {what}"
+    device = by_line[id(first)][1]
+    said += f" (device {device} of its process)" if device and not accused else ""
     meaning = causes.meaning_of(first.text) if not first.pattern.advice else None
     advice = first.pattern.advice or (
         meaning.advice_for(first.text) if meaning and meaning.rule is rule else None
@@ -164,7 +174,75 @@ def _of_lines(case: Case, rule: Rule, events: Sequence[LogEvent]) -> Cause:
     return cause_of(case, rule, accused, said, events, host=host, advice=advice or None)
 
 
+def _process_above(case: Case, event: LogEvent) -> tuple[int | None, str]:
+    """Return who says a line, and the device that its process sees.
+
+    A code of CANN stands below a line of torch_npu, which names both; older ones have
+    no process id of their own.
+    """
+    rank = case.ranks.speaker(event)
+    if rank is not None or event.pattern.name != "hccl-code":
+        return rank, ""
+    above = [one for one in case.by_kind[Evidence.CASCADE] if one.file == event.file
+             and 0 < event.line - one.line <= LINES_ABOVE]  # fmt: skip
+    last = max((one.line for one in above if one.pattern is event.pattern), default=0)
+    heads = [one for one in above if one.pattern.name == "npu-code" and one.line > last
+             and event.fields.get("pid") in (None, one.fields["pid"])]  # fmt: skip
+    if len({one.fields["pid"] for one in heads}) != 1:
+        return None, ""
+    device = heads[-1].fields["visible_device"]
+    return case.ranks.speaker(heads[-1]), device if device.isdecimal() else ""
+
+
 # Steps 5 and 6: nothing names a culprit
+
+
+def _of_hosts(case: Case) -> Iterator[Cause]:
+    """Yield a link or file server that is away, if nothing else says why others wait.
+
+    Without anybody who waits or lost somebody, nothing says that the job needed it.
+    """
+    has_failed = any(
+        event.kind is not Evidence.UNKNOWN and _is_error(event) for event in case.events
+    )
+    away = parts_away(case)
+    if not has_failed or case.by_kind[Evidence.END]:
+        return
+    for event, text in away:
+        is_link = event.pattern.name == "kernel-link"
+        yield Cause(
+            rule=rules.LINK if is_link else rules.STORAGE,
+            host=case.ranks.host(event),
+            headline=text,
+            evidence=shortened([event], case),
+            advice=event.pattern.advice,
+        )
+
+
+def parts_away(case: Case) -> list[tuple[LogEvent, str]]:
+    """Return the links and file servers of hosts that went away and did not return.
+
+    A link that was never up is one that nobody uses.
+    """
+    last: dict[tuple[str | None, str], LogEvent] = {}
+    was_up: set[tuple[str | None, str]] = set()
+    for event in case.by_kind[Evidence.HOST]:
+        said = event.fields
+        part = said.get("part") or said.get("part_of_bond") or said.get("part_again")
+        place = case.ranks.host(event) or event.file, part or ""
+        last[place] = event
+        if not _is_away(event):
+            was_up.add(place)
+    return [
+        (event, event.pattern.what.format(part) + f" ({host})")
+        for (host, part), event in last.items()
+        if _is_away(event)
+        and (event.pattern.name != "kernel-link" or (host, part) in was_up)
+    ]
+
+
+def _is_away(event: LogEvent) -> bool:
+    return event.fields.get("state", "").lower() in ("down", "not responding", "lost")
 
 
 def _rest(case: Case) -> Iterator[Cause]:
@@ -187,7 +265,9 @@ def _rest(case: Case) -> Iterator[Cause]:
         )
         return
     unknown = case.by_kind[Evidence.UNKNOWN] and unknown_errors(case)
-    if unknown and not case.by_kind[Evidence.END]:
+    last = case.by_kind[Evidence.UNKNOWN]
+    is_open = bool(unknown) and all(map(case.has_steps_below, last))
+    if unknown and not case.by_kind[Evidence.END] and not is_open:
         yield Cause(
             rule=rules.UNKNOWN_ERROR,
             headline=told_unknown(case, unknown),

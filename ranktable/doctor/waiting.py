@@ -43,7 +43,7 @@ TASK_TIMEOUT_S = 1800
 def waiting_causes(case: Case) -> list[Cause]:
     """Return what the first rule says that has an answer."""
     for rule in (
-        _stalled, _absent, _not_started, _links, _heartbeats, _loopback,
+        _stalled, _too_many, _absent, _not_started, _links, _heartbeats, _loopback,
         _said_to_differ, _other_call_of_number, _behind, _ends, _silent, _late,
         _lowest, _other_call, _waits_for_itself, _circle, _first_operation, _unreached,
     ):  # fmt: skip
@@ -134,6 +134,8 @@ def _absent(case: Case) -> Iterator[Cause]:
         number = _num_missing(counts[-1])
         size = counts[-1].number("size") or 0
         silent = set(range(min(size, MAX_RANKS))) - case.seen
+        if size < (case.ranks.size or 0):
+            silent = set()  # a group of some ranks: which ones, no line says
         if len(silent) != number:
             yield _some_never_joined(case, number, sorted(silent), counts)
             return
@@ -164,6 +166,21 @@ def _num_missing(event: LogEvent) -> int:
     """Return how many did not join, by a line that counts who did."""
     joined, size = event.number("joined"), event.number("size")
     return 0 if joined is None or size is None else size - joined
+
+
+def _too_many(case: Case) -> Iterator[Cause]:
+    """Yield that more processes joined than the job has ranks."""
+    events = [one for one in case.by_kind[Evidence.ABSENT] if _num_missing(one) < 0]
+    if not events:
+        return
+    said = events[-1].fields
+    yield Cause(
+        rule=rules.LAUNCH,
+        headline=f"{said['joined']} processes joined a job of {said['size']} ranks",
+        evidence=shortened(events, case),
+        advice="Processes of an earlier start, or of another job, use the same store: "
+        "end them, or give this job another MASTER_PORT, and start it once.",
+    )
 
 
 def _some_never_joined(

@@ -41,6 +41,8 @@ def render_full(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
         yield f"{no_failure(diagnosis)}\n"
     if diagnosis.unknown_text and not _is_told(diagnosis):
         yield f"{style.mark('also:', 'help')} {printable(diagnosis.unknown_text)}\n"
+    for note in diagnosis.notes:
+        yield f"{style.mark('also:', 'help')} {printable(note)}\n"
     yield from _gaps(diagnosis)
 
 
@@ -51,6 +53,12 @@ def no_failure(diagnosis: Diagnosis) -> str:
         return f"no cause with these codes; {causes} ignored"
     if diagnosis.has_ended_well:
         return f"no failure found in {looked_at(diagnosis)}"
+    if diagnosis.unknown:
+        return (
+            f"no failure is known in {looked_at(diagnosis)}, but the few steps below "
+            "errors of unknown kind do not tell how the job ended: add the logs of the "
+            "other ranks and of the launcher"
+        )
     return (
         f"no failure found in {looked_at(diagnosis)}, and no line that says that the "
         "job ended or goes on: add the logs of the other ranks and of the launcher"
@@ -142,6 +150,7 @@ def render_json(diagnosis: Diagnosis, _style: Style) -> Iterator[str]:
             else None,
             "unseen": list(diagnosis.unseen),
             "ended_well": diagnosis.has_ended_well,
+            **({"notes": list(diagnosis.notes)} if diagnosis.notes else {}),
             **({"ignored": diagnosis.num_ignored} if diagnosis.num_ignored else {}),
             "unknown": [
                 _event_data(event) for event in diagnosis.unknown[:MAX_UNKNOWN]

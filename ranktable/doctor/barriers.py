@@ -1,0 +1,73 @@
+"""The lines by which torch says that it waits in the barrier of a new group.
+
+They are no errors: the same line stands in the log of a job whose ranks come late.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.doctor.patterns import Evidence
+from ranktable.schema.text import counted, folded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ranktable.doctor.lines import Log, LogEvent
+
+LINES_OF_A_MINUTE = 6
+"""How often a rank says in one minute that it waits: every 10 seconds."""
+
+LINES_BELOW = 3
+"""Lines below the last one that may stand at the end of a log, such as ``Killed``."""
+
+_PASSED = {Evidence.LIFE, Evidence.END}
+
+
+def left_waiting(logs: Sequence[Log]) -> set[int]:
+    """Return the ids of such lines that are no evidence that a rank did not join.
+
+    What counts is a rank that said it for a minute, up to the end of its log.
+    """
+    left: set[int] = set()
+    for log in logs:
+        lines = _lines(log)
+        kept = _last_of_each(log)
+        at_end = [one for one in kept if log.num_lines - one.line <= LINES_BELOW]
+        spoken = {one.fields["rank"]: 0 for one in lines}
+        for one in lines:
+            spoken[one.fields["rank"]] += one.count
+        is_long = max(spoken.values(), default=0) >= LINES_OF_A_MINUTE
+        counts = {id(one) for one in kept} if at_end and is_long else set()
+        left |= {id(one) for one in lines} - counts
+    return left
+
+
+def barriers_of(logs: Sequence[Log]) -> Iterator[str]:
+    """Yield how many ranks had joined, and who waited, at the end of each log."""
+    for log in logs:
+        if last := _last_of_each(log):
+            said = last[-1].fields
+            ranks = sorted(int(one.fields["rank"]) for one in last)
+            who = counted(len(ranks), "rank") + f" ({folded(ranks)})"
+            verb = "waits" if len(ranks) == 1 else "wait"
+            yield (
+                f"{who} {verb} in the barrier of a new group, which {said['joined']} "
+                f"of {said['size']} ranks had joined: {log.file}:{last[-1].line}"
+            )
+
+
+def _lines(log: Log) -> list[LogEvent]:
+    return [one for one in log.events if one.pattern.name == "store-barrier-wait"
+            and "rank" in one.fields]  # fmt: skip
+
+
+def _last_of_each(log: Log) -> list[LogEvent]:
+    """Return the last line of each rank that was not seen to come further."""
+    last = {one.fields["rank"]: one for one in _lines(log)}
+    done = {one.fields["rank"]: one.line for one in log.events
+            if one.pattern.name == "store-barrier-done"}  # fmt: skip
+    passed = max((one.line for one in log.events if one.kind in _PASSED), default=0)
+    kept = [one for rank, one in last.items()
+            if one.line > max(passed, done.get(rank, 0))]  # fmt: skip
+    return sorted(kept, key=lambda one: one.line)
