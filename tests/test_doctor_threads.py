@@ -284,6 +284,56 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
         waits(0) + waits(1) + NFS + "[ 81.2] nfs: server store7 OK\n", "RT630", ()),
     "a link that was never up": (
         waits(0) + waits(1) + LINK.format("Down"), "RT630", ()),
+    "tasks of JAX that did not reach a barrier": (
+        raised(None, "jax.errors.JaxRuntimeError: DEADLINE_EXCEEDED: Barrier timed out."
+               " Barrier_id: load_2. Timed out task names:")
+        + "".join(f"/job:jax_worker/replica:0/task:{rank}\n" for rank in (4, 2)),
+        "RT604", (2, 4)),
+    "tasks of JAX that did not register": (
+        ("Stopping coordination service as cluster registration failed. This may be "
+        "due to 1) x\n"), "RT604", ()),
+    "other ranks of Horovod": (
+        ("Horovod has been shut down. This was caused by an exception on one of the "
+        "ranks or an attempt to allreduce a tensor\n"), "RT630", ()),
+    "process of Paddle": (
+        ("Container rank 3 status failed cmd ['/opt/python', 'fit.py'] code -9 log "
+        "log/workerlog.3\n"), "RT611", ()),
+    "trainers of Paddle": (
+        ("ERROR 2026-11-05 14:20:00,6 launch_utils.py:604] ABORT!!! Out of all 8 "
+        "trainers, the trainer process with rank=[2, 5] was aborted. Please check its "
+        "log.\n"), "RT611", (2, 5)),
+    "a trainer of Paddle that raised": (
+        raised(2, "ValueError: x") + "ERROR 2026-11-05 14:20:00,6 launch_utils.py:604] "
+        "ABORT!!! Out of all 8 trainers, the trainer process with rank=[2] was aborted."
+        " Please check its log.\n", "RT610", (2,)),
+    "worker of MindSpore": (
+        ("[ERROR] ME(8:2,MainProcess):2026-11-05-14:20:00.1.2 [m/_api.py:268] Worker "
+        "process 4711 exit with exception.\n"), "RT611", ()),
+    "nodes of MindSpore": (
+        ("[ERROR] ME(8:2,MainProcess):2026-11-05-14:20:00.1.2 [m/_api.py:431] Time out "
+        "nodes are ['3', '5']\n"), "RT604", ()),
+    "Slurm did not start a task": (
+        ("srun: error: Task launch for StepId=8.0 failed on node n7: Job credential "
+        "expired\n"), "RT602", ()),
+    "a message of UCX, and an abort": (
+        ("[n3:82:0:82] ib_mlx5_log.c:171  Transport retry count exceeded on mlx5_2:1/"
+        "IB (synd 0x15 vend 0x81 hw_synd 0/0)\nprterun "
+        "noticed that process rank 6 with "
+        "PID 82 on node n3 exited on\nsignal 6 (Aborted).\n"), "RT623", ()),
+    "an engine that ended its processes": (
+        "".join(f"[2026-11-05 14:20:00 TP{n}] Watchdog timeout (self.watchdog_timeout="
+                "300)\n" for n in range(4))
+        + "[2026-11-05 14:20:05] Received sigquit from a child process. It usually "
+        "means the child failed.\nKilled\n", "RT630", ()),
+    "a code of the driver above a line of torch_npu": (
+        raised(None, "RuntimeError: x.cpp:25 NPU function error: AclrtSynchronize, "
+               "error code is 507035", "[ERROR] 2026-11-05-14:20:00 (PID:82, Device:1, "
+               "RankID:-1) ERR00100 PTA call acl api failed",
+               "[Error]: The vector core execution is abnormal."), "RT610", ()),
+    "a wait of HCCL without the head of its traceback": (
+        raised(2, "RuntimeError: x.cpp:363 NPU error, error code is 107020",
+               file="/v/torch/distributed/distributed_c10d.py").partition("\n")[2],
+        "RT630", ()),
     "old client of a store": (
         raised(None, "RuntimeError: connect() timed out. Original timeout was 9 ms."),
         "RT630", ()),
@@ -343,6 +393,9 @@ HEALTHY: dict[str, str] = {
     "1 with 4 nodes.\ntraining finished\n",
     "a file server that was away": steps(2) + NFS + LINK.format("Up")
     + LINK.format("Down") + "training finished\n",
+    "preempted, and started again": steps(40) + "slurmstepd: error: *** JOB 8 ON n1 "
+    "CANCELLED AT 2026-11-05T14:20:00 DUE TO PREEMPTION ***\n" + steps(30)
+    + "training finished\n",
     "tasks": steps(40) + "srun: error: n2: tasks 0-7: Completed\n",
     "bar": "Epoch 0: 100%|####| 9/9 [00:01<00:00]\n`Trainer.fit` stopped: `max_epochs"
     "=1` reached.\n",

@@ -28,7 +28,7 @@ _OF_CONTAINER = re.compile(
 
 _EPOCH = re.compile(r"(?i)\bepochs?\b\W{0,4}(\d{1,9})")
 _STEP = re.compile(
-    r"(?i)\b(?:global_)?(?:step|iter(?:ation)?|batch)s?\b\W{0,4}(\d{1,12})"
+    r"(?i)\b(?:global_)?(?:step|iter(?:ation)?|batch)s?\b\W{0,12}(\d{1,12})"
     r"|\d%\|[^|]{0,200}\| *(\d{1,12})/\d"
 )
 _SAYS_NOTHING = (Evidence.IDENTITY, Evidence.STATE, Evidence.ATTEMPT)
@@ -110,7 +110,7 @@ def _falls(events: Sequence[LogEvent]) -> Iterator[int]:
     again: dict[tuple[str, ...], tuple[int, int]] = {}
     ended: int | None = None
     for index, event in enumerate(events):
-        if event.kind is Evidence.EXIT and not again:
+        if (event.kind is Evidence.EXIT or _is_preempted(event)) and not again:
             ended = index
         step = _step(event) if event.kind is Evidence.LIFE else None
         if step is None:
@@ -126,6 +126,12 @@ def _falls(events: Sequence[LogEvent]) -> Iterator[int]:
         ):
             yield ended + 1
             reached, again, ended = again, {}, None
+
+
+def _is_preempted(event: LogEvent) -> bool:
+    """Whether the scheduler took the nodes of a job, which it often starts again."""
+    what = event.fields.get("what", "").upper()
+    return event.kind is Evidence.SCHEDULER and "PREEMPT" in what
 
 
 def _step(event: LogEvent) -> tuple[int, int] | None:

@@ -28,6 +28,9 @@ _TELLING = (
 )  # fmt: skip
 """What a process says of its end; how it then ended tells nothing more."""
 
+LINES_BELOW = 3
+"""How far below the last line of an engine a shell says that it was killed."""
+
 CLEARLY_S = 5
 """Events of processes are in order if their clocks are so far apart."""
 
@@ -242,14 +245,29 @@ def _exits(case: Case) -> Iterator[Failure]:
                 yield from _slurm_exits(case, event, told)
             is_first_step = False
             continue
+        for named in event.numbers("ended_ranks"):
+            if named not in told:
+                what = event.pattern.what
+                one = _failure(case, rules.ENDED, what, event, STATUS)
+                yield replace(one, rank=named)
         pid = event.fields.get("pid", "")
         is_told_to = (event.file, pid) in case.closing
         rank = case.ranks.speaker(event)
+        is_told_to |= "ended_ranks" in event.fields or _follows_engine(case, event)
         if is_told_to or pid in stuck or (rank is not None and rank in told):
             continue
         yield from _exit(
             case, event, any(file == event.file for file, _ in case.closing)
         )
+
+
+def _follows_engine(case: Case, event: LogEvent) -> bool:
+    """Whether an engine ended all its processes just before a shell says ``Killed``."""
+    return "signal_alone" in event.fields and any(
+        one.pattern.name == "vllm-engine" and one.file == event.file
+        and 0 < event.line - one.line <= LINES_BELOW
+        for one in case.by_kind[Evidence.CASCADE]
+    )  # fmt: skip
 
 
 def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
@@ -266,7 +284,9 @@ def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
     if status in ended["stopped"]:
         if name is None or not is_told_who:
             return
-    elif status in ended["aborted"] and (case.waits or case.by_kind[Evidence.CLOSED]):
+    elif (status in ended["aborted"] or name == "SIGABRT") and (
+        case.waits or case.by_kind[Evidence.CLOSED] or case.by_kind[Evidence.LINK]
+    ):
         return  # what a watchdog does when it has waited in vain
     if status in ("0", "") and name is None and not event.pattern.what:
         return

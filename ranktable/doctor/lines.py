@@ -586,6 +586,7 @@ def _traceback(
         if all(other.get(name) == speaker.get(name) for name in _SPEAKER)
     )
     at, last = 0, head
+    _add_frame(fields, first)  # of a traceback whose first line is missing
     for at, last, rest in own:  # noqa: B007 - the last line counts
         if rest.startswith((" ", "\t")):
             _add_frame(fields, rest)

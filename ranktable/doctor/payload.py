@@ -110,12 +110,17 @@ def _joined(event: LogEvent, call: LogEvent) -> LogEvent:
 
 def _unwrapped(event: LogEvent, depth: int = MAX_DEPTH) -> LogEvent:
     """Return what an event carries as an event of the same speaker."""
+    wrapper = None
     for text in _carried(event) if depth else ():
         found = recognise(text)
-        if found is not None and found[0].kind not in SILENT:
+        if found is not None and found[0].name == "npu-code":
+            wrapper = wrapper or found  # the code of the driver beside it tells more
+        elif found is not None and found[0].kind not in SILENT:
             return _unwrapped(_told(event, *found), depth - 1)
         if causes.meaning_of(text) is not None:
             return _told(event, ERROR, {"what": text[:MAX_TEXT]})
+    if wrapper is not None:
+        return _told(event, *wrapper)
     return _of_others(event) if event.kind is Evidence.EXCEPTION else event
 
 

@@ -126,6 +126,7 @@ def _absent(case: Case) -> Iterator[Cause]:
     named = [(event, case.ranks.peers(event)) for event in events]
     speakers = {case.ranks.speaker(event) for event in events}
     missing = {rank for _, peers in named for rank in peers} - speakers
+    missing |= _tasks_below(case)
     joined = {rank for event in events for rank in event.numbers("joined_ranks")}
     missing |= (case.everyone() if joined else set()) - joined
     counts = [event for event in events if _num_missing(event) > 0]
@@ -166,6 +167,20 @@ def _num_missing(event: LogEvent) -> int:
     """Return how many did not join, by a line that counts who did."""
     joined, size = event.number("joined"), event.number("size")
     return 0 if joined is None or size is None else size - joined
+
+
+def _tasks_below(case: Case) -> set[int]:
+    """Return the tasks of JAX that stand in lines of their own below a barrier."""
+    tasks = {(event.file, event.line): case.ranks.peers(event)
+             for event in case.by_kind[Evidence.HEARTBEAT]
+             if event.pattern.name == "jax-silent"}  # fmt: skip
+    found: set[int] = set()
+    for event in case.by_kind[Evidence.ABSENT]:
+        line = event.line + 1
+        while event.pattern.name == "jax-barrier-list" and (event.file, line) in tasks:
+            found.update(tasks[event.file, line])
+            line += 1
+    return found
 
 
 def _too_many(case: Case) -> Iterator[Cause]:
