@@ -334,6 +334,17 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
         raised(2, "RuntimeError: x.cpp:363 NPU error, error code is 107020",
                file="/v/torch/distributed/distributed_c10d.py").partition("\n")[2],
         "RT630", ()),
+    "a daemon of mpirun that did not start": (
+        ("ssh: connect to host n4 port 22: Connection refused\nORTE was unable to "
+        "reliably start one or more daemons.\n"), "RT602", ()),
+    "a TPU that is in use": (
+        raised(None, "RuntimeError: Unable to initialize backend 'tpu': ABORTED: The "
+               "TPU is already in use by process with pid 82."), "RT607", ()),
+    "a chip that did not start": (
+        raised(None, "RuntimeError: x.ts:152 NPU function error: c10_npu::SetDevice("
+               "device_id_), error code is 507033", "[ERROR] 2026-11-05-14:20:00 (PID:"
+               "82, Device:0, RankID:-1) ERR00100 PTA call acl api failed",
+               "[Error]: Failed to start the device."), "RT607", ()),
     "old client of a store": (
         raised(None, "RuntimeError: connect() timed out. Original timeout was 9 ms."),
         "RT630", ()),
