@@ -274,6 +274,9 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "a barrier that one rank did not reach": (
         "".join(barrier(rank) for _ in range(6) for rank in (0, 1, 3)), "RT604", (2,)),
     "a barrier of which most logs are missing": (barrier(0) * 7, "RT604", ()),
+    "a barrier until the time limit": (
+        (barrier(0) * 9 + "slurmstepd: error: *** JOB 8 ON n1 CANCELLED AT "
+         "2026-11-05T14:20:00 DUE TO TIME LIMIT ***\n"), "RT604", ()),
     "a barrier that too many reached": (barrier(0, joined=8) * 7, "RT602", ()),
     "a barrier of a part of the job": (
         "".join(barrier(rank) for _ in range(6) for rank in (4, 5, 6)), "RT604", ()),
@@ -455,3 +458,25 @@ def test_ranks_that_were_killed_together_are_told_in_the_plural(tmp_path: Path) 
     (found,) = diagnose([str(tmp_path)]).causes
 
     assert found.headline == "ranks 0, 3 (n1) were ended by SIGKILL"
+
+
+def test_a_barrier_that_one_rank_has_left_is_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "rank0.log").write_text(barrier(0) * 9 + steps(3))
+    (tmp_path / "rank1.log").write_text(barrier(1) * 9)
+
+    diagnosis = diagnose([str(tmp_path)])
+
+    assert (diagnosis.causes, diagnosis.notes) == ((), ())
+    assert diagnosis.has_ended_well
+
+
+def test_a_barrier_that_others_do_not_name_is_told_and_no_verdict(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "rank0.log").write_text(steps(3))
+    (tmp_path / "rank1.log").write_text(barrier(1) * 9)
+
+    diagnosis = diagnose([str(tmp_path)])
+
+    assert (diagnosis.causes, len(diagnosis.notes)) == ((), 1)
+    assert not diagnosis.has_ended_well

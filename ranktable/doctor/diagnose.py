@@ -124,8 +124,9 @@ def judge_logs(logs: Sequence[Log], table: RankTable | None = None) -> Diagnosis
     causes, unknown = decide(case), unknown_errors(case)
     told = {cause.headline for cause in causes}
     notes = [text for _, text in parts_away(case) if text not in told]
+    open_barriers = list(barriers_of(current))
     if not any(cause.rule.code in ("RT602", "RT604") for cause in causes):
-        notes += barriers_of(current)
+        notes += open_barriers
     is_known = table is not None or ranks.is_size_known
     unseen = sorted(ranks.everyone() - ranks.seen) if is_known else []
     return Diagnosis(
@@ -135,7 +136,7 @@ def judge_logs(logs: Sequence[Log], table: RankTable | None = None) -> Diagnosis
         unseen=tuple(unseen),
         unknown=tuple(unknown),
         unknown_text=told_unknown(case, unknown) if unknown else None,
-        has_ended_well=has_ended_well(case),
+        has_ended_well=has_ended_well(case, is_open=bool(open_barriers)),
         notes=tuple(notes),
     )
 

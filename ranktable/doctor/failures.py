@@ -410,10 +410,10 @@ def _explains(other: Failure, ended: Failure) -> bool:
 
 def _is_apart(case: Case, one: Failure) -> bool:
     """Whether its rank went on afterwards, or others had waited in vain before."""
+    if one.rule is rules.SCHEDULER:
+        return bool(case.waits or case.by_kind[Evidence.ABSENT])
     if not case.waits or one.rule in (rules.NODE, rules.HOST_MEMORY):
         return False
-    if one.rule is rules.SCHEDULER:
-        return True
     if one.rank in case.waiters:
         return any(_is_other_time(one, event) for event in case.reports_of(one.rank))
     if one.strength <= TOLD:

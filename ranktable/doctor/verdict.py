@@ -71,9 +71,14 @@ def _is_error(event: LogEvent) -> bool:
     return event.kind not in NO_ERRORS or "enqueued" in event.fields
 
 
-def has_ended_well(case: Case) -> bool:
-    """Whether the job said that it ended, or steps go on below all errors."""
-    is_open = bool(case.by_kind[Evidence.UNKNOWN])
+def has_ended_well(case: Case, *, is_open: bool = False) -> bool:
+    """Whether the job said that it ended, or steps go on below all errors.
+
+    Args:
+        case: The events.
+        is_open: Whether steps are not enough, as ranks wait in a barrier.
+    """
+    is_open = is_open or bool(case.by_kind[Evidence.UNKNOWN])
     goes_on = bool(case.by_kind[Evidence.LIFE]) and not is_open
     return bool(case.by_kind[Evidence.END]) or goes_on
 
