@@ -21,6 +21,7 @@ from ranktable.runtime.process_chip import (
     read_mounted,
 )
 from ranktable.schema.check import check
+from ranktable.schema.finding import Severity
 from ranktable.schema.writing import dumps
 from tests.commands import BIN, run_process
 from tests.conftest import HERE
@@ -513,6 +514,13 @@ def gpu_host(root: Path, *, env: str = "", tool: bool = True, count: int = 8) ->
     return tree
 
 
+SIXTH_OF_MPI = """\
+OMPI_COMM_WORLD_RANK=5
+OMPI_COMM_WORLD_SIZE=8
+OMPI_COMM_WORLD_LOCAL_RANK=5
+"""
+
+
 def of_eight(hosts: tuple[str, ...] = ("n1",)) -> bytes:
     return dumps(make_table([range(8)] * len(hosts), hosts=hosts))
 
@@ -530,6 +538,14 @@ def of_eight(hosts: tuple[str, ...] = ("n1",)) -> bytes:
          {"RT705", "RT720"}),
         ("CUDA_VISIBLE_DEVICES=3\nRANK=3\nWORLD_SIZE=8\nLOCAL_RANK=0\n", {"RT304"}),
         ("SLURM_PROCID=3\nSLURM_NTASKS=8\nSLURM_LOCALID=3\n", set()),
+        # A script gives each process the chip of its local rank.
+        (SIXTH_OF_MPI + "CUDA_VISIBLE_DEVICES=5\n", {"note"}),
+        (SIXTH_OF_MPI + "CUDA_VISIBLE_DEVICES=4\n", {"note", "RT705"}),
+        # One process on each host checks it: its rank is not one of the table.
+        ("OMPI_COMM_WORLD_RANK=1\nOMPI_COMM_WORLD_SIZE=2\nCUDA_VISIBLE_DEVICES=1\n",
+         {"RT705"}),
+        # Slurm without AutoDetect sets the lists of all vendors.
+        ("CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7\nROCR_VISIBLE_DEVICES=4,5,6,7\n", set()),
     ],
 )  # fmt: skip
 def test_lists_of_a_gpu_host_are_compared_by_local_rank(
@@ -537,8 +553,21 @@ def test_lists_of_a_gpu_host_are_compared_by_local_rank(
 ) -> None:
     checked = checked_at(gpu_host(tmp_path, env=env), of_eight())
 
-    assert set(found(checked)) == codes
+    said = {"note" if each.severity is Severity.NOTE else each.code
+            for each in checked.diagnostics}  # fmt: skip
+    assert said == codes
     assert not any("ASCEND" in (each.hint or "") for each in checked.diagnostics)
+
+
+@pytest.mark.parametrize(("count", "codes"), [(6, set()), (4, {"RT720"})])
+def test_process_beyond_the_chips_is_told_without_table_and_list(
+    tmp_path: Path, count: int, codes: set[str]
+) -> None:
+    env = f"{SIXTH_OF_MPI}OMPI_COMM_WORLD_LOCAL_SIZE=6\n"
+    checked = checked_at(gpu_host(tmp_path, env=env, count=count))
+
+    assert set(found(checked)) == codes
+    assert "RT720" in {each.code for each in checked.agrees} | codes
 
 
 @pytest.mark.parametrize(
@@ -660,6 +689,13 @@ def test_health_of_npu_smi_is_judged(
         ("GLOO_SOCKET_IFNAME=lo\n", ("n1",), set()),
         ("GLOO_SOCKET_IFNAME=eth0\n", ("n1", "n2"), set()),
         ("NCCL_SOCKET_IFNAME=^lo\n", ("n1", "n2"), set()),
+        # NCCL leaves out lo only where the variable is unset, and takes the first.
+        ("NCCL_SOCKET_IFNAME=^docker0\n", ("n1", "n2"), {"RT713"}),
+        ("NCCL_SOCKET_IFNAME=lo,eth0\n", ("n1", "n2"), {"RT713"}),
+        ("NCCL_SOCKET_IFNAME=^docker0\n", ("n1",), set()),
+        ("NCCL_SOCKET_IFNAME=^docker,lo\n", ("n1", "n2"), set()),
+        ("NCCL_SOCKET_IFNAME=^=lo\n", ("n1", "n2"), set()),
+        ("NCCL_SOCKET_IFNAME=ib,eth\n", ("n1", "n2"), set()),
     ],
 )
 def test_loopback_interface_reaches_no_other_host(

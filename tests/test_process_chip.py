@@ -295,3 +295,16 @@ def test_one_set_of_chips_is_no_clash(ranks: list[int], size: int) -> None:
     chips = [of(H100[:size], **ranked(r, size)) for r in ranks if r < size]
 
     assert job(chips) == {}
+
+
+def test_lists_of_two_vendors_are_not_judged_without_chips() -> None:
+    lists = {CUDA: "2,3", "ROCR_VISIBLE_DEVICES": "2,3"}
+    unknown = of(None, None, **task(0, 2, **lists))
+
+    assert not unknown.wrong
+    assert unknown.unknown
+    assert of(H100[:4], **task(1, 2, **lists)).identity == H100[3].identity
+    assert of(H100[:4], "amd", **task(0, 2, **lists)).is_none
+    # HIP's list is read by no other vendor.
+    hip = {"HIP_VISIBLE_DEVICES": "2", "ROCR_VISIBLE_DEVICES": "2"}
+    assert of(None, None, **task(0, 2, **hip)).wrong

@@ -16,10 +16,13 @@ from msgspec import structs
 
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.preflight.facts import SHARED_MEMORY, is_loopback
+from ranktable.preflight.socket_interfaces import lost_interfaces, takes_loopback
 from ranktable.runtime.process_chip import (
     ASCEND_LIST,
     ASCEND_MOUNTED,
+    CUDA_LIST,
     GPU_LISTS,
+    HIP_LIST,
     ROCR_LIST,
     isolated_by,
     read_ascend_list,
@@ -178,7 +181,8 @@ def _lists(facts: Facts, declared: Declared | None) -> tuple[str, ...]:
     """Return the names of the lists that the libraries of these chips read."""
     if uses_npus(facts, declared):
         return (ASCEND_LIST,)
-    return GPU_LISTS if facts.probe.vendor in (None, "nvidia") else ()
+    # Slurm without AutoDetect sets the lists of all vendors on every host.
+    return {None: GPU_LISTS, "nvidia": (CUDA_LIST,)}.get(facts.probe.vendor, ())
 
 
 def visible_text(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
@@ -191,7 +195,7 @@ def visible_text(facts: Facts, declared: Declared | None) -> Iterator[Disagreeme
         else:
             first = facts.env.get(ROCR_LIST)
             left: Sequence[SeenChip] | int | None = chips
-            if first is not None and name != ROCR_LIST:  # it counts what is left
+            if first is not None and name == HIP_LIST:  # it counts what is left
                 left = len(read_gpu_list(first, chips).entries)
             ids, rest, why = read_gpu_list(text, left)
         there = ",".join(map(str, range(_num_visible(facts) or 4)))
@@ -212,9 +216,10 @@ def visible_text(facts: Facts, declared: Declared | None) -> Iterator[Disagreeme
 def own_chip(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
     """Yield that the process finds no chip behind its local rank."""
     chip = facts.process_chip
-    is_said = declared is not None or any(visible_text(facts, declared))
-    if chip.num_visible == 0 and is_said:  # by the rules about lists
-        raise DoesNotApplyError
+    if chip.num_visible == 0:
+        is_said = declared is not None or any(visible_text(facts, declared))
+        if is_said:  # by the rules about lists
+            raise DoesNotApplyError
     if chip.wrong:
         severity = Severity.NOTE if chip.is_doubtful else None
         yield Disagreement(chip.wrong, hint=chip.hint, severity=severity)
@@ -295,8 +300,14 @@ def _refuse_renumbered(facts: Facts, name: str) -> None:
 
 
 def _rows_of_rank(facts: Facts, declared: Declared) -> list[int]:
-    """Return the chip of this process, if it has a rank of this host."""
+    """Return the chip of this process, if it has a rank of this host.
+
+    A rank of Slurm or MPI is one of the table only if the step has as many processes.
+    """
     rank = plain_number(facts.env.get("RANK") or facts.env.get("RANK_ID"))
+    launched = facts.environment
+    if rank is None and launched.world_size == declared.table.world_size:
+        rank = launched.rank
     return [each.device_id for each in declared.node.devices if each.rank == rank]
 
 
@@ -526,32 +537,15 @@ def interfaces(facts: Facts, declared: Declared | None) -> Iterator[Disagreement
         if name == "HCCL_IF_IP":
             if text not in facts.addresses:
                 yield Disagreement(f"{name}={text} is not an address of this host")
-        elif problem := _lost_interfaces(name, text, facts.interfaces):
+        elif problem := lost_interfaces(name, text, facts.interfaces):
             yield Disagreement(f"{name}={quoted(text)}: {problem}")
-        elif (nodes or 1) > 1 and text.lstrip("=") == "lo":
+        elif (nodes or 1) > 1 and takes_loopback(name, text, facts.interfaces):
+            which = "" if text.lstrip("=") == "lo" else " lets NCCL take lo first"
             yield Disagreement(
-                f"{name}={quoted(text)}: no other host reaches a loopback interface, "
-                f"and the job has {counted(nodes or 1, 'node')}"
+                f"{name}={quoted(text)}{which}: no other host reaches a loopback "
+                f"interface, and the job has {counted(nodes or 1, 'node')}",
+                hint=f"write {name}=^lo,{text[1:]}" if text.startswith("^") else None,
             )
-
-
-def _lost_interfaces(name: str, text: str, there: list[str]) -> str:
-    """Return what is wrong with the interfaces in a variable, empty if nothing is."""
-    if name.startswith(("GLOO", "TP")):  # they open every interface of the list
-        if re.search(r"[\^=]", text):
-            return "gloo takes plain names only"
-        lost = [word for word in text.split(",") if word and word not in there]
-    else:  # the others look for the first that fits
-        words = text.lstrip("^=").split(",")
-        mode = text[: len(text) - len(text.lstrip("^="))]
-        fits = str.__eq__ if "=" in mode else str.startswith
-        fitting = [each for each in there if any(fits(each, w) for w in words if w)]
-        if "^" in mode:
-            return "it leaves no interface of this host" if fitting == there else ""
-        lost = [] if fitting else [word for word in words if word]
-    names = " or ".join(quoted(word) for word in lost)
-    has = ", ".join(there[:8])
-    return f"this host has no interface {names}; it has {has}" if lost else ""
 
 
 def master_address(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:

@@ -215,7 +215,10 @@ class _Visible(NamedTuple):
 
 
 def vendor_of(env: Mapping[str, str]) -> str | None:
-    """Return the vendor whose list of devices is set, None without one."""
+    """Return the vendor whose list of devices is set, None if that is not known."""
+    if ROCR_LIST in env and CUDA_LIST in env and HIP_LIST not in env:
+        # Slurm without AutoDetect sets the lists of all vendors on every host.
+        return "ascend" if ASCEND_LIST in env else None
     for name, vendor in (
         (ASCEND_LIST, "ascend"),
         (ROCR_LIST, "amd"),
