@@ -78,6 +78,20 @@ HET_AGENTS = {
 
 FOUND: dict[str, tuple[dict[str, str], tuple[object, ...]]] = {
     # name: environment, (rank, world_size, local_rank, node_rank, launcher)
+    "mpirun on one of seven pods": (
+        {**mpi(1, 3, 1, 3), "LWS_GROUP_SIZE": "7", "LWS_WORKER_INDEX": "5"},
+        (1, 3, 1, None, "open mpi"),
+    ),
+    "hydra on one of three nodes": (
+        {
+            "PMI_RANK": "0",
+            "PMI_SIZE": "2",
+            "MPI_LOCALRANKID": "0",
+            "SKYPILOT_NODE_RANK": "2",
+            "SKYPILOT_NUM_NODES": "3",
+        },
+        (0, 2, 0, None, "mpich or intel mpi"),
+    ),
     "srun -n4 -N2 block": (
         step(
             2,

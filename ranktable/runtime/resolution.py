@@ -161,12 +161,25 @@ def _shadows(inner: list[VariableClaim], outer: list[VariableClaim]) -> bool:
     problems = [claim.problem for claim in outer if claim.problem is not None]
     levels = {claim.level for claim in inner}
     if all(claim.level is Scope.NODE for claim in outer):
+        if _has_fewer_processes(_values(inner), _values(outer)):
+            return True
         # The address of the rendezvous is needed if the inner launcher gives none.
         has_address = any(claim.field == "master_addr" for claim in inner)
         return levels == {Scope.NODE} or (bool(problems) and has_address)
     if any(isinstance(problem, ConflictingVariablesError) for problem in problems):
         return True  # variables that contradict each other are left over
     return not _are_same(_values(inner), _values(outer))
+
+
+def _has_fewer_processes(
+    inner: Mapping[str, Value], outer: Mapping[str, Value]
+) -> bool:
+    """Whether a job has fewer processes than a platform has pods: it is on some.
+
+    A test on one pod of many, such as mpirun -n 1, is no job of all of them.
+    """
+    size, nodes = inner.get("world_size"), outer.get("num_nodes")
+    return isinstance(size, int) and isinstance(nodes, int) and size < nodes
 
 
 def _are_same(some: Mapping[str, Value], others: Mapping[str, Value]) -> bool:
