@@ -606,6 +606,31 @@ def test_container_counts_from_0_and_the_table_from_the_host(tmp_path: Path) -> 
     assert found(checked_at(gpu_host(tmp_path, env=env, count=4), table)) == {}
 
 
+@pytest.mark.parametrize(("count", "codes"), [(4, set()), (3, {"RT702"})])
+def test_container_with_uuids_does_not_know_the_numbers_of_the_host(
+    tmp_path: Path, count: int, codes: set[str]
+) -> None:
+    table = dumps(make_table([range(4, 8)], hosts=["n1"]))
+    env = "NVIDIA_VISIBLE_DEVICES=GPU-5a1f0e20-90c4,GPU-5a1f0e21-90c4\n"
+    checked = checked_at(gpu_host(tmp_path, env=env, count=count), table)
+
+    assert set(found(checked)) == codes
+    assert "RT702" in {each.code for each in checked.not_checked} | codes
+
+
+@pytest.mark.parametrize(("nodes", "is_known"), [("1", True), ("2", False)])
+def test_loopback_master_of_several_nodes_is_not_called_right(
+    tmp_path: Path, nodes: str, *, is_known: bool
+) -> None:
+    sizes = f"TORCHELASTIC_RUN_ID=x\nGROUP_RANK=0\nGROUP_WORLD_SIZE={nodes}\n"
+    ranks = "RANK=2\nWORLD_SIZE=4\nLOCAL_RANK=0\nMASTER_ADDR=127.0.0.1\n"
+    checked = checked_at(gpu_host(tmp_path, env=sizes + ranks))
+    codes = {each.code for each in checked.not_checked}
+
+    assert found(checked) == {}
+    assert ("RT714" not in codes) is is_known
+
+
 def test_task_with_its_own_chip_is_not_a_host_that_lost_the_others(
     tmp_path: Path,
 ) -> None:

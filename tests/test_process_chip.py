@@ -308,3 +308,10 @@ def test_lists_of_two_vendors_are_not_judged_without_chips() -> None:
     # HIP's list is read by no other vendor.
     hip = {"HIP_VISIBLE_DEVICES": "2", "ROCR_VISIBLE_DEVICES": "2"}
     assert of(None, None, **task(0, 2, **hip)).wrong
+
+
+def test_step_without_chips_is_a_job_on_cpus() -> None:
+    hidden = {CUDA: "NoDevFiles"}  # as Slurm writes it
+
+    assert not of(None, None, **task(0, 2, **hidden)).wrong
+    assert of(H100[:2], **task(0, 2, **hidden)).wrong

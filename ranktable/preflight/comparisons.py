@@ -24,6 +24,7 @@ from ranktable.runtime.process_chip import (
     GPU_LISTS,
     HIP_LIST,
     ROCR_LIST,
+    hides_all,
     isolated_by,
     read_ascend_list,
     read_gpu_list,
@@ -48,6 +49,7 @@ LEAST_SHARED_MEMORY_BYTES = 1 << 30
 
 _INTERFACES = ("HCCL_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME",
                "TP_SOCKET_IFNAME")  # fmt: skip
+_MOUNTED_GPUS = "NVIDIA_VISIBLE_DEVICES"
 _PORT_RANGES = ("HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_NPU_SOCKET_PORT_RANGE")
 _PORT_SPAN = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
@@ -124,6 +126,11 @@ def chips(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
     own = isolated_by(facts.env)
     if own and there:  # this process sees its own chips, and the table has those of all
         raise NotDetectedError(f"each process sees its own chips ({own} is set)")
+    if len(there) >= len(wanted) and "GPU-" in facts.env.get(_MOUNTED_GPUS, ""):
+        raise NotDetectedError(
+            f"a container counts its chips from 0, and {_MOUNTED_GPUS} has UUIDs: "
+            "which numbers they have on the host is not known here"
+        )
     lost = [wanted[place] for place in missing]
     has = (
         f"has {counted(len(there), 'chip')} ({folded(there)})" if there else "has none"
@@ -182,7 +189,9 @@ def _lists(facts: Facts, declared: Declared | None) -> tuple[str, ...]:
     if uses_npus(facts, declared):
         return (ASCEND_LIST,)
     # Slurm without AutoDetect sets the lists of all vendors on every host.
-    return {None: GPU_LISTS, "nvidia": (CUDA_LIST,)}.get(facts.probe.vendor, ())
+    return {None: GPU_LISTS, "nvidia": (CUDA_LIST, HIP_LIST)}.get(
+        facts.probe.vendor, ()
+    )
 
 
 def visible_text(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
@@ -200,7 +209,7 @@ def visible_text(facts: Facts, declared: Declared | None) -> Iterator[Disagreeme
             ids, rest, why = read_gpu_list(text, left)
         there = ",".join(map(str, range(_num_visible(facts) or 4)))
         example = f"numbers and commas only, each chip once: {name}={there}"
-        if rest.strip() and rest.strip() != "-1":
+        if rest.strip() and not hides_all(rest):
             yield Disagreement(
                 f"{name}={quoted(text)}: {_only(ids)} is read; {quoted(rest)} and what "
                 f"follows is ignored without a message: {why}",
@@ -567,6 +576,20 @@ def master_address(facts: Facts, declared: Declared | None) -> Iterator[Disagree
         yield Disagreement(
             f"{name} {quoted(address)}{says} is a loopback address: {where} would wait "
             f"for {'themselves' if is_own else 'itself'}"
+        )
+    elif declared is None and all(map(is_loopback, found)):
+        _refuse_loopback_of_nodes(facts.environment.num_nodes or 1, address)
+
+
+def _refuse_loopback_of_nodes(num_nodes: int, address: str) -> None:
+    """Raise NotDetectedError if a launcher tells several nodes of a loopback address.
+
+    A test starts the agents of several nodes on one machine.
+    """
+    if num_nodes > 1:
+        raise NotDetectedError(
+            f"MASTER_ADDR {quoted(address)} is a loopback address, which is right only "
+            f"if all {num_nodes} nodes are on one machine"
         )
 
 

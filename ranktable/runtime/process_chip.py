@@ -196,6 +196,11 @@ def read_mounted(text: str) -> list[int]:
     return sorted(found)
 
 
+def hides_all(text: str) -> bool:
+    """Whether a list is meant to show no device; Slurm writes NoDevFiles."""
+    return text.strip() in ("", "-1", "NoDevFiles")
+
+
 class _Visible(NamedTuple):
     """The chips that a process can use, by their index; None where not known.
 
@@ -262,7 +267,7 @@ def _narrowed(
     known = before.chips
     whole = None not in (known or ())
     listed = read(text, known if whole else len(known or ()))
-    if text.strip() in ("", "-1"):
+    if hides_all(text):
         listed = VisibleList(())
     by_identity = {chip.identity: chip for chip in known or () if chip is not None}
     chips = tuple(_entry(each, known, by_identity) for each in listed.entries)
