@@ -34,13 +34,15 @@ DEFAULT_TIMEOUT_S = 890
 _QUIET_S = 10.0
 _CONNECT_S = 5.0
 _POLL_S = 0.5
-_HEARD_S = 5.0
+_HEARD_S = 10.0
 """Longest time for which a failed node waits until the others have read why."""
+
+_GRACE_S = 0.8
 
 _MOST_NAMED = 8
 _FAILED, _HEARD = "ranktable/failed", "ranktable/heard"
 _OTHER_PROGRAM = (
-    "waiting for node 0: what answers at {addr}, port {port}, is not torchrun; if "
+    "waiting for node 0: what answers at {at}, is not torchrun; if "
     "another program uses the port, give another --master-port on every node"
 )
 
@@ -82,40 +84,54 @@ class NodeWatch:
     def run(self) -> None:
         """Watch until this process ends."""
         self._names = _names_of_nodes()
-        self._wait_for_store()
-        other = _OTHER_PROGRAM.format(addr=self._addr, port=self._port)
-        late = Timer(_QUIET_S, say, [other])
-        late.daemon = True
-        late.start()
+        timers = []
+        if self._node_rank:  # the store of node 0 begins in its own process, here
+            self._wait_for_store()
+            at = f"{self._addr}, port {self._port}"
+            other = _OTHER_PROGRAM.format(at=at)
+            left = max(self._timeout_s - (time.monotonic() - self._start), 0)
+            end = f"gave up after {self._timeout_s:g} s: no torchrun answers at {at}"
+            timers = [Timer(_QUIET_S, say, [other]), Timer(left, self._end, [end])]
+        for timer in timers:
+            timer.daemon = True
+            timer.start()
         with suppress(RuntimeError):  # no store of torch, or it is gone
             self._store = _connect(self._addr, self._port, self._node_rank == 0)
-            late.cancel()
             self._store.set(_key(self._node_rank), "")
             self._is_connected.set()
+            for timer in timers:
+                timer.cancel()
             if self._node_rank == 0:
                 self._wait_for_nodes()
             while not self._is_over.wait(_POLL_S):
                 self._end_if_told()
-        late.cancel()
+        for timer in timers:
+            timer.cancel()
 
-    def tell_failure(self, how: str) -> None:
-        """Tell the other nodes that this one has failed, and wait until they know."""
+    def tell_failure(self, how: str, *, had_ranks: bool) -> None:
+        """Tell the other nodes that this one has failed, and wait until they know.
+
+        Args:
+            how: How it has failed.
+            had_ranks: Whether it had ranks: then all nodes have come to torchrun.
+        """
         # Ranks that fail at once are faster than the watch.
-        self._is_connected.wait(_HEARD_S if _has_store(self._addr, self._port) else 0)
+        can_connect = had_ranks or _no_answer(self._addr, self._port) is None
+        self._is_connected.wait(_HEARD_S if can_connect else 0)
         self._is_over.set()
         if not self._is_connected.is_set() or self.has_ended:
             return
         with suppress(RuntimeError):
             self._store.set(_FAILED, f"{self._names[self._node_rank]} {how}")
-            self._wait_until_heard()
+            self._wait_until_heard(had_ranks=had_ranks)
 
-    def _wait_until_heard(self) -> None:
+    def _wait_until_heard(self, *, had_ranks: bool) -> None:
         """Keep the store, which is in node 0, until the nodes that came have read."""
         heard = self._store.add(_HEARD, 1)
         end = time.monotonic() + _HEARD_S
         keys = [_key(at) for at in range(len(self._names))]
-        num_there = sum(self._store.check([key]) for key in keys)
-        while self._node_rank == 0 and heard < num_there and time.monotonic() < end:
+        there = keys if had_ranks else [one for one in keys if self._store.check([one])]
+        while self._node_rank == 0 and heard < len(there) and time.monotonic() < end:
             time.sleep(_POLL_S / 5)
             heard = self._store.add(_HEARD, 0)
 
@@ -162,11 +178,13 @@ class NodeWatch:
         say(text + ("; the ranks of this node are ended" if has_ranks else ""))
         if self._is_connected.is_set():
             with suppress(RuntimeError):
-                self._wait_until_heard()
-        if not has_children():
-            self._end_now(1)
+                self._wait_until_heard(had_ranks=has_ranks)
         # Once: while torchrun ends its ranks, a second signal would leave some behind.
-        os.kill(os.getpid(), signal.SIGTERM)
+        if has_ranks or callable(signal.getsignal(signal.SIGTERM)):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0 if has_ranks else _GRACE_S)  # it may just have started them
+        if not has_ranks and not has_children():
+            self._end_now(1)
         sys.exit()
 
 
@@ -193,11 +211,6 @@ def _no_answer(addr: str, port: int) -> str | None:
         reason = (error.strerror or str(error)).lower()
         return f"{addr}, port {port}, does not answer: {reason}"
     return None
-
-
-def _has_store(addr: str, port: int) -> bool:
-    """Whether a program answers at the port of the store."""
-    return _no_answer(addr, port) is None
 
 
 def _connect(addr: str, port: int, is_ours: bool) -> Any:

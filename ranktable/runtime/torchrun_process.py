@@ -80,7 +80,7 @@ def _run() -> None:
         for signum in (signal.SIGINT, signal.SIGTERM):
             if callable(signal.getsignal(signum)):  # a second one: no traceback
                 signal.signal(signum, _leave)
-        watch.tell_failure(failure.how)
+        watch.tell_failure(failure.how, had_ranks=failure.had_ranks)
         if watch.has_ended:
             sys.exit(1)
     sys.exit(failure.status)
@@ -89,6 +89,7 @@ def _run() -> None:
 class _Failure(NamedTuple):
     status: int
     how: str
+    had_ranks: bool = False
 
 
 def _failure_of_torchrun(on_ctrl_c: Any) -> _Failure | None:
@@ -108,6 +109,7 @@ def _failure_of_torchrun(on_ctrl_c: Any) -> _Failure | None:
         return _Failure(_SIGNALLED + ended.sigval, f"was ended by {name}")
     except errors.ChildFailedError as failed:
         sys.stderr.write(f"{failed}\n")  # which rank, and how it has ended
+        return _Failure(1, "has failed", had_ranks=True)
     except RuntimeError as failed:  # no store: a port in use, a node that never came
         say(f"torchrun: {str(failed).partition(chr(10))[0]}")
     else:

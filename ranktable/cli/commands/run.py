@@ -107,7 +107,7 @@ def run(
         int | None,
         number(
             "SECONDS",
-            "Give up if nodes have not come after so long; by default 15 minutes.",
+            "Give up if nodes have not come after so long; by default 890.",
             min=1,
             max=86_400,
         ),
