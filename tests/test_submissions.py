@@ -1623,3 +1623,24 @@ def test_fixed_port_is_noted_if_other_jobs_may_have_the_node(
 
     assert report is not None
     assert [each.code for each in report.diagnostics] == codes
+
+
+def test_roles_with_other_variables_of_torchrun_are_judged_apart() -> None:
+    pod = (
+        "{{spec: {{containers: [{{name: c,"
+        " command: [torchrun, --nproc-per-node=8, a.py],"
+        " env: [{{name: PET_NNODES, value: '{nodes}'}}],"
+        " resources: {{limits: {{nvidia.com/gpu: 8}}}}}}]}}}}"
+    )
+    text = (
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: a}\n"
+        "spec:\n  minAvailable: 2\n  plugins: {pytorch: [--master=m, --worker=w]}\n"
+        "  tasks:\n"
+        f"  - {{name: m, replicas: 1, template: {pod.format(nodes=2)}}}\n"
+        f"  - {{name: w, replicas: 1, template: {pod.format(nodes=3)}}}\n"
+    )
+    report = read_submissions(text.encode(), file="job.yaml").report
+
+    assert report is not None
+    found = {each.code: each.message for each in report.diagnostics}
+    assert found["RT322"].endswith("but PET_NNODES=3 expects 3")

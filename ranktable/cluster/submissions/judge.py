@@ -119,11 +119,13 @@ def _groups(one: Submission) -> list[Group]:
 
 
 def _is_alike(one: Role, other: Role) -> bool:
-    """Whether two roles run the same command, with the same options."""
+    """Whether two roles run the same command, with the same options of torchrun."""
 
     def texts(role: Role) -> object:
-        options = {name: each.text for name, each in role.command.options.items()}
-        return role.command.program, role.command.is_whole, options
+        given = role.variables.items()
+        settings = {name: each.text for name, each in given if name.startswith("PET_")}
+        settings |= {name: each.text for name, each in role.command.options.items()}
+        return role.command.program, role.command.is_whole, settings
 
     return texts(one) == texts(other)
 
