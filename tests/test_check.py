@@ -586,6 +586,14 @@ def test_number_of_a_chip_that_is_not_there_has_help_for_this_host(
     assert (finding.hint or "").endswith(f"CUDA_VISIBLE_DEVICES={example}")
 
 
+def test_help_for_a_list_keeps_the_chips_that_are_meant(tmp_path: Path) -> None:
+    host = gpu_host(tmp_path, env="CUDA_VISIBLE_DEVICES=6,5,6,9\n")
+    each = checked_at(host, of_eight()).diagnostics
+    (finding,) = (one for one in each if one.code == "RT704")
+
+    assert (finding.hint or "").endswith("CUDA_VISIBLE_DEVICES=5,6")
+
+
 def test_cgroup_of_slurm_counts_from_0_and_the_table_from_the_host(
     tmp_path: Path,
 ) -> None:

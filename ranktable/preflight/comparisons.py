@@ -207,8 +207,11 @@ def visible_text(facts: Facts, declared: Declared | None) -> Iterator[Disagreeme
             if first is not None and name == HIP_LIST:  # it counts what is left
                 left = len(read_gpu_list(first, chips).entries)
             ids, rest, why = read_gpu_list(text, left)
-        there = ",".join(map(str, range(_num_visible(facts) or 4)))
-        example = f"numbers and commas only, each chip once: {name}={there}"
+        count = _num_visible(facts) or 4
+        meant = {int(each) for each in re.findall(r"\b[0-9]{1,6}\b", text)}
+        there = sorted(each for each in meant if each < count) or range(count)
+        numbers = ",".join(map(str, there))
+        example = f"numbers and commas only, each chip once: {name}={numbers}"
         if rest.strip() and not hides_all(rest):
             yield Disagreement(
                 f"{name}={quoted(text)}: {_only(ids)} is read; {quoted(rest)} and what "
