@@ -87,6 +87,8 @@ class NodeWatch:
         timers = []
         if self._node_rank:  # the store of node 0 begins in its own process, here
             self._wait_for_store()
+            if self._is_over.is_set():
+                return
             at = f"{self._addr}, port {self._port}"
             other = _OTHER_PROGRAM.format(at=at)
             left = max(self._timeout_s - (time.monotonic() - self._start), 0)
@@ -107,6 +109,10 @@ class NodeWatch:
                 self._end_if_told()
         for timer in timers:
             timer.cancel()
+
+    def stop(self) -> None:
+        """Let ``run`` return soon."""
+        self._is_over.set()
 
     def tell_failure(self, how: str, *, had_ranks: bool) -> None:
         """Tell the other nodes that this one has failed, and wait until they know.
@@ -147,7 +153,8 @@ class NodeWatch:
             if time.monotonic() - self._start > _QUIET_S and not has_said:
                 has_said = True
                 say(f"waiting for node 0: {reason}")
-            time.sleep(_POLL_S)
+            if self._is_over.wait(_POLL_S):
+                return
 
     def _wait_for_nodes(self) -> None:
         """Wait until all nodes have come; name those that have not."""
@@ -164,7 +171,8 @@ class NodeWatch:
             if time.monotonic() - self._start > _QUIET_S and not has_said:
                 has_said = True
                 say(f"waiting for {named}; start ranktable run there too")
-            time.sleep(_POLL_S)
+            if self._is_over.wait(_POLL_S):
+                return
 
     def _end_if_told(self) -> None:
         if self._store.check([_FAILED]):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _SIGNALLED = 128  # plus the signal, as shells report it
 _GRACE_S = 1.0
+_JOIN_S = 3.0
 
 _own_table: list[str] = []
 """The table that was written for the ranks of this process, if there is one."""
@@ -69,21 +70,28 @@ def _run() -> None:
     timeout_s = float(os.environ.pop(TIMEOUT_S, DEFAULT_TIMEOUT_S))
     import torch.distributed.run  # noqa: F401 - before a thread and a handler need it
 
-    watch = None
-    if "--node-rank" in sys.argv:
-        watch = NodeWatch(sys.argv[1:], timeout_s, _end_now)
-        Thread(target=watch.run, daemon=True).start()
+    if "--node-rank" not in sys.argv:
+        failure = _failure_of_torchrun(before if is_pythons else None)
+        sys.exit(0 if failure is None else failure.status)
+    watch = NodeWatch(sys.argv[1:], timeout_s, _end_now)
+    thread = Thread(target=watch.run, daemon=True)
+    thread.start()
     failure = _failure_of_torchrun(before if is_pythons else None)
-    if failure is None:
-        return
-    if watch is not None:
+    status = 0
+    if failure is not None:
         for signum in (signal.SIGINT, signal.SIGTERM):
             if callable(signal.getsignal(signum)):  # a second one: no traceback
                 signal.signal(signum, _leave)
         watch.tell_failure(failure.how, had_ranks=failure.had_ranks)
-        if watch.has_ended:
-            sys.exit(1)
-    sys.exit(failure.status)
+        status = 1 if watch.has_ended else failure.status
+    watch.stop()
+    thread.join(_JOIN_S)
+    if thread.is_alive():
+        # Python would end it within a call of the store, which aborts the process.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        _end_now(status)
+    sys.exit(status)
 
 
 class _Failure(NamedTuple):
