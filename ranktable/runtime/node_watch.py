@@ -93,7 +93,7 @@ class NodeWatch:
             other = _OTHER_PROGRAM.format(at=at)
             left = max(self._timeout_s - (time.monotonic() - self._start), 0)
             end = f"gave up after {self._timeout_s:g} s: no torchrun answers at {at}"
-            timers = [Timer(_QUIET_S, say, [other]), Timer(left, self._end, [end])]
+            timers = [Timer(_QUIET_S, say, [other]), Timer(left, self._give_up, [end])]
         for timer in timers:
             timer.daemon = True
             timer.start()
@@ -142,7 +142,13 @@ class NodeWatch:
             heard = self._store.add(_HEARD, 0)
 
     def _is_late(self) -> bool:
-        return time.monotonic() - self._start > self._timeout_s
+        """Whether nodes have not come in time; with ranks here, all have come."""
+        waited_s = time.monotonic() - self._start
+        return waited_s >= self._timeout_s and not has_children()
+
+    def _give_up(self, text: str) -> None:
+        if self._is_late():
+            self._end(text)
 
     def _wait_for_store(self) -> None:
         """Wait until something answers at the port of node 0; say if it does not."""
