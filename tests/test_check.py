@@ -669,6 +669,28 @@ def test_reason_of_a_tool_that_fails_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("reason", "count", "codes"),
+    [
+        (
+            "NVIDIA-SMI couldn't communicate with the NVIDIA driver.",
+            8,
+            {"RT703"},
+        ),
+        ("exit status 18: Failed to initialize NVML: Unknown Error", 8, {"RT703"}),
+        ("exit status 18: Failed to initialize NVML: Unknown Error", 0, {"RT702"}),
+        ("exit status 4: Insufficient permissions", 8, set()),
+    ],
+)
+def test_driver_that_does_not_answer_is_told(
+    tmp_path: Path, reason: str, count: int, codes: set[str]
+) -> None:
+    tree = gpu_host(tmp_path, tool=False, count=count)
+    tree.put(f"/commands/nvidia-smi {GPU_QUERY}.failed", f"nvidia-smi failed: {reason}")
+
+    assert set(found(checked_at(tree, of_eight()))) == codes
+
+
+@pytest.mark.parametrize(
     ("free", "codes"), [(0, {"RT719"}), (400000, {"RT719"}), (600000, set())]
 )
 def test_shared_memory_that_is_full_is_small(

@@ -151,6 +151,13 @@ def chips(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
 
 def health(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
     """Yield the chips whose status is not that of a working chip."""
+    if facts.lost_driver is not None:
+        yield Disagreement(
+            f"the driver of its GPUs does not answer: {facts.lost_driver}",
+            hint="have the host or its container started again, or take the node out "
+            "of the table with `ranktable fit --lost NODE`",
+        )
+        return
     if not facts.chips:
         raise NotDetectedError("no chips were found")
     chips = [

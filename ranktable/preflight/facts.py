@@ -155,6 +155,14 @@ class Facts:
             raise NotDetectedError(f"{unread[0].what}: {unread[0].why}")
         return found
 
+    @property
+    def lost_driver(self) -> str | None:
+        """Why its GPUs cannot be used, None if their driver answers or has none."""
+        if self.probe.chips or not self.machine.numbers(*nvidia.NODES):
+            return None  # a host without GPUs may have the tool
+        reasons = [each.why for each in self.probe.unseen]
+        return next(filter(nvidia.is_driver_gone, reasons), None)
+
     @cached_property
     def seen_chips(self) -> list[SeenChip] | None:
         """The chips that this process may open, as libraries count them, if known."""

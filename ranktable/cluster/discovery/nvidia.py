@@ -32,6 +32,11 @@ TOOL = (
     "--format=csv,noheader",
 )
 _NONE_FOUND = "No devices were found"
+_NO_DRIVER = (
+    "couldn't communicate with the NVIDIA driver",
+    "Failed to initialize NVML",
+)
+"""What nvidia-smi prints if no program can use the GPUs; other failures are its own."""
 
 
 def detect(machine: Machine) -> ProbeResult:
@@ -51,6 +56,11 @@ def detect(machine: Machine) -> ProbeResult:
     elif not messages:
         result.miss("nvidia-smi", "nvidia-smi lists no chips")
     return result
+
+
+def is_driver_gone(reason: str) -> bool:
+    """Whether the reason why nvidia-smi fails concerns every program with GPUs."""
+    return any(words in reason for words in _NO_DRIVER)
 
 
 def parse_csv(text: str) -> tuple[list[ProbedChip], list[str]]:
