@@ -721,7 +721,7 @@ def test_containers_that_do_not_run_are_named(
 
     found = differences(report, *pods)
 
-    message = f"RT766 pod train-worker-0 is Running, but not its job: {said}"
+    message = f"RT766 pod train-worker-0 is Running, but not all its containers: {said}"
     assert found == ([] if said is None else [message])
 
 

@@ -308,7 +308,8 @@ def _of_row(row: Row, one: Pod) -> Iterator[Finding]:
         )
         yield OTHER_ADDRESS.finding(span, message)
     if one.text("status", "phase") == "Running" and one.troubles:
-        message = f"{one} is Running, but not its job: {'; '.join(one.troubles)}"
+        troubles = "; ".join(one.troubles)
+        message = f"{one} is Running, but not all its containers: {troubles}"
         yield NOT_RUNNING.finding(one.span("status", "containerStatuses"), message)
     told = row.told("container_ip")
     if told and one.pod_ip and told != one.pod_ip:
