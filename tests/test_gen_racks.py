@@ -1,7 +1,8 @@
-"""``ranktable gen --racks``: hosts of one rack follow each other."""
+"""``--racks`` of gen and run: hosts of one rack follow each other."""
 
 from __future__ import annotations
 
+import json
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ranktable
+from ranktable.cluster.generate import make_table
+from ranktable.cluster.host_lists import expand_hosts
 from ranktable.layout.boundaries import grouped_order, make_boundary
+from tests.commands import BIN, start_process, torch_environment
 from tests.effort import law
+from tests.ranks import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,3 +117,55 @@ def test_host_without_a_rack_is_refused(
 
     assert (done.status in (1, 2), done.out) == (True, "")
     assert said in done.err
+
+
+def test_run_numbers_the_nodes_by_racks(run: Run, tmp_path: Path) -> None:
+    table = make_table([[0, 1], [2, 3], [4], [5]], hosts=expand_hosts("n[1-4]"))
+    (tmp_path / "t.json").write_bytes(ranktable.dumps(table))
+    (tmp_path / "r f").write_text(FORMS["topology.conf"])
+    given = ["--rank-table", "t.json", "--racks", "r f", "--dry-run", "t.py"]
+    done = run("ranktable", "run", *given)
+    (tmp_path / "r f").write_text("n1 a\nn2 a\nn3 b\nn4 b\n")
+    same = run("ranktable", "run", *given)
+
+    assert done.err == "hosts in the order of switch: n[1,3,2,4]\n"
+    common = "ranktable run --rank-table t.json --racks 'r f' --node"
+    meeting = "--master-addr n1 --master-port 29500 t.py"
+    lines = [line for line in done.out.splitlines()[1:] if line[0] != "#"]
+    assert lines == [f"{common} {node} {meeting}" for node in range(4)]
+    assert [line for line in done.out.splitlines()[1:] if line[0] == "#"] == [
+        "# n1", "# n3", "# n2", "# n4",
+    ]  # fmt: skip
+    assert same.out.count("RANK_TABLE_FILE=t.json torchrun") == 4
+    assert run("ranktable", "run", "--racks", "-", *given[:2], "t.py").status == 2
+
+
+@pytest.mark.torch
+def test_ranks_of_a_run_by_racks_read_the_table_in_that_order(tmp_path: Path) -> None:
+    hosts = ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
+    table = ranktable.dumps(make_table([[0], [1], [2]], hosts=hosts))
+    document = json.loads(table)
+    document["node_list"].reverse()  # the order of the ranks counts, not of the file
+    (tmp_path / "t.json").write_text(json.dumps(document))
+    (tmp_path / "r").write_text("127.0.0.1 a\n127.0.0.2 b\n127.0.0.3 a\n")
+    (tmp_path / "s.py").write_text(
+        "import os, ranktable\n"
+        "table = ranktable.load(os.environ['RANK_TABLE_FILE'])\n"
+        "print(os.environ['RANK'], table.chip_map, flush=True)\n"
+    )
+    env = {**torch_environment(), "TMPDIR": str(tmp_path)}
+    port = ["--master-port", str(free_port())]
+    given = ["--rank-table", "t.json", "--racks", "r", *port]
+    nodes = [
+        start_process(
+            [BIN / "ranktable", "run", *given, "--node", str(node), "s.py"],
+            pipes=["stdout"],
+            cwd=tmp_path,
+            env=env,
+        )
+        for node in range(3)
+    ]
+    said = [node.communicate(timeout=100)[0] for node in nodes]
+
+    assert said == [f"{rank} [0, 2, 1]\n" for rank in range(3)]
+    assert [*tmp_path.glob("ranktable-*/*")] == []

@@ -21,20 +21,23 @@ from ranktable.cli.output import (
 from ranktable.cli.parameters import valued
 from ranktable.cli.sources import read_input
 from ranktable.cli.table_input import spec_in
+from ranktable.cluster.host_lists import fold_hosts
 from ranktable.layout.boundaries import (
     Hierarchy,
     Level,
     boundaries_of,
     counted_levels,
+    grouped_order,
     is_level_list,
     super_pods,
 )
 from ranktable.layout.grid import INFERRED, find_preset
 from ranktable.layout.parallel import OWN_AXIS, ParallelLayout, remembered, spelt
+from ranktable.layout.planning import reorder_nodes
 from ranktable.schema.declare import LAYOUT_KEY, TOPOLOGY_KEY
 from ranktable.schema.file_kind import DESCRIPTIONS
 from ranktable.schema.remembered_layout import SIZES
-from ranktable.schema.text import counted
+from ranktable.schema.text import counted, printable
 from ranktable.schema.topology import BUILT_IN
 
 if TYPE_CHECKING:
@@ -375,6 +378,33 @@ def read_racks(
     if report.totals:
         show_findings([report], None, color, aside=True)
     return hierarchy
+
+
+def in_rack_order(table: RankTable, racks: str) -> tuple[RankTable, str]:
+    """Return a table in which the nodes of each rack follow each other, and a line.
+
+    Racks, and nodes in a rack, keep the order of their ranks. The line says in which
+    order the hosts are.
+
+    Raises:
+        CommandError: The racks cannot be read, or the table names no hosts.
+    """
+    first = [node.devices[0].rank for node in table.nodes]
+    places = sorted(range(len(first)), key=first.__getitem__)
+    hosts = [host for at in places if (host := table.hosts[at]) is not None]
+    if len(hosts) < table.num_nodes:
+        raise CommandError(
+            "--racks needs the names of the hosts: gen --hosts LIST, or convert "
+            "--hosts LIST"
+        )
+    levels = read_racks(racks, hosts, "text", Color.AUTO)
+    order = grouped_order(boundaries_of(levels, hosts, file=racks), len(hosts))
+    names = printable(" and ".join(level.name for level in levels.levels))
+    if order == [*range(table.num_nodes)]:
+        return table, f"the hosts follow each other by {names} already\n"
+    listed = printable(fold_hosts([hosts[node] for node in order]))
+    placed = reorder_nodes(table, [places[node] for node in order])
+    return placed, f"hosts in the order of {names}: {listed}\n"
 
 
 def _racks_of_spec(source: Source) -> Hierarchy:

@@ -40,12 +40,14 @@ class TableFile(NamedTuple):
         table: The table.
         data: The bytes of the file; before it is replaced, they are compared again.
         key: Key of the ConfigMap in which the table is, which is not replaced.
+        is_in_file: Whether the file is one that readers of tables read as this table.
     """
 
     name: str
     table: RankTable
     data: bytes
     key: str = ""
+    is_in_file: bool = True
 
 
 def sound_table(file: str | None) -> TableFile:
@@ -59,7 +61,8 @@ def sound_table(file: str | None) -> TableFile:
             yet.
     """
     report = check_file(named_file(file), Options(limit=5, is_table_wanted=True))
-    return TableFile(report.file, table_in(report), report.data or b"", report.key)
+    table, data, key = table_in(report), report.data or b"", report.key
+    return TableFile(report.file, table, data, key, is_in_file=not key)
 
 
 def table_in(report: Report) -> RankTable:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from ranktable.cli import completion
 from ranktable.cli.app import with_options
-from ranktable.cli.options import LayoutOptions, read_racks
-from ranktable.cli.output import Color, CommandError, about, put_table
+from ranktable.cli.options import LayoutOptions, in_rack_order
+from ranktable.cli.output import CommandError, about, put_table
 from ranktable.cli.parameters import (
     NewTableOption,
     ReplaceTableOption,
@@ -29,14 +29,12 @@ from ranktable.cluster.generate import (
     parse_device_list,
     ring_order,
 )
-from ranktable.cluster.host_lists import expand_hosts, fold_hosts
-from ranktable.layout.boundaries import boundaries_of, grouped_order
+from ranktable.cluster.host_lists import expand_hosts
 from ranktable.layout.parallel import neighbouring_tp, remembering
-from ranktable.layout.planning import reorder_nodes
 from ranktable.schema.formats import DEFAULT
 from ranktable.schema.report import Options
 from ranktable.schema.table_readers import reader_by_name
-from ranktable.schema.text import counted, printable
+from ranktable.schema.text import counted
 from ranktable.schema.topology_file import find_topology
 from ranktable.schema.writing import dumps_judged
 
@@ -146,7 +144,8 @@ def gen(
                 chips = _in_ring_order(chips, links, tp)
         table = _table(chips, device_ip, hosts, is_emulated=emulator)
     if racks is not None:
-        table = _by_racks(table, racks)
+        table, said = in_rack_order(table, racks)
+        sys.stderr.write(said)
     if layout is not None or ring is not None:
         table = remembering(table, layout, topology=ring)
     library = None if reader is None else _reader(reader)
@@ -277,22 +276,6 @@ def _in_ring_order(chips: _GivenChips, topology: Topology, tp: int) -> _GivenChi
                 f"of {tp}; a short search found none better\n"
             )
     return replace(chips, device_ids=[list(order.chips) for order in orders])
-
-
-def _by_racks(table: RankTable, racks: str) -> RankTable:
-    """Return a table in which the nodes of each rack follow each other, and say so."""
-    hosts = [host for host in table.hosts if host is not None]
-    if len(hosts) < table.num_nodes:
-        raise CommandError("--racks needs the names of the hosts: --hosts LIST")
-    levels = read_racks(racks, hosts, "text", Color.AUTO)
-    order = grouped_order(boundaries_of(levels, hosts, file=racks), len(hosts))
-    names = " and ".join(level.name for level in levels.levels)
-    if order == [*range(table.num_nodes)]:
-        sys.stderr.write(f"the hosts follow each other by {printable(names)} already\n")
-        return table
-    listed = fold_hosts([hosts[node] for node in order])
-    sys.stderr.write(f"hosts in the order of {printable(names)}: {printable(listed)}\n")
-    return reorder_nodes(table, order)
 
 
 def _hosts(text: str, num_nodes: int) -> list[str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ranktable.cli.options import in_rack_order
 from ranktable.cli.output import DEFECTS_FOUND, CommandError, write
 from ranktable.cli.parameters import flag, number, valued
 from ranktable.cli.sources import STANDARD_INPUT, named_file
@@ -41,6 +42,7 @@ from ranktable.runtime.table import REMOVED_AT_END, TIMEOUT_S, VARIABLE
 from ranktable.runtime.values import read_address
 from ranktable.schema.model import Device, Node
 from ranktable.schema.text import counted, printable
+from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,6 +105,14 @@ def run(
             max=65535,
         ),
     ] = None,
+    racks: Annotated[
+        str | None,
+        valued(
+            "RACKS",
+            "Number the nodes so that those of one rack are together: topology.conf or "
+            "another file of racks, as for plan.",
+        ),
+    ] = None,
     timeout: Annotated[
         int | None,
         number(
@@ -123,14 +133,7 @@ def run(
 
     Example: ranktable run --rank-table sccl_rank_table.json --dry-run train.py
     """
-    if table == STANDARD_INPUT:
-        raise CommandError("the processes read the table themselves; name a file")
-    if not (table or os.environ.get(VARIABLE)):
-        raise CommandError(
-            f"no table is given, and {VARIABLE} is not set\n"
-            "help: --rank-table FILE names the table"
-        )
-    read = sound_table(table)
+    read, order = _table(table, racks)
     file, ranks = read.name, read.table
     agents = agents_of(ranks)
     given = address(master_addr) or agents[0].host
@@ -149,17 +152,38 @@ def run(
             "pass --master-addr"
         )
     if dry_run:
-        lines = _own_commands if read.key else _commands
-        named = named_file(table) if read.key else file
-        write(lines(agents, script, addr or "FIRST_HOST", port, named))
+        sys.stderr.write(order)
+        lines = _commands if read.is_in_file else _own_commands
+        named = file if read.is_in_file else named_file(table)
+        write(lines(agents, script, addr or "FIRST_HOST", port, (named, racks)))
         return
     agent = _this_agent(read, agents, environment, node)
+    sys.stderr.write(order if agent.node_rank == 0 else "")
     _refuse_missing_script(script[0])
     _warn_of_chips(agent)
     words = script
     if timeout is not None and len(agents) > 1:
         words = ["--rdzv-conf", f"timeout={timeout + _LATER_S}", *script]
     _start(agent.arguments(words, addr, port), read, timeout)
+
+
+def _table(table: str | None, racks: str | None) -> tuple[TableFile, str]:
+    """Return the table, in the order of racks if some are given, and a line on that."""
+    if STANDARD_INPUT in (table, racks):
+        raise CommandError("every node reads the table and the racks; name a file")
+    if not (table or os.environ.get(VARIABLE)):
+        raise CommandError(
+            f"no table is given, and {VARIABLE} is not set\n"
+            "help: --rank-table FILE names the table"
+        )
+    read = sound_table(table)
+    if racks is None:
+        return read, ""
+    agents_of(read.table)  # raises where whole nodes cannot move
+    placed, order = in_rack_order(read.table, racks)
+    if placed is read.table:
+        return read, order
+    return read._replace(table=placed, data=dumps(placed), is_in_file=False), order
 
 
 def _this_agent(
@@ -293,8 +317,9 @@ def _commands(
     script: Sequence[str],
     addr: str,
     port: int,
-    file: str,
+    files: tuple[str, str | None],
 ) -> Iterator[str]:
+    file, _ = files
     for agent in agents:
         host = printable(agent.host) if agent.host else f"node {agent.node_rank}"
         words = ["torchrun", *agent.arguments(script, addr, port)]
@@ -306,13 +331,16 @@ def _own_commands(
     script: Sequence[str],
     addr: str,
     port: int,
-    file: str,
+    files: tuple[str, str | None],
 ) -> Iterator[str]:
-    """Yield commands of ours: torchrun's processes read no table in a ConfigMap."""
-    yield f"# {printable(file)}: ranktable run writes the ConfigMap's table to a file\n"
+    """Yield commands of ours: no file has the table as torchrun's processes need it."""
+    file, racks = files
+    what = "the table in this order" if racks else "the ConfigMap's table"
+    yield f"# {printable(file)}: ranktable run writes {what} to a file\n"
     end = ["--", *script] if script[0].startswith("-") else script
     for agent in agents:
         words = ["ranktable", "run", "--rank-table", file]
+        words += [] if racks is None else ["--racks", racks]
         words += ["--node", str(agent.node_rank)]
         if len(agents) > 1:
             yield f"# {printable(agent.host) if agent.host else agent.node_rank}\n"
@@ -354,7 +382,7 @@ def _start(arguments: list[str], read: TableFile, timeout: int | None) -> None:
     given = [name for name in os.environ if name.startswith(_OURS)]
     environ = {name: os.environ[name] for name in os.environ if name not in given}
     environ[VARIABLE] = os.path.abspath(read.name)
-    if read.key:
+    if not read.is_in_file:
         environ[VARIABLE] = environ[REMOVED_AT_END] = _file_of_its_own(read)
     if timeout is not None:
         environ[TIMEOUT_S] = str(timeout)
@@ -366,9 +394,10 @@ def _start(arguments: list[str], read: TableFile, timeout: int | None) -> None:
 
 
 def _file_of_its_own(read: TableFile) -> str:
-    """Write a table that is in a ConfigMap to a new file, and return its path."""
+    """Write a table that no file has as it is to a new one, and return its path."""
+    name = os.path.basename(read.key or read.name)
     try:
-        path = Path(tempfile.mkdtemp(prefix="ranktable-"), os.path.basename(read.key))
+        path = Path(tempfile.mkdtemp(prefix="ranktable-"), name)
         path.write_bytes(read.data)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
