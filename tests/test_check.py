@@ -525,6 +525,10 @@ def of_eight(hosts: tuple[str, ...] = ("n1",)) -> bytes:
     return dumps(make_table([range(8)] * len(hosts), hosts=hosts))
 
 
+# torchrun --virtual-local-rank
+VIRTUAL = "TORCHELASTIC_RUN_ID=a\nRANK=3\nWORLD_SIZE=8\nLOCAL_WORLD_SIZE=8\n"
+
+
 @pytest.mark.parametrize(
     ("env", "codes"),
     [
@@ -537,6 +541,8 @@ def of_eight(hosts: tuple[str, ...] = ("n1",)) -> bytes:
         ("CUDA_VISIBLE_DEVICES=0\nRANK=3\nWORLD_SIZE=8\nLOCAL_RANK=3\n",
          {"RT705", "RT720"}),
         ("CUDA_VISIBLE_DEVICES=3\nRANK=3\nWORLD_SIZE=8\nLOCAL_RANK=0\n", {"RT304"}),
+        (VIRTUAL + "LOCAL_RANK=0\nCUDA_VISIBLE_DEVICES=3\n", set()),
+        (VIRTUAL + "LOCAL_RANK=0\nCUDA_VISIBLE_DEVICES=2\n", {"RT705"}),
         ("SLURM_PROCID=3\nSLURM_NTASKS=8\nSLURM_LOCALID=3\n", set()),
         # A script gives each process the chip of its local rank.
         (SIXTH_OF_MPI + "CUDA_VISIBLE_DEVICES=5\n", {"note"}),

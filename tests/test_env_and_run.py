@@ -113,6 +113,8 @@ def test_env_compares_the_host_with_the_table(
 
 
 NO_RANK = {"RANK": "", "WORLD_SIZE": ""}
+VIRTUAL = {**TORCHRUN, "RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+VIRTUAL |= {"GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1", "CUDA_VISIBLE_DEVICES": "1"}
 
 
 @pytest.mark.parametrize(
@@ -130,6 +132,8 @@ NO_RANK = {"RANK": "", "WORLD_SIZE": ""}
             "RT304",
         ),
         ({"LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"}, "RT304"),
+        ({**VIRTUAL, "LOCAL_RANK": "0"}, None),  # --virtual-local-rank
+        ({"LOCAL_WORLD_SIZE": "2", "LOCAL_RANK": "0"}, "RT304"),
         ({"RANK_ID": "1", "DEVICE_ID": "1"}, None),
         ({"RANK_ID": "1", "DEVICE_ID": "3"}, "RT304"),
         ({"CHIP_MAP": "x"}, "RT302"),

@@ -650,6 +650,45 @@ SCRIPTS = {
         ),
         script("-N1", "python t.py", "cat > j <<E", "#SBATCH -n 3", "E"),
     ),
+    "a line below a word that a command reads": (
+        [("RT320", E)],
+        script("-N1 --gres=gpu:4", "read a <<< $x", "torchrun --nproc-per-node 8 t.py"),
+        script("-N1 --gres=gpu:4", "read a <<< $x", "torchrun --nproc-per-node 4 t.py"),
+    ),
+    "no number of tasks": (
+        [("RT331", E)],
+        script("-N1 --ntasks-per-node=", "srun python t.py"),
+        script("-N1 --ntasks-per-node=1", "srun python t.py"),
+    ),
+    "no tasks": (
+        [("RT331", E)],
+        script("--ntasks=0", "srun python t.py"),
+        script("--ntasks=1 --time=0", "srun python t.py"),
+    ),
+    "a word that belongs to no option": (
+        [("RT331", E)],
+        "#!/bin/bash\n#SBATCH -N 2 --exclusive user\nsrun python t.py\n",
+        (
+            "#!/bin/bash\n#SBATCH -N 2 --exclusive=user # user\n"
+            "#SBATCH -q debug --wait-all-nodes 1\n#SBATCH --time={{ time }}\n"
+            "srun -q debug -N2 python t.py\n"
+        ),
+    ),
+    "a service level before the size of a step": (
+        [("RT322", W)],
+        script(TWO, HEAD, f"srun -q debug -n1 -N1 torchrun --nnodes 2 {C10D} t.py"),
+        script(TWO, HEAD, f"srun -q debug -n2 -N2 torchrun --nnodes 2 {C10D} t.py"),
+    ),
+    "a program as the script of accelerate": (
+        [("RT336", E)],
+        script("-N1", "accelerate launch --multi_gpu --config_file c python t.py"),
+        script("-N1", "accelerate launch --multi_gpu --no_python python t.py"),
+    ),
+    "a program as the script of deepspeed": (
+        [("RT336", E)],
+        script("-N1", "deepspeed --no_ssh --hostfile=h python3 t.py"),
+        script("-N1", "deepspeed --no_ssh --hostfile h t.py python"),
+    ),
     "chips asked for twice": (
         [("RT331", W)],
         script("-N1 -n1 --gres=gpu:1 --gpus-per-node=1", "python t.py"),
@@ -1312,6 +1351,10 @@ def test_script_of_another_language_is_not_judged() -> None:
     [
         ("#!/bin/bash -l\nset -u\n#SBATCH -N 2\nsrun t\n", True),
         ("#! /usr/bin/env zsh\nset -u # don't\n#SBATCH -N 2\nsrun t\n", True),
+        ('#!/bin/bash\necho "don\'t"\n#SBATCH -N 2\nsrun t\n', True),
+        ("#!/bin/fish\ncut -f1 <<< $x\n#SBATCH -N 2\nsrun t\n", True),
+        ("#!/usr/bin/env mksh\necho don\\'t\n#SBATCH -N 2\nsrun t\n", True),
+        ("#!/bin/bash\ncat <<<'\n#SBATCH -N 2'\n", False),
         ("#!/usr/bin/python\nx = 1\n#SBATCH -N 2\n", False),
         ("#!/bin/bash\ncat > j <<E\n#SBATCH -N 2\nE\n", False),
         ("#!/bin/bash\necho '#!/bin/sh\n#SBATCH -N 2' > j\n", False),

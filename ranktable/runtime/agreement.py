@@ -131,7 +131,8 @@ def _refuse_process(
 ) -> None:
     _refuse_host(environment, table, rank, file)
     local_rank, device_id = table.local_rank_of(rank), table.chip_map[rank]
-    if environment.local_rank not in (None, local_rank):
+    is_wrong = environment.local_rank not in (None, local_rank)
+    if is_wrong and not _may_be_virtual(environment, table, rank):
         finding = (
             f"the rank table gives rank {rank} local rank {local_rank} on node "
             f"{table.node_rank_of(rank)}"
@@ -140,6 +141,20 @@ def _refuse_process(
     if environment.device_id not in (None, device_id):
         finding = f"the rank table gives rank {rank} chip {device_id}"
         raise _contradiction(environment, ("rank", "device_id"), finding, file)
+
+
+def _may_be_virtual(environment: Environment, table: RankTable, rank: int) -> bool:
+    """Whether LOCAL_RANK may be 0 in all processes, as --virtual-local-rank sets it.
+
+    Source: pytorch/pytorch, elastic/agent/server/local_elastic_agent.py: each worker
+    sees one chip, and WORLD_SIZE, RANK and LOCAL_WORLD_SIZE are what they were.
+    """
+    node = table.node_rank_of(rank)
+    return (
+        environment.launcher == "torchrun"
+        and environment.local_rank == 0
+        and environment.local_world_size == len(table.local_chip_map(node))
+    )
 
 
 def _refuse_host(

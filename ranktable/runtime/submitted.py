@@ -160,7 +160,8 @@ def _environments(one: Submission, start: Start) -> Iterator[dict[str, str]]:
         total = count_processes(one)
         for local_rank in range(each.value):
             rank = _node_rank(start) * each.value + local_rank
-            yield around | _of_torchrun(local_rank, each.value, rank, total)
+            own = 0 if start.role.option("virtual-local-rank") else local_rank
+            yield around | _of_torchrun(own, each.value, rank, total)
 
 
 def _of_scheduler(one: Submission, start: Start) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Final
 
 SCRIPT_NAMES: Final = (".sbatch", ".slurm")
@@ -19,8 +20,7 @@ _JOB: Final = re.compile(
 )
 
 
-_SHELL: Final = re.compile(r"#![^\n]*\b(?:|ba|da|k|z|c|tc)sh\b")
-_REMARK: Final = re.compile(r"(?m)(?:^|[ \t])#.*")
+_SHELL: Final = re.compile(r"#![^\n]*\b(?:|ba|da|a|k|mk|z|c|tc|fi)sh\b")
 
 
 def is_sbatch(text: str) -> bool:
@@ -29,7 +29,7 @@ def is_sbatch(text: str) -> bool:
     assert head is not None
     if not text.startswith("#!"):
         return False
-    return DIRECTIVE.search(head[0]) is not None or _is_too_late(text)
+    return DIRECTIVE.search(head[0]) is not None or bool(late_directives(text))
 
 
 def is_of_shell(text: str) -> bool:
@@ -37,17 +37,25 @@ def is_of_shell(text: str) -> bool:
     return not text.startswith("#!") or _SHELL.match(text) is not None
 
 
-def _is_too_late(text: str) -> bool:
-    """Whether a script has its options below a command, where sbatch ignores them.
+def late_directives(text: str) -> list[re.Match[str]]:
+    """Return the options of a script below its first command, where sbatch reads none.
 
     A script that only writes another one has them in quotation marks, or behind <<.
     """
-    match = DIRECTIVE.search(text)
-    if match is None or not is_of_shell(text):
-        return False
-    before = _REMARK.sub("", text[: match.start()])
-    is_open = any(before.count(quote) % 2 for quote in "'\"")
-    return "<<" not in before and not is_open
+    head = HEAD.match(text)
+    assert head is not None
+    found = list(DIRECTIVE.finditer(text, head.end()))
+    if not found or not is_of_shell(text):
+        return []
+    # Few files have such lines, and the parser of shells is large.
+    from ranktable.cluster.submissions.shell import TooDeepError, commands
+
+    comments: list[int] = []
+    with suppress(TooDeepError):
+        for _ in commands(text, head.end(), comments):
+            pass
+    remarks = set(comments)
+    return [match for match in found if match.start() in remarks]
 
 
 def is_manifest(text: str) -> bool:

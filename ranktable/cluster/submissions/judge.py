@@ -595,16 +595,21 @@ def _judge_words(role: Role) -> Iterator[Finding]:
     command = role.command
     for stray in command.stray:
         yield rules.stray_option(stray.span, stray.said)
-    if command.program != "torchrun" or not command.is_whole or not command.script:
+    is_launched = command.program in (*_AGENTS, "deepspeed")
+    if not is_launched or not command.is_whole or not command.script:
         return
     word = command.script[0]
     if _PROGRAM.fullmatch(word) and not {"no-python", "module"} & {*command.options}:
         yield rules.NO_SCRIPT.finding(
             command.span,
-            f"torchrun starts python with the file {word} as its script, not the "
-            f"program {word}",
-            hint=f"leave {word} out, or add --no-python",
+            f"{command.program} starts python with the file {word} as its script, not "
+            f"the program {word}",
+            hint=f"leave {word} out, or add {_no_python(command.program)}",
         )
+
+
+def _no_python(program: str) -> str:
+    return "--no-python" if program == "torchrun" else "--no_python"
 
 
 def _judge_script_options(role: Role) -> Iterator[Finding]:

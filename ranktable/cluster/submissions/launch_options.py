@@ -39,7 +39,23 @@ _ACCELERATE: Final = {
     "main-process-port": "master-port",
     "num-processes": "num-processes",
     "rdzv-backend": "rdzv-backend",
+    "no-python": "no-python",
+    **dict.fromkeys(("m", "module"), "module"),
 }
+_DEEPSPEED: Final = {
+    **dict.fromkeys(("launcher", "no-ssh"), "launcher"),
+    "no-python": "no-python",
+    "module": "module",
+}
+_FLAGS: Final = (  # of accelerate and deepspeed; their other options have a value
+    *("q", "quiet", "cpu", "multi-gpu", "tpu", "use-mps-device", "use-xpu", "debug"),
+    *("use-deepspeed", "use-fsdp", "use-megatron-lm", "use-parallelism-config"),
+    *("enable-cpu-affinity", "same-network", "m", "module", "no-python", "ipex"),
+    *("tpu-cluster", "no-tpu-cluster", "tpu-use-sudo", "tpu-use-cluster"),
+    *("downcast-bf16", "dynamo-use-fullgraph", "dynamo-use-dynamic", "no-ssh"),
+    *("dynamo-use-regional-compilation", "force-multi", "no-local-rank", "save-pid"),
+    *("elastic-training", "no-ssh-check", "enable-each-rank-log-file"),
+)
 SIZES: Final = ("nnodes", "nproc-per-node", "num-processes", "np")
 """Options whose values are needed for the sums."""
 
@@ -56,7 +72,7 @@ _SLURM_FLAGS: Final = (
     *("disable-status", "multi-prog", "kill-on-bad-exit", "requeue", "no-requeue"),
     *("whole", "spread-job", "use-min-nodes", "nice", "reboot", "hold", "propagate"),
     *("immediate", "share", "test-only", "parsable", "x11", "compress", "bcast"),
-    *("wait-all-nodes", "container-mount-home", "no-container-mount-home"),
+    *("container-mount-home", "no-container-mount-home"),
     *("container-writable", "container-remap-root", "no-container-remap-root"),
     *("no-container-entrypoint", "container-readonly", "get-user-env", "no-shell"),
 )
@@ -77,7 +93,7 @@ _SLURM_LONG: Final = {
 }
 _SLURM_OTHER: Final = {"tasks-per-node": "ntasks-per-node"}
 """Other names for the same option."""
-_SLURM_SHORT_FLAGS: Final = "EHhIkKlOQqRsuVvXZ"
+_SLURM_SHORT_FLAGS: Final = "EHhIkKlOQRsuVvXZ"
 # Names that share a beginning: getopt takes a beginning that only one has.
 _SLURM_NAMES: Final = (
     *("nodes", "nodefile", "nodelist", "ntasks", "ntasks-per-node", "ntasks-per-gpu"),
@@ -133,7 +149,7 @@ _MODULES: Final = {
 _TORCHRUN: Final = ("torchrun", "torchrun_jsc")  # the latter is that of FZ Juelich
 _OTHER_LAUNCHERS: Final = ("horovodrun", "bpslaunch", "msrun", "composer", "colossalai")
 _OTHER_MODULES: Final = ("paddle.distributed.launch", "horovod.runner.launch")
-SHELLS: Final = ("bash", "sh", "zsh", "dash")
+SHELLS: Final = ("bash", "sh", "zsh", "dash", "ksh", "mksh", "ash")
 _SCRIPT_ENDINGS: Final = (".sh", ".bash")
 _PYTHON: Final = re.compile(r"(?:.*/)?python[0-9.]*")
 
@@ -232,16 +248,14 @@ def _python(rest: Sequence[str]) -> tuple[str, Sequence[str]]:
 def read_command(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand:
     """Return the command in a line of words."""
     program, rest = find_launch(words)
-    readers = {"torchrun": _torchrun, "accelerate": _accelerate}
-    if program in readers:
-        return readers[program](rest, span)
+    if program == "torchrun":
+        return _torchrun(rest, span)
+    if program == "accelerate":
+        return _with_plain_options(program, rest, _ACCELERATE, span)
     if program == "mpirun":
         return _mpirun(rest, span)
     if program == "deepspeed":
-        options = _plain_options(
-            rest, {"launcher": "launcher", "no-ssh": "launcher"}, span
-        )
-        return LaunchCommand(program=program, span=span, options=options)
+        return _with_plain_options(program, rest, _DEEPSPEED, span)
     is_whole = not any(base(word)[:1] == UNKNOWN for word in words[:1])
     script = "" if program else _script_of_shell(words)
     unjudged = (f"what {shown(base(script))} starts is not in the file",)
@@ -365,11 +379,23 @@ def _plain_options(
     return found
 
 
-def _accelerate(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand:
+def _with_plain_options(
+    program: str,
+    words: Sequence[str],
+    names: Mapping[str, str],
+    span: SourceSpan | None,
+) -> LaunchCommand:
+    """Return the command of a program whose script is the first word of its own."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        name, sign, _ = words[at].lstrip("-").partition("=")
+        at += 1 if sign or name.replace("_", "-") in _FLAGS else 2
+        at -= words[at - 1].endswith(".py") if at <= len(words) else 0
     return LaunchCommand(
-        program="accelerate",
+        program=program,
         span=span,
-        options=_plain_options(words, _ACCELERATE, span),
+        options=_plain_options(words, names, span),
+        script=tuple(words[at:]),
     )
 
 

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import re
 import shlex
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.detect import DIRECTIVE, HEAD, is_of_shell
+from ranktable.cluster.submissions.detect import (
+    DIRECTIVE,
+    HEAD,
+    is_of_shell,
+    late_directives,
+)
 from ranktable.cluster.submissions.launch_options import (
     HARMLESS,
+    Line,
     base,
     find_launch,
     slurm_options,
@@ -49,9 +54,10 @@ from ranktable.cluster.submissions.task_command import (
 )
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Severity
+from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ranktable.schema.finding import Finding
 
@@ -61,6 +67,9 @@ _NUMBERS: Final = (
     *("nodes", "ntasks", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task"),
     *("cpus-per-task", "gres", "ntasks-per-gpu"),
 )
+_COUNTS: Final = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
+_PLACEHOLDER: Final = re.compile(r"[{}<>@%$]")
+"""What a script has that another program completes."""
 _ACTIVATION: Final = re.compile(
     r"activate\b|bashrc|profile|conda\.sh|/lmod/|modules|env_?setup|setvars"
 )
@@ -199,45 +208,39 @@ class _Reader:
     def directives(self) -> dict[str, Setting]:
         """Return the options in the lines above the first command."""
         options: dict[str, Setting] = {}
-        comments = self.comments()
-        late: list[SourceSpan] = []
-        for match in DIRECTIVE.finditer(self.text):
+        for match in DIRECTIVE.finditer(self.text, 0, self.body):
             span = SourceSpan(offsets=match.span())
-            is_read = match.start() < self.body
-            if not is_read and match.start() not in comments:
-                continue  # of a script that this one writes
-            if not is_read:
-                late.append(span)
-                continue
             if match[1] == "sbatch":
                 word = match[0].split(maxsplit=1)[0]
                 message = f"{word} is a comment for sbatch; only #SBATCH in capitals"
                 self.report(rules.NO_EFFECT, span, f"{message} counts")
                 continue
-            for name, setting in _directive(match[2], span):
-                options[name] = setting
-                self.refuse_variable(name, setting)
-        if late:
+            line = _directive(match[2])
+            for name, value in line.options.items():
+                options[name] = Setting(value, _said(name, value), span)
+                self.refuse_value(name, options[name])
+            if line.rest and not _PLACEHOLDER.search(match[2]):
+                message = (
+                    f"sbatch refuses {quoted(line.rest[0])}, which belongs to no option"
+                )
+                self.report(rules.REFUSED, span, message)
+        if late := late_directives(self.text):
             others = f", here and {len(late) - 1} more" if len(late) > 1 else ""
             message = "sbatch reads no #SBATCH line below the first command"
             hint = "move them above it"
-            self.report(rules.NO_EFFECT, late[0], message + others, hint=hint)
+            place = SourceSpan(offsets=late[0].span())
+            self.report(rules.NO_EFFECT, place, message + others, hint=hint)
         self.is_heterogeneous = bool(
             re.search(r"(?m)^#SBATCH[ \t]+(?:hetjob|packjob)\b", self.text[: self.body])
         )
         self.refuse_pairs(options)
         return options
 
-    def comments(self) -> set[int]:
-        """Return where the comments below the first command begin."""
-        found: list[int] = []
-        if DIRECTIVE.search(self.text, self.body) and is_of_shell(self.text):
-            with suppress(TooDeepError):
-                for _ in commands(self.text, self.body, found):
-                    pass
-        return set(found)
-
-    def refuse_variable(self, name: str, setting: Setting) -> None:
+    def refuse_value(self, name: str, setting: Setting) -> None:
+        """Report a number that sbatch refuses; measured with Slurm 22.05."""
+        if name in _COUNTS and setting.text in ("", "0"):
+            message = f"{setting.said}: sbatch needs a number above 0 here"
+            self.report(rules.REFUSED, setting.span, message)
         if name in _NUMBERS and "$" in setting.text:
             message = (
                 f"{setting.said}: sbatch does not replace variables in #SBATCH lines"
@@ -653,14 +656,13 @@ def _is_builtin_test(texts: Sequence[str]) -> bool:
     return not texts or "=" in texts[0] or texts[0] in ("then", "do")
 
 
-def _directive(text: str, span: SourceSpan) -> Iterator[tuple[str, Setting]]:
-    """Yield the options of a line by their long names."""
+def _directive(text: str) -> Line:
+    """Return the options of a line by their long names."""
     try:
         words = shlex.split(text, comments=True)
     except ValueError:
         words = text.split()
-    for name, value in slurm_options(words).options.items():
-        yield name, Setting(value, _said(name, value), span)
+    return slurm_options(words)
 
 
 def _said(name: str, value: str) -> str:

@@ -177,7 +177,7 @@ def commands(
 def _after_redirect(text: str, start: int, at: int, heredocs: list[str]) -> int:
     """Return the offset after the target of a redirection; note texts that follow."""
     _, target, end = _next(text, at)
-    if text[start:at].endswith(("<<", "<<-")):
+    if text[start:at].lstrip("0123456789") in ("<<", "<<-"):
         heredocs.append(text[target:end].strip("'\"\\"))
     return end
 
