@@ -666,17 +666,24 @@ def draw_form(random: Random, job: Job) -> tuple[str, str]:
     return random.choice(forms)
 
 
-def restarted(first: Job, second: Job, wrap: str) -> Files:
-    """Return one log of two attempts, with what torchrun's agents say in it."""
-    text = ""
+def restarted(first: Job, second: Job, wrap: str, layout: str = "job") -> Files:
+    """Return logs of two attempts; torchrun's agents tell of the second one.
+
+    In the layout ``job`` all is in one log; otherwise the agents have files of their
+    own, and the others do not say that the job was started again.
+    """
+    found: dict[str, str] = {}
     for job in (first, second):
-        logs = files(job, "job", wrap)
-        text += "".join(logs[name] for name in sorted(logs, reverse=True)
-                        if "dmesg" not in name)  # fmt: skip
+        logs = files(job, layout, wrap)
+        for name in sorted(logs, reverse=True):
+            if "dmesg" not in name:
+                file = "job.log" if layout == "job" else name
+                found[file] = found.get(file, "") + logs[name]
         if job is first:
-            text += (
+            file = "job.log" if layout == "job" else f"{job.host(0)}-agent.log"
+            found[file] = found.get(file, "") + (
                 f"I1105 {clock(second.from_s - 9)}.1 486 torch/distributed/elastic/agent/"
                 "server/api.py:937] [default] Worker group FAILED. 2/3 attempts left; "
                 "will restart worker group\n"
             )
-    return {"job.log": text}
+    return found

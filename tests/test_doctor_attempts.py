@@ -143,3 +143,101 @@ def test_a_line_of_a_step_that_comes_late_begins_no_attempt(
     (cause,) = judged(tmp_path, lines).causes
 
     assert (cause.rule.code, cause.ranks, cause.host) == ("RT611", (3,), "n1")
+
+
+# A restart that only the log of the agent tells
+
+
+def agent(*lines: tuple[str, str]) -> list[str]:
+    where = "torch/distributed/elastic"
+    return [f"{'E' if 'failed' in text else 'I'}1105 {when}.2 70 {where}/a.py:9] {text}"
+            for when, text in lines]  # fmt: skip
+
+
+FAILED = "failed (exitcode: {}) local_rank: {} (pid: 8{}) of binary: /v/bin/python"
+
+
+def block(rank: int, code: int) -> list[str]:
+    return ["  time      : 2026-11-05_14:20:09", "  host      : n1",
+            f"  rank      : {rank} (local_rank: {rank})",
+            f"  exitcode  : {code} (pid: 8{rank})"]  # fmt: skip
+
+
+AGAIN = "[default] Worker group FAILED. 2/3 attempts left; will restart worker group"
+AGENT = agent(("14:00:06", FAILED.format(1, 1, 1)), ("14:00:07", AGAIN))
+
+
+def told(when: str, *lines: str) -> list[str]:
+    return [f"2026-11-05 {when},015 INFO going on", *lines]
+
+
+def of_ranks(
+    clocks: tuple[str, ...] = ("14:00:05", "14:20:05"), what: str = "ValueError: old"
+) -> dict[str, list[str]]:
+    """Return logs of three ranks: rank 1 raises in the first of two attempts."""
+    found: dict[str, list[str]] = {}
+    for rank in range(3):
+        error = raised(rank, what) if rank == 1 else []
+        first, *more = clocks or ("",)
+        log = [*(told(first) if first else []), f"step 7 loss {rank}.5"]
+        log += [f"2026-11-05 {first},015 ERROR it failed"] * bool(first and error)
+        log += error
+        for clock in more:
+            log += [f"2026-11-05 {clock},015 INFO read the checkpoint"]
+        found[f"rank_{rank}.log"] = log
+    return found
+
+
+def test_what_failed_before_the_restart_of_the_agent_is_not_judged(
+    tmp_path: Path,
+) -> None:
+    logs = {"agent.log": [*AGENT, *block(2, -9)], **of_ranks()}
+
+    (cause,) = judged(tmp_path, *logs.values(), names=tuple(logs)).causes
+
+    assert (cause.rule.code, cause.ranks) == ("RT611", (2,))
+
+
+@pytest.mark.parametrize("clocks", [(), ("06:00:05", "06:20:05")],
+                         ids=["no clock", "another zone"])  # fmt: skip
+@pytest.mark.parametrize("code", [-9, 1])
+def test_lines_of_an_attempt_that_is_not_known_accuse_nobody(
+    clocks: tuple[str, ...], code: int, tmp_path: Path
+) -> None:
+    logs = {"agent.log": [*AGENT, *block(2, code)], **of_ranks(clocks)}
+
+    found = judged(tmp_path, *logs.values(), names=tuple(logs))
+
+    assert all(1 not in cause.ranks for cause in found.causes)
+    assert "agent.log:2" in found.causes[0].headline
+
+
+def test_an_agent_and_lines_of_an_unknown_attempt_that_agree_name_the_rank(
+    tmp_path: Path,
+) -> None:
+    logs = {"agent.log": [*AGENT, *block(1, 1)], **of_ranks(())}
+
+    found = judged(tmp_path, *logs.values(), names=tuple(logs))
+
+    assert [cause.ranks for cause in found.causes] == [(1,)]
+    assert "ValueError: old" in "".join(found.notes)
+
+
+def test_a_restart_that_nothing_follows_leaves_the_attempt_before_to_be_judged(
+    tmp_path: Path,
+) -> None:
+    logs = {"agent.log": AGENT, **of_ranks(("14:00:05",))}
+
+    (cause,) = judged(tmp_path, *logs.values(), names=tuple(logs)).causes
+
+    assert cause.headline.startswith("rank 1 raised ValueError: old")
+
+
+def test_steps_that_fall_tell_the_attempt_where_clocks_do_not(tmp_path: Path) -> None:
+    logs = {"agent.log": [*AGENT, *block(2, -9)], **of_ranks(())}
+    for log in list(logs.values())[1:]:
+        log += ["step 3 loss 1.5", "step 4 loss 1.5"]
+
+    (cause,) = judged(tmp_path, *logs.values(), names=tuple(logs)).causes
+
+    assert (cause.rule.code, cause.ranks) == ("RT611", (2,))

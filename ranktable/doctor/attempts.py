@@ -1,22 +1,25 @@
 """Several attempts in the logs of one job: the last one is judged.
 
 A new attempt begins where a launcher says so, in a folder or file of a higher number,
-and where the steps of all who tell them fall below an end that a launcher told.
+and where the steps of all who tell them fall below an end that a launcher told. Where
+the log of an agent alone tells a restart, clocks and steps part the other logs; lines
+that neither parts are ``UNSURE``.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ranktable.doctor.case import CLEARLY_S, NO_ERRORS, seconds_between
 from ranktable.doctor.identity import old_processes, process_of
 from ranktable.doctor.patterns import Evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ranktable.doctor.lines import Log, LogEvent
 
@@ -35,21 +38,114 @@ _SAYS_NOTHING = (Evidence.IDENTITY, Evidence.STATE, Evidence.ATTEMPT)
 """What an attempt says before anything happens."""
 _SPEAKER = ("rank", "task", "local_rank", "pod", "host", "voice")
 
+UNSURE = "restart"
+"""The field of an event that may be of an earlier attempt: where the restart stands."""
+
+LATE_S = 600
+"""How long after the last line of an agent its processes write, at most."""
+
 
 def last_attempt(logs: Sequence[Log]) -> list[Log]:
     """Return the logs with the events of the last attempt and the last processes.
 
-    A log that has no restart itself is taken whole: its clock is not compared.
+    A line that may be of an earlier one has the field ``UNSURE``.
     """
     last = _last_of_paths(logs)
     old = old_processes(logs)
-    found = []
+    found: list[Log] = []
+    whole: list[int] = []
     for log in logs:
         folder, number = _attempt_of(log.file)
         is_old = number is not None and number < last[folder]
-        events = [] if is_old else log.events[_start(log.events) :]
+        start = _start(log.events)
+        events = [] if is_old else log.events[start:]
         left = [event for event in events if process_of(event) not in old]
+        if not start and number is None and not any(map(_is_again, log.events)):
+            whole.append(len(found))
         found.append(replace(log, events=left))
+    if marks := _restarts(logs):
+        ends = {log.file: log.last_time for log in logs}
+        parted = _parted([found[at] for at in whole], marks, ends)
+        for at, log in zip(whole, parted, strict=True):
+            found[at] = log
+    return found
+
+
+def _is_again(event: LogEvent) -> bool:
+    is_later = event.kind is Evidence.ATTEMPT and (event.number("attempt") or 0) > 0
+    return is_later or _is_before_start(event)
+
+
+def _restarts(logs: Sequence[Log]) -> list[LogEvent]:
+    """Return the restarts that logs tell, up to the last one that anything follows."""
+    marks = [event for log in logs for event in log.events if _is_again(event)]
+    latest: LogEvent | None = None
+    for event in (event for log in logs for event in log.events):
+        if event.kind not in _SAYS_NOTHING and "time" in event.fields:
+            is_later = latest is None or (seconds_between(latest, event) or 0) > 0
+            latest = event if is_later else latest
+    gaps = (seconds_between(mark, latest) if latest else None for mark in marks)
+    return [mark for mark, gap in zip(marks, gaps, strict=True)
+            if gap is None or gap > 0]  # fmt: skip
+
+
+def _parted(
+    logs: Sequence[Log], marks: Sequence[LogEvent], ends: Mapping[str, str | None]
+) -> list[Log]:
+    """Return logs that tell no restart without what was said before the last one."""
+    mark = marks[0]
+    for one in marks:
+        mark = one if (seconds_between(mark, one) or 0) > 0 else mark
+    number = max(Counter(one.file for one in marks).values())
+    last_s = (seconds_between(mark, _at(mark, ends.get(mark.file))) or 0) + LATE_S
+    sides = [[_side(event, mark, last_s) for event in log.events] for log in logs]
+    # A clock by which nobody lived in the last attempt may be that of another zone.
+    is_clock_known = any("new" in of_log for of_log in sides) or any(
+        _side(_at(mark, log.last_time), mark, last_s) == "new" for log in logs
+    )
+    found = []
+    for log, said in zip(logs, sides, strict=True):
+        falls = [*_falls(log.events, is_restarted=True)]
+        start = falls[-1] if len(falls) >= number else 0
+        of_log = _filled(said) if is_clock_known else [None] * len(said)
+        kept = [
+            event if start or side == "new" or event.kind in NO_ERRORS
+            else replace(event, fields={**event.fields, UNSURE: _place(mark)})
+            for event, side in zip(log.events[start:], of_log[start:], strict=True)
+            if start or side != "old"
+        ]  # fmt: skip
+        found.append(replace(log, events=kept))
+    return found
+
+
+def _at(mark: LogEvent, time: str | None) -> LogEvent:
+    return replace(mark, fields={"time": time or ""})
+
+
+def _place(mark: LogEvent) -> str:
+    return f"{mark.file}:{mark.line}"
+
+
+def _side(event: LogEvent, mark: LogEvent, last_s: float) -> str | None:
+    """Return whether a line is older than a restart or newer, None if unknown."""
+    gap = seconds_between(mark, event)
+    if gap is None or 0 <= gap <= CLEARLY_S or gap > last_s:
+        return None
+    return "old" if gap < 0 else "new"
+
+
+def _filled(sides: Sequence[str | None]) -> list[str | None]:
+    """Return the sides with those of lines between two on one side, and at the ends."""
+    below: list[str | None] = []
+    following = None
+    for side in reversed(sides):
+        following = side or following
+        below.append(following)
+    found, before = [], None
+    for side, after in zip(sides, reversed(below), strict=True):
+        before = side or before
+        found.append(side or ("new" if before == "new" else
+                              "old" if after == "old" else None))  # fmt: skip
     return found
 
 
@@ -104,27 +200,35 @@ def _is_before_start(event: LogEvent) -> bool:
     return event.kind is Evidence.ATTEMPT and "peers" not in event.fields
 
 
-def _falls(events: Sequence[LogEvent]) -> Iterator[int]:
-    """Yield where the steps of all speakers fall below a process that ended."""
+def _falls(events: Sequence[LogEvent], *, is_restarted: bool = False) -> Iterator[int]:
+    """Yield where the steps of all speakers fall below a process that ended.
+
+    Any error may be its end if another log tells that the job was started again.
+    """
     reached: dict[tuple[str, ...], tuple[int, int]] = {}
     again: dict[tuple[str, ...], tuple[int, int]] = {}
     ended: int | None = None
     for index, event in enumerate(events):
-        if (event.kind is Evidence.EXIT or _is_preempted(event)) and not again:
+        is_end = event.kind is Evidence.EXIT or _is_preempted(event)
+        is_end |= is_restarted and event.kind not in NO_ERRORS
+        if is_end and not again:
             ended = index
         step = _step(event) if event.kind is Evidence.LIFE else None
         if step is None:
             continue
         speaker = tuple(event.fields.get(name, "") for name in _SPEAKER)
         before = reached.get(speaker, step)
-        if ended is None or step > before:
+        is_open = ended is None and not (is_restarted and step < before)
+        if is_open or step > before:
             reached[speaker] = max(step, before)
             continue
+        if is_restarted and not again:
+            ended = index - 1  # all above is of the attempt before
         again[speaker] = step
         if any(again.get(each, last) < last for each, last in reached.items()) and (
             again.keys() >= reached.keys()
         ):
-            yield ended + 1
+            yield (ended or 0) + 1
             reached, again, ended = again, {}, None
 
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 MAX_EVIDENCE = 6
 DAY_S = 24 * 3600
+CLEARLY_S = 5
+"""Events of processes are in order if their clocks are so far apart."""
+
 MAX_ROW = 1 << 16
 """Ranks of one log, from the first to the last, among which some are sought."""
 PROGRESS = 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ranktable.doctor.attempts import last_attempt
+from ranktable.doctor.attempts import UNSURE, last_attempt
 from ranktable.doctor.barriers import barriers_of, left_waiting
 from ranktable.doctor.case import Case, Cause
 from ranktable.doctor.files import read_logs
@@ -13,6 +13,7 @@ from ranktable.doctor.flight_recorder import compare
 from ranktable.doctor.identity import Ranks
 from ranktable.doctor.patterns import Evidence
 from ranktable.doctor.verdict import (
+    agreed,
     decide,
     has_ended_well,
     parts_away,
@@ -124,6 +125,10 @@ def judge_logs(logs: Sequence[Log], table: RankTable | None = None) -> Diagnosis
     causes, unknown = decide(case), unknown_errors(case)
     told = {cause.headline for cause in causes}
     notes = [text for _, text in parts_away(case) if text not in told]
+    sure = [event for event in events if UNSURE not in event.fields]
+    if len(sure) < len(events):
+        causes, doubt = agreed(causes, decide(Case(sure, ranks)))
+        notes += doubt
     open_barriers = list(barriers_of(current))
     if not any(cause.rule.code in ("RT602", "RT604") for cause in causes):
         notes += open_barriers

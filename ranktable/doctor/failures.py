@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ranktable.doctor import causes, rules
-from ranktable.doctor.case import CONSEQUENCES, Case, Cause, cause_of, seconds_between
+from ranktable.doctor.case import (
+    CLEARLY_S,
+    CONSEQUENCES,
+    Case,
+    Cause,
+    cause_of,
+    seconds_between,
+)
 from ranktable.doctor.patterns import Evidence
 from ranktable.doctor.payload import root_of
 from ranktable.doctor.waiting import behind
@@ -30,9 +37,6 @@ _TELLING = (
 
 LINES_BELOW = 3
 """How far below the last line of an engine a shell says that it was killed."""
-
-CLEARLY_S = 5
-"""Events of processes are in order if their clocks are so far apart."""
 
 HARD, TOLD, SIGNAL, GENERAL, STATUS, OUTSIDE = range(6)
 """How much a failure says, the most first: memory and chips; exceptions that say what

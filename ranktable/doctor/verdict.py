@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.doctor import causes, rules
+from ranktable.doctor.attempts import UNSURE
 from ranktable.doctor.case import (
     CONSEQUENCES,
     NO_ERRORS,
@@ -64,6 +65,34 @@ def decide(case: Case) -> list[Cause]:
     if not found and any(map(_is_error, case.events)):
         found = list(_of_hosts(case)) or list(_rest(case))
     return found
+
+
+def agreed(causes: list[Cause], sure: list[Cause]) -> tuple[list[Cause], list[str]]:
+    """Return the causes that hold whatever attempt some lines are of, and a note.
+
+    Args:
+        causes: Those by all lines.
+        sure: Those without the lines that may be of an earlier attempt.
+    """
+    if not causes or causes[0].rule in (rules.UNKNOWN, rules.UNKNOWN_ERROR):
+        return causes, []
+    doubtful = [event for event in causes[0].evidence if UNSURE in event.fields]
+    if sure and (sure[0].ranks, sure[0].host) == (causes[0].ranks, causes[0].host):
+        said = f"may be of an earlier attempt: {causes[0].headline}"
+        return sure, [said] * bool(doubtful)
+    event = next(iter(doubtful or causes[0].evidence))
+    restart = event.fields.get(UNSURE, "")
+    doubt = Cause(
+        rule=rules.UNKNOWN,
+        headline="the job was started again"
+        + (f" ({restart})" if restart else "")
+        + ", and no clock or step tells which attempt some lines are of; by all of "
+        f"them, {causes[0].headline}",
+        evidence=causes[0].evidence,
+        advice="Give the logs of the last attempt alone, or logs whose lines have a "
+        "time; `torchrun --log-dir` writes a folder for each attempt.",
+    )
+    return [doubt, *sure], []
 
 
 def _is_error(event: LogEvent) -> bool:
