@@ -878,7 +878,65 @@ RENDEZVOUS = (
     "t.py]"
 )
 
+
+def statefulset(replicas: int, command: str, head: str = service("app: a")) -> str:
+    template = pod(command).replace(
+        "{spec: {", "{metadata: {labels: {app: a}}, spec: {"
+    )
+    index = of_label("apps.kubernetes.io/pod-index")
+    template = template.replace("image: i,", f"image: i, env: [{index}],")
+    return (
+        f"{head}apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {{name: j}}\nspec:\n"
+        f"  replicas: {replicas}\n  serviceName: j\n  template: {template}\n"
+    )
+
+
+def ray(params: str, *, chips: int = 8, kind: str = "RayCluster") -> str:
+    lines = ["headGroupSpec:", "  rayStartParams: {}", f"  template: {pod('', None)}"]
+    lines += ["workerGroupSpecs:", "- groupName: w", "  replicas: 2"]
+    lines += [f"  rayStartParams: {params}", f"  template: {pod('', chips)}"]
+    indent = "\n  "
+    if kind == "RayJob":
+        lines, indent = ["rayClusterSpec:", *(f"  {each}" for each in lines)], "\n  "
+    body = indent.join(lines)
+    head = f"apiVersion: ray.io/v1\nkind: {kind}\nmetadata: {{name: r}}\nspec:"
+    return f"{head}{indent}{body}\n"
+
+
 MANIFESTS = {
+    "agents of a StatefulSet": (
+        [("RT322", E)],
+        statefulset(3, agent(2, "$(R)", "j-0.j")),
+        statefulset(2, agent(2, "$(R)", "j-0.j")),
+    ),
+    "one node rank for a StatefulSet": (
+        [("RT324", E)],
+        statefulset(2, agent(2, "0", "j-0.j")),
+        statefulset(2, agent(2, "$(R)", "j-0.j.default.svc")),
+    ),
+    "a name that no pod of a StatefulSet has": (
+        [("RT334", E)],
+        statefulset(2, agent(2, "$(R)", "j-0.k")),
+        statefulset(2, agent(2, "$(R)", "j-0.j"), ""),
+    ),
+    "a Service with an address before a StatefulSet": (
+        [("RT334", E)],
+        statefulset(2, agent(2, "$(R)", "j-0.j"), service("app: a", "10.0.0.1")),
+        statefulset(2, "[postgres]", service("app: a", "10.0.0.1"))
+        + "---\n"
+        + pytorchjob(),
+    ),
+    "more chips for Ray than the pod has": (
+        [("RT320", E)],
+        ray('{num-gpus: "8"}', chips=4),
+        ray('{num-gpus: "4"}', chips=4),
+    ),
+    "fewer chips for Ray than the pod has": (
+        [("RT321", W)],
+        ray('{num-gpus: "4"}', kind="RayJob"),
+        ray('{num-gpus: "0", num-cpus: "4"}', kind="RayJob"),
+    ),
+    "a number for Ray": ([("RT331", E)], ray("{num-cpus: 4}"), ray("{}")),
     "python with several processes a pod": (
         [("RT325", E)],
         pytorchjob("[python, t.py]"),

@@ -16,8 +16,10 @@ HEAD: Final = re.compile(r"(?:[ \t]*(?:#[^\n]*)?(?:\n|\Z))*")
 
 _JOB: Final = re.compile(
     r"""\bkind["']?\s*:\s*["']?(?:PyTorchJob|TrainJob|MPIJob|JobSet|LeaderWorkerSet"""
-    r"""|(?:Cluster)?TrainingRuntime|Job)\b"""
+    r"""|(?:Cluster)?TrainingRuntime|Job|RayCluster|RayJob)\b"""
 )
+_SET: Final = re.compile(r"""\bkind["']?\s*:\s*["']?StatefulSet\b""")
+_AGENT: Final = re.compile(r"torchrun|torch\.distributed\.(?:run|launch)|accelerate")
 
 
 _SHELL: Final = re.compile(r"#![^\n]*\b(?:|ba|da|a|k|mk|z|c|tc|fi)sh\b")
@@ -60,4 +62,5 @@ def late_directives(text: str) -> list[re.Match[str]]:
 
 def is_manifest(text: str) -> bool:
     """Whether a text is that of a manifest with a job."""
-    return _JOB.search(text) is not None and "apiVersion" in text
+    is_job = _JOB.search(text) or (_SET.search(text) and _AGENT.search(text))
+    return is_job is not None and "apiVersion" in text

@@ -747,7 +747,8 @@ def _judge_service(job: Manifest, made: Manifests, domain: str) -> None:
             hint="add clusterIP: None",
         )
     selector = service.members("spec", "selector")
-    wrong = {k: v for k, v in selector.items() if labels.get(k) != v}
+    own = "statefulset.kubernetes.io/pod-name"  # of each pod
+    wrong = {k: v for k, v in selector.items() if k != own and labels.get(k) != v}
     if wrong:
         listed = ", ".join(f"{key}: {value}" for key, value in wrong.items())
         made.report(
@@ -811,6 +812,82 @@ def _judge_serving(
         )
 
 
+# --- StatefulSet, RayCluster, RayJob
+
+
+def read_statefulset(job: Manifest, made: Manifests) -> list[Submission]:
+    """Return the agents that a StatefulSet starts; most run no job."""
+    role = _role(PodTemplate(job, ("spec", *_POD)), job.number(*_REPLICAS, default=1))
+    if role.command.program not in ("torchrun", "accelerate"):
+        return []
+    judge_pod(made, PodTemplate(job, ("spec", *_POD)))
+    domain = job.text("spec", "serviceName")
+    if job.name and role.command.program == "torchrun":
+        _judge_master(made, role, {job.name}, domain)
+    _judge_service(job, made, domain)
+    return _job(job, [role])
+
+
+_REPLICAS: Final = ("spec", "replicas")
+
+
+def read_ray(job: Manifest, made: Manifests) -> list[Submission]:
+    """Return the pods of a RayCluster, or of that of a RayJob."""
+    top: Path = ("spec",)
+    if job.text("kind") == "RayJob":
+        top = ("spec", "rayClusterSpec")
+    if not job.members(*top, "headGroupSpec"):
+        return []
+    groups = range(len(job.items(*top, "workerGroupSpecs")))
+    paths: list[Path] = [(*top, "workerGroupSpecs", at) for at in groups]
+    roles = []
+    for path in ((*top, "headGroupSpec"), *paths):
+        template = PodTemplate(job, (*path, *_POD))
+        template.index = 0  # Ray runs in the first container
+        judge_pod(made, template)
+        _judge_ray_params(made, job, path, template.chips())
+        nodes: Fact | None = _ONCE
+        if path in paths:
+            count = job.number(*path, "replicas")
+            hosts = job.number(*path, "numOfHosts", default=1)
+            nodes = count and hosts and count._replace(value=count.value * hosts.value)
+        role = Role(
+            name=job.text(*path, "groupName") or "head",
+            nodes=nodes,
+            chips=template.chips(),
+            command=LaunchCommand(is_whole=False, span=job.span(*path)),
+        )
+        roles.append(role)
+    return _job(job, roles)
+
+
+def _judge_ray_params(
+    made: Manifests, job: Manifest, path: Path, chips: Fact | None
+) -> None:
+    """Compare the chips that Ray is told with those of the pod."""
+    params = job.members(*path, "rayStartParams")
+    for name, value in params.items():
+        if not isinstance(value, str):
+            made.report(
+                rules.REFUSED,
+                job.span(*path, "rayStartParams", name),
+                f"{name} is {quoted(value)}, and Kubernetes accepts a text only here",
+                hint="write it in quotes",
+            )
+    told = plain_number(str(params.get("num-gpus", "")))
+    if not told or chips is None or "gpu" not in chips.said.lower():
+        return
+    if told != chips.value:
+        is_more = told > chips.value
+        made.report(
+            rules.MORE_THAN_CHIPS if is_more else rules.IDLE_CHIPS,
+            job.span(*path, "rayStartParams", "num-gpus"),
+            f"Ray counts {told} chips in this pod (num-gpus), which has {chips.value} "
+            f"({chips.said})",
+            hint="leave num-gpus out: KubeRay takes it from the limits",
+        )
+
+
 KINDS: Final[Kinds] = {
     ("kubeflow.org", "PyTorchJob"): read_pytorchjob,
     ("trainer.kubeflow.org", "TrainJob"): read_trainjob,
@@ -819,5 +896,8 @@ KINDS: Final[Kinds] = {
     ("jobset.x-k8s.io", "JobSet"): read_jobset,
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): read_leaderworkerset,
     ("batch", "Job"): read_job,
+    ("apps", "StatefulSet"): read_statefulset,
+    ("ray.io", "RayCluster"): read_ray,
+    ("ray.io", "RayJob"): read_ray,
 }
 """The reader of each kind, by the group of its version and its name."""

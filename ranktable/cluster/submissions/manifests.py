@@ -216,7 +216,8 @@ def _index_of(item: dict[str, Any]) -> str:
     text = str(item.get("valueFrom", ""))
     if "job-global-index" in text:
         return JOB_INDEX
-    return POD_INDEX if "job-completion-index" in text else UNKNOWN
+    is_index = "job-completion-index" in text or "apps.kubernetes.io/pod-index" in text
+    return POD_INDEX if is_index else UNKNOWN
 
 
 def chips_in(job: Manifest, path: Path) -> Fact | None:
