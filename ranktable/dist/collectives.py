@@ -26,7 +26,6 @@ from ranktable.dist.tensors import (
     Tensors,
     as_moved,
     copy,
-    is_plain,
     is_same_memory,
     packed,
     padded,
@@ -98,10 +97,6 @@ def op_of(op: object, data: object) -> tuple[str, Exception | None]:
     return name, None
 
 
-def _is_name(op: object) -> bool:
-    return type(op) is str
-
-
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
@@ -130,11 +125,10 @@ def all_reduce(
         NotMemberError: This rank is not in the group.
     """
     members, name = members_of(group), "all_reduce"
-    if _is_name(op) and not async_op and is_plain(data):  # nearly all calls
-        direct = members.direct.get((name, op, data.dtype, data.device))
-        if direct is not None:
-            dist.all_reduce(data, direct, members.group)
-            return None
+    direct = members.direct_of(name, data, op)
+    if direct is not None and not async_op:  # nearly all calls
+        dist.all_reduce(data, direct, group)
+        return None
     reduction, problem = op_of(op, data)
     problem = problem_of(data, is_written=True) or problem
     begin(members, name, problem, data, _SHOWN[reduction], async_op=async_op)
@@ -244,14 +238,8 @@ def _moved(members: Members, operation: str, data: torch.Tensor) -> torch.Tensor
     """Return a tensor as it can be moved, and keep that the next one can as it is."""
     moved = as_moved(members, operation, data)
     if moved is data and not (members.is_checking or data.is_complex()):
-        members.movable.add((operation, data.dtype, data.device))
+        members.direct[operation, "", data.dtype, data.device] = True
     return moved
-
-
-def _is_movable(members: Members, operation: str, data: torch.Tensor) -> bool:
-    """Whether a call is torch's call."""
-    key = (operation, data.dtype, data.device) if is_plain(data) else None
-    return key in members.movable
 
 
 def _folded(members: Members, parts: Tensors, op: str) -> torch.Tensor:
@@ -283,10 +271,10 @@ def broadcast(
         async_op: See ``all_reduce``.
     """
     members, name = members_of(group), "broadcast"
-    if not async_op and _is_movable(members, name, data):
+    if not async_op and members.direct_of(name, data):
         root, problem = members.root_of(src, "src")
         if problem is None:  # nearly all calls
-            dist.broadcast(data, root, members.group)
+            dist.broadcast(data, root, group)
             return None
     problem = problem_of(data, is_written=True)
     root, problem = members.root_of(src, "src", problem)
@@ -326,9 +314,9 @@ def all_gather(
         copy of its own.
     """
     members, name = members_of(group), "all_gather"
-    if not (uneven or async_op) and _is_movable(members, name, data):
+    if not (uneven or async_op) and members.direct_of(name, data):
         found = [torch.empty_like(data) for _ in members.ranks]
-        dist.all_gather(found, data, members.group)
+        dist.all_gather(found, data, group)
         return found
     problem, how = problem_of(data), {"uneven": uneven, "async_op": async_op}
     return _gather(members, name, problem, data, None, **how)
@@ -552,12 +540,12 @@ def reduce_scatter(
         its only one.
     """
     members, name = members_of(group), "reduce_scatter"
-    if _is_name(op) and not async_op and is_plain(tensors):
-        direct = members.direct.get((name, op, tensors.dtype, tensors.device))
+    direct: Any = members.direct_of(name, tensors, op)
+    if direct is not None and not async_op and isinstance(tensors, torch.Tensor):
         shape = tensors.shape
-        if direct is not None and shape and shape[0] % members.size == 0:
+        if shape and shape[0] % members.size == 0:
             found = tensors.new_empty((shape[0] // members.size, *shape[1:]))
-            _reduce_scatter(found, tensors, direct, members.group)
+            _reduce_scatter(found, tensors, direct, group)
             return found
     shapes, problem = shapes_of(tensors, members.size)
     first: Any = tensors

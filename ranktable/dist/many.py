@@ -9,7 +9,7 @@ import torch
 
 from ranktable.dist.collectives import Reduction, op_of, start_reduce
 from ranktable.dist.members import Members, begin, members_of
-from ranktable.dist.tensors import is_same_memory, packed, problem_of, write
+from ranktable.dist.tensors import packed, problem_of, write
 from ranktable.dist.work import public
 
 if TYPE_CHECKING:
@@ -125,15 +125,12 @@ def _reduce_together(
 
 
 def _reduce_bucket(members: Members, bucket: list[torch.Tensor], op: str) -> None:
-    sources = [packed(members, each) for each in bucket]
-    flat = torch.cat([source.reshape(-1) for source in sources])
-    _, finish = start_reduce(members, flat, op, async_op=False)
-    parts = torch.split(finish(), [each.numel() for each in bucket])
-    for each, source, values in zip(bucket, sources, parts, strict=True):
-        if is_same_memory(each, source):
-            source.view(-1).copy_(values)  # half the cost of a view of each part
-        else:
-            write(each, values)
+    sources = [packed(members, each).view(-1) for each in bucket]
+    _, finish = start_reduce(members, torch.cat(sources), op, async_op=False)
+    parts = torch.split(finish(), [each.numel() for each in sources])
+    torch._foreach_copy_(sources, parts)
+    for each, values in zip(bucket, sources, strict=True):
+        write(each, values)  # if it is not in the same memory
 
 
 def _buckets(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from operator import index
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, SupportsIndex
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 import torch
 import torch.distributed as dist
@@ -78,23 +78,20 @@ class Members:
         rank: Its global rank.
         tables: What the group can do for each type of device; None if that backend is
             not known, and then the answer is left to torch.
-        direct: Torch's reduction for an operation, reduction, type and device if the
-            backend reduces such tensors as they are: then a call is torch's call.
-            Empty in checking mode.
-        movable: The operations, types and devices that need no conversion, likewise.
+        direct: For an operation, reduction, type and device whose call is torch's call,
+            torch's reduction; moves have no reduction. Empty in checking mode.
     """
 
     def __init__(self, group: ProcessGroup | None) -> None:
         """Describe a group; without one, this process alone."""
         self._reducing: dict[object, Reducing] = {}
         self.direct: dict[tuple[str, str, torch.dtype, torch.device], Any] = {}
-        self.movable: set[tuple[str, torch.dtype, torch.device]] = set()
         self.is_single = group is None
         self.ranks: tuple[int, ...] = (0,)
         self.group_rank = 0
         self.tables: Mapping[str, Backend | None] = {"cpu": None}
         if group is not None:
-            # The group is a key of the dictionary of members, which must not hold it.
+            # Members are kept as long as the group lives, so they must not hold it.
             self._group = ref(group)
             self.ranks = tuple(dist.get_process_group_ranks(group))
             self.group_rank = dist.get_rank(group)
@@ -127,6 +124,25 @@ class Members:
     def is_checking(self) -> bool:
         """Whether the ranks compare their calls."""
         return self.size > 1 and is_checking()
+
+    def direct_of(self, operation: str, data: object, op: object = "") -> Any:
+        """Return torch's reduction if torch can be called with a tensor as it is.
+
+        Nearly all calls are so. The caches are cold after each wait for the other
+        ranks, and a function costs about a microsecond then, so this one asks it all.
+
+        Returns:
+            The reduction, for a move something true; None if the call needs more.
+        """
+        if (
+            type(data) is torch.Tensor
+            and data.layout is torch.strided
+            and not (data.requires_grad or data.is_nested or data.is_neg())
+            and data.is_contiguous()
+            and type(op) is str
+        ):
+            return self.direct.get((operation, op, data.dtype, data.device))
+        return None
 
     def has(
         self, operation: str, kind: str, dtype: torch.dtype, op: str | None = None
@@ -190,7 +206,7 @@ class Members:
         )
 
 
-_members: WeakKeyDictionary[ProcessGroup, Members] = WeakKeyDictionary()
+_members: dict[ref[ProcessGroup], Members] = {}
 _SINGLE: Final = Members(None)
 
 
@@ -207,12 +223,12 @@ def members_of(group: ProcessGroup | None) -> Members:
         if group is None:
             return _SINGLE
     try:
-        found = _members.get(group)
+        found = _members.get(ref(group))  # a WeakKeyDictionary calls two functions
     except TypeError:  # torch's marker, or anything else
         found = None
     if found is None or world is None:
         _refuse_outsider(group)
-        found = _members[group] = Members(group)
+        found = _members[ref(group, _members.pop)] = Members(group)
     return found
 
 

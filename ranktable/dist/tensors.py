@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -37,17 +37,6 @@ def problem_of(data: object, *, is_written: bool = False) -> Exception | None:
             f"{data.stride()} share memory, as expand makes them; pass data.clone()"
         )
     return None
-
-
-def is_plain(data: object) -> TypeGuard[torch.Tensor]:
-    """Whether a backend can read and write a tensor as it is: nearly all are so."""
-    return (
-        type(data) is torch.Tensor
-        and data.layout is torch.strided
-        and not (data.requires_grad or data.is_nested)
-        and data.is_contiguous()
-        and not data.is_neg()
-    )
 
 
 def _overlaps(data: torch.Tensor) -> bool:
