@@ -46,6 +46,7 @@ BEHIND = """\
   Rank 3 has {} -- GPU 3 managed by process 4711 on node 10.0.0.7
 
 """
+CLOSE = BEHIND.format("launched up to operation 41")
 STATES = """\
 #0-0 (3ab1f0c2d4e59876) MISMATCH
   Communicator ranks have different status
@@ -119,8 +120,9 @@ def judged(folder: Path, **files: str) -> Diagnosis:
     ("text", "rank", "said"),
     [
         (status(DEAD), 5, "is dead for NCCL"),
-        (status(DEAD, BEHIND.format("launched up to operation 41")), 5, "is dead"),
-        (status("", BEHIND.format("launched up to operation 41")), 3, "41 of 42"),
+        (status(DEAD, BEHIND.format("launched up to operation 38")), 5, "is dead"),
+        (status("", BEHIND.format("launched up to operation 38")), 3, "38 of 42"),
+        (2 * status("", CLOSE), 3, "41 of 42"),
         (status("", BEHIND.format("not launched any operations")), 3, "0 of 42"),
         (status("", STATES.format("FINALIZE")), 6, "has left its communicator"),
     ],
@@ -140,12 +142,41 @@ def test_a_status_of_nccl_names_who_is_dead_or_behind(
         status(),
         status("", BEHIND.format("launched up to operation 43")),
         status("", STATES.format("ABORT")),
+        status("", CLOSE),
+        status("", CLOSE) + status(),
+        status("", CLOSE) + status("", CLOSE.replace("41", "57").replace("42", "58")),
     ],
 )
 def test_a_status_without_anybody_behind_accuses_nobody(
     text: str, tmp_path: Path
 ) -> None:
     assert judged(tmp_path, ras=text).causes == ()
+
+
+def test_a_rank_behind_in_one_status_is_no_finding_beside_steps(tmp_path: Path) -> None:
+    late = status("", BEHIND.format("launched up to operation 38"))
+    log = "".join(f"[rank{n % 8}]: step {n // 8} loss 2\n" for n in range(80))
+
+    found = judged(tmp_path, ras=late, job=log)
+
+    assert found.causes == ()
+    assert "38 of 42" in found.notes[0]
+    assert "second status" in found.notes[0]
+
+
+def test_a_rank_one_operation_behind_is_named_if_others_gave_up_waiting(
+    tmp_path: Path,
+) -> None:
+    log = "".join(
+        f"[rank{rank}]:[E1105 14:20:01.1 ProcessGroupNCCL.cpp:632] [Rank {rank}] "
+        "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=42, OpType=ALLREDUCE, "
+        "NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600037 milliseconds\n"
+        for rank in range(3)
+    )
+
+    (cause,) = judged(tmp_path, ras=status("", CLOSE), job=log).causes
+
+    assert cause.ranks == (3,)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +216,7 @@ def test_counters_of_a_chip_without_a_clock_do_not_stand_above_an_exception(
 
 
 def test_who_does_not_call_stands_above_counters_of_a_chip(tmp_path: Path) -> None:
-    late = status("", BEHIND.format("launched up to operation 41"))
+    late = status("", BEHIND.format("launched up to operation 38"))
 
     first, second = judged(tmp_path, ras=late, smi=smi(volatile=2)).causes
 

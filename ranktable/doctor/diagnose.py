@@ -20,6 +20,7 @@ from ranktable.doctor.verdict import (
     told_unknown,
     unknown_errors,
 )
+from ranktable.doctor.waiting import counted_behind
 from ranktable.layout.parallel import remembered
 from ranktable.schema.document import Location
 from ranktable.schema.finding import Diagnostic
@@ -129,6 +130,7 @@ def judge_logs(logs: Sequence[Log], table: RankTable | None = None) -> Diagnosis
     if len(sure) < len(events):
         causes, doubt = agreed(causes, decide(Case(sure, ranks)))
         notes += doubt
+    notes += counted_behind(case)
     open_barriers = list(barriers_of(current))
     if not any(cause.rule.code in ("RT602", "RT604") for cause in causes):
         notes += open_barriers

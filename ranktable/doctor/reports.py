@@ -90,6 +90,8 @@ def _endings(status: dict[str, object]) -> Iterator[Said]:
 
 
 def _communicators(report: dict[str, object]) -> Iterator[Said]:
+    if "communicators" in report:
+        yield Evidence.STATE, "", {"snapshot": "1"}
     for communicator in _parts(report, "communicators"):
         group = {
             "group": communicator.get("hash", ""),
@@ -106,7 +108,8 @@ def _communicators(report: dict[str, object]) -> Iterator[Said]:
             yield Evidence.IDENTITY, f"rank {who['group_rank']}", who
             if count == min(counts) < usual:
                 what = f"launched fewer operations, {count} of {max(counts)}"
-                yield Evidence.HEARTBEAT, what, {**who, "what": what}
+                counts_of = {"launched": count, "of": usual}
+                yield Evidence.STATE, what, {**who, "what": what, **counts_of}
         for member in _parts(communicator, "missing_ranks"):
             dead = _part(member, "status").get("considered_dead")
             what = "is dead for NCCL" if dead else "does not answer NCCL"

@@ -36,6 +36,7 @@ _PROCESS = re.compile(
 )
 _MANY = re.compile(r" +\d+ ranks have (.+)")
 _LAUNCHED = re.compile(r"launched up to operation (\d{1,18})")
+_HEAD = "Communicators..."
 _SILENT = "does not answer NCCL"
 _ENDED = {"FINALIZE": "has left its communicator", "INIT": "has not joined it yet",
           "NOCOMM": "has no such communicator"}  # fmt: skip
@@ -76,16 +77,21 @@ def _communicators(lines: Sequence[str]) -> Iterator[_Said]:
     who, reader = _processes(lines), _Reader()
     for number, line in enumerate(lines, 1):
         reader.take(line)
+        if line.startswith(_HEAD):
+            yield _Said(Evidence.STATE, "", number, {"snapshot": "1"})
         if found := _PROCESS.match(line):
             what = "is dead for NCCL" if reader.section == "DEAD" else _SILENT
             fields = who.get((found["pid"], found["host"]), found.groupdict(""))
             yield _Said(Evidence.HEARTBEAT, what, number, fields)
         elif found := _RANK.match(line):
             fields = {**reader.group, **found.groupdict("")}
-            what = reader.trouble_of(fields.pop("state"))
+            state = fields.pop("state")
+            what = reader.trouble_of(state)
             yield _Said(Evidence.IDENTITY, "", number, fields)
             if what:
-                yield _Said(Evidence.HEARTBEAT, what, number, fields)
+                counts = reader.counts_of(state)
+                kind = Evidence.STATE if counts else Evidence.HEARTBEAT
+                yield _Said(kind, what, number, {**fields, **counts})
 
 
 @dataclass
@@ -96,11 +102,13 @@ class _Reader:
         section: What is wrong with them.
         group: Their communicator, and its size.
         usual: What most ranks of it have done.
+        op: The operation that is counted.
     """
 
     section: str = ""
     group: dict[str, str] = field(default_factory=dict)
     usual: str = ""
+    op: str = ""
     sizes: dict[str, str] = field(default_factory=dict)
 
     def take(self, line: str) -> None:
@@ -114,6 +122,7 @@ class _Reader:
             self.section = line.rstrip()
         elif line.startswith("  Communicator ranks have different"):
             self.usual = ""
+            self.op = line.partition(" different ")[2].partition(" ")[0]
         elif (many := _MANY.match(line)) and not self.usual:
             self.usual = many[1]
 
@@ -121,6 +130,13 @@ class _Reader:
         if self.section == "INCOMPLETE":
             return _SILENT
         return _differs(state, self.usual) if self.section == "MISMATCH" else ""
+
+    def counts_of(self, state: str) -> dict[str, str]:
+        """Return how many operations a rank has launched, and the most have."""
+        most, mine = _LAUNCHED.match(self.usual), _LAUNCHED.match(state)
+        if self.section != "MISMATCH" or most is None:
+            return {}
+        return {"counted": self.op, "launched": mine[1] if mine else "0", "of": most[1]}
 
 
 def _processes(lines: Sequence[str]) -> dict[tuple[str, str], dict[str, str]]:

@@ -32,6 +32,9 @@ MAX_AHEAD = 1024
 """Operations that a process can begin before those of its peers: a stream of CUDA has
 room for so many. Numbers further apart belong to different communicators."""
 
+MAX_NOTES = 3
+"""Ranks that NCCL counted behind others and that are told as notes."""
+
 LINES_OF_REPORT = 2
 """How many lines apart the parts of one report of Horovod are at most."""
 
@@ -270,6 +273,7 @@ def _heartbeats(case: Case) -> Iterator[Cause]:
     events = [event for event in case.by_kind[Evidence.HEARTBEAT]
               if (event.pattern.name != "torch-stuck" or not case.waits)
               and not _waited_when_told_to_end(case, event)]  # fmt: skip
+    events += _counted(case)[0]
     if not events:
         return
     best = min(map(_heartbeat_order, events))
@@ -284,6 +288,43 @@ def _heartbeats(case: Case) -> Iterator[Cause]:
             text = f": {what}" if ranks or host else f"says: {what}"
             text += f" on chip {chip}" if chip else ""
             yield cause_of(case, rules.LOST, ranks, text, same, host=host or None)
+
+
+def _counted(case: Case) -> tuple[list[LogEvent], list[LogEvent]]:
+    """Return the lines of NCCL about ranks behind the others: that hang, that may work.
+
+    Ranks of a healthy job are an operation apart at any time. One hangs if it stands at
+    the same one in every status, or if others gave up waiting.
+    """
+    counted: dict[tuple[object, ...], list[LogEvent]] = defaultdict(list)
+    number = 0
+    for event in case.by_kind[Evidence.STATE]:
+        said = event.fields
+        number += "snapshot" in said
+        if "launched" in said:
+            place = case.ranks.speaker(event), said.get("group"), said.get("counted")
+            counted[place].append(event)
+    hang: list[LogEvent] = []
+    work: list[LogEvent] = []
+    for same in counted.values():
+        last = same[-1]
+        ahead = (last.number("of") or 0) - (last.number("launched") or 0)
+        goes_on = len(same) < number or len({e.fields["launched"] for e in same}) > 1
+        if number < 2 and not case.waiters:
+            goes_on |= ahead <= 1 or bool(case.by_kind[Evidence.LIFE])
+        (work if goes_on else hang).append(last)
+    return hang, work
+
+
+def counted_behind(case: Case) -> Iterator[str]:
+    """Yield who may be behind the others, and may as well work."""
+    for event in _counted(case)[1][:MAX_NOTES]:
+        rank = case.ranks.speaker(event)
+        who = "a rank" if rank is None else case.ranks.describe(rank)
+        yield (
+            f"{who} {event.fields['what']} ({event.file}:{event.line}); ranks that "
+            "work are apart too: a second status of NCCL tells whether it goes on"
+        )
 
 
 def _waited_when_told_to_end(case: Case, event: LogEvent) -> bool:
