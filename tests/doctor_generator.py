@@ -67,6 +67,8 @@ class Job:
         base: The first process id.
         from_s: When it starts, in seconds after 14:00.
         culprit: The rank by which it fails.
+        library: What its ranks communicate with.
+        tp: Ranks of a group in which neighbours work on one operation; 1 without.
     """
 
     size: int
@@ -81,12 +83,37 @@ class Job:
     base: int = 1000
     from_s: float = 1200
     culprit: int = -1
+    library: str = "torch"
+    tp: int = 1
 
     def host(self, rank: int) -> str:
         return f"hx{rank // self.per_host}"
 
     def pid(self, rank: int) -> int:
         return self.base + 7 * rank
+
+    def group(self, rank: int) -> tuple[str, int, int]:
+        """Return how torch calls the group in which a rank waits, the rank in it, and
+        how many operations it had: neighbours of the culprit wait for it in theirs."""
+        if self.tp == 1:
+            return "PG ID 0 PG GUID 0(default_pg)", rank, 412
+        if rank // self.tp == self.culprit // self.tp:
+            return f"PG ID 2 PG GUID {30 + rank // self.tp}(tp)", rank % self.tp, 412
+        return f"PG ID 1 PG GUID {10 + rank % self.tp}(dp)", rank // self.tp, 77
+
+    def fill(self, text: str, rank: int, at_s: float) -> str:
+        """Return a line of a library: ``{peer}`` is the culprit, ``{before}`` a link."""
+
+        def of(one: int, end: str) -> dict[str, object]:
+            host, chip = one // self.per_host + 1, one % self.per_host
+            return {f"rank{end}": one, f"ip{end}": f"10.0.0.{host}", f"chip{end}": chip,
+                    f"address{end}": f"192.168.{host}.{chip}"}  # fmt: skip
+
+        return text.format(
+            at=clock(at_s), size=self.size, pid=self.pid(rank),
+            left=self.size - 1, before=(rank - 1) % self.size, **of(rank, ""),
+            **of(self.culprit, "_of_culprit"),
+        )  # fmt: skip
 
     def neighbours(self, rank: int) -> list[int]:
         first = rank - rank % self.per_host
@@ -112,6 +139,14 @@ class Job:
             '  File "/job/fit.py", line 77, in run', "    loss = step(batch)",
             *(frame if site else ()), *errors,
         )  # fmt: skip
+
+    def library_says(self, what: str, rank: int, at_s: float) -> None:
+        library = LIBRARIES[self.library]
+        choices = library.says[what]
+        for text in self.random.choice(choices).splitlines():
+            who = "plog" if text.startswith("@") else "rank"  # a log of its own
+            said = self.fill(text.removeprefix("@"), rank, at_s)
+            self.say(at_s, f"{who} {rank}", said)
 
     def watchdog(self, at_s: float, rank: int, file: str, text: str) -> None:
         self.say(at_s, rank, f"[rank{rank}]:[E1105 {clock(at_s)}.431765560 "
@@ -261,10 +296,12 @@ def _hangs(job: Job, rank: int, at_s: float) -> None:
 @fails("RT620", 0, hangs=True)
 def _hangs_and_tells_where_it_is(job: Job, rank: int, at_s: float) -> None:
     late_s = at_s + 607
-    job.watchdog(late_s, rank, "1914", f"[PG ID 0 PG GUID 0(default_pg) Rank {rank}] "
+    group, place, number = job.group(rank)
+    job.watchdog(late_s, rank, "1914", f"[{group} Rank {place}] "
                  "Received a dump signal due to a collective timeout from  rank "
                  f"{job.others()[0]} and we will try our best to dump the debug info. "
-                 "Last enqueued NCCL work: 411, last completed NCCL work: 411.")  # fmt: skip
+                 f"Last enqueued NCCL work: {number - 1}, last completed NCCL work: "
+                 f"{number - 1}.")  # fmt: skip
 
 
 @fails("RT620", 0)
@@ -316,18 +353,25 @@ def _fails_in_a_kernel(job: Job, rank: int, at_s: float) -> None:
 def waits(
     job: Job, rank: int, at_s: float, numel: int = 65536, op: str = "ALLREDUCE"
 ) -> None:
+    if job.library != "torch":
+        job.library_says("waits", rank, at_s + rank % 4)
+        return
     late_s = at_s + rank % 4
-    job.watchdog(late_s, rank, "689", f"[Rank {rank}] Watchdog caught collective "
-                 f"operation timeout: WorkNCCL(SeqNum=412, OpType={op}, NumelIn={numel},"
+    group, place, seq = job.group(rank)
+    head = f"[{group} Rank {place}]" if job.tp > 1 else f"[Rank {rank}]"
+    job.watchdog(late_s, rank, "689", f"{head} Watchdog caught collective "
+                 f"operation timeout: WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn={numel},"
                  f" NumelOut={numel}, Timeout(ms)=600000) ran for 600037 milliseconds "
                  "before timing out.")  # fmt: skip
-    job.watchdog(late_s, rank, "2303", f"[PG ID 0 PG GUID 0(default_pg) Rank {rank}]  "
-                 "failure detected by watchdog at work sequence id: 412 PG status: last "
-                 "enqueued work: 412, last completed work: 411")  # fmt: skip
+    job.watchdog(late_s, rank, "2303", f"[{group} Rank {place}]  failure detected by "
+                 f"watchdog at work sequence id: {seq} PG status: last enqueued work: "
+                 f"{seq}, last completed work: {seq - 1}")  # fmt: skip
 
 
 def _loses_nccl(job: Job, rank: int, at_s: float) -> None:
-    job.watchdog(at_s, rank, "612", f"[Rank {rank}] Collective WorkNCCL(SeqNum=412, "
+    group, place, seq = job.group(rank)
+    head = f"[{group} Rank {place}]" if job.tp > 1 else f"[Rank {rank}]"
+    job.watchdog(at_s, rank, "612", f"{head} Collective WorkNCCL(SeqNum={seq}, "
                  "OpType=ALLREDUCE, NumelIn=65536, NumelOut=65536, Timeout(ms)=600000) "
                  "raised the following async exception: NCCL error: remote process "
                  "exited or there was a network error, NCCL version 2.28.9")  # fmt: skip
@@ -368,7 +412,8 @@ def _says_nothing(job: Job, rank: int, at_s: float) -> None:
 
 def _aborts(job: Job, rank: int, at_s: float) -> None:
     _loses_nccl(job, rank, at_s)
-    text = (f"[PG ID 0 PG GUID 0(default_pg) Rank {rank}] Process group watchdog thread "
+    group, place, _ = job.group(rank)
+    text = (f"[{group} Rank {place}] Process group watchdog thread "
             "terminated with exception: NCCL error: remote process exited or there was a "
             "network error, NCCL version 2.28.9")  # fmt: skip
     job.watchdog(at_s, rank, "2057", text)
@@ -386,6 +431,84 @@ def _waits_in_gloo(job: Job, rank: int, at_s: float) -> None:
 
 LOSSES = (_aborts, _waits_in_gloo, _loses_nccl, _loses_in_a_call, _loses_gloo, _loses_the_store, _is_reset,
           _says_nothing, waits)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Library:
+    """What processes say that do not use torch with NCCL.
+
+    Attributes:
+        codes: Further right codes, as the library itself names who is gone.
+        says: What a rank says as it starts, waits for somebody, or has lost it: one of
+            several texts. Lines with ``@`` are in a log of the library's own.
+    """
+
+    codes: frozenset[str]
+    says: dict[str, list[str]]
+
+
+_PLOG = "@[{}] HCCL({{pid}},python3):2026-11-05-{{at}}.100.200 [a.cc:9] [71]"
+_ERROR, _INFO = _PLOG.format("ERROR"), _PLOG.format("INFO")
+_RUN = _ERROR + "[TaskExecStage][Timeout][HOST_TS]Task run failed, "
+_NOTIFY = (
+    _RUN + "base information is streamID:[3], taskID[77], taskType[Notify Wait], "
+    "tag[AllReduce_10.0.0.1%eth0_60000_0_17], AlgType(level 0-1-2):[ring].\n"
+    + _RUN
+    + "para information is notify id:[0x50], stage:[ffffffff], remote rank:"
+    "[{before}].\n"
+    + _RUN
+    + "groupRank information is group:[10.0.0.1%eth0_60000_0_17], "
+    "user define information[], rankSize[{size}], rankId[{rank}].\n"
+)
+_LOST_BEAT = (
+    _ERROR + "[TaskExecStage][HeartbeatAbnormal]Cluster Exception Location[IP/ID]:"
+    "[{ip_of_culprit}/{chip_of_culprit}], Arrival Time:[Thu Nov  5 {at} 2026], "
+    "Discoverer:[{ip}/{chip}], ExceptionType:[Heartbeat Lost Occurred], Possible Reason:"
+    "1. Process has exited. 2. Network is disconnected.\n"
+)
+_NPU = "[ERROR] 2026-11-05-{at} (PID:{pid}, Device:{chip}, RankID:{rank}) ERR02200 DIST call hccl api failed.\n"
+_DIES = (
+    "F1105 {at}.412000 77 client.h:77] Terminating process because the JAX distributed "
+    "service detected fatal errors. This most likely indicates that another task died; "
+    "see the other task logs for more details. absl::Status: "
+)
+_UNHEALTHY = (
+    _DIES
+    + "UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):\n"
+    "/job:jax_worker/replica:0/task:{rank_of_culprit}\n"
+    "The tasks have crashed. Check the task logs for an earlier error.\n"
+)
+_BARRIER = (
+    "jax.errors.JaxRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Id: step_40::0. "
+    "# of tasks that reached the barrier: {left}/{size}.\nThe first task at the barrier: "
+    "/job:jax_worker/replica:0/task:{rank}. Some timed out task names:\n"
+    "/job:jax_worker/replica:0/task:{rank_of_culprit}\n"
+)
+LIBRARIES = {
+    "hccl": Library(frozenset({"RT620", "RT624"}), {
+        "starts": [
+            _INFO + "[HCCL_TRACE]SetupAgent rankNum[{size}], rank[{rank}], rootInfo "
+            "identifier[10.0.0.1%eth0_60000_0_17], server[{ip}%eth0], logicDevId[{chip}], "
+            "phydevId[{chip}], deviceIp[{address}]",
+        ],
+        "waits": [
+            _NOTIFY + _NPU,
+            _NOTIFY + "EI0002: [PID: {pid}] 2026-11-05-{at}.100.200 The wait execution of "
+            "the Notify register times out. Reason: The Notify register has not received "
+            "the Notify record from remote rank [{before}].",
+        ],
+        "loses": [_LOST_BEAT + _NPU, _LOST_BEAT + _NOTIFY],
+    }),
+    "jax": Library(frozenset({"RT624", "RT604", "RT620"}), {
+        "starts": ["I1105 {at}.015000 77 distributed.py:125] Connecting to JAX distributed "
+                   "service on 10.0.0.1:8476"],
+        "waits": [_BARRIER],
+        "loses": [_UNHEALTHY],
+    }),
+}  # fmt: skip
+GENERAL = ("raises", "raises in a chain", "raises and logs it", "killed", "crashes", "host memory",
+           "worker of data killed", "disk full", "bad alloc", "hangs", "leaves early")  # fmt: skip
+"""What happens with any library."""
 
 
 # What launchers say of the end
@@ -470,12 +593,34 @@ def _horovod(job: Job, at_s: float, ends: dict[int, int]) -> None:
             )
 
 
+def _ray(job: Job, at_s: float, ends: dict[int, int]) -> None:
+    """Let the driver tell of the first worker whose task failed."""
+    failed = [rank for rank in (job.culprit, *job.others()) if ends[rank]]
+    if not failed:
+        return
+    rank = failed[0]
+    texts: tuple[str, ...]
+    if ends[rank] < 0:
+        texts = (
+            "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing "
+            "this task.", "\tclass_name: RayTrainWorker", "\tactor_id: 5a01",
+            "\tpid: {pid}", "\tnamespace: 9a2e", "\tip: {ip}", "The actor is dead because "
+            "its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit "
+            "detail: Worker unexpectedly exits with a connection error code 2. End of "
+            "file.")  # fmt: skip
+    else:
+        texts = ("2026-11-05 {at},001 ERROR trainer.py:88 -- a worker failed",
+                 "ray.exceptions.RayTaskError(RuntimeError): ray::RayTrainWorker.execute() "
+                 "(pid={pid}, ip={ip}, actor_id=5a01)")  # fmt: skip
+    job.say(at_s, "launcher", *(job.fill(text, rank, at_s) for text in texts))
+
+
 def _none(job: Job, at_s: float, ends: dict[int, int]) -> None:
     pass
 
 
 LAUNCHERS = {"torchrun": _torchrun, "srun": _srun, "mpirun": _mpirun,
-             "horovod": _horovod, "none": _none}  # fmt: skip
+             "horovod": _horovod, "ray": _ray, "none": _none}  # fmt: skip
 NEED_A_LAUNCHER = ("killed", "crashes")
 
 
@@ -491,18 +636,26 @@ def draw(
     names = [
         name for name in LAUNCHERS if name != "none" or kind not in NEED_A_LAUNCHER
     ]
+    libraries = (*LIBRARIES, *["torch"] * 3) if kind in GENERAL else ("torch",)
     culprit = random.randrange(size)
     job = Job(
         size=size, per_host=min(size, random.choice([2, 4, 8])), kind=kind,
         launcher=launcher or random.choice(names), random=random, culprits=frozenset({culprit}),
         culprit=culprit, codes=KINDS[kind].codes, is_named=random.random() < 0.7,
-        base=random.randrange(1000, 9000),
+        base=random.randrange(1000, 9000), library=random.choice(libraries),
     )  # fmt: skip
+    if job.library == "torch" and size >= 8:
+        job.tp = random.choice([1, 2, 4])
+    elif job.library != "torch":
+        job.codes |= LIBRARIES[job.library].codes
+        job.is_named &= job.library == "hccl"
     if before:
         job.per_host, job.launcher = before.per_host, before.launcher
         job.is_named, job.from_s = before.is_named, before.from_s + 1200
     if size == 2 and KINDS[kind].codes == {"RT621"}:  # a tie names both
         job.culprits = frozenset({0, 1})
+    if job.tp == 2 and KINDS[kind].codes == {"RT621"}:
+        job.culprits = frozenset({culprit, culprit ^ 1})
     _starts(job)
     at_s = job.from_s + 60.0 + random.randrange(30)
     KINDS[kind].act(job, culprit, at_s)
@@ -518,6 +671,9 @@ def _loses(job: Job, rank: int, at_s: float) -> int:
     if kind.hangs:
         waits(job, rank, at_s + 600)
         return -6
+    if job.library != "torch":
+        job.library_says("loses", rank, at_s + 40)
+        return 1 if job.library == "hccl" else -6
     ways = [way for way in LOSSES if kind.status != 0 or way is not _says_nothing]
     way = job.random.choice(ways)
     way(job, rank, at_s + (600 if way is waits else 1))
@@ -534,6 +690,8 @@ def _starts(job: Job) -> None:
     for rank in range(job.size):
         job.say(job.from_s, rank, f"2026-11-05 {clock(job.from_s)},367 INFO rank {rank} of {job.size} "
                 f"ready on cuda:{rank % job.per_host}")  # fmt: skip
+        if job.library != "torch":
+            job.library_says("starts", rank, job.from_s)
         for step in range(number):
             at_s = job.from_s + 1 + 10 * step
             job.say(at_s, rank, f"2026-11-05 {clock(at_s)},015 INFO step {step} loss "
@@ -618,6 +776,8 @@ WRAPS: dict[str, Callable[[Job, int, str], str]] = {
         f"[prterun-n1-88@1,{rank}][{job.host(rank)}:{job.pid(rank)}]<stderr>: {text}"),
     "Horovod": lambda job, rank, text: f"[{rank}]<stderr>:{text}",
     "kubectl": lambda job, rank, text: f"[pod/fit-worker-{rank}/main] {text}",
+    "Ray": lambda job, rank, text: (
+        f"(RayTrainWorker pid={job.pid(rank)}, ip=10.0.0.{rank // job.per_host + 1}) {text}"),
     "JSON": lambda job, rank, text: json.dumps(
         {"level": "info", "rank": rank, "host": job.host(rank), "message": text}),
 }  # fmt: skip
@@ -629,10 +789,13 @@ SILENT = ("hangs", "leaves early")
 
 def can_be_known(job: Job, layout: str, wrap: str) -> bool:
     """Whether the ranks of the lines are written anywhere."""
+    if (wrap == "Ray") != (job.launcher == "ray"):
+        return False
     is_one_host = job.per_host == job.size
     if wrap in TELL_THE_RANK or layout == "rank":
         return True
-    if job.kind in SILENT and not (wrap == "torchrun tee" and is_one_host):
+    silent = (*SILENT, *NEED_A_LAUNCHER) if wrap == "Ray" else SILENT
+    if job.kind in silent and not (wrap == "torchrun tee" and is_one_host):
         return False  # the culprit never says its rank
     return job.is_named and (wrap != "torchrun tee" or layout == "host" or is_one_host)
 
@@ -655,6 +818,9 @@ def files(
             found.setdefault(file.get(layout, "job.log"), []).append(text)
         else:
             file_name = {"kernel": f"{name}-dmesg.log", "agent": f"{name}-agent.log"}
+            if kind == "plog":
+                of_host = f"{job.host(int(name))}/debug/plog"
+                file_name["plog"] = f"{of_host}/plog-{job.pid(int(name))}_1.log"
             found.setdefault(file_name.get(kind, "launcher.log"), []).append(text)
     return {name: "\n".join(lines) + "\n" for name, lines in found.items()}
 

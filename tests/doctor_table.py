@@ -27,6 +27,7 @@ GOOD = ("right", "host")
 def judged(files: Files) -> Diagnosis:
     with tempfile.TemporaryDirectory() as folder:
         for name, text in files.items():
+            Path(folder, name).parent.mkdir(parents=True, exist_ok=True)
             Path(folder, name).write_text(text, newline="")
         return diagnose([folder])
 
@@ -63,13 +64,15 @@ def show(kind: str, number: int, kept: Path | None) -> None:
         if kept and result not in GOOD:
             write(kept / f"{result}-{kind}-{seed}".replace(" ", "_"), files)
             said = [f"{one.rule.code} {one.headline}" for one in found.causes[:2]]
-            print("   ", seed, result, form, job.launcher, set(job.culprits), said)
+            print("   ", seed, result, form, job.launcher, job.library, job.tp,
+                  set(job.culprits), said)  # fmt: skip
     print(f"{kind:32}" + "".join(f"{grades[name]:13}" for name in GRADES))
 
 
 def write(folder: Path, files: Files) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
 
 

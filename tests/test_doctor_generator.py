@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from random import Random
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ranktable.doctor import diagnose
+from ranktable.doctor import case, diagnose, lines
 from tests import doctor_generator as generator
 from tests.doctor_table import GOOD, GRADES, grade, judged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SAMPLE = range(10)
 
@@ -119,9 +124,35 @@ def grade_of_last(seed: int, layout: str) -> str:
     return grade(second, judged(files))
 
 
-def test_without_attempts_the_law_of_the_last_one_is_broken(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(diagnose, "last_attempt", list)
+def writes_matter(seed: int) -> bool:
+    """Whether an answer depends on how the logs of a job are written."""
+    random = Random(f"forms {seed}")  # noqa: S311 - a job is drawn
+    job = generator.draw(random)
+    form = generator.draw_form(random, job)
+    return grade(job, judged(generator.files(job, *form))) not in GOOD
 
-    assert any(grade_of_last(seed, "job") not in GOOD for seed in range(10))
+
+def judges_the_first(seed: int) -> bool:
+    return grade_of_last(seed, "job") not in GOOD
+
+
+NEVER = re.compile(r"(?!)")
+COVERAGE = {(case.Case, "is_covered"): lambda _, rank: True,
+            (case.Case, "without_log"): lambda _: set()}  # fmt: skip
+PARTS: dict[str, tuple[dict[tuple[Any, str], Any], Callable[[int], bool]]] = {
+    "prefixes": ({(lines, "_ANY_PREFIX"): NEVER}, writes_matter),
+    "coverage": (COVERAGE, names_another),
+    "payload": ({(case, "judged_again"): list}, writes_matter),
+    "segments": ({(diagnose, "last_attempt"): list}, judges_the_first),
+}
+"""A part of doctor: how it is switched off, and which law breaks then."""
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_law_is_broken_without(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    off, is_broken = PARTS[part]
+    assert not any(map(is_broken, range(20)))
+    for (owner, name), value in off.items():
+        monkeypatch.setattr(owner, name, value)
+
+    assert any(map(is_broken, range(20)))

@@ -169,7 +169,7 @@ def test_a_rank_one_operation_behind_is_named_if_others_gave_up_waiting(
 ) -> None:
     log = "".join(
         f"[rank{rank}]:[E1105 14:20:01.1 ProcessGroupNCCL.cpp:632] [Rank {rank}] "
-        "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=42, OpType=ALLREDUCE, "
+        "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=42, OpType=X, "
         "NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600037 milliseconds\n"
         for rank in range(3)
     )

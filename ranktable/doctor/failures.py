@@ -154,8 +154,14 @@ def _find(case: Case) -> Iterator[Failure]:
             yield replace(one, rank=None) if is_of_host else one
     for event in (*case.by_kind[Evidence.FAULT], *case.by_kind[Evidence.MEMORY]):
         yield from _errors(case, event)
+    waited = {event.fields.get("pid", "") for kind in CONSEQUENCES
+              for event in case.by_kind[kind]}  # fmt: skip
     for event in case.by_kind[Evidence.EXCEPTION]:
-        yield from _exceptions(case, event)
+        is_told = event.pattern.speaker == "ray" and (
+            event.fields["pid"] in waited or case.ranks.speaker(event) in case.waiters
+        )
+        if not is_told:  # Ray tells what a process said that had lost another one
+            yield from _exceptions(case, event)
     yield from _exits(case)
 
 
@@ -448,5 +454,5 @@ def _came_before(first: LogEvent, second: LogEvent) -> bool:
     """
     gap = seconds_between(first, second)
     if second.kind is Evidence.EXIT and gap is not None:
-        return gap > 1
+        return gap > 1 and "is_earliest" not in first.fields
     return first.file == second.file and first.line < second.line

@@ -337,11 +337,15 @@ class Ranks:
         hosts.update(self._names.told(event.fields.get("host", "")) for event in events)
         hosts |= hosts_of_kernel_files([tuple(_parts(log.file)) for log in logs])
         hosts -= {"", None}
-        single = [log for log in logs if len(log.ranks) == 1]
+        # Of the processes of a host that share a file, perhaps one alone says its rank.
+        single = [log for log in logs if len(log.ranks) == 1 and len({
+            event.fields.get("pid") for event in log.events
+            if event.kind is Evidence.LIFE}) < 2]  # fmt: skip
+        own = {log.file for log in single}
         # One file with one rank is often that of all ranks, of which one speaks.
         are_of_ranks = len({rank for log in single for rank in log.ranks}) > 1
         for log in logs:
-            if len(log.ranks) == 1 and are_of_ranks:
+            if log.file in own and are_of_ranks:
                 self._of_file[log.file] = next(iter(log.ranks))
             elif numbers := _RANK_OF_FILE.findall(log.file):
                 self._of_file[log.file] = int(numbers[-1])

@@ -469,9 +469,10 @@ class _Reader:
             below = lines[at + 1 : at + MAX_LINES_BELOW]
             before = _texts(lines[max(0, at - 6) : at])
             event = _traceback(text, below, self.log.file, number, before)
-            for line in reversed(before):  # what logs it says when
-                if when := speaker_of(line)[0].get("time"):
-                    event.fields.setdefault("time", when)
+            for line in reversed(before):  # what logs it says when, at the earliest
+                when = speaker_of(line)[0].get("time")
+                if when and "time" not in event.fields:
+                    event.fields.update(time=when, is_earliest="1")
             self._keep(event)
             return
         above, after = lines[max(0, at - 3) : at], lines[at + 1 : at + 9]

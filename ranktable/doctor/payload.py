@@ -98,7 +98,7 @@ def root_of(event: LogEvent) -> str:
     for what in chain:
         if not causes.is_bland(what) and not causes.is_wrapper(what):
             return what
-    return event.fields.get("what", "")
+    return event.fields.get("payload") or event.fields.get("what", "")
 
 
 def _joined(event: LogEvent, call: LogEvent) -> LogEvent:

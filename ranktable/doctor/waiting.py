@@ -180,7 +180,9 @@ def _tasks_below(case: Case) -> set[int]:
     found: set[int] = set()
     for event in case.by_kind[Evidence.ABSENT]:
         line = event.line + 1
-        while event.pattern.name == "jax-barrier-list" and (event.file, line) in tasks:
+        while (
+            event.pattern.name.startswith("jax-barrier") and (event.file, line) in tasks
+        ):
             found.update(tasks[event.file, line])
             line += 1
     return found
@@ -629,7 +631,11 @@ def _missing_members(case: Case) -> set[int]:
         if members == case.ranks.everyone() and not case.ranks.is_size_known:
             members = frozenset(case.seen | case.gaps())
         missing |= members
-    return missing - case.waiters
+    missing -= case.waiters
+    rest = (case.everyone() or case.seen) - case.waiters
+    if not missing and samples and len(rest) == 1 and len(case.waiters) > 1:
+        return set(rest)  # whatever groups are waited in, all others do
+    return missing
 
 
 def _most_likely(case: Case, missing: set[int]) -> set[int]:
