@@ -228,6 +228,10 @@ def test_master_and_open_files_are_judged_without_a_table(tmp_path: Path) -> Non
     tree.put("/proc/net/fib_trie", "|-- 10.0.0.1\n   /32 host LOCAL\n")
 
     assert set(found(checked_at(tree, MASTER_ADDR="nn"))) == {"RT714"}
+    assert set(found(checked_at(tree, None, MASTER_ADDR="fe80::1"))) == {"RT714"}
+    near = checked_at(tree, None, MASTER_ADDR="169.254.1.2")
+    assert set(found(near)) == set()
+    assert "link-local" in {e.code: e.why for e in near.not_checked}["RT714"]
     job = {"RANK": "0", "WORLD_SIZE": "4096", "MASTER_ADDR": "10.0.0.1"}
     assert set(found(checked_at(tree, None, **job))) == {"RT717"}
 
@@ -757,6 +761,9 @@ def test_health_of_npu_smi_is_judged(
         ("NCCL_SOCKET_IFNAME=^docker,lo\n", ("n1", "n2"), set()),
         ("NCCL_SOCKET_IFNAME=^=lo\n", ("n1", "n2"), set()),
         ("NCCL_SOCKET_IFNAME=ib,eth\n", ("n1", "n2"), set()),
+        ("NCCL_SOCKET_IFNAME==eth0:29500\n", ("n1", "n2"), set()),
+        ("NCCL_SOCKET_IFNAME==eth:29500\n", ("n1", "n2"), {"RT713"}),
+        ("HCCL_SOCKET_IFNAME=eth0:29500\n", ("n1", "n2"), {"RT713"}),
     ],
 )
 def test_loopback_interface_reaches_no_other_host(

@@ -176,6 +176,12 @@ def test_env_explains_why_variables_of_a_launcher_are_not_used(
         "SLURM_STEP_NUM_TASKS too"
     )
     assert nothing.out.splitlines()[-1] == "no launcher has set a variable here"
+    data = json.loads(run("ranktable", "env", "--format", "json", env=left_over).out)
+    assert data["not_used"] == [done.out.splitlines()[-1]]
+    batch = run("ranktable", "env", "--format", "json", env={"SLURM_JOB_ID": "1"})
+    assert json.loads(batch.out)["advice"] == (
+        "no rank is given here: start the script with srun (slurm job)"
+    )
 
 
 @pytest.mark.parametrize("name", CASES)

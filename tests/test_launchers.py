@@ -78,6 +78,31 @@ _RANK_OF_FOUR: dict[str, object] = {
 
 # name: environment, what it says (only what is known), launcher
 CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
+    # horovodrun of Horovod 0.28 with gloo.
+    "horovod": (
+        {"HOROVOD_RANK": "3", "HOROVOD_SIZE": "4", "HOROVOD_LOCAL_RANK": "1",
+         "HOROVOD_LOCAL_SIZE": "2", "HOROVOD_CROSS_RANK": "1",
+         "HOROVOD_CROSS_SIZE": "2", "HOROVOD_HOSTNAME": "gpu08"},
+        {"rank": 3, "world_size": 4, "local_rank": 1, "local_world_size": 2,
+         "host": "gpu08"},
+        "horovod",
+    ),
+    # mpirun_rsh of MVAPICH2 2.3.7.
+    "mvapich2": (
+        {"MV2_COMM_WORLD_RANK": "3", "MV2_COMM_WORLD_SIZE": "4",
+         "MV2_COMM_WORLD_LOCAL_RANK": "1", "MV2_COMM_WORLD_LOCAL_SIZE": "2",
+         "PMI_RANK": "3", "PMI_SIZE": "4"},
+        {"rank": 3, "world_size": 4, "local_rank": 1, "local_world_size": 2},
+        "mvapich2",
+    ),
+    # jsrun of JSM 10.3 in LSF, with Spectrum MPI.
+    "jsrun": (
+        {"JSM_NAMESPACE_RANK": "3", "JSM_NAMESPACE_SIZE": "4",
+         "JSM_NAMESPACE_LOCAL_RANK": "1", "JSM_NAMESPACE_LOCAL_SIZE": "2",
+         "PMIX_RANK": "3", "LSB_JOBID": "5"},
+        {"rank": 3, "world_size": 4, "local_rank": 1, "local_world_size": 2},
+        "jsrun",
+    ),
     "slurm": (
         SLURM,
         {"rank": 4, "world_size": 6, "local_rank": 0, "local_world_size": 2,

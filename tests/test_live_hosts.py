@@ -183,6 +183,20 @@ def test_loopback_interface_of_all_hosts_is_named(hosts: dict[str, Path]) -> Non
 
 
 @pytest.mark.torch
+def test_interfaces_that_are_left_out_leave_the_loopback_interface(
+    hosts: dict[str, Path],
+) -> None:
+    wrong = check_on("--live", NCCL_SOCKET_IFNAME="^docker0")
+    right = check_on("--live", NCCL_SOCKET_IFNAME="^docker0,lo")
+
+    assert "n1 (NCCL_SOCKET_IFNAME=^docker0)" in messages(wrong)["RT713"]
+    assert [each["severity"] for each in wrong["findings"]] == ["warning"]  # no chips
+    assert "RT713" not in wrong["agrees"]
+    assert messages(right) == {}
+    assert "RT741" in right["agrees"]
+
+
+@pytest.mark.torch
 def test_hosts_that_do_not_reach_each_other_are_named(hosts: dict[str, Path]) -> None:
     ip("-n", space("n3"), "route", "add", "blackhole", "192.168.78.2/32")
     ip("-n", space("n2"), "route", "add", "blackhole", "192.168.78.3/32")

@@ -377,7 +377,14 @@ def test_every_launcher_of_workers_is_inside_every_one_of_agents() -> None:
     agents = {o for _, o in pairs} & processes
     workers = {i for i, _ in pairs} - {o for _, o in pairs}
 
-    assert workers == {"torchrun", "deepspeed", "ray train", "msrun", "paddle"}
+    assert workers == {
+        "torchrun",
+        "deepspeed",
+        "ray train",
+        "msrun",
+        "paddle",
+        "horovod",
+    }
     assert agents >= {"slurm", "flux", "pals", "open mpi"}
     assert {(i, o) for i in workers for o in agents} <= pairs
 

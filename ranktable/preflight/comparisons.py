@@ -587,8 +587,24 @@ def master_address(facts: Facts, declared: Declared | None) -> Iterator[Disagree
             f"{name} {quoted(address)}{says} is a loopback address: {where} would wait "
             f"for {'themselves' if is_own else 'itself'}"
         )
+    elif all(map(_is_link_local, found)):
+        if all(":" in each and "%" not in each for each in (address, *found)):
+            yield Disagreement(
+                f"{name} {quoted(address)} is a link-local address, which says nothing "
+                "without an interface",
+                hint="give an address of the network of the job",
+            )
+            return
+        raise NotDetectedError(
+            f"{name} {quoted(address)} is a link-local address, which only hosts on "
+            "the same link reach"
+        )
     elif declared is None and all(map(is_loopback, found)):
         _refuse_loopback_of_nodes(facts.environment.num_nodes or 1, address)
+
+
+def _is_link_local(address: str) -> bool:
+    return address.startswith("169.254.") or bool(re.match("(?i)fe[89ab]", address))
 
 
 def _refuse_loopback_of_nodes(num_nodes: int, address: str) -> None:

@@ -9,6 +9,7 @@ from ranktable.preflight import rules
 from ranktable.preflight.here import Looked, compare_host
 from ranktable.preflight.stored_findings import as_finding
 from ranktable.runtime.values import is_loopback
+from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ def judge_hosts(records: Sequence[ProcessRecord]) -> Iterator[Finding]:
             left = f"{len(some) - MAX_NAMED} more differences like these"
             yield some[0][0]._replace(message=left)
     yield from _loopback_names(records)
+    yield from _loopback_interfaces(records)
 
 
 def _loopback_names(records: Sequence[ProcessRecord]) -> Iterator[Finding]:
@@ -110,12 +112,33 @@ def _loopback_names(records: Sequence[ProcessRecord]) -> Iterator[Finding]:
         )
 
 
-def loopback_ranks(records: Sequence[ProcessRecord]) -> list[int]:
-    """Return a rank of each host of which gloo would tell others a loopback address."""
+def _loopback_interfaces(records: Sequence[ProcessRecord]) -> Iterator[Finding]:
+    """Yield the hosts on which NCCL or HCCL takes lo, in a job of several hosts."""
+    taken = {each.host: each.loopback for each in records if each.loopback}
+    if not taken or _are_on_one_machine(records):
+        return
+    shown = [f"{host} ({setting})" for host, setting in list(taken.items())[:MAX_NAMED]]
+    more = len(taken) - len(shown)
+    has_chips = any(each.chip.num_visible for each in records)
+    yield rules.INTERFACE.finding(
+        None,
+        f"the loopback interface is the first that is left on "
+        f"{counted(len(taken), 'host')}, and no other host reaches it: "
+        f"{', '.join(shown)}{f' and {more} more' if more else ''}",
+        severity=None if has_chips else Severity.WARNING,
+    )
+
+
+def _are_on_one_machine(records: Sequence[ProcessRecord]) -> bool:
     masters = {each.settings.get("MASTER_ADDR") for each in records}
     hosts = {each.host for each in records}
-    if len(hosts) < 2 or any(map(is_loopback, (*masters, *hosts))):
-        return []  # then all are on one machine
+    return len(hosts) < 2 or any(map(is_loopback, (*masters, *hosts)))
+
+
+def loopback_ranks(records: Sequence[ProcessRecord]) -> list[int]:
+    """Return a rank of each host of which gloo would tell others a loopback address."""
+    if _are_on_one_machine(records):
+        return []
     return list({each.host: each.rank for each in records if each.told}.values())
 
 

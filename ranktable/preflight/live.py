@@ -34,6 +34,7 @@ from ranktable.preflight.host_gate import look_at_host, looked_at, loopback_rank
 from ranktable.preflight.reach import (
     Attempt,
     listen,
+    loopback_setting,
     own_address,
     peers_of,
     told_address,
@@ -251,6 +252,7 @@ def _with_host(
         address=address if server is not None else "",
         port=server.getsockname()[1] if server is not None else 0,
         told=told_address(facts.env),
+        loopback=loopback_setting(facts.env),
     )
     return record, server
 

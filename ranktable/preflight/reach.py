@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
 import selectors
 import socket
 import struct
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.preflight import rules
 from ranktable.preflight.facts import is_loopback
+from ranktable.preflight.socket_interfaces import interfaces_of, takes_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -69,10 +69,10 @@ def own_address(env: Mapping[str, str], master: str) -> str:
 
     That of the interface that a variable names, else that towards rank 0.
     """
+    there = [name for _, name in socket.if_nameindex()]
     for name in _INTERFACES:
-        interface = env.get(name, "").split(",")[0].lstrip("=")
-        if re.fullmatch(r"[A-Za-z0-9_.-]{1,15}", interface):
-            with suppress(OSError):
+        for interface in interfaces_of(name, env.get(name, ""), there):
+            with suppress(OSError):  # it may have no address
                 address = _address_of(interface)
                 return "" if is_loopback(address) else address
     with suppress(OSError):
@@ -105,6 +105,15 @@ def told_address(env: Mapping[str, str]) -> str:
         addresses = [str(each[4][0]) for each in found]
         if addresses and all(map(is_loopback, addresses)):
             return addresses[0]
+    return ""
+
+
+def loopback_setting(env: Mapping[str, str]) -> str:
+    """Return the variable by which NCCL or HCCL takes lo, empty if none does."""
+    there = [name for _, name in socket.if_nameindex()]
+    for name in ("NCCL_SOCKET_IFNAME", "HCCL_SOCKET_IFNAME"):
+        if takes_loopback(name, env.get(name, ""), there):
+            return f"{name}={env[name]}"
     return ""
 
 

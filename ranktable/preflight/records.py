@@ -69,6 +69,7 @@ class ProcessRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         address: Its address for other hosts, empty if it is not known.
         port: The port on which it listens there.
         told: The loopback address that its name resolves to, else empty.
+        loopback: The variable by which NCCL or HCCL takes lo, empty if none does.
         borrows: The port that it should serve, if another program has it.
         versions: Versions by the name of the package.
         settings: Variables that all ranks must have alike.
@@ -93,6 +94,7 @@ class ProcessRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     address: str = ""
     port: int = 0
     told: str = ""
+    loopback: str = ""
     borrows: str = ""
     versions: dict[str, str] = {}
     settings: dict[str, str] = {}

@@ -14,7 +14,7 @@ def lost_interfaces(name: str, text: str, there: list[str]) -> str:
             return "gloo takes plain names only"
         lost = [word for word in text.split(",") if word and word not in there]
     else:  # the others look for the first that fits
-        taken = _taken(text, there)
+        taken = interfaces_of(name, text, there)
         if text.startswith("^"):
             return "" if taken else "it leaves no interface of this host"
         lost = [] if taken else [w for w in text.lstrip("=").split(",") if w]
@@ -23,9 +23,13 @@ def lost_interfaces(name: str, text: str, there: list[str]) -> str:
     return f"this host has no interface {names}; it has {has}" if lost else ""
 
 
-def _taken(text: str, there: list[str]) -> list[str]:
-    """Return the interfaces that a variable of NCCL or HCCL leaves, in their order."""
+def interfaces_of(name: str, text: str, there: list[str]) -> list[str]:
+    """Return the interfaces that a variable leaves, the one that is taken first."""
+    if name.startswith(("GLOO", "TP")):
+        return [word for word in text.split(",") if word in there]
     words = [word for word in text.lstrip("^=").split(",") if word]
+    if name.startswith("NCCL"):  # it reads NAME:PORT, and has no port to compare
+        words = [word.partition(":")[0] for word in words]
     mode = text[: len(text) - len(text.lstrip("^="))]
     fits = str.__eq__ if "=" in mode else str.startswith
     named = [each for each in there if any(fits(each, word) for word in words)]
@@ -39,5 +43,5 @@ def takes_loopback(name: str, text: str, there: list[str]) -> bool:
     that fits, and lo is the first of a host: aws/deep-learning-containers#4756.
     """
     if name == "NCCL_SOCKET_IFNAME":
-        return "lo" in _taken(text, there)
+        return "lo" in interfaces_of(name, text, there)
     return text.lstrip("=") == "lo"

@@ -73,7 +73,9 @@ def env(
     chip = _chip(found.device_id if found is not None and is_of_table else None)
     note = "" if found is None else idle_beside(os.environ, found, chip)
     if format == "json":
-        write_json(_data(found, claims, problem, unsound) | _chip_data(chip, note))
+        data = _data(found, claims, problem, unsound) | _chip_data(chip, note)
+        lines = None if found is None else _lacking(found)
+        write_json(data | {"advice": lines, "not_used": [*_not_used(claims)]})
     else:
         look = style(color)
         write(_text(found, claims if explain else [], problem, look))
@@ -207,11 +209,8 @@ def _text(
             shown = "unknown" if value is None else printable(_shown(value))
             source = found.sources.get(name)
             yield f"{name:<16} {shown}{f'  ({source})' if source else ''}\n"
-        is_enough = found.world_size or found.rank_table_file
-        if found.rank is None or not is_enough:
-            lacking = "rank" if found.rank is None else "size"
-            if (how := advice(os.environ)) is not None:
-                yield f"no {lacking} is given here: {how}\n"
+        if (line := _lacking(found)) is not None:
+            yield f"{line}\n"
         for note in notes(found, os.environ):
             yield f"{printable(note)}\n"
     if claims:
@@ -222,9 +221,24 @@ def _text(
         yield f"error[{code}] {printable(problem.message)}\n"
 
 
+def _lacking(found: Environment) -> str | None:
+    """Return how the process gets a rank or a size, None if it has both."""
+    is_enough = found.world_size or found.rank_table_file
+    if found.rank is not None and is_enough:
+        return None
+    lacking = "rank" if found.rank is None else "size"
+    how = advice(os.environ)
+    return None if how is None else f"no {lacking} is given here: {how}"
+
+
+def _not_used(claims: list[tuple[VariableClaim, Outcome]]) -> Iterator[str]:
+    """Return why variables of launchers are not used."""
+    return unused(os.environ, {claim.variable for claim, _ in claims})
+
+
 def _unused(claims: list[tuple[VariableClaim, Outcome]]) -> Iterator[str]:
-    """Yield why variables of launchers are not used."""
-    lines = [*unused(os.environ, {claim.variable for claim, _ in claims})]
+    """Yield the lines about variables that are not used."""
+    lines = [*_not_used(claims)]
     if not (claims or lines):
         lines = ["no launcher has set a variable here"]
     yield from (f"{printable(line)}\n" for line in lines)

@@ -33,6 +33,18 @@ _OF_TORCH: Final = {
     "local_world_size": "LOCAL_WORLD_SIZE",
     **_MASTER,
 }
+
+
+def _of_world(prefix: str) -> dict[str, str]:
+    """Return the variables of launchers whose names differ by their beginning only."""
+    return {
+        "rank": f"{prefix}RANK",
+        "world_size": f"{prefix}SIZE",
+        "local_rank": f"{prefix}LOCAL_RANK",
+        "local_world_size": f"{prefix}LOCAL_SIZE",
+    }
+
+
 _IN_PODS: Final = "start torchrun, or ranktable run, in every pod"
 
 # pytorch/pytorch, torch/distributed/elastic/agent/server/local_elastic_agent.py.
@@ -96,13 +108,26 @@ PADDLE: Final = Launcher(
 OPEN_MPI: Final = Launcher(
     name="open mpi",
     markers=("OMPI_COMM_WORLD_RANK",),
-    fields={
-        "rank": "OMPI_COMM_WORLD_RANK",
-        "world_size": "OMPI_COMM_WORLD_SIZE",
-        "local_rank": "OMPI_COMM_WORLD_LOCAL_RANK",
-        "local_world_size": "OMPI_COMM_WORLD_LOCAL_SIZE",
-        "host": "PMIX_HOSTNAME",
-    },
+    fields={**_of_world("OMPI_COMM_WORLD_"), "host": "PMIX_HOSTNAME"},
+)
+# horovodrun without MPI; HOROVOD_CROSS_RANK counts only the hosts that have this local
+# rank. horovod/horovod, horovod/runner/gloo_run.py.
+HOROVOD: Final = Launcher(
+    name="horovod",
+    markers=("HOROVOD_RANK", "HOROVOD_SIZE"),
+    fields={**_of_world("HOROVOD_"), "host": "HOROVOD_HOSTNAME"},
+)
+# mpirun_rsh. mvapich.cse.ohio-state.edu, MVAPICH2 user guide.
+MVAPICH: Final = Launcher(
+    name="mvapich2",
+    markers=("MV2_COMM_WORLD_RANK",),
+    fields=_of_world("MV2_COMM_WORLD_"),
+)
+# jsrun of IBM. Lightning-AI/pytorch-lightning, plugins/environments/lsf.py.
+JSRUN: Final = Launcher(
+    name="jsrun",
+    markers=("JSM_NAMESPACE_RANK",),
+    fields=_of_world("JSM_NAMESPACE_"),
 )
 # The first process of a job has none of these variables. flux-framework/flux-core,
 # doc/man7/flux-environment.rst.
@@ -411,7 +436,8 @@ BY_HAND: Final = Launcher(
 )
 
 LAUNCHERS: Final = (
-    *(TORCHRUN, DEEPSPEED, RAY_TRAIN, MSRUN, PADDLE, OPEN_MPI, SLURM, FLUX),
+    *(TORCHRUN, DEEPSPEED, RAY_TRAIN, MSRUN, PADDLE, HOROVOD, OPEN_MPI, SLURM, FLUX),
+    *(MVAPICH, JSRUN),
     *(FLUX_INSTANCE, PALS, MPICH, MPICH_BY_PORT, PRRTE, PMIX),
     *(TORCHRUN_ARGUMENTS, NUMBERED_POD, PYTORCH_JOB, ONE_PROCESS_OF_PYTORCH_JOB),
     *(VOLCANO, ONE_PROCESS_OF_VOLCANO, PAI, ONE_PROCESS_OF_PAI),

@@ -43,10 +43,10 @@ class Nesting:
     program: tuple[str, str] | None = None
 
 
-_WORKERS = ("torchrun", "deepspeed", "ray train", "msrun", "paddle")
-_MPI = ("open mpi", "mpich or intel mpi")
+_WORKERS = ("torchrun", "deepspeed", "ray train", "msrun", "paddle", "horovod")
+_MPI = ("open mpi", "mpich or intel mpi", "mvapich2")
 _PRRTE = ("prterun",)
-_MANAGERS = ("slurm", "flux", "pals")
+_MANAGERS = ("slurm", "flux", "pals", "jsrun")
 _PODS = ("pytorchjob", "volcano", "pai dlc")
 _PLATFORMS = (
     *("torchrun's PET_* variables", *_PODS, "kubernetes indexed job"),
