@@ -180,6 +180,23 @@ def test_a_manifest_without_a_file_of_ours_is_named_as_not_judged(
     assert beside.err == f"not judged: a/{name}\n"
 
 
+@pytest.mark.parametrize("owner", ["ownerReferences", "involvedObject", "text"])
+@pytest.mark.parametrize("dump", [json.dumps, yaml.safe_dump])
+def test_what_only_names_a_node_is_no_list_of_nodes(
+    owner: str, dump: Callable[[object], str], run: Run, tmp_path: Path
+) -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+    event: dict[str, object] = {**JOB, "kind": "Event", owner: node}
+    if owner == "text":
+        event = config_map(notes=yaml.safe_dump(node))
+    (tmp_path / "x.yaml").write_text(dump({"kind": "List", "items": [event]}))
+    run("ranktable", "gen", "--device-id", "[[0]]", "-o", "hccl.json")
+    done = run("ranktable", "validate", ".")
+
+    assert (done.status, done.out) == (0, "hccl.json: sound\n")
+    assert done.err == "not judged: x.yaml\n"
+
+
 def test_only_a_few_of_the_files_that_were_not_judged_are_named(
     run: Run, tmp_path: Path
 ) -> None:

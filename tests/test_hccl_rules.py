@@ -118,6 +118,7 @@ ROWS: dict[str, Row] = {
     "device_id a number": (TABLE, lambda t: devices(t)[1].update(device_id=1), ANY, "RT113", ERROR, "EI0017"),
     "status a number": (TABLE, lambda t: t.update(status=1), ANY, "RT113", ERROR, "EI0017"),
     "super_device_id a number": (PODS, lambda t: devices(t)[1].update(super_device_id=1), ANY, "RT113", ERROR, "EI0017"),
+    "super_device_id true in 1.0": (TABLE, lambda t: devices(t)[1].update(super_device_id=True), ANY, "RT113", ERROR, "EI0017"),
     "rank_id missing": (TABLE, lambda t: devices(t)[1].pop("rank_id"), ANY, "RT112", ERROR, "EI0017"),
     "device_id missing": (TABLE, lambda t: devices(t)[1].pop("device_id"), ANY, "RT112", ERROR, "EI0017"),
     "server_id missing": (TABLE, lambda t: server(t, 1).pop("server_id"), ANY, "RT112", ERROR, "EI0017"),

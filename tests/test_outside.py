@@ -32,7 +32,9 @@ def secret(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("how", ["relative", "absolute", "link", "linked folder"])
+@pytest.mark.parametrize(
+    "how", ["relative", "absolute", "link", "linked folder", "impossible"]
+)
 def test_a_ring_outside_of_the_folder_of_the_spec_is_not_read(
     how: str, secret: Path, run: Run, tmp_path: Path
 ) -> None:
@@ -43,6 +45,7 @@ def test_a_ring_outside_of_the_folder_of_the_spec_is_not_read(
         "absolute": str(secret),
         "link": "link",
         "linked folder": f"up/{secret.name}",
+        "impossible": '"a\\0b"',
     }[how]
     (tmp_path / "cluster.yaml").write_text(
         f"nodes: n[1-2]\nchips: [0, 1]\nring: {ring}\n"

@@ -229,6 +229,9 @@ def test_nothing_is_fetched(judge: Callable[..., Outcome]) -> None:
         ({"type": "text"}, '#/type: "text" does not satisfy anyOf'),
         ({"$schema": "http://example.com/mine"}, "is not a draft of JSON Schema"),
         ({"$schema": ["x"]}, "is not a draft of JSON Schema"),
+        ({"$id": "http://[::1"}, "Invalid IPv6 URL"),
+        ({"$id": "//["}, "Invalid IPv6 URL"),
+        (in_devices({"pattern": "a{99999999999}"}), "repetition number is too large"),
         (
             in_devices({"properties": {"rank": {"pattern": "["}}}),
             '"[" does not satisfy format "regex"',
@@ -236,6 +239,10 @@ def test_nothing_is_fetched(judge: Callable[..., Outcome]) -> None:
         (in_devices({"$ref": "missing.json"}), "is not in a local file"),
         (in_devices({"$ref": "#/$defs/none"}), "is not in a local file"),
         (in_devices({"$ref": "file:///dev/zero"}), "is not in a local file"),
+        ({"$ref": "#/x", "x": {"type": 5}}, "a reference leads to what is not a"),
+        ({"$ref": "#/x", "x": {"type": "t"}}, "a reference leads to what is not a"),
+        ({"$ref": "#/x", "x": {"required": True}}, "a reference leads to what is not"),
+        ({"$ref": "#/x", "x": 5}, "a reference leads to what is not a JSON Schema"),
     ],
 )
 def test_a_wrong_schema_is_refused_with_its_reason(

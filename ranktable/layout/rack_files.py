@@ -13,6 +13,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from ranktable.cluster.hostfiles.hostfile_rules import NO_HOSTS
 from ranktable.cluster.source_text import parse_source, words_of
 from ranktable.layout.boundaries import Hierarchy, Level
 from ranktable.layout.node_labels import is_node_list, read_nodes
@@ -76,11 +77,17 @@ def _judge(source: Source, options: Options) -> list[Report]:
     return [read_rack_file(source.data, file=source.name, limit=options.limit)[0]]
 
 
+def _judge_nodes(source: Source, options: Options) -> list[Report]:
+    """Judge nodes with labels; what only names a node, as an event does, is not one."""
+    reports = _judge(source, options)
+    return [] if [*reports[0].totals] == [NO_HOSTS.code] else reports
+
+
 NODES = FileKind(
     name="kubernetes-nodes",
     title="nodes of Kubernetes with the labels of a topology",
     detect=lambda start, _: is_node_list(start.decode("utf-8", "replace")),
-    judge=_judge,
+    judge=_judge_nodes,
     endings=DESCRIPTIONS,
     is_part=True,
     advice="name the table of the job; --racks {file} adds the racks",

@@ -190,5 +190,8 @@ def lies_in(path: str, folder: str) -> bool:
     A file that names another one must not make us read, and quote, any file of the
     machine: who sends the first one may be somebody else.
     """
-    home = os.path.realpath(folder or ".")
-    return os.path.commonpath([home, os.path.realpath(path)]) == home
+    try:
+        home = os.path.realpath(folder or ".")
+        return os.path.commonpath([home, os.path.realpath(path)]) == home
+    except ValueError:  # an embedded null byte
+        return False

@@ -81,8 +81,9 @@ class SiteSchema:
         ):
             return report
         try:
-            errors = list(self.validator.iter_errors(document.data))
-            found = [one for error in errors for one in _findings(error, document)]
+            errors = [
+                _nearest(error) for error in self.validator.iter_errors(document.data)
+            ]
         except Unresolvable as error:
             reason = (
                 f"{quoted(error.ref)} is referred to and is not in a local file that "
@@ -92,7 +93,12 @@ class SiteSchema:
             reason = "references or levels in it are nested without an end"
         except re.error as error:
             reason = f"{quoted(error.pattern)} is not a regular expression: {error.msg}"
+        except Exception as error:  # noqa: BLE001 - from jsonschema, of any type
+            # What only a reference leads to was not checked when the schema was read.
+            why = str(error).partition("\n")[0].rstrip(":")
+            reason = f"a reference leads to what is not a JSON Schema: {why}"
         else:
+            found = [one for error in errors for one in _findings(error, document)]
             return report.with_findings(Findings(found, limit=self.limit))
         raise SiteSchemaError(f"{self.path}: {reason}")
 
@@ -109,15 +115,16 @@ def read_site_schema(path: str, *, limit: int | None = None) -> SiteSchema:
         schema = _read(file)
         kind = _kind_of(schema)
         kind.check_schema(schema)
+        own = schema.get("$id") if isinstance(schema, dict) else None
+        base = urljoin(uri, own) if isinstance(own, str) else uri
+        urlsplit(base)
     except jsonschema.SchemaError as error:
         place = "/".join(["#", *map(str, error.absolute_path)])
         message = f"{place}: {_message(error)}; it is not a JSON Schema"
         raise SiteSchemaError(f"{path}: {message}") from None
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, OverflowError) as error:  # of a {repetition}
         reason = "it is nested too deep" if isinstance(error, RecursionError) else error
         raise SiteSchemaError(f"{path}: {reason}") from None
-    own = schema.get("$id") if isinstance(schema, dict) else None
-    base = urljoin(uri, own) if isinstance(own, str) else uri
     retrieve = partial(_retrieved, base, uri)
     known: Any = Registry(retrieve=retrieve)  # type: ignore[call-arg]
     known = REGISTRY.combine(known.with_resource(base, _resource(schema)))
@@ -175,27 +182,31 @@ def _kind_of(schema: object) -> Any:
     return kind
 
 
-def _findings(error: ValidationError, document: Document) -> Iterator[Finding]:
-    """Yield the causes of an error; of several alternatives, the nearest one."""
+def _nearest(error: ValidationError) -> ValidationError:
+    """Return the cause of an error; of several alternatives, the nearest one."""
     try:
-        nearest = best_match(iter([error])) or error
+        return best_match(iter([error])) or error
     except TypeError:  # jsonschema 4.26: a schema as a type, which draft 3 allows
-        nearest = error
-    path: list[str | int] = list(nearest.absolute_path)
-    if nearest.validator == "required" and nearest.validator_value is True:
+        return error
+
+
+def _findings(error: ValidationError, document: Document) -> Iterator[Finding]:
+    """Yield what an error says, of each key if several are not allowed."""
+    path: list[str | int] = list(error.absolute_path)
+    if error.validator == "required" and error.validator_value is True:
         path.pop()  # draft 3 adds the key that is missing
-    keys = _unexpected(nearest)
+    keys = _unexpected(error)
     for key in keys:
         message = f"{_SAYS} the key {quoted(key)} is not allowed"
         yield SITE_SCHEMA.finding(document.span_of(*path, key, of_key=True), message)
     if keys:
         return
     # An error about a key has the place of its object; report the key itself.
-    of_key = "propertyNames" in nearest.absolute_schema_path
-    if of_key and isinstance(nearest.instance, str):
-        path = [*path, nearest.instance]
+    of_key = "propertyNames" in error.absolute_schema_path
+    if of_key and isinstance(error.instance, str):
+        path = [*path, error.instance]
     span = document.span_of(*path, of_key=of_key)
-    yield SITE_SCHEMA.finding(span, f"{_SAYS} {_message(nearest)}")
+    yield SITE_SCHEMA.finding(span, f"{_SAYS} {_message(error)}")
 
 
 def _unexpected(error: ValidationError) -> list[str]:

@@ -280,6 +280,8 @@ def changed_tables(draw: st.DrawFn) -> bytes:
 def test_fast_path_takes_no_value_that_the_reader_refuses(data: bytes) -> None:
     columns = decode_columns(data, FORMATS, least_nodes=2)
 
+    report = check(data)
+    assert (report.table is None) == bool(report.diagnostics and not report.ok)
     if columns is not None:
         assert _are_equal(columns, _closely(data))
 

@@ -170,11 +170,11 @@ def _weight_of_super_id(columns: Columns, _: tuple[int, int]) -> Severity:
 def _pods_in_1_0(columns: Columns, _: Options) -> Iterator[Finding]:
     document = columns.document.data if PODS not in columns.top else {}
     is_there = isinstance(document, dict) and PODS in document
+    ids = columns.optional.get(SUPER_ID, ())  # None where the value has another type
+    first = next((i for i, one in enumerate(ids) if one is not None), None)
     if is_there:
         span = SourceSpan((PODS,), "key")
-    elif SUPER_ID in columns.optional:
-        ids = columns.optional[SUPER_ID]
-        first = next(i for i, one in enumerate(ids) if one is not None)
+    elif first is not None:
         span = SourceSpan((*columns.device_path(first), SUPER_ID), "key")
     else:
         return
