@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.torch
 
-PLACE = Placement(rank=5, local_rank=1, device_id=3, local_chip_map=(2, 3))
+PLACE = Placement(
+    rank=5, world_size=8, local_rank=1, device_id=3, local_chip_map=(2, 3)
+)
 none: st.SearchStrategy[list[int]] = st.just([])
 VENDORS = ["hccl", "cncl", "mccl"]
 
@@ -90,6 +92,7 @@ def test_process_takes_the_chip_of_the_table_whatever_hides_the_others(
     for rank, chip in enumerate(chips):
         place = Placement(
             rank=rank,
+            world_size=len(chips),
             local_rank=rank,
             device_id=chip,
             local_chip_map=tuple(chips),

@@ -426,15 +426,15 @@ def test_rank_that_dies_while_waiting_is_named() -> None:
     port = free_port()
     dies = """
 from ranktable.runtime import rendezvous
-real = rendezvous._hold
-def hold(store, member, phase, *more):
+real = rendezvous._Joining
+def joining(member, phase):
     if phase == "ready":
         sys.stderr.write("0.0")
         sys.stderr.flush()
         os.write(1, b"[]")
         os._exit(0)
-    real(store, member, phase, *more)
-rendezvous._hold = hold
+    return real(member, phase)
+rendezvous._Joining = joining
 """
     codes = [MEET, dies + MEET, MEET]
     found = outcomes([start_code(code, r, 3, port) for r, code in enumerate(codes)])

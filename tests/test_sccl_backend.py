@@ -47,7 +47,8 @@ torch.device = lambda text: made.append(text) or real("cpu")
 from ranktable.runtime.backends.backend import choose_backend
 from ranktable.runtime.backends.backend import Placement
 backend = choose_backend({name!r})
-place = Placement(rank=5, local_rank=1, device_id=6, local_chip_map=(2, 6))
+chips = {{'device_id': 6, 'local_chip_map': (2, 6)}}
+place = Placement(rank=5, world_size=8, local_rank=1, **chips)
 backend.select_device(place)
 import torch_tpu
 options = backend.group_options([2, 6, 7])

@@ -328,14 +328,14 @@ class _Work:
         environment = with_world_size(resolve_environment(), self.table)
         backend = choose_backend(self.backend)
         placement = place(environment, self.table, needs_device=not backend.serves_cpu)
-        rank = self.members.index(self.rank)
+        rank, size = self.members.index(self.rank), len(self.members)
         part = Environment(
             rank=rank,
-            world_size=len(self.members),
+            world_size=size,
             master_addr=with_master(environment, self.table).master_addr,
             master_port=with_master(environment, self.table).master_port,
         )
-        placement = replace(placement, rank=rank)
+        placement = replace(placement, rank=rank, world_size=size, digest=None)
         return join(part, None, placement, backend, timedelta(seconds=timeout_s))
 
     def _ranks(self, step: Step) -> list[int]:

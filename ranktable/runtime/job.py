@@ -84,11 +84,10 @@ class Job:
         store: Store | None = None,
     ) -> None:
         """Describe a process that has joined; ``init_process_group`` calls this."""
-        assert environment.world_size is not None
         self.environment = environment
         self.table = table
         self.rank = placement.rank
-        self.world_size = environment.world_size
+        self.world_size = placement.world_size
         self.local_rank = placement.local_rank
         self.device = device
         self.device_id = placement.device_id

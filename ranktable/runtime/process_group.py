@@ -16,7 +16,6 @@ from ranktable.runtime.rendezvous import (
     GRACE_S,
     Deadline,
     LateError,
-    Participant,
     first_line,
     in_time,
     open_store,
@@ -166,10 +165,12 @@ def place(
     assert rank is not None
     return Placement(
         rank=rank,
+        world_size=table.world_size,
         local_rank=table.local_rank_of(rank),
         device_id=table.chip_map[rank],
         local_chip_map=tuple(table.local_chip_map(table.node_rank_of(rank))),
         is_of_host=True,
+        digest=table.digest(),
     )
 
 
@@ -177,6 +178,7 @@ def _place_by_launcher(environment: Environment, *, needs_device: bool) -> Place
     """Return the placement from the launcher's chips, or else from the local rank."""
     rank, local_rank = environment.rank, environment.local_rank
     assert rank is not None
+    assert environment.world_size is not None
     device_id = environment.device_id
     if local_rank is None and device_id is None and needs_device:
         # With chip 0 as the default, all processes of a host would share one chip.
@@ -193,6 +195,7 @@ def _place_by_launcher(environment: Environment, *, needs_device: bool) -> Place
         chips = tuple(range(environment.local_world_size or local_rank + 1))
     return Placement(
         rank=rank,
+        world_size=environment.world_size,
         local_rank=local_rank,
         device_id=device_id,
         local_chip_map=chips or (),
@@ -216,20 +219,13 @@ def join(
     device = backend.select_device(placement)
     from torch._C._distributed_c10d import PrefixStore
 
-    world_size = environment.world_size
-    assert world_size is not None
-    member = Participant(
-        rank=placement.rank,
-        world_size=world_size,
-        digest=None if table is None else table.digest(),
-        serves_store=serves_store(placement.rank, os.environ),
-    )
     # One deadline for the store, the rendezvous and the connections.
     deadline = Deadline.after(
         DEFAULT_TIMEOUT_S if timeout is None else timeout.total_seconds()
     )
     store = open_store(environment, os.environ, deadline)
-    rendezvous_barrier(store, member, deadline)
+    is_served_here = serves_store(placement.rank, os.environ)
+    rendezvous_barrier(store, placement, deadline, serves_store=is_served_here)
     options = backend.group_options(None if table is None else table.chip_map)
     import torch.distributed as dist
 
@@ -240,12 +236,12 @@ def join(
             backend=backend.config,
             store=PrefixStore("group", store),
             rank=placement.rank,
-            world_size=world_size,
+            world_size=placement.world_size,
             pg_options=options,
             **as_argument(timeout),
         )
 
-    _start_group(start, backend, device, member, deadline)
+    _start_group(start, backend, device, placement, deadline)
     job = Job(environment, table, placement, backend, device, timeout, store)
     return enter(job)
 
@@ -254,7 +250,7 @@ def _start_group(
     start: Callable[[], None],
     backend: Backend,
     device: torch.device,
-    member: Participant,
+    member: Placement,
     deadline: Deadline,
 ) -> None:
     """Make torch's process group.

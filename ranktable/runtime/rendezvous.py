@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from torch._C._distributed_c10d import Store
 
+    from ranktable.runtime.backends.backend import Placement
     from ranktable.runtime.environment import Environment
 
 GRACE_S = 2.0
@@ -250,34 +251,28 @@ def first_line(error: Exception) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Participant:
-    """A process that joins the others.
-
-    Attributes:
-        rank: Its global rank.
-        world_size: Number of processes, as its launcher set it.
-        digest: Digest of its rank table, None without one.
-        serves_store: Whether it serves the store, and should leave last.
-    """
-
-    rank: int
-    world_size: int
-    digest: str | None
-    serves_store: bool
-
-
-def rendezvous_barrier(store: Store, member: Participant, deadline: Deadline) -> None:
+def rendezvous_barrier(
+    store: Store, member: Placement, deadline: Deadline, *, serves_store: bool
+) -> None:
     """Wait until every rank of the job has connected with the same table.
 
     It ends at most ``GRACE_S`` after the deadline.
+
+    Args:
+        store: The store of the job.
+        member: This process.
+        deadline: Until when the others may come.
+        serves_store: Whether this process serves the store, and should leave last.
 
     Raises:
         BootstrapError: A rank did not connect or has ended (RT404), or differs from
             rank 0 in the job (RT405).
     """
     try:
-        in_time(lambda: _pass(store, member, deadline), deadline.left_s + GRACE_S)
+        in_time(
+            lambda: _pass(store, member, deadline, is_last=serves_store),
+            deadline.left_s + GRACE_S,
+        )
     except BootstrapError:
         raise
     except LateError:
@@ -296,41 +291,36 @@ def rendezvous_barrier(store: Store, member: Participant, deadline: Deadline) ->
         ) from error
 
 
-def _pass(store: Store, member: Participant, deadline: Deadline) -> None:
-    claim = json.dumps([member.world_size, member.digest])
-    for phase in ("here", "ready"):
-        _hold(store, member, phase, claim, deadline)
-
-
-def _hold(
-    store: Store, member: Participant, phase: str, claim: str, deadline: Deadline
+def _pass(
+    store: Store, member: Placement, deadline: Deadline, *, is_last: bool
 ) -> None:
     from torch._C._distributed_c10d import PrefixStore
 
-    held = StoreRound(
-        store=PrefixStore(phase, store),
-        rank=member.rank,
-        ranks=range(member.world_size),
-        wording=_Joining(member, phase),
-        # Ranks with different sizes would wait for different numbers of ranks.
-        is_urgent=lambda first, own: json.loads(first)[0] != json.loads(own)[0],
-        is_alone=True,
-    )
-    held.post(claim)
-    verdict = held.hear(deadline.time_s, left_s=deadline.left_s)
-    if verdict.kind == "agreed":
-        return
-    if member.serves_store:
-        held.linger(min(_LATECOMERS_S, deadline.left_s + _READ_S))
-    code = "RT404" if verdict.kind == "missing" else "RT405"
-    raise BootstrapError(code, verdict.message, verdict.ranks)
+    for phase in ("here", "ready"):
+        held = StoreRound(
+            store=PrefixStore(phase, store),
+            rank=member.rank,
+            ranks=range(member.world_size),
+            wording=_Joining(member, phase),
+            # Ranks with different sizes would wait for different numbers of ranks.
+            is_urgent=lambda first, own: json.loads(first)[0] != json.loads(own)[0],
+            is_alone=True,
+        )
+        held.post(json.dumps([member.world_size, member.digest]))
+        verdict = held.hear(deadline.time_s, left_s=deadline.left_s)
+        if verdict.kind == "agreed":
+            continue
+        if is_last:
+            held.linger(min(_LATECOMERS_S, deadline.left_s + _READ_S))
+        code = "RT404" if verdict.kind == "missing" else "RT405"
+        raise BootstrapError(code, verdict.message, verdict.ranks)
 
 
 @dataclass(frozen=True, slots=True)
 class _Joining:
     """The messages about ranks that join a job."""
 
-    member: Participant
+    member: Placement
     phase: str
 
     def differing(self, said: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:

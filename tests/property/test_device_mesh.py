@@ -62,7 +62,9 @@ def made_mesh(
 
     world = layout.world_size
     dist.init_process_group("fake", rank=rank, world_size=world, store=FakeStore())
-    placement = Placement(rank=rank, local_rank=0, device_id=0, local_chip_map=())
+    placement = Placement(
+        rank=rank, world_size=world, local_rank=0, device_id=0, local_chip_map=()
+    )
     backend = FakeBackend()
     job = Job(
         Environment(rank=rank, world_size=world),

@@ -45,22 +45,26 @@ _REDUCTIONS: Final = frozenset({"sum", "product", "min", "max"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where one process runs.
+    """The place of one process in its job.
 
     Attributes:
         rank: Its global rank.
+        world_size: Number of processes of the job.
         local_rank: Its index on its node, None if it is not known.
         device_id: Its chip, None if it is not known; a backend with devices needs it.
         local_chip_map: The chips of its node by local rank; empty if not known.
         is_of_host: Whether chips have numbers of the host, as in a rank table, and not
             of what this process sees.
+        digest: Digest of the rank table, None without one.
     """
 
     rank: int
+    world_size: int
     local_rank: int | None
     device_id: int | None
     local_chip_map: tuple[int, ...]
     is_of_host: bool = False
+    digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
