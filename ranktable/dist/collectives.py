@@ -36,7 +36,7 @@ from ranktable.dist.tensors import (
     trimmed,
     write,
 )
-from ranktable.dist.work import Work, collective, finished, in_place, written
+from ranktable.dist.work import Work, collective, finished, written
 from ranktable.runtime.torch_versions import reduce_scatter_single
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-@in_place
+@collective
 def all_reduce(
     data: torch.Tensor,
     op: Reduction = "sum",
@@ -140,7 +140,7 @@ def all_reduce(
     return written(work, lambda: write(data, finish()), name, async_op=async_op)
 
 
-@in_place
+@collective
 def reduce(
     data: torch.Tensor,
     dst: int = 0,
@@ -254,7 +254,7 @@ def _folded(members: Members, parts: Tensors, op: str) -> torch.Tensor:
     return found.to(own)
 
 
-@in_place
+@collective
 def broadcast(
     data: torch.Tensor,
     src: int = 0,

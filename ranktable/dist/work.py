@@ -157,14 +157,7 @@ class Collective(Protocol[Parameters, Now_co]):
 
 
 def collective(
-    function: Callable[Parameters, Work[Result] | Result],
+    function: Callable[Parameters, Work[Any] | Result],
 ) -> Collective[Parameters, Result]:
-    """Return a public collective that returns its result."""
+    """Return a public collective."""
     return cast("Collective[Parameters, Result]", public(function))
-
-
-def in_place(
-    function: Callable[Parameters, Work[Result] | None],
-) -> Collective[Parameters, None]:
-    """Return a public collective whose result is written to its argument."""
-    return cast("Collective[Parameters, None]", public(function))
