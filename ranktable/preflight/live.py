@@ -74,7 +74,6 @@ if TYPE_CHECKING:
 
     from torch._C._distributed_c10d import Store
 
-    from ranktable.runtime.store_round import Verdict
     from ranktable.schema.model import RankTable
 
 DEFAULT_TIMEOUT_S = 30.0
@@ -400,6 +399,20 @@ def _parts(store: Store) -> Callable[[str], Store]:
     return lambda name: PrefixStore(name, store)
 
 
+class _Records(StoreRound):
+    """A round that judges processes that nobody expects, too."""
+
+    def is_last(self, count: int) -> bool:
+        """Whether this member judges; it waits until no other has come for a time."""
+        if count < len(self.ranks) or self.store.add("judges", 1) != 1:
+            return False
+        before = 0
+        while before != count:
+            time.sleep(SETTLE_S)
+            before, count = count, self.store.add("count", 0)
+        return True
+
+
 @dataclass(kw_only=True)
 class Meeting:
     """The part of one process.
@@ -432,7 +445,8 @@ class Meeting:
         self.ticket = self.store.add("ticket", 1) - 1
         self.store.set(f"record/{self.ticket}", json_text.encode(self.record).decode())
         self._offer_rows()
-        held = self._round("records", self.ticket, self, self._least_size(), SETTLE_S)
+        size = self._least_size()
+        held = self._round("records", self.ticket, range(size), self, _Records)
         data = json.loads(self._post(held, str(self.ticket), self.deadline))
         if self.ticket >= data["to"] or self.ticket in data["gaps"]:
             return self._late(data)
@@ -529,29 +543,35 @@ class Meeting:
         )
 
     def _round(
-        self, name: str, member: int, wording: Any, count: int, settle_s: float = 0.0
+        self,
+        name: str,
+        member: int,
+        members: Sequence[int],
+        wording: Any,
+        kind: type[StoreRound] = StoreRound,
     ) -> StoreRound:
-        return StoreRound(
+        return kind(
             store=self.part(name),
             rank=member,
-            ranks=range(count),
+            ranks=members,
             wording=wording,
             is_alone=True,
-            settle_s=settle_s,
-            look_s=self.ready_s,
         )
 
     def _post(self, held: StoreRound, text: str, deadline: Deadline) -> str:
         """Return the message of the verdict; a process alone judges itself."""
         held.post(text)
-        verdict: Verdict = held.hear(deadline.time_s, left_s=deadline.left_s)
+        verdict = held.hear(
+            deadline.time_s, left_s=deadline.left_s, look_s=self.ready_s
+        )
         if verdict.kind == "agreed":
             return held.wording.differing({held.rank: text})[0]
         return verdict.message
 
     def ask(self, name: str, wording: Any, said: str, deadline: Deadline) -> Any:
         """Return the verdict on what the ranks of a whole job say, as data."""
-        held = self._round(name, self.record.rank, wording, self.record.world_size)
+        ranks = range(self.record.world_size)
+        held = self._round(name, self.record.rank, ranks, wording)
         return json.loads(self._post(held, said, deadline))
 
     def _offer_rows(self) -> None:
@@ -665,14 +685,7 @@ class Meeting:
     def _ask_tickets(
         self, name: str, tickets: Sequence[int], wording: Any, said: str
     ) -> Any:
-        held = StoreRound(
-            store=self.part(name),
-            rank=self.ticket,
-            ranks=tickets,
-            wording=wording,
-            is_alone=True,
-            look_s=self.ready_s,
-        )
+        held = self._round(name, self.ticket, tickets, wording)
         return json.loads(self._post(held, said, Deadline.after(self.ready_s)))
 
     def _leave(self, data: dict[str, Any], *, is_speaker: bool) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from torch._C._distributed_c10d import Store
 
-_LOOK_S = 0.5  # for one member to find the missing ranks and publish them
+_LOOK_S = 0.5
 
 _FIRST_PAUSE_S = 0.002
 _GROWTH = 4.0  # with 10, ranks that were 30 ms late were waited for 200 ms
@@ -80,9 +80,6 @@ class StoreRound:
             agree: most stores end with its process.
         is_alone: Whether no other thread uses this connection to the store: then the
             store itself can wait, and there is no pause between two looks.
-        settle_s: If it is not 0, processes that nobody expects are judged, too: the
-            verdict waits until none has come for this time.
-        look_s: Time for one member to find the missing ranks and publish them.
     """
 
     store: Store
@@ -93,8 +90,6 @@ class StoreRound:
     is_erased: bool = False
     is_awaited: bool = False
     is_alone: bool = False
-    settle_s: float = 0.0
-    look_s: float = _LOOK_S
     _verdict: Verdict | None = None
     _first_rank: int = -1
     _first_said: str | None = None
@@ -133,37 +128,30 @@ class StoreRound:
         # One list, not one key for each rank: so missing ranks need only one request.
         store.append("came", f"{self.rank}{_OTHER * is_other},")  # type: ignore[attr-defined]
         count = store.add("count", 1)
-        if self._is_last(count):
-            self._settle(count)
+        if self.is_last(count):
             self.publish(self._judge() or AGREED)
             if self._verdict == AGREED and self.is_erased:
                 self._delete(*self._posted())
         return self._verdict
 
-    def _is_last(self, count: int) -> bool:
-        """Whether this member judges; members may expect different numbers of them."""
-        if not self.settle_s:
-            return count == len(self.ranks)
-        return count >= len(self.ranks) and self.store.add("judges", 1) == 1
+    def is_last(self, count: int) -> bool:
+        """Whether this member judges, after so many have posted."""
+        return count == len(self.ranks)
 
-    def _settle(self, count: int) -> None:
-        while self.settle_s:
-            time.sleep(self.settle_s)
-            before, count = count, self.store.add("count", 0)
-            if count == before:
-                return
-
-    def hear(self, time_s: float, *, left_s: float | None = None) -> Verdict:
+    def hear(
+        self, time_s: float, *, left_s: float | None = None, look_s: float = _LOOK_S
+    ) -> Verdict:
         """Return the verdict; wait for it, and a moment longer to name missing ranks.
 
         Args:
             time_s: The whole time for the others.
             left_s: How much of this time is left; by default all.
+            look_s: Time for one member to find the missing ranks and publish them.
         """
         if self._verdict is None:
             self._await(time_s if left_s is None else left_s)
         if self._verdict is None:
-            self._verdict = self._look(time_s)
+            self._verdict = self._look(time_s, look_s)
         is_awaited = self.is_awaited or self._verdict != AGREED
         if is_awaited and self.rank == 0 and not self.is_alone:
             # Most stores end with the process of rank 0. After the time-out the others
@@ -235,7 +223,7 @@ class StoreRound:
             pause_s = min(_GROWTH * pause_s, _LONGEST_PAUSE_S)
         return True
 
-    def _look(self, time_s: float) -> Verdict:
+    def _look(self, time_s: float, look_s: float) -> Verdict:
         """Return the verdict after the time-out; one member publishes it for all."""
         if self.store.add("lookers", 1) == 1:
             verdict = self._judge()
@@ -245,7 +233,7 @@ class StoreRound:
                 message = self.wording.missing(absent, time_s)
                 verdict = Verdict("missing", message, tuple(absent))
             self.publish(verdict)
-        elif not self._await(self.look_s):
+        elif not self._await(look_s):
             return Verdict("missing", self.wording.missing((), time_s))
         assert self._verdict is not None
         return self._verdict
