@@ -16,7 +16,7 @@ from tests.commands import BIN, start_process, torch_environment
 from tests.ranks import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from tests.commands import Started
@@ -43,9 +43,16 @@ class Job:
         dump(table, folder / "t.json")
         (folder / "s.py").write_text(SLEEPS)
 
-    def run(self, node: int, *options: str, sleeps: tuple[float, ...]) -> None:
+    def run(
+        self,
+        node: int,
+        *options: str,
+        sleeps: tuple[float, ...],
+        before: Sequence[str] = (),
+    ) -> None:
         given = ["--node", str(node), "--master-port", self.port, *options]
         command: list[str | Path] = [
+            *before,
             BIN / "ranktable",
             "run",
             "--rank-table",
@@ -108,6 +115,16 @@ def job(folder: Path, num_nodes: int = 2) -> Iterator[Job]:
             agent.wait()
         for rank in made.living():
             os.kill(made.pid(rank), signal.SIGKILL)
+
+
+def test_children_of_the_shell_before_are_no_ranks(tmp_path: Path) -> None:
+    with job(tmp_path) as made:
+        # The shell itself ends; what it has started is a child of the run.
+        shell = 'sleep 40 & setsid sleep 40 & exec "$0" "$@"'
+        made.run(0, "--timeout", "8", before=["sh", "-c", shell], sleeps=(60, 60))
+
+        text = "ranktable: gave up after 8 s: node 1 (127.0.0.2) did not come"
+        assert made.ends() == [(1, [text])]
 
 
 def test_nodes_that_come_give_up_and_name_the_one_that_does_not(tmp_path: Path) -> None:

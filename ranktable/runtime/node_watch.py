@@ -17,6 +17,7 @@ import sys
 import time
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from threading import Event, Timer
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -265,10 +266,40 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
+_inherited: set[int] = set()
+"""Children of the shell that became this process."""
+
+
+def note_inherited() -> None:
+    """Note the children that are there before this process starts any."""
+    _inherited.update(_children() - {0})
+
+
 def has_children() -> bool:
-    """Whether this process has ranks."""
+    """Whether this process has ranks: children that it has started.
+
+    Process 1 of a container gets others whose parent has ended. They are in the session
+    of that parent, and torchrun's ranks are in this one, or begin one.
+    """
+    there = _children()
+    _inherited.intersection_update(there)
+    own = os.getsid(0)
+    for pid in there - _inherited:
+        with suppress(OSError):  # it has ended
+            if os.getsid(pid) in (own, pid):
+                return True
+    return False
+
+
+def _children() -> set[int]:
+    """Return the children of all threads; 0 for any, where the kernel lists none."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
-        return False
-    return True
+        return set()
+    files = list(Path("/proc/self/task").glob("*/children"))
+    found: set[int] = set()
+    for file in files:
+        with suppress(OSError):  # the thread has ended
+            found.update(map(int, file.read_text().split()))
+    return found if files else {0}

@@ -19,6 +19,7 @@ from ranktable.runtime.node_watch import (
     DEFAULT_TIMEOUT_S,
     NodeWatch,
     has_children,
+    note_inherited,
     say,
 )
 from ranktable.runtime.table import REMOVED_AT_END, TIMEOUT_S
@@ -36,6 +37,7 @@ _own_table: list[str] = []
 
 def main() -> None:
     """Run torchrun with the arguments of this process."""
+    note_inherited()
     # Ranks do not get the variable: a run that one of them starts removes nothing.
     if path := os.environ.pop(REMOVED_AT_END, ""):
         _own_table.append(path)
