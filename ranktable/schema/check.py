@@ -21,8 +21,8 @@ from ranktable.schema.formats import (
     FORMATS,
     by_name,
     detect,
-    foreign_format,
 )
+from ranktable.schema.formats.foreign import foreign_format
 from ranktable.schema.formats.placeholder import PLACEHOLDER, is_placeholder
 from ranktable.schema.json_parser import (
     TEXT_AFTER,

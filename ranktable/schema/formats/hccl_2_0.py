@@ -25,7 +25,7 @@ from ranktable.schema.declare import (
     text,
     version,
 )
-from ranktable.schema.formats import SPARE_ID
+from ranktable.schema.formats.foreign import SPARE_ID
 from ranktable.schema.reader import objects
 from ranktable.schema.rules import hccl_2_0 as rules
 from ranktable.schema.rules import hccl_chips, nodes, ranks, shape
