@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ranktable
-from ranktable.cli.commands.init import SCHEMA, TEMPLATES
+from ranktable.cli.commands.init import SCHEMA, templates
 from ranktable.cli.output import OutputFile, put_files
 from ranktable.schema.yaml_parser import parse_yaml
 from tests.commands import run_in_shell, run_process
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tests.conftest import Outcome
 
 FOLDER = Path(__file__).parent.parent / "templates"
-NAMES = [template.name for template in TEMPLATES]
+NAMES = [template.name for template in templates()]
 SAY = """
 import ranktable
 from ranktable.runtime import resolve_environment
@@ -73,10 +73,13 @@ def test_without_a_name_it_lists_them(run: Callable[..., Outcome]) -> None:
 
 
 def test_every_file_of_the_folder_is_a_template() -> None:
-    sources = {source for template in TEMPLATES for source, _ in template.files}
+    sources = {source for template in templates() for source, _ in template.files}
     there = {str(p.relative_to(FOLDER)) for p in FOLDER.rglob("*") if p.is_file()}
 
-    assert {s for s in sources if not s.startswith(SCHEMA)} == there - {"README.md"}
+    assert {s for s in sources if not s.startswith(SCHEMA)} == there - {
+        "README.md",
+        "index.toml",
+    }
 
 
 def test_the_page_lists_every_template() -> None:
@@ -86,14 +89,14 @@ def test_the_page_lists_every_template() -> None:
         re.MULTILINE,
     )
 
-    assert rows == [(template.files[0][0], template.name) for template in TEMPLATES]
+    assert rows == [(template.files[0][0], template.name) for template in templates()]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_copy_is_the_template_and_a_second_one_changes_nothing(
     name: str, run: Callable[..., Outcome], tmp_path: Path
 ) -> None:
-    template = next(template for template in TEMPLATES if template.name == name)
+    template = next(template for template in templates() if template.name == name)
 
     first, second = (run("ranktable", "init", name) for _ in range(2))
 

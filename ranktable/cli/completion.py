@@ -105,13 +105,14 @@ def _names(module: str, *lists: str) -> Callable[[str], list[str]]:
 
     def complete(incomplete: str) -> list[str]:
         home = import_module(f"ranktable.{module}")
-        found = (each for name in lists for each in getattr(home, name))
+        values = (getattr(home, name) for name in lists)
+        found = (each for one in values for each in (one() if callable(one) else one))
         return _beginning((getattr(each, "name", each) for each in found), incomplete)
 
     return complete
 
 
-templates = _names("cli.commands.init", "TEMPLATES")
+templates = _names("cli.commands.init", "templates")
 chips = _names("schema.chips", "CHIPS_PER_HOST", "NPUS")
 readers = _names("schema.table_readers", "READERS")
 ep_styles = _names("layout.parallel", "STYLE_NAMES")

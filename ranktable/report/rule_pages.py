@@ -6,16 +6,12 @@ judges a file reads them.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from ranktable._toml import loads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,7 +70,7 @@ def _texts() -> tuple[str, ...]:
 @cache
 def _pages(text: str) -> dict[str, RulePage]:
     """Return the pages of a family."""
-    entries = tomllib.loads(text)
+    entries = loads(text)
     return {code: _page(entries, entry) for code, entry in entries.items()}
 
 

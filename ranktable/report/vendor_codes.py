@@ -6,17 +6,11 @@ Those of Ascend's HCCL and HCCP, how a process ended, and the Xid of NVIDIA's dr
 from __future__ import annotations
 
 import re
-import sys
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
+from ranktable._toml import data_of
 from ranktable.report.rule_pages import page_of
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,14 +44,13 @@ _VARIABLE = re.compile(r"\bvariable \W?(\w+)", re.IGNORECASE)
 @cache
 def vendor_codes() -> dict[str, VendorCode]:
     """Return what each code means."""
-    text = resources.files("ranktable.report").joinpath("vendor_codes.toml").read_text()
     return {
         name: VendorCode(
             entry["title"].format(name.split()[-1]),
             entry["cause"],
             tuple(entry.get("ours", ())),
         )
-        for entry in tomllib.loads(text)["code"]
+        for entry in data_of("ranktable.report", "vendor_codes.toml")["code"]
         for name in entry["names"]
     }
 

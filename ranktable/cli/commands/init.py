@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import ranktable
+from ranktable._toml import loads
 from ranktable.cli import completion
 from ranktable.cli.output import (
     CommandError,
@@ -94,14 +96,14 @@ def _list(form: OutputFormat) -> None:
                     "summary": template.summary,
                     "files": [target for _, target in template.files],
                 }
-                for template in TEMPLATES
+                for template in templates()
             ]
         )
         return
-    width = max(len(template.name) for template in TEMPLATES)
+    width = max(len(template.name) for template in templates())
     write(
         f"{template.name:<{width}}  {template.files[0][1]}: {template.summary}\n"
-        for template in TEMPLATES
+        for template in templates()
     )
 
 
@@ -146,83 +148,22 @@ class Template:
     files: tuple[tuple[str, str], ...]
 
 
-def _one(name: str, source: str, target: str, summary: str) -> Template:
-    return Template(name=name, summary=summary, files=((source, target),))
+@cache
+def templates() -> tuple[Template, ...]:
+    """Return the templates in their order.
 
-
-_SPEC = "cluster.yaml"
-
-TEMPLATES = (
-    _one(
-        *("one-box", "specs/one-box.yaml", _SPEC),
-        summary="cluster spec of one SOPHGO box of eight chips",
-    ),
-    _one(
-        *("two-boxes", "specs/two-boxes.yaml", _SPEC),
-        summary="cluster spec of two boxes, with different chips",
-    ),
-    _one(
-        *("rack", "specs/rack.yaml", _SPEC),
-        summary="cluster spec of 32 hosts: addresses, racks, spares",
-    ),
-    _one(
-        *("slurm", "jobs/slurm.sbatch", "slurm.sbatch"),
-        summary="Slurm job that makes its table and starts ranktable run on every node",
-    ),
-    _one(
-        *("openmpi", "jobs/openmpi.sh", "openmpi.sh"),
-        summary="Open MPI job on the hosts of a cluster spec",
-    ),
-    _one(
-        *("kubernetes", "jobs/kubernetes.yaml", "kubernetes.yaml"),
-        summary="Indexed Job with its Service and the table in a ConfigMap",
-    ),
-    _one(
-        *("torchrun", "jobs/torchrun.sh", "torchrun.sh"),
-        summary="job on one host, which makes a table if there is none",
-    ),
-    _one(
-        *("pre-commit", "checks/pre-commit.yaml", ".pre-commit-config.yaml"),
-        summary="hooks that check tables and cluster specs",
-    ),
-    _one(
-        *("github", "checks/github.yml", ".github/workflows/rank-tables.yml"),
-        summary="GitHub workflow that does the same on every push",
-    ),
-    _one(
-        *("init-container", "checks/init-container.yaml", "init-container.yaml"),
-        summary="job whose pods check their table and chips before they start",
-    ),
-    _one(
-        *("prolog", "checks/slurm-prolog.sh", "slurm-prolog.sh"),
-        summary="prolog of Slurm that drains a node whose chips differ",
-    ),
-    _one(
-        *("pod-check", "checks/pods-cronjob.yaml", "pods-cronjob.yaml"),
-        summary="CronJob that compares a table with the pods that run",
-    ),
-    Template(
-        name="vscode",
-        summary="settings of VS Code, with the JSON Schemas",
-        files=(
-            ("editors/vscode.json", ".vscode/settings.json"),
-            ("schema:rank-table", ".vscode/rank-table.schema.json"),
-            ("schema:cluster-spec", ".vscode/cluster-spec.schema.json"),
-        ),
-    ),
-    _one(
-        *("table", "rank_tables/sophgo-8.json", "sccl_rank_table.json"),
-        summary="rank table of one SOPHGO box of eight chips, in ring order",
-    ),
-    _one(
-        *("table-of-two", "rank_tables/two-nodes.json", "sccl_rank_table.json"),
-        summary="rank table of two hosts of eight chips",
-    ),
-    _one(
-        *("links", "topologies/sophgo-8.txt", "links.txt"),
-        summary="links of the published box, to start a list of your own from",
-    ),
-)
+    Raises:
+        CommandError: They are missing from the installation.
+    """
+    entries = loads((_folder() / "index.toml").read_text("utf-8"))
+    return tuple(
+        Template(
+            name=name,
+            summary=entry["summary"],
+            files=tuple((source, target) for source, target in entry["files"]),
+        )
+        for name, entry in entries.items()
+    )
 
 
 def template_of(name: str) -> Template:
@@ -231,10 +172,10 @@ def template_of(name: str) -> Template:
     Raises:
         CommandError: There is no such template.
     """
-    for template in TEMPLATES:
+    for template in templates():
         if template.name == name:
             return template
-    known = ", ".join(template.name for template in TEMPLATES)
+    known = ", ".join(template.name for template in templates())
     raise CommandError(f"there is no template {name!r}; there are: {known}")
 
 

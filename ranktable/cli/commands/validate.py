@@ -12,6 +12,7 @@ import msgspec
 import typer
 from msgspec import structs
 
+from ranktable._toml import loads
 from ranktable.cli import completion
 from ranktable.cli.app import with_options
 from ranktable.cli.kinds import judge_named, judge_source
@@ -67,11 +68,6 @@ from ranktable.schema.selection import Selection
 from ranktable.schema.text import counted, printable
 from ranktable.schema.topology import BUILT_IN
 from ranktable.schema.writing import replace_file
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -523,7 +519,7 @@ def find_settings(folder: Path) -> Settings:
         data = path.read_bytes() if path.is_file() else b""
         if b"ranktable" in data:
             try:
-                tools = tomllib.loads(data.decode()).get("tool")
+                tools = loads(data.decode()).get("tool")
                 if isinstance(tools, dict) and "ranktable" in tools:
                     return _settings(tools["ranktable"], place)
             except (CommandError, ValueError) as error:
