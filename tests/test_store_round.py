@@ -181,7 +181,10 @@ def test_waiting_rank_makes_at_most_two_requests_a_second() -> None:
     assert store.num_keys() == 0
 
 
-def test_optional_rank_does_not_wait_and_gets_the_verdict_later() -> None:
+@pytest.mark.parametrize("is_ahead", [False, True])
+def test_optional_rank_does_not_wait_and_gets_the_verdict_later(
+    is_ahead: bool,
+) -> None:
     store = HashStore()
     found = []
 
@@ -195,14 +198,22 @@ def test_optional_rank_does_not_wait_and_gets_the_verdict_later() -> None:
                 rank=rank,
                 ranks=members,
                 is_urgent=True,
-                time_s=5,
+                time_s=20,
             )
         except BootstrapError as error:
             found.append(error.ranks)
 
+    both = "the group of ranks 0, 1"
     ask(1, 1, "the group of rank 0", [0])  # it is not in that
-    ask(0, 1, "the group of ranks 0, 1", [0, 1])
-    ask(1, 2, "the group of ranks 0, 1", [0, 1])
+    ahead = threading.Thread(target=ask, args=(1, 2, both, [0, 1]))
+    if is_ahead:
+        ahead.start()
+        while not store.add("2/count", 0):
+            time.sleep(0.01)
+    ask(0, 1, both, [0, 1])
+    if not is_ahead:
+        ahead.start()
+    ahead.join()
 
     assert found == [(1,), (1,)]
 

@@ -21,7 +21,8 @@ WAIT_S = 300.0
 """Time for all ranks to post their request, if none is given."""
 
 _TOLD = 64
-"""By how many calls a rank that does not have to wait may be ahead."""
+"""By how many calls a rank that does not have to wait may be ahead. One key for all of
+them would do for a rank that asks later, but not for one that waits in a later call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
