@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from ranktable.simulate.launch import launch
 from ranktable.simulate.processes import run_folder
 from ranktable.simulate.simulated_run import RunFinding
-from ranktable.simulate.spawned import command_of, returned, task_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,8 +22,7 @@ TENSOR_LENGTH = 4
 """Number of elements, all of them one; as in the script of SOPHGO's manual."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contribution:
+class Contribution(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one rank.
 
     Attributes:
@@ -50,14 +49,20 @@ def add_up(
         plan: The run, without a script.
         signals: The signals that the launcher has received.
     """
-    # By its name and file: it needs torch, so only ranks import it.
-    file = Path(__file__).with_name("built_in.py")
-    task = task_named("contribute", f"{__package__}.built_in", str(file))
     with run_folder() as folder:
-        module, *arguments = command_of(task, folder)
-        plan = replace(plan, script=module, arguments=arguments, is_module=True)
-        outcome = launch(replace(plan, keeps_output=True), folder, signals)
-        found: dict[int, Any] = returned(folder)
+        results = folder / "results"
+        results.mkdir()
+        plan = replace(
+            plan,
+            script=f"{__package__}.built_in",  # it needs torch, so only ranks import it
+            arguments=(str(results),),
+            is_module=True,
+            keeps_output=True,
+        )
+        outcome = launch(plan, folder, signals)
+        read = (file.read_bytes() for file in results.glob("*.json"))
+        listed = [msgspec.json.decode(each, type=Contribution) for each in read]
+    found = {each.rank: each for each in sorted(listed, key=lambda each: each.rank)}
     wrong = _wrong_sums(found, plan.table.world_size)
     return replace(outcome, findings=(*outcome.findings, *wrong)), found
 
@@ -66,7 +71,7 @@ def _wrong_sums(
     found: Mapping[int, Contribution], world_size: int
 ) -> Iterator[RunFinding]:
     right = [float(world_size)] * TENSOR_LENGTH
-    for rank, contribution in sorted(found.items()):
+    for rank, contribution in found.items():
         if contribution.result != right:
             message = f"rank {rank} got {contribution.result}, not {right}"
             yield RunFinding(severity="error", rank=rank, message=message)

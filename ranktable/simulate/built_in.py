@@ -1,6 +1,7 @@
 """The built-in script, for a run without one: every chip contributes ones.
 
-It does the same as the script of SOPHGO's manual. Only ranks import it.
+It does the same as the script of SOPHGO's manual. Only ranks run it:
+``python -m ranktable.simulate.built_in FOLDER``.
 """
 
 from __future__ import annotations
@@ -9,20 +10,24 @@ import importlib
 import os
 import sys
 import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
 from ranktable.simulate.add_up import TENSOR_LENGTH, Contribution
+from ranktable.simulate.simulated_run import leave
 from ranktable.simulate.simulation_error import SimulationError
 
 
-def contribute(rank: int) -> Contribution:
-    """Join the group, add up, and return the result."""
+def main() -> None:
+    """Join the group, add up, and leave the result in the folder."""
+    rank = int(os.environ["RANK"])
     try:
-        return _add_up(rank, _join(rank, int(os.environ["WORLD_SIZE"])))
+        found = _add_up(rank, _join(rank, int(os.environ["WORLD_SIZE"])))
     except SimulationError:
         sys.exit(1)  # the error is reported already, and the launcher prints it
+    leave(Path(sys.argv[1]) / f"{rank}.json", found)
 
 
 def _join(rank: int, world_size: int) -> str:
@@ -51,3 +56,7 @@ def _add_up(rank: int, device: str) -> Contribution:
         result=result,
         time_s=time.perf_counter() - start,
     )
+
+
+if __name__ == "__main__":
+    main()

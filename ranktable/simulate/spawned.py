@@ -51,13 +51,8 @@ def task_of(function: Callable[..., object]) -> Task:
             f"{name} cannot be called in another process; give a function that is at "
             "the top of a module"
         )
-    return task_named(name, module.__name__, file)
-
-
-def task_named(name: str, module: str, file: str) -> Task:
-    """Return the task that calls the function with a name, in a module with a file."""
     path = [entry for entry in sys.path if not entry.startswith(str(SIMULATED))]
-    return Task(module=module, file=file, name=name, path=path)
+    return Task(module=module.__name__, file=file, name=name, path=path)
 
 
 def command_of(task: Task, folder: Path, *arguments: object) -> tuple[str, str]:
