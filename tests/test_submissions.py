@@ -689,6 +689,19 @@ SCRIPTS = {
         script("-N1", "deepspeed --no_ssh --hostfile=h python3 t.py"),
         script("-N1", "deepspeed --no_ssh --hostfile h t.py python"),
     ),
+    "more processes than a list shows": (
+        [("RT320", E), ("RT329", W)],
+        script(
+            "-N1 --gres=gpu:4",
+            "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=4 t.py",
+        ),
+        script(
+            "-N1 --gres=gpu:4",
+            "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=2 t.py &",
+            "CUDA_VISIBLE_DEVICES=2,3 torchrun --nproc_per_node=2 u.py &",
+            "wait",
+        ),
+    ),
     "chips asked for twice": (
         [("RT331", W)],
         script("-N1 -n1 --gres=gpu:1 --gpus-per-node=1", "python t.py"),
@@ -1422,6 +1435,12 @@ def test_script_with_options_below_its_first_command(
     text: str, *, is_script: bool
 ) -> None:
     assert is_sbatch(text) is is_script
+
+
+def test_line_that_eval_runs_is_not_judged_and_said() -> None:
+    text = script("-N2", 'c="torchrun --nnodes 3 t.py"', 'eval "srun $c"', "eval $(x)")
+
+    assert notes(text) == [(5, "not judged: what eval runs is not judged")]
 
 
 def test_value_from_a_file_that_is_sourced_is_not_judged() -> None:

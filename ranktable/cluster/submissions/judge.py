@@ -187,12 +187,16 @@ def _judge_chips(one: Submission, role: Role) -> Iterator[Finding]:
     if each is None:
         return
     seen = role.chips_per_task
+    hint = "ask for the chips of the node: --gpus-per-node"
+    if seen is None and (one.is_first_node_only or not one.is_script):
+        seen, hint = _listed_chips(role), "let the list show a chip for each"
     if seen is not None and each.value > seen.value:
+        what = "task" if one.is_script else one.node
         yield rules.MORE_THAN_CHIPS.finding(
             each.span or role.command.span,
-            f"every task starts {each.value} processes ({each.said}), but sees "
+            f"every {what} starts {each.value} processes ({each.said}), but sees "
             f"{counted(seen.value, 'chip')} ({seen.said})",
-            hint="ask for the chips of the node: --gpus-per-node",
+            hint=hint,
         )
         return
     if tasks is None or chips is None or chips.value == 0:
@@ -211,13 +215,25 @@ def _judge_chips(one: Submission, role: Role) -> Iterator[Finding]:
             hint=f"start {chips.value}, or ask for {number} chips",
             severity=None if certain else Severity.WARNING,
         )
-    elif number < chips.value and (is_launched or number > 1):
+    elif number < chips.value and one.is_alone and (is_launched or number > 1):
         yield rules.IDLE_CHIPS.finding(
             span,
             f"{message}, and has {chips.value} chips ({chips.said})",
             hint=f"start {chips.value} processes, unless one process uses several "
             "chips",
         )
+
+
+def _listed_chips(role: Role) -> Fact | None:
+    """Return the chips of a list of numbers that a command is given, None if none is.
+
+    Slurm gives the tasks of a step another list.
+    """
+    for name, setting in role.variables.items():
+        numbers = setting.text.split(",")
+        if name.endswith("VISIBLE_DEVICES") and all(map(str.isdecimal, numbers)):
+            return Fact(len(set(numbers)), setting.said, setting.span)
+    return None
 
 
 def _judge_visible(one: Submission, role: Role) -> Iterator[Finding]:
@@ -246,6 +262,8 @@ def _judge_visible(one: Submission, role: Role) -> Iterator[Finding]:
                     f"{setting.said} replaces the chips that Slurm gives the job "
                     f"({role.chips.said}){also}",
                     hint="delete the line",
+                    # Commands beside each other may share the chips so.
+                    severity=None if one.is_alone or is_same else Severity.NOTE,
                 )
 
 
