@@ -53,6 +53,8 @@ def notes(text: str) -> list[tuple[int | None, str]]:
     ]
 
 
+STEP = "torchrun --nnodes=2 --node_rank={} --master_addr=n1 t.py"
+
 E, W = "error", "warning"
 SCRIPTS = {
     "four agents for two nodes": (
@@ -675,7 +677,7 @@ SCRIPTS = {
         ),
     ),
     "a service level before the size of a step": (
-        [("RT322", W)],
+        [("RT322", E)],
         script(TWO, HEAD, f"srun -q debug -n1 -N1 torchrun --nnodes 2 {C10D} t.py"),
         script(TWO, HEAD, f"srun -q debug -n2 -N2 torchrun --nnodes 2 {C10D} t.py"),
     ),
@@ -700,6 +702,24 @@ SCRIPTS = {
             "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=2 t.py &",
             "CUDA_VISIBLE_DEVICES=2,3 torchrun --nproc_per_node=2 u.py &",
             "wait",
+        ),
+    ),
+    "steps one after the other": (
+        [("RT322", E)],
+        script("-N2 --ntasks-per-node=1", f"srun -N1 -n1 {STEP.format(0)}"),
+        script("-N2 --ntasks-per-node=1", f"srun -N2 -n2 {STEP.format('')}")
+        .replace("--node_rank=", "--rdzv_backend c10d --rdzv_endpoint n1")
+        .replace("--master_addr=n1", ""),
+    ),
+    "steps beside each other with one node rank": (
+        [("RT324", E)],
+        script(
+            "-N2 --ntasks-per-node=1",
+            *(f"srun -N1 -n1 {STEP.format(0)} &" for _ in "ab"),
+        ),
+        script(
+            "-N2 --ntasks-per-node=1",
+            *(f"srun -N1 -n1 {STEP.format(n)} &" for n in range(2)),
         ),
     ),
     "chips asked for twice": (
@@ -916,7 +936,30 @@ def ray(params: str, *, chips: int = 8, kind: str = "RayCluster") -> str:
     return f"{head}{indent}{body}\n"
 
 
+def of_resource(name: str, count: int, each: int, more: str = "") -> str:
+    limits = f"{{{name}: {count}{more}}}"
+    text = pytorchjob(each=f'"{each}"')
+    return text.replace("{nvidia.com/gpu: 4}", limits)
+
+
+HAMI = ", nvidia.com/gpumem: 8000, nvidia.com/gpucores: 30"
+
 MANIFESTS = {
+    "shares of a chip": (
+        [("RT320", E), ("RT320", E)],
+        of_resource("nvidia.com/gpu", 1, 8, HAMI),
+        of_resource("nvidia.com/gpu", 8, 8, HAMI),
+    ),
+    "the memory of a chip": (
+        [("RT320", E), ("RT320", E)],
+        of_resource("huawei.com/Ascend910B4", 1, 8, ", huawei.com/A-memory: 8192"),
+        of_resource("aliyun.com/gpu-mem", 8, 1),
+    ),
+    "chips with several cores": (
+        [("RT320", E), ("RT320", E)],
+        of_resource("aws.amazon.com/neuroncore", 16, 32),
+        of_resource("aws.amazon.com/neuron", 16, 32),
+    ),
     "agents of a StatefulSet": (
         [("RT322", E)],
         statefulset(3, agent(2, "$(R)", "j-0.j")),
@@ -1435,6 +1478,32 @@ def test_script_with_options_below_its_first_command(
     text: str, *, is_script: bool
 ) -> None:
     assert is_sbatch(text) is is_script
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["timeout -k 9 23h", "stdbuf -oL", "uv run", "env A=1", "command", "nsys profile",
+     "conda run -n e", "/usr/bin/time -v", "xvfb-run"],
+)  # fmt: skip
+def test_program_before_srun_starts_what_srun_starts(before: str) -> None:
+    def lines(nproc: int) -> str:
+        line = f"{before} srun torchrun --nnodes 2 --nproc_per_node {nproc} {C10D} t.py"
+        return script(f"{TWO} --gres=gpu:4", HEAD, line)
+
+    assert found(lines(4)) == []
+    assert found(lines(8)) == [("RT320", E)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["xargs -n1 srun -N1 torchrun --nnodes 2 t.py", "xargs -I{} ssh {} torchrun t.py",
+     'bash -c "srun torchrun --nnodes 2 t.py"'],
+)  # fmt: skip
+def test_lines_of_other_shells_and_hosts_are_not_judged_and_said(line: str) -> None:
+    text = script(TWO, "cat f | xargs rm", line)
+
+    assert found(text) == [("RT008", E)]
+    assert [at for at, _ in notes(text)] == [7]
 
 
 def test_line_that_eval_runs_is_not_judged_and_said() -> None:

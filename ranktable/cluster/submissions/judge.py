@@ -316,7 +316,8 @@ def _judge_agents(one: Submission, group: Group) -> Iterator[Finding]:
         and not expected.least <= starts <= expected.most
         and one.is_alone
     ):
-        is_part = starts == 1 and one.nodes == 1
+        # The same script may be submitted for each node.
+        is_part = starts == 1 and one.nodes == 1 and (one.job_nodes or 1) == 1
         yield rules.WRONG_AGENTS.finding(
             span,
             f"{_started(one, starts)}, each one agent of {role.command.program}, but "

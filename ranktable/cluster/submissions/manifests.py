@@ -56,7 +56,11 @@ _NAME_OF_VARIABLE: Final = re.compile(r"\$\(([A-Za-z_][\w.-]*)\)")
 _NOT_CHIPS: Final = re.compile(
     r"(?i)rdma|roce|infiniband|\bib\b|hca|sriov|nic|efa|vpc|eni|fuse|kvm|hugepages|smarter"
     r"|mps\.com|tun|ipv4|pod|network|device-plugin"
+    # Shares of a chip: HAMi, Volcano, Aliyun, Tencent, Koordinator.
+    r"|mem|(?<!neuron)cores?\b|percent|ratio|vcuda|koordinator"
 )
+_OF_SEVERAL_CORES: Final = re.compile(r"aws\.amazon\.com/neuron(?:device)?")
+"""Each of these chips is several devices to torch; how many depends on the machine."""
 
 
 _OTHER_FORMS: Final = {
@@ -228,7 +232,7 @@ def chips_in(job: Manifest, path: Path) -> Fact | None:
         if not is_chip(name):
             continue
         count = plain_number(str(value))
-        if count is None:
+        if count is None or _OF_SEVERAL_CORES.fullmatch(name):
             return None
         total += count
         said.append(f"{name}: {count}")

@@ -20,6 +20,7 @@ from ranktable.cluster.submissions.detect import (
 )
 from ranktable.cluster.submissions.launch_options import (
     HARMLESS,
+    SHELLS,
     Line,
     base,
     find_launch,
@@ -62,7 +63,12 @@ if TYPE_CHECKING:
     from ranktable.schema.finding import Finding
 
 _CHIPS: Final = re.compile(r"(?:gres[/:])?(?:gpu|npu|tpu|mlu|dcu|gcu|xpu)(?::.*|=.*)?")
-_REMOTE: Final = ("ssh", "pdsh", "clush", "pssh", "dsh", "parallel", "ray", "ibrun")
+_REMOTE: Final = (
+    *("ssh", "pdsh", "clush", "pssh", "dsh", "parallel", "xargs", "ray", "ibrun"),
+)
+_STARTS: Final = re.compile(rf"{LAUNCHERS.pattern}|\b(?:ssh|bash|sh|python3?)\b")
+_MAY_WRAP: Final = ("env", "command", "conda")
+"""Harmless programs, unless they start another one."""
 _NUMBERS: Final = (
     *("nodes", "ntasks", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task"),
     *("cpus-per-task", "gres", "ntasks-per-gpu"),
@@ -153,7 +159,13 @@ def _chip_count(text: str, name: str) -> int | None:
             continue
         parts = item.split("(")[0].split(":")
         given = plain_number(parts[-1])
-        if UNKNOWN in item or "$" in item or (given is None and name != "gres"):
+        # A card of this type is one device to torch, or two.
+        if (
+            parts[1:2] == ["pvc"]
+            or UNKNOWN in item
+            or "$" in item
+            or (given is None and name != "gres")
+        ):
             return None
         total = (total or 0) + (1 if given is None else given)
     return total
@@ -329,6 +341,7 @@ class _Reader:
             if not self.command(replace(command, block=block)):
                 break
         self.drop_helpers()
+        self.refuse_same_ranks()
         if not self.script.submissions and not self.script.unjudged:
             self.script.unjudged += self.perhaps  # a Python program, as a rule
 
@@ -411,7 +424,9 @@ class _Reader:
             if LAUNCHERS.search(" ".join(texts)):
                 self.leave(span, "what eval runs is not judged")
                 self.has_remote = True
-        elif head not in HARMLESS:
+        elif head not in HARMLESS or (
+            head in _MAY_WRAP and LAUNCHERS.search(" ".join(w.raw for w in words))
+        ):
             texts = [text for word in words for text in scope.fields(word.raw)]
             self.start(list(split_wrappers(texts)), scope, command, span)
         return True
@@ -439,8 +454,13 @@ class _Reader:
     ) -> None:
         """Read a command that may start processes."""
         head = base(texts[0]) if texts else ""
+        at = next((n for n, text in enumerate(texts) if base(text) == "srun"), 0)
+        if at and head not in _REMOTE and not find_launch(texts[:at])[0]:
+            head, texts = "srun", texts[at:]  # timeout, nsys and others start it
         if head == "srun":
             self.srun(texts[1:], scope, command, span)
+        elif head == "xargs" and not _STARTS.search(" ".join(texts)):
+            pass
         elif head in _REMOTE:
             self.has_remote = True
             self.leave(span, f"what {head} starts is not judged")
@@ -457,6 +477,11 @@ class _Reader:
         span: SourceSpan,
     ) -> None:
         """Read a command that the batch script itself runs, on the first node."""
+        shell = texts if base(texts[0]) in SHELLS else ()
+        if "-c" in shell and re.search(r"\bsrun\b", " ".join(texts)):
+            self.has_remote = True
+            self.leave(span, f"what {base(texts[0])} -c starts is not judged")
+            return
         found = task_command(texts, scope.of_command(), self.variables(scope), span)
         if not found.command.program:
             if not _is_builtin_test(texts):
@@ -637,8 +662,31 @@ class _Reader:
                 is_first_node_only=is_batch,
                 is_shared="exclusive" not in self.job,
                 is_array="array" in self.job,
+                job_nodes=self.nodes and self.nodes.value,
             )
         )
+
+    def refuse_same_ranks(self) -> None:
+        """Report agents of steps beside each other that have the same node rank."""
+        first: dict[tuple[str, ...], Submission] = {}
+        for one in self.script.submissions:
+            options = one.roles[0].command.options
+            rank = options.get("node-rank")
+            key = tuple(
+                options[name].text if name in options else ""
+                for name in ("node-rank", "nnodes", "master-addr", "master-port")
+            )
+            is_one = one.starts() == 1 and not one.is_first_node_only
+            is_plain = key[0].isdecimal() and not options.keys() & {"rdzv-backend"}
+            if one.is_alone or rank is None or not (is_one and is_plain):
+                continue
+            if key[1] not in ("", "1") and first.setdefault(key, one) is not one:
+                self.report(
+                    rules.SAME_RANK,
+                    one.span,
+                    f"{rank.said} is that of another step beside this one too",
+                    hint="give every step its own node rank, from 0",
+                )
 
     def drop_helpers(self) -> None:
         """Drop what only prepares the job: a Python line beside lines that start it."""

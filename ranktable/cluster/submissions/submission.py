@@ -114,6 +114,7 @@ class Submission:
         is_first_node_only: Whether a batch script starts it, on its first node.
         is_shared: Whether other jobs may use the same nodes.
         is_array: Whether the job is submitted many times.
+        job_nodes: Number of nodes of the job of a step, None if it is not known.
     """
 
     kind: str
@@ -128,6 +129,7 @@ class Submission:
     is_first_node_only: bool = False
     is_shared: bool = False
     is_array: bool = False
+    job_nodes: int | None = None
 
     @property
     def nodes(self) -> int | None:
