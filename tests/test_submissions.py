@@ -704,6 +704,55 @@ SCRIPTS = {
             "wait",
         ),
     ),
+    "more processes of deepspeed than chips": (
+        [("RT320", E)],
+        script("-N2 --gres=gpu:4", "deepspeed --num_gpus=8 --num_nodes 2 t.py"),
+        script("-N2 --gres=gpu:4", "deepspeed --num_gpus=4 --num_nodes 2 t.py"),
+    ),
+    "slots of deepspeed that do not exist": (
+        [("RT320", E)],
+        script("-N1 --gres=gpu:2", "deepspeed --include localhost:4,5 t.py"),
+        script("-N1 --gres=gpu:2", "deepspeed --include localhost:0,1 t.py"),
+    ),
+    "the runner of deepspeed": (
+        [("RT320", E)],
+        script(
+            "-N1 --gres=gpu:2", "python -m deepspeed.launcher.runner --num_gpus 4 t"
+        ),
+        script(
+            "-N1 --gres=gpu:2", "python -m deepspeed.launcher.runner --num_gpus 2 t"
+        ),
+    ),
+    "torchrun by its path": (
+        [("RT320", E)],
+        script("-N1 --gres=gpu:2", "python $(which torchrun) --nproc_per_node 4 t.py"),
+        script("-N1 --gres=gpu:2", "python `which torchrun` --nproc_per_node 2 t.py"),
+    ),
+    "one chip for all tasks of a node": (
+        [("RT329", E)],
+        script(
+            EIGHT.replace("=1", "=8"), "srun bash -c 'CUDA_VISIBLE_DEVICES=0 python t'"
+        ),
+        script(
+            EIGHT.replace("=1", "=8"),
+            "srun bash -c 'CUDA_VISIBLE_DEVICES=$SLURM_LOCALID python t.py'",
+        ),
+    ),
+    "instances of MIG": (
+        [("RT329", W)],
+        script("-N1 --gres=gpu:a100_1g.5gb:4", "torchrun --nproc_per_node=4 t.py"),
+        script("-N1 --gres=gpu:a100_1g.5gb:1", "torchrun --nproc_per_node=1 t.py"),
+    ),
+    "chips as other resources": (
+        [("RT320", E)],
+        script("-N1 --tres-per-node=gres/gpu=4", "torchrun --nproc_per_node=8 t.py"),
+        script("-N1 --tres-per-node=gres/gpu:4", "torchrun --nproc_per_node=4 t.py"),
+    ),
+    "chips of tasks on an unknown number of nodes": (
+        [("RT329", W)],
+        script("--ntasks=8 --tres-per-task=gres/gpu:1", "srun python t.py"),
+        script("--ntasks=1 --tres-per-task=gres/gpu:1", "srun python t.py"),
+    ),
     "steps one after the other": (
         [("RT322", E)],
         script("-N2 --ntasks-per-node=1", f"srun -N1 -n1 {STEP.format(0)}"),
@@ -942,9 +991,37 @@ def of_resource(name: str, count: int, each: int, more: str = "") -> str:
     return text.replace("{nvidia.com/gpu: 4}", limits)
 
 
+def runtime_of(container: str) -> str:
+    return (
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainingRuntime\n"
+        "metadata: {name: r}\nspec:\n  mlPolicy: {torch: {}}\n  template: {spec: "
+        "{replicatedJobs: [{name: node, template: {spec: {template: "
+        f"{pod('', None, name=container)}}}}}}}]}}}}\n---\n"
+    )
+
+
+ONE_GPU = (
+    "numProcPerNode: 1, resourcesPerNode: {limits: {nvidia.com/gpu: 1}, "
+    "requests: {nvidia.com/gpu: 1}}"
+)
 HAMI = ", nvidia.com/gpumem: 8000, nvidia.com/gpucores: 30"
 
 MANIFESTS = {
+    "instances of MIG in pods": (
+        [("RT329", W), ("RT329", W)],
+        of_resource("nvidia.com/mig-3g.40gb", 2, 2),
+        of_resource("nvidia.com/mig-3g.40gb", 1, 1),
+    ),
+    "a TrainJob with python": (
+        [("RT333", W)],
+        trainjob(f"{{numNodes: 2, command: [python, t.py], {ONE_GPU}}}"),
+        trainjob(f"{{numNodes: 1, command: [python, t.py], {ONE_GPU}}}"),
+    ),
+    "a runtime without a container of the trainer": (
+        [("RT333", W)],
+        runtime_of("trainer") + trainjob(f"{{numNodes: 2, {ONE_GPU}}}", "r"),
+        runtime_of("node") + trainjob(f"{{numNodes: 2, {ONE_GPU}}}", "r"),
+    ),
     "shares of a chip": (
         [("RT320", E), ("RT320", E)],
         of_resource("nvidia.com/gpu", 1, 8, HAMI),
@@ -1492,6 +1569,14 @@ def test_program_before_srun_starts_what_srun_starts(before: str) -> None:
 
     assert found(lines(4)) == []
     assert found(lines(8)) == [("RT320", E)]
+
+
+@pytest.mark.parametrize("program", ["tune run", "fabric run", "./mine"])
+def test_program_that_starts_several_processes_is_not_judged(program: str) -> None:
+    text = script(EIGHT, f"srun {program} --nnodes 2 --nproc_per_node=8 t")
+
+    assert found(text) == [("RT008", E)]
+    assert [at for at, _ in notes(text)] == [7]
 
 
 @pytest.mark.parametrize(

@@ -337,11 +337,49 @@ def read_trainjob(job: Manifest, made: Manifests) -> list[Submission]:
         counted_from={"PET_NODE_RANK": 0} if is_torch else {},
         chips=chips,
     )
+    if is_torch:
+        _judge_torch_trainer(made, job, runtime, role, processes)
     if role.command.program == "" and not role.command.is_whole and is_torch:
         role = replace(
             role, command=LaunchCommand(program="torchrun", span=role.command.span)
         )
     return _job(job, [role])
+
+
+def _judge_torch_trainer(
+    made: Manifests,
+    job: Manifest,
+    runtime: Manifest | None,
+    role: Role,
+    processes: int | str,
+) -> None:
+    """Warn where nobody reads the PET_* variables of Trainer."""
+    size = (role.nodes.value if role.nodes else 1) * (plain_number(str(processes)) or 1)
+    if role.command.program == "python" and size > 1:
+        made.report(
+            rules.NO_RANK,
+            role.command.span,
+            "Trainer sets PET_* only, which torchrun reads: with python there are no "
+            "RANK, WORLD_SIZE and MASTER_ADDR",
+            hint="start torchrun",
+            severity=Severity.WARNING,
+        )
+    inner = ("spec", "template", "spec", "replicatedJobs")
+    jobs = [] if runtime is None else runtime.items(*inner)
+    names = [
+        each.get("name")
+        for at in range(len(jobs))
+        for each in PodTemplate(runtime, (*inner, at, *_POD, *_POD)).containers()  # type: ignore[arg-type]
+    ]
+    if names and "node" not in names:
+        made.report(
+            rules.NO_RANK,
+            job.span("spec", "runtimeRef"),
+            f"Trainer sets PET_* in the container called node, and the runtime has "
+            f"{_listed(dict.fromkeys(map(str, names)))}",
+            hint="call the container of the runtime node",
+            severity=Severity.WARNING,
+        )
 
 
 class _TrainerTemplate(PodTemplate):

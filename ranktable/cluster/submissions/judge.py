@@ -34,6 +34,7 @@ _PROGRAM: Final = re.compile(r"python[0-9.]*|bash|sh|torchrun|accelerate|deepspe
 _MAX_PORT: Final = 65535
 _WHOLE_NODE: Final = 4
 """A job with so many chips of a node usually has the node for itself."""
+_INSTANCE: Final = re.compile(r"\bmig-|\b[0-9]g\.[0-9]+gb|_[0-9]g\.[0-9]+gb")
 _MEGATRON: Final = (
     *("tensor-model-parallel-size", "pipeline-model-parallel-size"),
     "context-parallel-size",
@@ -162,7 +163,9 @@ def processes_per_start(role: Role) -> Fact | None:
         if total is None or machines is None or machines.value == 0:
             return None
         return Fact(total.value // machines.value, total.said, total.span)
-    is_one = command.program not in ("deepspeed", "mpirun") and command.is_whole
+    if command.program == "deepspeed":
+        return _fact(role.option("nproc-per-node"))
+    is_one = command.program != "mpirun" and command.is_whole
     return Fact(1, "") if is_one else None
 
 
@@ -191,7 +194,7 @@ def _judge_chips(one: Submission, role: Role) -> Iterator[Finding]:
     if seen is None and (one.is_first_node_only or not one.is_script):
         seen, hint = _listed_chips(role), "let the list show a chip for each"
     if seen is not None and each.value > seen.value:
-        what = "task" if one.is_script else one.node
+        what = "task" if one.is_step else one.node
         yield rules.MORE_THAN_CHIPS.finding(
             each.span or role.command.span,
             f"every {what} starts {each.value} processes ({each.said}), but sees "
@@ -199,10 +202,12 @@ def _judge_chips(one: Submission, role: Role) -> Iterator[Finding]:
             hint=hint,
         )
         return
+    if role.command.program == "deepspeed":  # it starts those of the whole job
+        tasks = Fact(1, "")
     if tasks is None or chips is None or chips.value == 0:
         return
     number = tasks.value * each.value
-    is_launched = role.command.program in _AGENTS
+    is_launched = role.command.program in (*_AGENTS, "deepspeed")
     where = f"every {one.node}" + (f" of {role.name}" if role.name else "")
     said = ", ".join(dict.fromkeys(t for t in (tasks.said, each.said) if t))
     message = f"{where} starts {counted(number, 'process', 'processes')} ({said})"
@@ -222,6 +227,28 @@ def _judge_chips(one: Submission, role: Role) -> Iterator[Finding]:
             hint=f"start {chips.value} processes, unless one process uses several "
             "chips",
         )
+    elif number < chips.value and one.is_step and role.command.program == "python":
+        yield rules.IDLE_CHIPS.finding(
+            span,
+            f"{message}, and has {chips.value} chips ({chips.said})",
+            hint=f"start {chips.value} tasks a node, unless the program uses several "
+            "chips, or starts the others itself",
+            severity=Severity.NOTE,
+        )
+
+
+def _judge_instances(role: Role) -> Iterator[Finding]:
+    """Warn about several processes on instances of MIG: each process uses the first."""
+    each, chips = processes_per_start(role), role.chips_per_task or role.chips
+    if each is None or chips is None or not _INSTANCE.search(chips.said):
+        return
+    if each.value > 1 and chips.value > 1:
+        yield rules.CHIPS_VISIBLE.finding(
+            each.span or role.command.span,
+            f"{each.value} processes ({each.said}) see {chips.value} instances of MIG "
+            f"({chips.said}), and CUDA gives each process only the first",
+            hint="give each process the UUID of its own in CUDA_VISIBLE_DEVICES",
+        )
 
 
 def _listed_chips(role: Role) -> Fact | None:
@@ -238,8 +265,9 @@ def _listed_chips(role: Role) -> Fact | None:
 
 def _judge_visible(one: Submission, role: Role) -> Iterator[Finding]:
     """Warn about tasks that see only a chip of their own, and about exported lists."""
-    seen, tasks = role.chips_per_task, one.tasks_per_node
+    seen, tasks = role.chips_per_task, one.tasks_per_node or one.tasks
     several = tasks is not None and tasks.value > 1
+    yield from _judge_instances(role)
     if seen is not None and several and role.command.program in ("", "python"):
         yield rules.CHIPS_VISIBLE.finding(
             seen.span or role.command.span,
@@ -251,7 +279,16 @@ def _judge_visible(one: Submission, role: Role) -> Iterator[Finding]:
         )
     if one.is_script and role.chips is not None:
         for name, setting in role.variables.items():
-            if (
+            is_of_task = setting.span == role.command.span  # not of the batch script
+            if is_of_task and name.endswith("VISIBLE_DEVICES") and one.is_step:
+                if several and setting.text.isdecimal():
+                    yield rules.CHIPS_VISIBLE.finding(
+                        setting.span,
+                        f"{setting.said} gives all tasks of a node one chip",
+                        hint=f"{name}=$SLURM_LOCALID, or leave it out",
+                        severity=Severity.ERROR,
+                    )
+            elif (
                 name.endswith("VISIBLE_DEVICES")
                 and shell.IN_TASK["SLURM_LOCALID"] not in setting.text
             ):
@@ -718,7 +755,20 @@ def _judge_mpirun(one: Submission, role: Role) -> Iterator[Finding]:
 
 
 def _judge_deepspeed(one: Submission, role: Role) -> Iterator[Finding]:
-    starts = one.starts()
+    starts, chosen, chips = one.starts(), role.option("include"), role.chips
+    listed = re.findall(r":([0-9,]+)", "" if chosen is None else chosen.text)
+    slots = [int(n) for part in listed for n in part.split(",") if n]
+    if (
+        chosen is not None
+        and chips is not None
+        and max(slots, default=0) >= chips.value
+    ):
+        yield rules.MORE_THAN_CHIPS.finding(
+            chosen.span,
+            f"{chosen.said} names slot {max(slots)}, but a node has "
+            f"{counted(chips.value, 'chip')} ({chips.said}), numbered from 0",
+            hint="the numbers are those of the chips that the job sees",
+        )
     if one.is_first_node_only or starts is None or starts < 2:
         return
     if "launcher" not in role.command.options and one.is_script:

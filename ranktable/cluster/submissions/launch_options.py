@@ -44,6 +44,8 @@ _ACCELERATE: Final = {
 }
 _DEEPSPEED: Final = {
     **dict.fromkeys(("launcher", "no-ssh"), "launcher"),
+    "num-gpus": "nproc-per-node",  # of every node
+    **dict.fromkeys(("include", "i"), "include"),
     "no-python": "no-python",
     "module": "module",
 }
@@ -145,9 +147,17 @@ _MPIRUN_VALUES: Final = {
 _MODULES: Final = {
     **dict.fromkeys(("torch.distributed.run", "torch.distributed.launch"), "torchrun"),
     "accelerate.commands.launch": "accelerate",
+    "deepspeed.launcher.runner": "deepspeed",
 }
 _TORCHRUN: Final = ("torchrun", "torchrun_jsc")  # the latter is that of FZ Juelich
-_OTHER_LAUNCHERS: Final = ("horovodrun", "bpslaunch", "msrun", "composer", "colossalai")
+_OTHER_LAUNCHERS: Final = (
+    *("horovodrun", "bpslaunch", "msrun", "composer", "colossalai", "tune", "fabric"),
+    *("lightning", "torchx", "llamafactory-cli", "axolotl", "xtuner", "swift"),
+)
+_OF_LAUNCHERS: Final = re.compile(
+    r"--(?:nproc|nproc[-_]per[-_]node|nnodes|num[-_]nodes|node[-_]rank)(?:=.*)?"
+)
+"""Options by which a program shows that it starts several processes."""
 _OTHER_MODULES: Final = ("paddle.distributed.launch", "horovod.runner.launch")
 SHELLS: Final = ("bash", "sh", "zsh", "dash", "ksh", "mksh", "ash")
 _SCRIPT_ENDINGS: Final = (".sh", ".bash")
@@ -280,7 +290,9 @@ def _other_launcher(words: Sequence[str]) -> str:
         if _PYTHON.fullmatch(word):
             module = words[at + 2 : at + 3] if words[at + 1 : at + 2] == ["-m"] else ()
             return next((name for name in module if name in _OTHER_MODULES), "")
-    return ""
+    if find_launch(words)[0] or not any(map(_OF_LAUNCHERS.fullmatch, words[1:])):
+        return ""
+    return shown(base(words[0]))
 
 
 def _script_of_shell(words: Sequence[str]) -> str:

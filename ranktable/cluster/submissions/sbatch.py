@@ -111,7 +111,12 @@ class _Job:
     """The options of a job, or of a step in it."""
 
     def __init__(self, options: Mapping[str, Setting]) -> None:
-        self.options = options
+        self.options = dict(options)
+        of_task = options.get("tres-per-task")
+        count = None if of_task is None else _chip_count(of_task.text, "gres")
+        if of_task is not None and count is not None:
+            text = str(count)
+            self.options.setdefault("gpus-per-task", of_task._replace(text=text))
 
     def __contains__(self, name: str) -> bool:
         return name in self.options
@@ -136,9 +141,10 @@ class _Job:
 
     def chips(self, tasks_per_node: Fact | None, nodes: Fact | None) -> Fact | None:
         """Return the chips of a node, None if they are not known."""
-        for name in ("gpus-per-node", "gres"):
+        for name in ("gpus-per-node", "gres", "tres-per-node"):
             given = self.options.get(name)
-            count = None if given is None else _chip_count(given.text, name)
+            kind = "gpus-per-node" if name == "gpus-per-node" else "gres"
+            count = None if given is None else _chip_count(given.text, kind)
             if given is not None and count is not None:
                 return Fact(count, given.said, given.span)
         each = self.number("gpus-per-task")
@@ -157,7 +163,7 @@ def _chip_count(text: str, name: str) -> int | None:
     for item in text.split(","):
         if name == "gres" and not _CHIPS.fullmatch(item):
             continue
-        parts = item.split("(")[0].split(":")
+        parts = item.split("(")[0].replace("=", ":").split(":")
         given = plain_number(parts[-1])
         # A card of this type is one device to torch, or two.
         if (

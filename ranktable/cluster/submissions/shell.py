@@ -492,7 +492,9 @@ class Scope:
         if raw.startswith("$((") and raw.endswith("))"):
             return [self._sum(raw[3:-2], depth)]
         if raw[0] == "`" or raw.startswith("$("):
-            return [self._output(raw[2:-1] if raw[0] == "$" else raw[1:-1])]
+            text = raw[2:-1] if raw[0] == "$" else raw[1:-1]
+            program = _WHICH.fullmatch(text.strip())
+            return [program[1] if program else self._output(text)]
         if raw.startswith("${"):
             return self._braced(raw[2:].removesuffix("}"))
         return [self.value(raw[1:])]
@@ -558,6 +560,7 @@ _SHOW_HOSTS: Final = re.compile(r"\bscontrol[ \t]+show[ \t]+hostnames?\b")
 _FIRST_LINE: Final = re.compile(
     r"head\s+(?:-n\s*)?-?1\b|sed\s+-n\s+['\"]?1p|NR\s*==\s*1"
 )
+_WHICH: Final = re.compile(r"(?:which|command -v|type -P)[ \t]+([\w.-]+)")
 _DRAWS: Final = re.compile(r"\$RANDOM|\bshuf\b|\buuidgen\b")
 _USED: Final = re.compile(r"\$\{?\w+")
 _CUTS: Final = re.compile(

@@ -149,6 +149,11 @@ class Submission:
         """Whether a batch script starts it, and not an operator."""
         return self.kind == "sbatch"
 
+    @property
+    def is_step(self) -> bool:
+        """Whether srun starts its tasks."""
+        return self.is_script and not self.is_first_node_only
+
     def by_node(self) -> Iterator[tuple[int, Role, int]]:
         """Yield the index of every node, its role, and its index in the role."""
         index = 0
