@@ -73,6 +73,13 @@ CHAIN = raised(1, "ConnectionResetError: [Errno 104] Connection reset by peer") 
     "exception:\n[rank1]: \n"
 )
 
+HANDLED = (
+    raised(3, "PermissionError: [Errno 13] Permission denied: '/ck/7'")
+    + "[rank3]: \n[rank3]: During handling of the above exception, another exception "
+    "occurred:\n[rank3]: \n"
+)
+LEFT = nccl("remote process exited or there was a network error")
+
 STALL = (
     "[1,0]<stderr>:[2026-11-05 14:20:01.1: W horovod/stall_inspector.cc:105] One or "
     "more tensors were submitted to be reduced, gathered or broadcasted by subset of "
@@ -122,6 +129,11 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
         + ended(2, -11), "RT611", (2,)),
     "chain": (
         CHAIN + raised(1, "RuntimeError: step 7 failed") + ended(2, -9), "RT611", (2,)),
+    "chain, a peer lost at last": (HANDLED + raised(3, *LEFT) + raised(0, *LEFT),
+                                   "RT610", (3,)),
+    "chain, cut below the first": (HANDLED, "RT610", (3,)),
+    "chain, and another was killed": (
+        HANDLED + raised(3, *LEFT) + raised(0, *LEFT) + ended(2, -9), "RT611", (2,)),
     "crash after the others had waited": (
         waits(0) + waits(1) + waits(3) + ended(2, -11, at="14:21:30"), "RT620", (2,)),
     "all alike": (waits(0) + waits(1) + waits(2), "RT630", ()),

@@ -208,7 +208,8 @@ def _exceptions(case: Case, event: LogEvent) -> Iterator[Failure]:
     """Yield an exception of a process's own."""
     root = root_of(event)
     if root:
-        strength = GENERAL if causes.is_general(root) else TOLD
+        is_vague = causes.is_general(root) or "handled" in event.fields
+        strength = GENERAL if is_vague else TOLD
         is_raised = event.pattern.speaker != "system"
         rule = rules.EXCEPTION if is_raised else rules.ENDED
         verb = "raised" if is_raised else "ended:"

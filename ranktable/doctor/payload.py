@@ -71,34 +71,55 @@ def _chains(
     events: Sequence[LogEvent],
 ) -> tuple[list[LogEvent], set[tuple[str, int]]]:
     """Return the events with a chain of exceptions as one, and the lines left out."""
-    begun: dict[tuple[str, ...], list[str]] = {}
+    begun: dict[tuple[str, ...], list[LogEvent]] = {}
+    chains: list[list[LogEvent]] = []
     kept: list[LogEvent] = []
-    left_out: set[tuple[str, int]] = set()
     for event in events:
         if event.kind is not Evidence.EXCEPTION:
             kept.append(event)
             continue
         names = ("rank", "pid", "pod", "task", "local_rank", "voice")
         who = (event.file, *(event.fields.get(name, "") for name in names))
-        chain = begun.pop(who, [])
+        chain = [*begun.pop(who, []), event]
         if event.fields.get("is_chained"):
-            begun[who] = [*chain, event.fields.get("what", "")]
-            left_out.add((event.file, event.line))
-        elif chain:
-            said = "\n".join([*chain, event.fields.get("what", "")])
-            kept.append(replace(event, fields={**event.fields, "chain": said}))
+            begun[who] = chain
         else:
-            kept.append(event)
-    return kept, left_out
+            chains.append(chain)
+    chains += begun.values()  # the log ends before their last exception
+    told = list(map(_root_event, chains))
+    kept += told
+    left_out = {(one.file, one.line) for chain in chains for one in chain}
+    return kept, left_out - {(one.file, one.line) for one in told}
+
+
+def _root_event(chain: Sequence[LogEvent]) -> LogEvent:
+    """Return the exception of a chain that counts: the first that tells something.
+
+    One of a process that had lost a peer is told by the last, with all that it says.
+    One that was handled until a peer was lost may tell nothing: it is noted as such.
+    """
+    last = chain[-1]
+    if len(chain) == 1:
+        return last
+    said = [one.fields.get("what", "") for one in chain]
+    is_vague = [causes.is_bland(what) or causes.is_wrapper(what) for what in said]
+    first = is_vague.index(False) if False in is_vague else -1
+    if causes.is_of_peer(said[first]) or causes.is_stop(said[first]):
+        return replace(last, fields={**last.fields, "root": said[first]})
+    if first != -1 and _is_consequence(last):
+        return replace(chain[first], fields={**chain[first].fields, "handled": "1"})
+    return chain[first]
+
+
+def _is_consequence(event: LogEvent) -> bool:
+    what, frame = (event.fields.get(name, "") for name in ("what", "frame"))
+    return causes.is_of_peer(what) or causes.is_below_call(what, frame)
 
 
 def root_of(event: LogEvent) -> str:
-    """Return the exception of a chain that counts: the first that says something."""
-    chain = event.fields.get("chain", "").splitlines()
-    for what in chain:
-        if not causes.is_bland(what) and not causes.is_wrapper(what):
-            return what
-    return event.fields.get("payload") or event.fields.get("what", "")
+    """Return the exception of a chain that counts."""
+    names = ("root", "payload", "what")
+    return next((text for name in names if (text := event.fields.get(name))), "")
 
 
 def _joined(event: LogEvent, call: LogEvent) -> LogEvent:
@@ -131,15 +152,14 @@ def _of_others(event: LogEvent) -> LogEvent:
         return replace(event, pattern=STOPPED)
     if causes.is_of_peer(what):
         return replace(event, pattern=LOST)
-    frame = "" if "chain" in event.fields else event.fields.get("frame", "")
-    if causes.is_below_call(what, frame):
+    if causes.is_below_call(what, event.fields.get("frame", "")):
         return replace(event, pattern=LOST, fields={**event.fields, "below_call": "1"})
     return event
 
 
 def _told(event: LogEvent, pattern: LogPattern, fields: dict[str, str]) -> LogEvent:
     """Return what an event carries, with its speaker."""
-    left = ("payload", "below", "chain", "what")
+    left = ("payload", "below", "root", "what")
     own = {name: text for name, text in event.fields.items() if name not in left}
     said = {"what": event.fields.get("what", ""), **fields, **own}
     if event.kind is Evidence.EXCEPTION:
