@@ -137,6 +137,76 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "crash after the others had waited": (
         waits(0) + waits(1) + waits(3) + ended(2, -11, at="14:21:30"), "RT620", (2,)),
     "all alike": (waits(0) + waits(1) + waits(2), "RT630", ()),
+    "child of Lightning": (
+        ("[rank: 1] Child process with PID 652 terminated with code 1. Forcefully "
+        "terminating all other processes to avoid zombies\nKilled\n"), "RT611", ()),
+    "process that hydra ended after another": (
+        "".join(f"=   RANK {rank} PID 2{rank} RUNNING AT c1\n=   KILLED BY SIGNAL: "
+                f"{number}\n" for rank, number in ((8, 15), (3, 9))), "RT611", (3,)),
+    "tags of mpirun with the time": (
+        "".join(f"Thu Nov  5 10:00:14 2026[1,5]<stderr>:{line}\n"
+                for line in raised(None, "OSError: truncated").splitlines())
+        + "Thu Nov  5 10:00:15 2026[1,0]<stderr>:x.HorovodInternalError: x\n",
+        "RT610", (5,)),
+    "memory of a node of Ray": (
+        raised(None, "ray.exceptions.OutOfMemoryError: Task was killed due to the node "
+               "running low on memory.", "Memory on the node (IP: 10.0.0.7, ID: 2a) "
+               "where the task (actor ID: 77, name=F.f, pid=82, memory used=1GB) was "
+               "running was 27GB / 28GB (0.98), which exceeds the memory usage "
+               "threshold of 0.95."), "RT612", ()),
+    "a number of a chip that is not there": (
+        raised(9, "RuntimeError: x.ts:217 NPU function error: aclrtSetDevice, error "
+               "code is 107001", "[ERROR] 2026-11-05-11:10:02 (PID:2210, Device:9, "
+               "RankID:-1) ERR00100 PTA call acl api failed",
+               "EE1001: [PID: 2210] 2026-11-05-11:10:02.117.203 The argument is "
+               "invalid.Reason: Set device failed, invalid device, set device=9"),
+        "RT606", (9,)),
+    "ECC of an NPU, told below a code": (
+        ("[rank3]: [ERROR] 2026-11-05-10:00:01 (PID:82, Device:5, RankID:3) ERR00100 "
+        "PTA call acl api failed\n[rank3]: [Error]: HBM MULTI BIT ECC ERROR.\n"),
+        "RT614", (3,)),
+    "InfiniBand that does not reach": (
+        ("dgx-3:82:83 [0] misc/ibvwrap.cc:187 NCCL WARN Call to ibv_modify_qp failed "
+        "with error Network is unreachable\ndgx-3:82:83 [0] proxy.cc:1143 NCCL WARN "
+        "Connection closed by remote peer dgx-3<41109>\n"), "RT623", ()),
+    "old message of InfiniBand": (
+        ("bert-1:946:988 [0] transport/net_ib.cc:839 NCCL WARN NET/IB : Got completion "
+        "with error 12, opcode 1, len 0, vendor err 129\n"), "RT623", ()),
+    "network cards that differ": (
+        "h1:82:83 [1] accept:49 NCCL WARN NET/OFI Unexpected number of remote rails "
+        "for dev 3. Expected 4 but got 0\n" + raised(3, *nccl(
+            SYSTEM, "Last error:", "NET/OFI Unexpected number of remote rails for dev "
+            "3. Expected 4 but got 0")), "RT606", (3,)),
+    "libfabric": (
+        ("[1,7]<stdout>:ip-17-2:82:83 [7] create:459 NCCL WARN NET/OFI Couldn't open "
+        "AV. RC: -22, ERROR: Invalid argument\n"), "RT606", (7,)),
+    "a general error, and its meaning below": (
+        (f"[rank3]: {nccl(CUDA)[0]}\n[rank3]: Last error:\n[rank3]: Cuda failure 802 "
+        "'system not yet initialized'\n"), "RT606", (3,)),
+    "a call that NCCL made": (
+        ("h2:82:83 [2] transport/nvls.cc:254 NCCL WARN Cuda failure 1 'invalid "
+        f"argument'\nh2: Test NCCL failure common.cu:1097 '{CUDA}'\n"),
+        "RT606", ()),
+    "memory that processes cannot share": (
+        ("sun:82:83 [1] p2p.cc:220 NCCL WARN hipIpcGetMemHandle failed : invalid "
+        f"argument\nsun: Test NCCL failure common.cpp:1291 '{CUDA} / '\n"),
+        "RT606", ()),
+    "a device that the driver lost": (
+        raised(3, "RuntimeError: level_zero backend failed with error: 20 "
+               "(UR_RESULT_ERROR_DEVICE_LOST)"), "RT614", (3,)),
+    "a checkpoint that was cut": (
+        raised(0, "RuntimeError: [enforce fail at inline_container.cc:778] . "
+               "PytorchStreamWriter failed writing file data.pkl: file write failed"),
+        "RT617", (0,)),
+    "one address of two hosts": (
+        "".join(f"{host}:7:7 [0] NCCL INFO Bootstrap: Using docker0:172.17.0.1<0>\n"
+                for host in ("n1", "n2"))
+        + "n2:7:8 [0] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to "
+        "172.17.0.1<43011> failed : Connection refused\n", "RT608", ()),
+    "loopback, version 6": (
+        raised(1, "RuntimeError: Gloo connectFullMesh failed with [pair.cc:144] timed "
+               "out connecting: SO_ERROR: Connection refused, remote=[::1]:51324, "
+               "rank=1"), "RT608", (1,)),
     "mpirun": (
         ("prterun noticed that process rank 6 with PID 4413 on node f3 exited on\n"
         "signal 9 (Killed).\n"), "RT611", (6,)),
@@ -304,6 +374,12 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
                " Barrier_id: load_2. Timed out task names:")
         + "".join(f"/job:jax_worker/replica:0/task:{rank}\n" for rank in (4, 2)),
         "RT604", (2, 4)),
+    "a task of JAX below the first that came": (
+        raised(None, "jaxlib.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. "
+               "Id: sync::0.", "# of tasks that reached the barrier: 3/4.",
+               "The first task at the barrier: /job:jax_worker/replica:0/task:2. Some "
+               "timed out task names:", "/job:jax_worker/replica:0/task:1"),
+        "RT604", (1,)),
     "tasks of JAX that did not register": (
         ("Stopping coordination service as cluster registration failed. This may be "
         "due to 1) x\n"), "RT604", ()),
@@ -379,6 +455,8 @@ def test_what_people_paste_is_told_as_what_it_is(name: str, tmp_path: Path) -> N
 MISSING = "ModuleNotFoundError: No module named 'apex'"
 HEALTHY: dict[str, str] = {
     "retry": steps(5) + "2026-11-05 14:20:00 ERROR s3fs: GET failed\n" + steps(60, 5),
+    "another try follows": steps(20) + "2026-11-05 14:20:00 ERROR s3: upload of ck-20 "
+    "failed (attempt 1 of 4): Connection reset by peer\n" + steps(9, 20),
     "metrics": "".join(f"epoch {i} val_error: 0.1 failed=0\n" for i in range(30)),
     "learning rate": "".join(
         f" [2026-11-05 14:20:00] iteration {i:8}/ 100 | learning rate: 1.0E-04 | "

@@ -517,6 +517,11 @@ _DETAILS = (
 )  # fmt: skip
 
 
+def _told(name: str, value: str) -> str:
+    """Return what shows that a detail is told already: small numbers are many."""
+    return f"local rank {value}" if name == "local_rank" else value
+
+
 def details(case: Case, event: LogEvent, ranks: Sequence[int], what: str) -> str:
     """Return what else is known of a process: ``pid 4413, port 29500``.
 
@@ -530,7 +535,7 @@ def details(case: Case, event: LogEvent, ranks: Sequence[int], what: str) -> str
         form.format(value)
         for name, form in _DETAILS
         if (value := event.fields.get(name, "0")) != "0" and name not in hidden
-        and not re.search(rf"\b{re.escape(value)}\b", what)
+        and not re.search(rf"\b{re.escape(_told(name, value))}\b", what)
     )  # fmt: skip
 
 

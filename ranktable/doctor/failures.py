@@ -21,7 +21,7 @@ from ranktable.doctor.payload import root_of
 from ranktable.doctor.waiting import behind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from ranktable.doctor.lines import LogEvent
     from ranktable.schema.finding import Rule
@@ -35,8 +35,14 @@ _TELLING = (
 )  # fmt: skip
 """What a process says of its end; how it then ended tells nothing more."""
 
+GENERAL_ERROR = "torch-unhandled-device-error"
+"""Name of the message that an error of a chip has, whatever it is."""
+
+ENDS_ALL = ("vllm-engine", "lightning-child")
+"""Messages of launchers that end all their processes, and themselves, by SIGKILL."""
+
 LINES_BELOW = 3
-"""How far below the last line of an engine a shell says that it was killed."""
+"""How far below such a message a shell says that a process was killed."""
 
 HARD, TOLD, SIGNAL, GENERAL, STATUS, OUTSIDE = range(6)
 """How much a failure says, the most first: memory and chips; exceptions that say what
@@ -273,11 +279,12 @@ def _exits(case: Case) -> Iterator[Failure]:
 
 
 def _follows_engine(case: Case, event: LogEvent) -> bool:
-    """Whether an engine ended all its processes just before a shell says ``Killed``."""
-    return "signal_alone" in event.fields and any(
-        one.pattern.name == "vllm-engine" and one.file == event.file
+    """Whether a launcher ended all its processes just before a shell says so."""
+    said = event.fields.keys() & {"signal_alone", "signal"}
+    return bool(said) and event.pattern.speaker == "shell" and any(
+        one.pattern.name in ENDS_ALL and one.file == event.file
         and 0 < event.line - one.line <= LINES_BELOW
-        for one in case.by_kind[Evidence.CASCADE]
+        for one in (*case.by_kind[Evidence.CASCADE], *case.by_kind[Evidence.EXIT])
     )  # fmt: skip
 
 
@@ -303,7 +310,8 @@ def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
         return
     what = f"was ended by {name}" if name else f"ended with status {status}"
     what = event.pattern.what or what
-    is_signal = name and status not in ended["aborted"]  # others may make it abort
+    # Others may make it abort, and launchers send SIGTERM to those that are left.
+    is_signal = name not in (None, "SIGTERM") and status not in ended["aborted"]
     yield _failure(case, rules.ENDED, what, event, SIGNAL if is_signal else STATUS)
 
 
@@ -359,9 +367,12 @@ def _explained(found: Sequence[Failure]) -> list[Failure]:
     killed = [one for one in found if one.rule is rules.ENDED]
     named = {one.host for one in found
              if one.rule is rules.HOST_MEMORY and one.rank is not None}  # fmt: skip
+    is_told_again = _told_again(found)
     for one in found:
         is_vague = one.rule is rules.HOST_MEMORY and one.rank is None
         if is_vague and named and one.host in {None, *named}:
+            continue
+        if is_told_again(one):
             continue
         if is_vague:
             kept.append(_joined_by_pid(one, killed))
@@ -408,6 +419,33 @@ def _joined_by_error(vague: Failure, found: Iterable[Failure]) -> Failure:
     ranks = {one.rank for one in found if one.host == vague.host
              and one.event.kind is Evidence.FAULT and one.rank is not None}  # fmt: skip
     return replace(vague, rank=ranks.pop()) if len(ranks) == 1 else vague
+
+
+def _told_again(found: Iterable[Failure]) -> Callable[[Failure], bool]:
+    """Return what tells whether another line of a log has the rank or the meaning.
+
+    NCCL warns of an error, and tells it once more below the exception of its rank.
+    """
+    hosts: dict[tuple[str, str, str | None], set[str | None]] = defaultdict(set)
+    clear: dict[str, set[int | None]] = defaultdict(set)
+    for one in found:
+        if one.event.kind is Evidence.FAULT:
+            if one.rank is not None:
+                hosts[one.event.file, one.rule.code, one.advice].add(one.host)
+            if one.event.pattern.name != GENERAL_ERROR:
+                clear[one.event.file].add(one.rank)
+
+    def is_told_again(one: Failure) -> bool:
+        file = one.event.file
+        if one.event.kind is not Evidence.FAULT:
+            return False
+        if one.event.pattern.name == GENERAL_ERROR:
+            others = clear[file]
+            return bool(others if one.rank is None else others & {one.rank, None})
+        there = hosts[file, one.rule.code, one.advice]
+        return one.rank is None and bool(there & {one.host, None})
+
+    return is_told_again
 
 
 def _explains(other: Failure, ended: Failure) -> bool:

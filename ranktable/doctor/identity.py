@@ -442,6 +442,11 @@ def _host_names(events: Sequence[LogEvent], table: RankTable | None) -> HostName
         if {"host", "bootstrap"} <= event.fields.keys()
         and not event.fields["bootstrap"].startswith("127.")
     ]
+    hosts_of: dict[str, set[str]] = defaultdict(set)
+    for host, address in pairs:
+        hosts_of[address].add(host.partition(".")[0])
+    # Several have one address where each told that of a bridge of its own.
+    pairs = [pair for pair in pairs if len(hosts_of[pair[1]]) == 1]
     listed = [node.host for node in table.nodes if node.host] if table else []
     return HostNames(names - set(_UNKNOWN), pairs, listed)
 

@@ -69,19 +69,20 @@ _PREFIXES = tuple(
         MARK.pattern,
         "> ",  # quoted in a mail or a thread
         r"\[(?:rank|RANK)(?P<rank>\d{1,7})\]:? ?",
-        r"\[\d+,(?P<rank>\d{1,7})\]<std(?:out|err|diag)>: ?",
-        (
-            r"\[[\w.-]+@\d+,(?P<rank>\d{1,7})\]"
-            r"(?:\[(?P<host>[^:\]]+):(?P<pid>\d+)\])?<std(?:out|err|diag)>: ?"
-        ),
         (
             r"(?:\w{3} \w{3} [ \d]\d (?P<time>\d\d:\d\d:\d\d) \d{4})?"
-            r"\[(?P<rank>\d{1,7})\]<std(?:out|err)>: ?"
+            r"\[(?:\d+,|[\w.-]+@\d+,)?(?P<rank>\d{1,7})\]"
+            r"(?:\[(?P<host>[\w.-]+):(?P<pid>\d+)\])?"
+            r"(?:\[\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}\])?"
+            r"<std(?:out|err|diag)>: ?"
         ),
         r"\[[a-z_]+(?P<local_rank>\d{1,7})\]: ?",
         r"\[pod/(?P<pod>[^/\]]+)/[^\]]+\] ",
         r"(?P<pod>[a-z][\w.-]*?[-_]\d+) +\| ?",
-        r"(?:\w{8} )?\[rank=(?P<rank>\d{1,7})\] \|\| ",
+        (
+            r"(?:\[(?P<time>\d{4}-\d\d-\d\dT[\d:.]+)Z?\] )?"
+            r"(?:\w{8} )?\[rank=(?P<rank>\d{1,7})\] \|\| "
+        ),
         (
             r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,\d]*)"
             r"(?:Z|[+-]\d\d:?\d\d)? (?P<host>[\w.-]+) [\w./-]+\[(?P<pid>\d+)\]: "

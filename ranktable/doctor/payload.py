@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.doctor import causes
-from ranktable.doctor.lines import recognise
+from ranktable.doctor.lines import MAX_BELOW, recognise
 from ranktable.doctor.patterns import Evidence, LogPattern
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ WRAPPERS = {Evidence.EXCEPTION, Evidence.CASCADE, Evidence.CLOSED, Evidence.UNKN
 _OF_LIBRARY = re.compile(r"CCL|NPU|[Aa]cl|CUDA|HIP|error code|ERR\d|Last error")
 """Exceptions below which their library says more."""
 
+CODES = ("npu-code", "hccl-code")
+"""Codes of CANN that stand beside what the driver says."""
+
 ERROR = LogPattern("error-text", "text", Evidence.FAULT, "", "", "")
 """A text whose meaning is in ``causes.toml``, wherever it stands."""
 
@@ -52,6 +55,8 @@ def judged_again(events: Sequence[LogEvent]) -> list[LogEvent]:
         if event.kind is Evidence.EXCEPTION
     }
     told: set[tuple[str, int]] = set()
+    carried = {(file, line + below) for file, line in raised
+               for below in range(1, MAX_BELOW + 1)}  # fmt: skip
     kept: list[LogEvent] = []
     for event in events:
         if (event.file, event.line) in chained:
@@ -62,7 +67,8 @@ def judged_again(events: Sequence[LogEvent]) -> list[LogEvent]:
         if call is not None and event.kind not in SILENT:
             told.add((event.file, event.line))
             event = _joined(event, call)  # noqa: PLW2901 - the line is one event
-        kept.append(_unwrapped(event))
+        is_carried = "payload" in event.fields and (event.file, event.line) in carried
+        kept.append(event if is_carried and call is None else _unwrapped(event))
     kept += [_unwrapped(call) for place, call in raised.items() if place not in told]
     return sorted(kept, key=lambda event: (event.file, event.line))
 
@@ -134,8 +140,10 @@ def _unwrapped(event: LogEvent, depth: int = MAX_DEPTH) -> LogEvent:
     wrapper = None
     for text in _carried(event) if depth else ():
         found = recognise(text)
-        if found is not None and found[0].name == "npu-code":
-            wrapper = wrapper or found  # the code of the driver beside it tells more
+        if found is not None and found[0].name in CODES:
+            # The text of the driver beside it tells more.
+            is_better = wrapper is None or wrapper[0].name == "npu-code"
+            wrapper = found if is_better else wrapper
         elif found is not None and found[0].kind not in SILENT:
             return _unwrapped(_told(event, *found), depth - 1)
         if causes.meaning_of(text) is not None:

@@ -68,10 +68,10 @@ LEFTOVER = Rule(
 LOOPBACK = Rule(
     code="RT608",
     name="loopback-address",
-    summary="a rank told the others a loopback address",
-    fix="Set GLOO_SOCKET_IFNAME to the interface of the network of the job, or take "
-    "the "
-    "name of the host out of the 127 lines of /etc/hosts.",
+    summary="a rank told the others an address that only its own host reaches",
+    fix="Set GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME to the interface of the network "
+    "of the job, or take the name of the host out of the lines of loopback addresses "
+    "in /etc/hosts.",
 )
 
 UNREACHABLE = Rule(

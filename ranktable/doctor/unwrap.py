@@ -69,7 +69,7 @@ _LEVELS = ("level", "levelname", "severity", "lvl", "log.level")
 
 _ANCHOR = re.compile(
     r'Traceback \(most recent call last\):|  File "|\[rank\d+\]:|'
-    r"\[[EFW]\d* ?[\d:. ]*\w+\.cpp:\d+\]|\w+:\d+:\d+ \[\d+\] (?:\S+ )?NCCL |"
+    r"\[[EFW]\d* ?[\d:. ]*\w+\.cpp:\d+\]|[\w.-]+:\d+:\d+ \[\d+\] (?:\S+ )?NCCL |"
     r"(?:(?<= )|^)(?:\w+\.)*[A-Z]\w+(?:Error|Exception): |\b(?:step|iter|epoch)\W+\d|"
     r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ torch/|"
     r"srun: error: |(?:  host|  rank|  exitcode) +: "

@@ -246,7 +246,9 @@ def _links_of_hosts(case: Case) -> Iterator[Cause]:
         hosts = _two_hosts(case, event)
         rank = case.ranks.speaker(event)
         ends = f"between {hosts}" if " and " in hosts else f"to {hosts}"
-        what = f"the link {ends} broke" if hosts else "a link broke"
+        here = case.ranks.host(event)
+        here = f" of {here}" if here and here != event.file else ""
+        what = f"the link {ends} broke" if hosts else f"a link{here} broke"
         said = event.fields.get("what") or event.pattern.what
         said = f": {said}" if said else ""
         said += f" (reported by rank {rank})" if rank is not None else ""
@@ -255,6 +257,7 @@ def _links_of_hosts(case: Case) -> Iterator[Cause]:
             host=None if hosts else case.ranks.host(event),
             headline=what + said,
             evidence=shortened([event], case),
+            advice=event.pattern.advice or None,
         )
         return
 
@@ -361,15 +364,16 @@ def _loopback(case: Case) -> Iterator[Cause]:
     tellers = [
         event
         for event in case.by_kind[Evidence.IDENTITY]
-        if event.fields.get("bootstrap", "").startswith("127.")
+        if _is_loopback(event.fields.get("bootstrap", ""))
     ]
     events = [
         event
         for event in case.by_kind[Evidence.EDGE]
         for name in ("peer_address", "peer_server")
-        if event.fields.get(name, "").startswith("127.")
+        if _is_loopback(event.fields.get(name, ""))
     ]
     if not events:
+        yield from _same_address(case)
         return
     here = {case.ranks.speaker(event) for event in tellers or events} - {None}
     ranks = {rank for rank in here if rank is not None}
@@ -379,6 +383,26 @@ def _loopback(case: Case) -> Iterator[Cause]:
     host = case.ranks.host((tellers or events)[0])
     evidence = [*tellers[:2], *events]
     yield cause_of(case, rules.LOOPBACK, ranks, what, evidence, host=host)
+
+
+def _is_loopback(address: str) -> bool:
+    return address.startswith("127.") or address.strip("[]") == "::1"
+
+
+def _same_address(case: Case) -> Iterator[Cause]:
+    """Yield the hosts that told one address, which others did not reach."""
+    told: dict[tuple[str, str], dict[str, LogEvent]] = defaultdict(dict)
+    for event in case.by_kind[Evidence.IDENTITY]:
+        if {"host", "bootstrap"} <= event.fields.keys():
+            place = event.fields["bootstrap"], event.fields["interface"]
+            told[place].setdefault(event.fields["host"], event)
+    wanted = {event.fields.get("peer_server") for event in case.by_kind[Evidence.EDGE]}
+    for (address, interface), events in told.items():
+        if len(events) > 1 and address in wanted:
+            hosts = " and ".join(list(events)[:2])
+            what = f"{hosts} told the others one address, {address} of {interface}"
+            yield Cause(rule=rules.LOOPBACK, headline=what,
+                        evidence=shortened(list(events.values()), case))  # fmt: skip
 
 
 def _unreached(case: Case) -> Iterator[Cause]:
