@@ -529,6 +529,80 @@ def of_eight(hosts: tuple[str, ...] = ("n1",)) -> bytes:
     return dumps(make_table([range(8)] * len(hosts), hosts=hosts))
 
 
+def gpus(*rows: str) -> str:
+    """Return the answer of nvidia-smi; each row has what follows the index."""
+    return "".join(
+        f"{n}, {row.replace('BUS', f'00000000:{n + 1}7:00.0')}\n"
+        for n, row in enumerate(rows)
+    )
+
+
+GOOD = "GPU-5a1f0e2a-90c4, BUS, 160, NVIDIA H100"
+
+
+@pytest.mark.parametrize(
+    ("said", "codes"),
+    [
+        (gpus(GOOD, GOOD.replace("2a", "2b")), set()),
+        (gpus(GOOD, "[Unknown Error], BUS, [GPU is lost], [GPU is lost]"), {"RT703"}),
+        (gpus(GOOD, "GPU-5a1f0e2b-90c4, BUS, [N/A], NVIDIA H100"), set()),
+        ("Unable to determine the device handle for GPU0000:3D:00.0: Unknown Error\n",
+         {"RT703"}),
+        ("No devices were found\n", {"RT702"}),
+    ],
+)  # fmt: skip
+def test_gpus_that_no_program_can_use_do_not_agree(
+    tmp_path: Path, said: str, codes: set[str]
+) -> None:
+    tree = gpu_host(tmp_path, count=2, env="CUDA_VISIBLE_DEVICES=0,1\n")
+    tree.put(f"/commands/nvidia-smi {GPU_QUERY}", said)
+    checked = checked_at(tree, dumps(make_table([[0, 1]], hosts=["n1"])))
+
+    assert set(found(checked)) & {"RT702", "RT703"} == codes
+
+
+def test_order_of_several_models_is_not_known(tmp_path: Path) -> None:
+    table = dumps(make_table([[1]], hosts=["n1"]))
+    tree = gpu_host(tmp_path, count=2, env="CUDA_VISIBLE_DEVICES=1\n")
+    rows = gpus(GOOD.replace("H100", "T400"), GOOD.replace("2a", "2b"))
+    tree.put(f"/commands/nvidia-smi {GPU_QUERY}", rows)
+    reasons = {each.code: each.why for each in checked_at(tree, table).not_checked}
+    tree.put("/environ", "CUDA_VISIBLE_DEVICES=1\nCUDA_DEVICE_ORDER=PCI_BUS_ID\n")
+    told = checked_at(tree, table)
+
+    assert "set CUDA_DEVICE_ORDER=PCI_BUS_ID" in reasons["RT705"]
+    assert "RT705" in {each.code for each in told.agrees}
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [("0-3", "=0,1,2,3"), ("0;1;2", "=0"), ("0 1 2", "=0"), ("0,1-2", "=0,1,2"),
+     ("0,1", ""), ("+0, 1", ""), ("", "")],
+)  # fmt: skip
+def test_entry_of_which_only_the_first_number_is_read_is_found(
+    tmp_path: Path, text: str, hint: str
+) -> None:
+    checked = checked_at(gpu_host(tmp_path, env=f"CUDA_VISIBLE_DEVICES={text}\n"))
+
+    hints = [each.hint for each in checked.diagnostics if each.code == "RT704"]
+    assert [each[-len(hint) :] for each in hints if each and hint] == [hint] * bool(
+        hint
+    )
+
+
+def test_chips_and_lists_of_other_vendors_are_not_looked_for(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, "n1")
+    tree.put("/dev/kfd")
+    table = dumps(make_table([[0, 1]], hosts=["n1"]))
+    env = {"MLU_VISIBLE_DEVICES": "0,1", "LOCAL_RANK": "1"}
+    checked = checked_at(tree, table, **env)
+
+    assert set(found(checked)) == set()
+    reasons = {each.code: each.why for each in checked.not_checked}
+    assert reasons["RT702"] == "chips such as /dev/kfd are not looked for"
+    assert reasons["RT720"] == "MLU_VISIBLE_DEVICES is set, which is not read"
+
+
 # torchrun --virtual-local-rank
 VIRTUAL = "TORCHELASTIC_RUN_ID=a\nRANK=3\nWORLD_SIZE=8\nLOCAL_WORLD_SIZE=8\n"
 

@@ -24,7 +24,10 @@ from ranktable.runtime.process_chip import (
     GPU_LISTS,
     HIP_LIST,
     ROCR_LIST,
+    UNORDERED,
+    UNREAD_LISTS,
     hides_all,
+    is_unordered,
     isolated_by,
     read_ascend_list,
     read_gpu_list,
@@ -205,31 +208,47 @@ def visible_text(facts: Facts, declared: Declared | None) -> Iterator[Disagreeme
     """Yield what a library does not read of a list of visible devices."""
     chips = facts.seen_chips
     for name, text in _set(facts, *_lists(facts, declared)):
+        left: Sequence[SeenChip] | int | None = chips
         if name == ASCEND_LIST:
             count = _num_visible(facts)
             ids, rest, why = read_ascend_list(text, count)
         else:
             first = facts.env.get(ROCR_LIST)
-            left: Sequence[SeenChip] | int | None = chips
             if first is not None and name == HIP_LIST:  # it counts what is left
                 left = len(read_gpu_list(first, chips).entries)
             ids, rest, why = read_gpu_list(text, left)
-        count = _num_visible(facts) or 4
+            if (short := _half_read(text)) and not rest.strip():
+                yield Disagreement(
+                    f"{name}={quoted(text)} is read as {_ids(ids)}: of {quoted(short)} "
+                    "only the first number is read",
+                    hint=f"write numbers and commas only: {name}="
+                    + ",".join(map(str, read_mounted(text) or ids)),
+                )
+        count = left if isinstance(left, int) else _num_visible(facts) or 4
         meant = {int(each) for each in re.findall(r"\b[0-9]{1,6}\b", text)}
         there = sorted(each for each in meant if each < count) or range(count)
         numbers = ",".join(map(str, there))
         example = f"numbers and commas only, each chip once: {name}={numbers}"
         if rest.strip() and not hides_all(rest):
+            hint = f"write {'ascending ' * (name == ASCEND_LIST)}{example}"
+            if rest.startswith("MIG-"):
+                hint = f"give each process the UUID of its own instance in {name}"
             yield Disagreement(
                 f"{name}={quoted(text)}: {_only(ids)} is read; {quoted(rest)} and what "
                 f"follows is ignored without a message: {why}",
-                hint=f"write {'ascending ' * (name == ASCEND_LIST)}{example}",
+                hint=hint,
             )
         elif name == ASCEND_LIST and any(a >= b for a, b in pairwise(map(int, ids))):
             yield Disagreement(
                 f"{name}={quoted(text)} does not ascend",
                 hint=f"write ascending {example}",
             )
+
+
+def _half_read(text: str) -> str:
+    """Return the first entry of a list of which only the first number is read."""
+    parts = (part.strip() for part in text.split(","))
+    return next((part for part in parts if re.fullmatch(r"\+?[0-9]+\D.*", part)), "")
 
 
 def own_chip(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
@@ -242,8 +261,14 @@ def own_chip(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
     if chip.wrong:
         severity = Severity.NOTE if chip.is_doubtful else None
         yield Disagreement(chip.wrong, hint=chip.hint, severity=severity)
+    elif chip.num_visible is None and (found := _set_of(facts, UNREAD_LISTS)):
+        raise NotDetectedError(f"{found[0]} is set, which is not read")
     elif facts.environment.local_rank is None or chip.num_visible is None:
         raise DoesNotApplyError
+
+
+def _set_of(facts: Facts, names: Sequence[str]) -> list[str]:
+    return [name for name in names if facts.env.get(name)]
 
 
 _SHOWN_IDS = 16
@@ -282,6 +307,10 @@ def visible_chips(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
     names = (*lists, ASCEND_MOUNTED) if mounted is not None else lists
     for name, text in _set(facts, *names):
         ids = _visible(facts, name, text)
+        vendor, seen = facts.probe.vendor, facts.seen_chips
+        is_numbers = re.match(r"\s*\+?[0-9]", text) is not None
+        if name == CUDA_LIST and is_numbers and is_unordered(facts.env, vendor, seen):
+            raise NotDetectedError(UNORDERED)
         if name == ASCEND_MOUNTED and ASCEND_LIST in facts.env:
             continue
         wanted = declared.device_ids

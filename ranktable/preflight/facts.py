@@ -118,6 +118,10 @@ class Declared:
         return self.table.format.startswith("hccl")
 
 
+_OTHERS = re.compile(r"kfd|(?:cambricon_dev|mtgpu\.|hl|neuron|accel|gcu)[0-9]+")
+"""Device nodes of chips of other vendors."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Facts:
     """One host as far as it can be read; each fact is read when it is first needed.
@@ -150,7 +154,11 @@ class Facts:
         if not found and not self.machine.names("/dev"):
             raise NotDetectedError("nothing shows chips: there is no /dev, and no tool")
         unread = [each for each in self.probe.unseen if each.what == nvidia.TOOL[0]]
-        if not found and unread and self.machine.numbers(*nvidia.NODES):
+        others = list(filter(_OTHERS.fullmatch, self.machine.names("/dev")))
+        if not found and others:
+            raise NotDetectedError(f"chips such as /dev/{others[0]} are not looked for")
+        is_told = [each.why for each in unread] == [nvidia.NONE_LISTED]
+        if not found and not is_told and unread and self.machine.numbers(*nvidia.NODES):
             # /dev/nvidiaN is not the chip N of the tool, so their numbers are unknown.
             raise NotDetectedError(f"{unread[0].what}: {unread[0].why}")
         return found

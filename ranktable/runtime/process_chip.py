@@ -28,6 +28,11 @@ ROCR_LIST = "ROCR_VISIBLE_DEVICES"
 ASCEND_LIST, ASCEND_MOUNTED = "ASCEND_RT_VISIBLE_DEVICES", "ASCEND_VISIBLE_DEVICES"
 GPU_LISTS = (CUDA_LIST, HIP_LIST, ROCR_LIST)
 VISIBLE_LISTS = (*GPU_LISTS, ASCEND_LIST)
+UNREAD_LISTS = (
+    *("MLU_VISIBLE_DEVICES", "MUSA_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"),
+    *("HABANA_VISIBLE_DEVICES", "NEURON_RT_VISIBLE_CORES", "TPU_VISIBLE_CHIPS"),
+)
+"""The lists of other vendors."""
 
 _LISTS = {
     "nvidia": ((CUDA_LIST,),),
@@ -246,10 +251,10 @@ def _visible(
 ) -> _Visible:
     """Apply the lists of a vendor to the chips that the process may open."""
     found = _Visible(None if chips is None else tuple(chips))
-    if _is_unordered(env, vendor, chips) and not any(
+    if is_unordered(env, vendor, chips) and not any(
         name in env for names in _LISTS[vendor or ""] for name in names
     ):
-        return _Visible((None,) * len(chips or ()), unknown=_UNORDERED)
+        return _Visible((None,) * len(chips or ()), unknown=UNORDERED)
     for names in _LISTS.get(vendor or "", ()):
         name = next((each for each in names if each in env), None)
         if name is not None:
@@ -278,22 +283,22 @@ def _narrowed(
     unknown = before.unknown
     is_number = any(isinstance(each, int) for each in listed.entries)
     there = [chip for chip in known or () if chip is not None]
-    if is_number and _is_unordered(env, vendor, there):
-        unknown, chips = _UNORDERED, (None,) * len(chips)
+    if is_number and is_unordered(env, vendor, there):
+        unknown, chips = UNORDERED, (None,) * len(chips)
     return _Visible(chips, said, lost, unknown, (*before.names, name))
 
 
-_UNORDERED = (
+UNORDERED = (
     "the chips are of several models, and CUDA counts the fastest first; set "
     "CUDA_DEVICE_ORDER=PCI_BUS_ID"
 )
 
 
-def _is_unordered(
+def is_unordered(
     env: Mapping[str, str], vendor: str | None, chips: Sequence[SeenChip] | None
 ) -> bool:
     """Whether numbers mean other chips to CUDA than to the vendor's tool."""
-    models = {chip.model for chip in chips or ()}
+    models = {chip.model for chip in chips or () if chip.model}
     is_ordered = env.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
     return vendor == "nvidia" and len(models) > 1 and not is_ordered
 

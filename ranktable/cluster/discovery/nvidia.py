@@ -8,6 +8,7 @@ Source: NVIDIA, ``nvidia-smi --help-query-gpu``.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.discovery.chip_family import (
@@ -32,9 +33,13 @@ TOOL = (
     "--format=csv,noheader",
 )
 _NONE_FOUND = "No devices were found"
+NONE_LISTED = "nvidia-smi lists no chips"
+_LOST = re.compile(r"\[(GPU requires reset|GPU is lost|Unknown Error)\]|(ERR!)")
+"""What stands in place of a value of a GPU that no program can use."""
 _NO_DRIVER = (
     "couldn't communicate with the NVIDIA driver",
     "Failed to initialize NVML",
+    "Unable to determine the device handle",
 )
 """What nvidia-smi prints if no program can use the GPUs; other failures are its own."""
 
@@ -54,7 +59,7 @@ def detect(machine: Machine) -> ProbeResult:
     if result.chips:
         result.miss("status", "nvidia-smi has no word for it")
     elif not messages:
-        result.miss("nvidia-smi", "nvidia-smi lists no chips")
+        result.miss("nvidia-smi", NONE_LISTED)
     return result
 
 
@@ -95,12 +100,16 @@ def _chip(row: list[str]) -> ProbedChip:
     bus_address = bus_address_of(bus)
     if bus_address is None:
         raise NotDetectedError(f"the PCI address of a GPU is {quoted(bus)}")
+    lost = [match for cell in row if (match := _LOST.fullmatch(cell))]
+    kept = ("" if _LOST.fullmatch(cell) else cell for cell in (uuid, serial, name))
+    uuid, serial, name = kept
     return ProbedChip(
         device_id=device_id_of(index),
         bus_address=bus_address,
         uuid=text_of(uuid),
         serial=text_of(serial),
         model=text_of(name),
+        status=next((each[1] or each[2] for each in reversed(lost)), None),
     )
 
 
