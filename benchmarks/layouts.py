@@ -161,7 +161,7 @@ def _plans(scale: Scale) -> Iterator[Result]:
     def placed() -> None:
         plan = _plan(scale.plan, scattered=True)
         assert plan.is_better
-        plan.costs.look(plan.after)
+        plan.costs.summary(plan.after)
 
     cost = _best(placed, repeats=1)
     yield Result(key="plan", figure=cost * 1e3, ours=seconds(cost), rival="-")
@@ -179,7 +179,7 @@ def _plans(scale: Scale) -> Iterator[Result]:
 
 def _shown(ranks: int) -> None:
     plan = _plan(ranks, scattered=False)
-    plan.costs.look(plan.before)
+    plan.costs.summary(plan.before)
     plan.costs.totals(plan.before)
 
 

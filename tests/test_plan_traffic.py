@@ -69,7 +69,7 @@ def test_worked_example_has_these_digits(
     flows = model_flows(MODEL, layout)
 
     plan = make_plan(TABLE, layout, flows=flows, boundaries=[RACKS])
-    rows = {row.axes: row for row in plan.costs.look(owners).rows}
+    rows = {row.axes: row for row in plan.costs.summary(owners).rows}
     found = [rows[axes].at[0] for axes in ("tp", "dp", "pp")]
     sent = [one.crossing or Crossing(-1, -1) for one in found]
 
@@ -99,7 +99,7 @@ def test_sizes_of_the_example_follow_from_the_model() -> None:
 def test_counts_and_rails_of_the_example() -> None:
     layout = ParallelLayout(tp=4, dp=4, pp=4)
     plan = make_plan(TABLE, layout, boundaries=[RACKS])
-    rows = plan.costs.look(plan.before).rows
+    rows = plan.costs.summary(plan.before).rows
 
     assert [
         (row.axes, row.num_groups, row.group_size, *(one.inside for one in row.at))
@@ -113,7 +113,7 @@ def test_groups_that_join_different_local_ranks_are_off_the_rails() -> None:
     layout = ParallelLayout(tp=4, dp=2)
     plan = make_plan(make_table([range(3), range(5)]), layout)
 
-    assert [row.is_rail_aligned for row in plan.costs.look(plan.before).rows] == [
+    assert [row.is_rail_aligned for row in plan.costs.summary(plan.before).rows] == [
         False,
         False,
     ]

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ranktable.layout.boundaries import is_contiguous, node_boundary, smallest_first
 from ranktable.layout.grid import factors
 from ranktable.layout.layout_errors import LayoutError
-from ranktable.layout.traffic import CostModel, is_reached, lower_bound
+from ranktable.layout.traffic import CostModel, is_reached
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -124,9 +124,7 @@ def make_plan(
     costs = CostModel(layout, flows, kept, shown)
     before = list(table.node_ranks)
     held = [len(node.devices) for node in table.nodes]
-    bounds = tuple(
-        lower_bound(layout, flows, one.num_ranks(held)) for one in costs.boundaries
-    )
+    bounds = costs.bounds(held)
     is_every_order_equal = len(costs.boundaries) == 1 and len(set(held)) == 1
     if not flows or is_every_order_equal:
         return Plan(costs=costs, before=before, after=before, bounds=bounds)

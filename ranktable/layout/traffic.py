@@ -444,16 +444,32 @@ class AxisRow:
     is_rail_aligned: bool | None
 
 
-class Look(NamedTuple):
+class BoundaryTotal(NamedTuple):
+    """The bytes that all groups send over one boundary.
+
+    Attributes:
+        sent: Bytes of a step.
+        flat: The same if every collective were one ring in the order of the ranks.
+        domain: Index of the domain that sends most.
+        most: What this domain sends.
+    """
+
+    sent: float
+    flat: float
+    domain: int
+    most: float
+
+
+class CostSummary(NamedTuple):
     """The bytes that cross with one placement.
 
     Attributes:
         rows: One row for every axis, and for all axes along which data is sent.
-        busiest: For every boundary, the domain that sends most and its bytes.
+        totals: The sums, in the order of the boundaries.
     """
 
     rows: list[AxisRow]
-    busiest: list[tuple[int, float]]
+    totals: list[BoundaryTotal]
 
 
 class CostModel:
@@ -527,8 +543,15 @@ class CostModel:
                 found[which] += sum(self.flows[at].sent_by(domains).values())
         return found, members
 
-    def look(self, owners: Owners) -> Look:
-        """Return rows and busiest domains of a placement."""
+    def bounds(self, held: Sequence[int]) -> tuple[float, ...]:
+        """Return the least bytes over every boundary, given the ranks of each node."""
+        return tuple(
+            lower_bound(self.layout, self.flows, one.num_ranks(held))
+            for one in self.boundaries
+        )
+
+    def summary(self, owners: Owners) -> CostSummary:
+        """Return what the groups of every axis send with a placement, and the sums."""
         senders = {flow.axes: flow for flow in self.flows}
         domains = [_domains_of(owners, one) for one in self.boundaries]
         local = local_ranks(owners)
@@ -551,7 +574,14 @@ class CostModel:
                 is_rail_aligned=all(known) if known else None,
             )
             rows.append(row)
-        return Look(rows, [(sums.index(max(sums)), max(sums)) for sums in sent])
+        totals = []
+        for index, sums in enumerate(sent):
+            crossed = [one for row in rows if (one := row.at[index].crossing)]
+            least = sum(one.least for one in crossed)
+            flat = sum(one.flat for one in crossed)
+            most = max(sums)
+            totals.append(BoundaryTotal(least, flat, sums.index(most), most))
+        return CostSummary(rows, totals)
 
 
 def _domains_of(owners: Owners, boundary: Boundary) -> list[int]:

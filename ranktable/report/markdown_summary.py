@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.layout.parallel import describe_sizes
-from ranktable.layout.traffic import GIB, is_reached, lower_bound
+from ranktable.layout.traffic import GIB, is_reached
 from ranktable.report.finding_lines import escaped, markdown_help
 from ranktable.report.folding import fold_nodes
-from ranktable.report.page_data import change_lines, cost_model, sent_over
+from ranktable.report.page_data import change_lines, cost_model
 from ranktable.schema.text import plural_of
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _traffic(facts: ReportFacts) -> Iterator[str]:
     heads = "".join(f" inside {name} | {name} GiB |" for name in names)
     yield f"| axis | groups | size |{heads}\n"
     yield "|---|--:|--:|" + "--:|--:|" * len(names) + "\n"
-    rows, _ = costs.look(list(facts.table.node_ranks))
+    rows, totals = costs.summary(list(facts.table.node_ranks))
     for row in rows:
         cells = "".join(
             f" {one.inside}/{row.num_groups} | {size.removesuffix(' GiB')} |"
@@ -80,15 +80,14 @@ def _traffic(facts: ReportFacts) -> Iterator[str]:
         yield f"| {row.axes} | {row.num_groups} | {row.group_size} |{cells}\n"
     held = [len(node.devices) for node in facts.table.nodes]
     yield "\n"
-    for at, one in enumerate(costs.boundaries):
-        sent = sent_over(rows, at)
-        bound = lower_bound(costs.layout, costs.flows, one.num_ranks(held))
+    for name, total, bound in zip(names, totals, costs.bounds(held), strict=True):
+        sent = total.sent
         how = (
             "the least that is possible"
             if is_reached(bound, sent)
             else f"the lower bound is {_sized(bound)}"
         )
-        yield f"Between {plural_of(names[at])}: {_sized(sent)} a step, {how}.  \n"
+        yield f"Between {plural_of(name)}: {_sized(sent)} a step, {how}.  \n"
     if facts.costs is not None and facts.costs.sizes is None:
         yield "These are typical bytes; `--bytes` gives yours.\n"
     yield "\n"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ranktable.layout.change.nodes import node_names
 from ranktable.layout.parallel import describe_sizes
-from ranktable.layout.traffic import CostModel, lower_bound
+from ranktable.layout.traffic import CostModel
 from ranktable.report.diff_renderers import render_changes
 from ranktable.report.picture import (
     MAX_SVG_CHIPS,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ranktable.layout.change.facts import CostFacts
     from ranktable.layout.grid import Axis
     from ranktable.layout.parallel import ParallelLayout
-    from ranktable.layout.traffic import AxisRow
     from ranktable.report.picture import Picture
     from ranktable.report.pinned_findings import PinnedFinding
     from ranktable.schema.columns import Columns
@@ -262,12 +261,6 @@ def cost_model(facts: ReportFacts) -> CostModel | None:
     return CostModel(facts.layout, facts.costs.flows(facts.layout), facts.boundaries)
 
 
-def sent_over(rows: Iterable[AxisRow], at: int) -> float:
-    """Return the bytes of all rows over one boundary."""
-    crossings = [row.at[at].crossing for row in rows]
-    return sum(one.least for one in crossings if one is not None)
-
-
 def _traffic(facts: ReportFacts) -> dict[str, Any]:
     """Return the flows, what every kind of group sends, and the lower bounds."""
     costs = cost_model(facts)
@@ -276,7 +269,7 @@ def _traffic(facts: ReportFacts) -> dict[str, Any]:
         return {**empty, "is_typical": False}
     owners = list(facts.table.node_ranks)
     held = [len(node.devices) for node in facts.table.nodes]
-    rows, _ = costs.look(owners)
+    rows, totals = costs.summary(owners)
     return {
         "axes": [axis_of(costs.layout, name) for name in costs.row_names],
         "flows": [
@@ -307,10 +300,12 @@ def _traffic(facts: ReportFacts) -> dict[str, Any]:
         "totals": [
             {
                 "boundary": printable(one.name),
-                "bytes": sent_over(rows, at),
-                "bound": lower_bound(costs.layout, costs.flows, one.num_ranks(held)),
+                "bytes": total.sent,
+                "bound": bound,
             }
-            for at, one in enumerate(costs.boundaries)
+            for one, total, bound in zip(
+                costs.boundaries, totals, costs.bounds(held), strict=True
+            )
         ],
         "is_typical": facts.costs.sizes is None,
     }

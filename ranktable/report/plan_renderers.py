@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ranktable.layout.boundaries import Boundary
     from ranktable.layout.planning import Plan
     from ranktable.layout.rings import RingRow, RingRows
-    from ranktable.layout.traffic import AxisCrossing, AxisRow, Look, Owners
+    from ranktable.layout.traffic import AxisCrossing, AxisRow, CostSummary, Owners
     from ranktable.report.terminal import Style
 
     Cells = tuple[str, ...]
@@ -91,7 +91,7 @@ def _table(
     plan: Plan, owners: Owners, look: Style, rings: dict[str, RingRow]
 ) -> Iterator[str]:
     costs = plan.costs
-    found = costs.look(owners)
+    found = costs.summary(owners)
     has_bytes = bool(costs.flows)
     grid = [_head(costs.boundaries, has_bytes=has_bytes, has_rings=bool(rings))]
     grid += [_row(row, rings, has_bytes=has_bytes) for row in found.rows]
@@ -126,17 +126,14 @@ def _row(row: AxisRow, rings: dict[str, RingRow], *, has_bytes: bool) -> Cells:
     return tuple(cells)
 
 
-def _foot(plan: Plan, found: Look, width: int) -> list[Cells]:
+def _foot(plan: Plan, found: CostSummary, width: int) -> list[Cells]:
     """Return the lines after the axes: sum, bound, distance, and the busiest domain."""
     total, bound, above, most = ["total"], ["lower bound"], ["above it"], ["busiest"]
-    for at, least in enumerate(plan.bounds):
-        known = [row.at[at].crossing for row in found.rows]
-        crossings = [one for one in known if one is not None]
-        sent = sum(one.least for one in crossings)
-        total += [gib(sent), gib(sum(one.flat for one in crossings))]
+    for least, of in zip(plan.bounds, found.totals, strict=True):
+        total += [gib(of.sent), gib(of.flat)]
         bound += [gib(least), ""]
-        above += distance(least, sent)
-        most += [gib(found.busiest[at][1]), ""]
+        above += distance(least, of.sent)
+        most += [gib(of.most), ""]
     lines = (total, bound, above, most)
     return [(one[0], *[""] * (width - len(one)), *one[1:]) for one in lines]
 
@@ -203,24 +200,19 @@ def _placement(
     plan: Plan, owners: Owners, rings: dict[str, RingRow] | None
 ) -> dict[str, object]:
     costs = plan.costs
-    totals = costs.totals(owners)
-    rows, busiest = costs.look(owners)
-    found = []
-    for at, (one, bound) in enumerate(zip(costs.boundaries, plan.bounds, strict=True)):
-        if not costs.flows:
-            break
-        crossings = [row.at[at].crossing for row in rows]
-        domain, most = busiest[at]
-        found.append(
-            {
-                "boundary": one.name,
-                "bytes": round(totals[at]),
-                "flat_ring_bytes": round(sum(c.flat for c in crossings if c)),
-                "above_lower_bound_bytes": max(round(totals[at]) - round(bound), 0),
-                "is_optimal": is_reached(bound, totals[at]),
-                "busiest": {"domain": one.labels[domain], "bytes": round(most)},
-            }
-        )
+    rows, totals = costs.summary(owners)
+    found = [
+        {
+            "boundary": one.name,
+            "bytes": round(of.sent),
+            "flat_ring_bytes": round(of.flat),
+            "above_lower_bound_bytes": max(round(of.sent) - round(bound), 0),
+            "is_optimal": is_reached(bound, of.sent),
+            "busiest": {"domain": one.labels[of.domain], "bytes": round(of.most)},
+        }
+        for one, bound, of in zip(costs.boundaries, plan.bounds, totals, strict=True)
+        if costs.flows
+    ]
     return {
         "axes": (_row_data(row, costs.boundaries, rings) for row in rows),
         "totals": iter(found),

@@ -12,7 +12,7 @@ from ranktable.layout.boundaries import (
     super_pods,
 )
 from ranktable.layout.layout_errors import LayoutError
-from ranktable.layout.traffic import LOST, CostModel, given_flows, lower_bound
+from ranktable.layout.traffic import LOST, CostModel, given_flows
 from ranktable.schema.topology import SOPHGO_8
 
 if TYPE_CHECKING:
@@ -135,10 +135,7 @@ def crossed(
         sides.append(dict(zip(names, costs.totals(owners), strict=True)))
     if LOST not in owners:
         sizes = [len(node.devices) for node in table.nodes]
-        bounds = {
-            boundary.name: lower_bound(layout, costs.flows, boundary.num_ranks(sizes))
-            for boundary in boundaries
-        }
+        bounds = dict(zip(names, costs.bounds(sizes), strict=True))
     first, second = sides
     return tuple(
         Crossed(
