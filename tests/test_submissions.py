@@ -753,6 +753,21 @@ SCRIPTS = {
         script("--ntasks=8 --tres-per-task=gres/gpu:1", "srun python t.py"),
         script("--ntasks=1 --tres-per-task=gres/gpu:1", "srun python t.py"),
     ),
+    "a binding of one chip to each task": (
+        [("RT320", E)],
+        script(
+            "-N1 --gres=gpu:8",
+            "srun --gpu-bind=single:1 torchrun --nproc_per_node=8 t.py",
+        ),
+        script(
+            "-N1 --gres=gpu:8", "srun --gpu-bind=none torchrun --nproc_per_node=8 t"
+        ),
+    ),
+    "tasks by chips": (
+        [("RT329", W)],
+        script("-N1 -n4 --gpus=4 --ntasks-per-gpu=1", "srun python t.py"),
+        script("-N1 -n4 --gpus=4", "srun python t.py"),
+    ),
     "steps one after the other": (
         [("RT322", E)],
         script("-N2 --ntasks-per-node=1", f"srun -N1 -n1 {STEP.format(0)}"),
@@ -1004,6 +1019,7 @@ ONE_GPU = (
     "numProcPerNode: 1, resourcesPerNode: {limits: {nvidia.com/gpu: 1}, "
     "requests: {nvidia.com/gpu: 1}}"
 )
+MASK = "export CUDA_VISIBLE_DEVICES="
 HAMI = ", nvidia.com/gpumem: 8000, nvidia.com/gpucores: 30"
 
 MANIFESTS = {
@@ -1021,6 +1037,16 @@ MANIFESTS = {
         [("RT333", W)],
         runtime_of("trainer") + trainjob(f"{{numNodes: 2, {ONE_GPU}}}", "r"),
         runtime_of("node") + trainjob(f"{{numNodes: 2, {ONE_GPU}}}", "r"),
+    ),
+    "a variable that no shell reads": (
+        [("RT328", E), ("RT328", E)],
+        pytorchjob('[torchrun, "--master_addr=${MASTER_ADDR}", t.py]'),
+        pytorchjob('[torchrun, "--master_addr=$(MASTER_ADDR)", t.py]'),
+    ),
+    "a list in the shell of a pod": (
+        [("RT320", E), ("RT320", E)],
+        pytorchjob(f'[sh, -c, "{MASK}0,1; torchrun t.py"]'),
+        pytorchjob(f'[sh, -c, "{MASK}0,1,2,3; torchrun --master_addr=$MASTER_ADDR t"]'),
     ),
     "shares of a chip": (
         [("RT320", E), ("RT320", E)],
@@ -1589,6 +1615,26 @@ def test_lines_of_other_shells_and_hosts_are_not_judged_and_said(line: str) -> N
 
     assert found(text) == [("RT008", E)]
     assert [at for at, _ in notes(text)] == [7]
+
+
+def test_one_assignment_before_two_lines_is_reported_once() -> None:
+    lines = ("export CUDA_VISIBLE_DEVICES=$X", "python a.py", "python b.py")
+
+    assert found(script("-N1 --gres=gpu:2", *lines)) == [("RT329", W)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["#!/bin/bash\n#PBS -l select=2\nmpirun -np 8 t\n", "#BSUB -n 8\njsrun t\n",
+     "#!/bin/sh\ntorchrun t.py\n", "#!/usr/bin/env python3\nimport torch\n"],
+)  # fmt: skip
+def test_script_of_no_kind_that_is_read_is_no_defect(
+    run: Run, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "job.pbs").write_text(text)
+    done = run("ranktable", "validate", "job.pbs")
+
+    assert (done.status, "RT008" in done.out) == (2, True)
 
 
 def test_line_that_eval_runs_is_not_judged_and_said() -> None:

@@ -16,6 +16,7 @@ from ranktable.schema.file_kind import (
     LOOKED_AT_BYTES,
     FileKind,
     Source,
+    not_judged,
 )
 from ranktable.schema.finding import Findings
 from ranktable.schema.report import make_report
@@ -50,6 +51,7 @@ A kind is imported when it is tried: a command that gets a table pays for no oth
 _MANIFEST = re.compile(rb"""(?m:^|[{,])[ \t]*["']?apiVersion["']?[ \t]*:""")
 _CONFIG_MAP = re.compile(rb"""\bkind["']?\s*:\s*["']?ConfigMap(?:List)?\b""")
 _COMMENTS = re.compile(r"\A\ufeff?(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*(?:#[^\n]*\Z)?")
+_SCRIPT = re.compile(r"#!|#(?:PBS|BSUB|\$|flux:|COBALT)[ \t]")
 _MAX_MANIFEST_BYTES = 8 * 1024 * 1024
 
 
@@ -154,6 +156,9 @@ def _judge_rest(source: Source, options: Options) -> list[Report]:
     """Judge a file that looks like no kind."""
     text = source.data[:LOOKED_AT_BYTES].decode("utf-8", "replace")
     body = _COMMENTS.sub("", text)
+    if _SCRIPT.match(text):
+        reason = "of scripts only those of Slurm, with #SBATCH lines, are judged"
+        return [not_judged(source.name, reason)]
     is_yaml = source.name.endswith(DESCRIPTIONS[:2])
     is_commented = "#" in text[: len(text) - len(body)]
     # A message about what JSON expects in the first line would not help for these.

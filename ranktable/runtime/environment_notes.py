@@ -74,7 +74,7 @@ def _start_line(found: Environment, env: Mapping[str, str]) -> str | None:
     options = {
         "nnodes": found.num_nodes,
         "node-rank": found.node_rank,
-        "nproc-per-node": int(chips) if is_plain(chips) else found.local_world_size,
+        "nproc-per-node": chips if is_plain(chips) else found.local_world_size or "N",
         "master-addr": found.master_addr,
         "master-port": found.master_port,
     }

@@ -68,12 +68,14 @@ def _role(
     """Return the role of the pods of a template."""
     count = {each: Setting(POD_INDEX, f"${each}") for each in counted_from}
     own = {**template.env(), **variables}
+    found = template.command({**own, **count})
+    lists = {n: s for n, s in found.variables.items() if n.endswith("VISIBLE_DEVICES")}
     return Role(
         name=name,
         nodes=nodes,
         chips=chips or template.chips(),
-        command=template.command({**own, **count}),
-        variables=own,
+        command=found.command,
+        variables=own | lists,
         counted=counted_from,
     )
 
@@ -499,7 +501,9 @@ def read_mpijob(job: Manifest, made: Manifests) -> list[Submission]:
     if slots is not None and workers is not None:
         pods = workers.value + works
         total = Fact(slots.value * pods, f"{slots.said} on {counted(pods, 'pod')}")
-    role = Role(nodes=workers, chips=chips, command=launcher.command(launcher.env()))
+    role = Role(
+        nodes=workers, chips=chips, command=launcher.command(launcher.env()).command
+    )
     return _job(job, [role], slots=total, tasks_per_node=slots)
 
 
@@ -541,19 +545,11 @@ def read_volcano(job: Manifest, made: Manifests) -> list[Submission]:
         )
     flags = _flags(job.get("spec", "plugins", "pytorch"))
     if flags is None:
-        return (
-            _job(
-                job,
-                [
-                    _role(
-                        PodTemplate(job, (*paths[name], *_POD)), counts[name], name=name
-                    )
-                    for name in paths
-                ],
-            )
-            if len(paths) == 1
-            else []
-        )
+        roles = [
+            _role(PodTemplate(job, (*paths[name], *_POD)), counts[name], name=name)
+            for name in paths
+        ]
+        return _job(job, roles)
     master, worker = flags.get("master", "master"), flags.get("worker", "worker")
     if master not in counts:
         made.report(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.launch_options import SHELLS, base, find_launch
 from ranktable.cluster.submissions.shell import (
     JOB_INDEX,
     POD_INDEX,
@@ -30,7 +31,7 @@ from ranktable.cluster.submissions.submission import (
     Submission,
     Unjudged,
 )
-from ranktable.cluster.submissions.task_command import task_command
+from ranktable.cluster.submissions.task_command import TaskCommand, task_command
 from ranktable.schema.document import Document, SourceSpan
 from ranktable.schema.finding import Finding, Rule, Severity
 from ranktable.schema.json_parser import parse
@@ -53,6 +54,7 @@ _CONTROL: Final = re.compile(
 )
 _DIVIDER: Final = re.compile(r"(?m)^---(?=[ \t\r]*$|[ \t]+#)")
 _NAME_OF_VARIABLE: Final = re.compile(r"\$\(([A-Za-z_][\w.-]*)\)")
+_OF_SHELL: Final = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 _NOT_CHIPS: Final = re.compile(
     r"(?i)rdma|roce|infiniband|\bib\b|hca|sriov|nic|efa|vpc|eni|fuse|kvm|hugepages|smarter"
     r"|mps\.com|tun|ipv4|pod|network|device-plugin"
@@ -198,13 +200,14 @@ class PodTemplate:
                 found[name] = Setting(text, f"{name}={shown(text)}", span)
         return found
 
-    def command(self, variables: Mapping[str, Setting]) -> LaunchCommand:
+    def command(self, variables: Mapping[str, Setting]) -> TaskCommand:
         """Return what the container runs; Kubernetes replaces $(NAME) in it."""
         here = self.here
         keys = [key for key in ("command", "args") if self.job.get(*here, key)]
         written = [w for key in keys for w in self.job.items(*here, key)]
         if "command" not in keys or not all(isinstance(w, str) for w in written):
-            return LaunchCommand(is_whole=False, span=self.job.span(*here))
+            unread = LaunchCommand(is_whole=False, span=self.job.span(*here))
+            return TaskCommand(unread, variables)
         texts = {name: each.text for name, each in variables.items()}
         words = [
             _NAME_OF_VARIABLE.sub(lambda m: texts.get(m[1], m[0]), word)
@@ -212,7 +215,7 @@ class PodTemplate:
         ]
         scope = Scope(is_task=True, values=dict(texts), exported=set(texts))
         span = self.job.span(*here, "command")
-        return task_command(words, scope, variables, span).command
+        return task_command(words, scope, variables, span)
 
 
 def _index_of(item: dict[str, Any]) -> str:
@@ -283,6 +286,7 @@ def judge_pod(made: Manifests, template: PodTemplate) -> None:
     for index in range(len(template.containers())):
         path = (*template.path, "containers", index, "resources")
         judge_resources(made, template.job, path)
+    _judge_dollars(made, template)
     pod = template.job.members(*template.path)
     policy = pod.get("dnsPolicy")
     if pod.get("hostNetwork") is True and policy in (None, "ClusterFirst"):
@@ -293,6 +297,23 @@ def judge_pod(made: Manifests, template: PodTemplate) -> None:
             hint="add dnsPolicy: ClusterFirstWithHostNet",
             severity=Severity.WARNING,
         )
+
+
+def _judge_dollars(made: Manifests, template: PodTemplate) -> None:
+    """Report variables of a shell in words that no shell reads."""
+    for key in ("command", "args"):
+        words = list(map(str, template.job.items(*template.here, key)))
+        if not words or base(words[0]) in SHELLS or words[0].endswith(".sh"):
+            return
+        for at, word in enumerate(words if find_launch(words)[0] else ()):
+            if match := _OF_SHELL.search(word):
+                made.report(
+                    rules.NO_EFFECT,
+                    template.job.span(*template.here, key, at),
+                    f"nobody replaces {match[0]} here: no shell reads this command",
+                    hint=f"write $({match[1]}), or start it with sh -c",
+                    severity=Severity.ERROR,
+                )
 
 
 def read_manifests(text: str, kinds: Kinds) -> Manifests:

@@ -70,8 +70,13 @@ def read_submissions(
     is_script = is_sbatch(text) if is_script is None else is_script
     read = read_sbatch(text) if is_script else read_manifests(text, KINDS)
     findings = Findings([*marks, *read.found], limit=limit)
+    told = set()
     for one in read.submissions:
-        findings.add(*judge(one), *(compare(one) if compare else ()))
+        for finding in (*judge(one), *(compare(one) if compare else ())):
+            key = finding.rule.code, finding.message, finding.span
+            if key not in told:  # several lines may have one assignment
+                findings.add(finding)
+            told.add(key)
     is_without = not findings.has_errors if is_script else not findings
     is_nothing = not read.submissions and is_without
     unjudged = [

@@ -73,6 +73,7 @@ _NUMBERS: Final = (
     *("nodes", "ntasks", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task"),
     *("cpus-per-task", "gres", "ntasks-per-gpu"),
 )
+_BINDING: Final = re.compile(r"per_task:([0-9]{1,4})|single\b|map_gpu\b|map:")
 _COUNTS: Final = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 _PLACEHOLDER: Final = re.compile(r"[{}<>@%$]")
 """What a script has that another program completes."""
@@ -736,6 +737,12 @@ def _seen_by_task(job: _Job) -> Fact | None:
         return None
     for name in ("tres-bind", "gpu-bind"):
         given = job.options.get(name)
+        match = None if given is None else _BINDING.search(given.text)
+        if given is not None and match is not None:
+            return Fact(int(match[1] or 1), given.said, given.span)
         if given is not None:
             return None if "none" in given.text else job.number("gpus-per-task")
+    each = job.options.get("ntasks-per-gpu")
+    if each is not None and each.text == "1":
+        return Fact(1, each.said, each.span)
     return job.number("gpus-per-task")
