@@ -11,6 +11,7 @@ import pytest
 from ranktable import dist
 from ranktable.runtime import MissingVariableError
 from ranktable.runtime.job import current_job
+from tests.environments import variables
 from tests.rank_worker import group_of, tensor, told
 from tests.ranks import free_port, run_code
 
@@ -21,23 +22,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.torch
 
-SLURM = {
-    "SLURM_JOB_ID": "1",
-    "SLURM_PROCID": "0",
-    "SLURM_NTASKS": "1",
-    "SLURM_LOCALID": "0",
-    "SLURM_NODEID": "0",
-    "SLURM_STEP_ID": "0",
-    "SLURM_STEP_NUM_TASKS": "1",
-    "SLURM_STEP_NODELIST": "localhost",
-    "SLURM_NODELIST": "localhost",
-}
-OPEN_MPI = {
-    "OMPI_COMM_WORLD_RANK": "0",
-    "OMPI_COMM_WORLD_SIZE": "1",
-    "OMPI_COMM_WORLD_LOCAL_RANK": "0",
-    "OMPI_COMM_WORLD_LOCAL_SIZE": "1",
-}
+SLURM = variables(
+    "SLURM_JOB_ID=1 SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_LOCALID=0 SLURM_NODEID=0 "
+    "SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=1 SLURM_STEP_NODELIST=localhost "
+    "SLURM_NODELIST=localhost"
+)
+OPEN_MPI = variables(
+    "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0 "
+    "OMPI_COMM_WORLD_LOCAL_SIZE=1"
+)
 TORCHRUN = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
 
 

@@ -26,6 +26,7 @@ from tests.commands import (
     start_process,
     torch_environment,
 )
+from tests.environments import variables
 from tests.ranks import free_port, run_program
 from tests.test_launchers import AGENTS, CASES, OPEN_MPI, SLURM, TORCHRUN
 
@@ -77,25 +78,18 @@ def test_env_refuses_a_contradiction(run: Callable[..., Outcome]) -> None:
     assert [text.status, form.status] == [1, 1]
     assert "RT303" in text.out
     assert data["ok"] is False
-    assert data["problem"]["variables"] == {
-        "SLURM_PROCID": "4",
-        "RANK": "0",
-        "SLURM_STEP_NUM_TASKS": "6",
-        "WORLD_SIZE": "1",
-    }
+    assert data["problem"]["variables"] == variables(
+        "SLURM_PROCID=4 RANK=0 SLURM_STEP_NUM_TASKS=6 WORLD_SIZE=1"
+    )
     assert {"variable": "RANK", "outcome": "contradicts"}.items() <= next(
         claim for claim in data["claims"] if claim["variable"] == "RANK"
     ).items()
 
 
 # One node of two hosts whose launcher calls them what the table does.
-TWO_HOSTS = {
-    "RANK": "",
-    "WORLD_SIZE": "",
-    "SLURM_STEP_NUM_TASKS": "2",
-    "SLURM_PROCID": "0",
-    "SLURM_NODEID": "0",
-}
+TWO_HOSTS = variables(
+    "RANK= WORLD_SIZE= SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 SLURM_NODEID=0"
+)
 
 
 @pytest.mark.parametrize(
@@ -274,11 +268,7 @@ def test_env_with_a_broken_table_says_so(run: Callable[..., Outcome]) -> None:
     assert "RT001" in json.loads(form.out)["table"]
 
 
-FLUX_OF_FOUR = {
-    "FLUX_TASK_RANK": "0",
-    "FLUX_JOB_SIZE": "4",
-    "FLUX_JOB_NNODES": "2",
-}
+FLUX_OF_FOUR = variables("FLUX_TASK_RANK=0 FLUX_JOB_SIZE=4 FLUX_JOB_NNODES=2")
 TWO_NODES = make_table([[3, 1], [0, 2, 4]], hosts=["n1.site", "n2.site"])
 
 
@@ -386,9 +376,13 @@ def test_node_that_is_named_may_have_a_launcher_of_its_own(
     run: Callable[..., Outcome], tmp_path: Path
 ) -> None:
     dump(make_table([[3, 1], [0, 2]]), tmp_path / "t.json")
-    alone = {**SLURM, "SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_NUM_NODES": "1",
-             "SLURM_STEP_NODELIST": "gpu08", "SLURM_STEP_TASKS_PER_NODE": "1",
-             "SLURM_PROCID": "0", "SLURM_NODEID": "0"}  # fmt: skip
+    alone = {
+        **SLURM,
+        **variables(
+            "SLURM_STEP_NUM_TASKS=1 SLURM_STEP_NUM_NODES=1 SLURM_STEP_NODELIST=gpu08 "
+            "SLURM_STEP_TASKS_PER_NODE=1 SLURM_PROCID=0 SLURM_NODEID=0"
+        ),
+    }
     options = ("--table", "t.json", "--node", "1", "--master-addr", "n 1", "x.py")
     done = run("ranktable", "run", *options, env=alone)
 
@@ -826,12 +820,11 @@ def test_run_starts_the_processes_of_this_node(tmp_path: Path) -> None:
     ]
 
 
-SRUN_TASK = {
-    "SLURM_JOB_ID": "44", "SLURM_STEP_ID": "0", "SLURM_PROCID": "0",
-    "SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_STEP_NUM_TASKS": "2",
-    "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NODELIST": "g[1-2]",
-    "SLURM_STEP_TASKS_PER_NODE": "1(x2)", "SLURM_GTIDS": "0",
-}  # fmt: skip
+SRUN_TASK = variables(
+    "SLURM_JOB_ID=44 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 "
+    "SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST=g[1-2] "
+    "SLURM_STEP_TASKS_PER_NODE=1(x2) SLURM_GTIDS=0"
+)
 
 
 def test_env_says_that_one_task_sees_two_chips(run: Callable[..., Outcome]) -> None:
@@ -852,11 +845,7 @@ def test_env_says_that_one_task_sees_two_chips(run: Callable[..., Outcome]) -> N
         ({"LOCAL_RANK": "0", "CUDA_VISIBLE_DEVICES": "1,1"}, 1, "error[RT720]"),
         ({"LOCAL_RANK": "0", "HIP_VISIBLE_DEVICES": "1,1"}, 1, "unset HIP_VISIBLE"),
         (
-            {
-                "LOCAL_RANK": "3",
-                "CUDA_VISIBLE_DEVICES": "0",
-                "SLURM_GPUS_PER_TASK": "1",
-            },
+            variables("LOCAL_RANK=3 CUDA_VISIBLE_DEVICES=0 SLURM_GPUS_PER_TASK=1"),
             0,
             "note[RT720]",
         ),
@@ -885,11 +874,13 @@ def test_run_names_the_step_that_has_one_task_here_and_several_elsewhere(
         make_table([range(2)] * 4, hosts=["n1", "n2", "n3", "n4"]), tmp_path / "t.json"
     )
     env = {
-        **SRUN_TASK, "SLURM_PROCID": "6", "SLURM_NODEID": "2", "SLURM_GTIDS": "6",
-        "SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_NUM_NODES": "4",
-        "SLURM_STEP_TASKS_PER_NODE": "4,2,1(x2)", "SLURM_STEP_NODELIST": "n[1-4]",
-        "SLURMD_NODENAME": "n3",
-    }  # fmt: skip
+        **SRUN_TASK,
+        **variables(
+            "SLURM_PROCID=6 SLURM_NODEID=2 SLURM_GTIDS=6 SLURM_STEP_NUM_TASKS=8 "
+            "SLURM_STEP_NUM_NODES=4 SLURM_STEP_TASKS_PER_NODE=4,2,1(x2) "
+            "SLURM_STEP_NODELIST=n[1-4] SLURMD_NODENAME=n3"
+        ),
+    }
     done = run("ranktable", "run", "--rank-table", "t.json", "train.py", env=env)
 
     assert done.status == 1

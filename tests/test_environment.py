@@ -16,23 +16,14 @@ from ranktable.runtime.chip_map import read_chip_map, refuse_contradiction
 from ranktable.runtime.process_group import place
 
 # torchrun of torch 2.13.0: --nnodes 2 --nproc-per-node 4, rank 5.
-TORCHRUN = {
-    "GROUP_RANK": "1",
-    "GROUP_WORLD_SIZE": "2",
-    "LOCAL_RANK": "1",
-    "LOCAL_WORLD_SIZE": "4",
-    "MASTER_ADDR": "127.0.0.1",
-    "MASTER_PORT": "29500",
-    "RANK": "5",
-    "ROLE_NAME": "default",
-    "ROLE_RANK": "5",
-    "ROLE_WORLD_SIZE": "8",
-    "TORCHELASTIC_MAX_RESTARTS": "0",
-    "TORCHELASTIC_RESTART_COUNT": "0",
-    "TORCHELASTIC_RUN_ID": "none",
-    "TORCHELASTIC_USE_AGENT_STORE": "True",
-    "WORLD_SIZE": "8",
-}
+from tests.environments import variables
+
+TORCHRUN = variables(
+    "GROUP_RANK=1 GROUP_WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 "
+    "MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 RANK=5 ROLE_NAME=default ROLE_RANK=5 "
+    "ROLE_WORLD_SIZE=8 TORCHELASTIC_MAX_RESTARTS=0 TORCHELASTIC_RESTART_COUNT=0 "
+    "TORCHELASTIC_RUN_ID=none TORCHELASTIC_USE_AGENT_STORE=True WORLD_SIZE=8"
+)
 
 
 def test_torchruns_variables_say_everything() -> None:

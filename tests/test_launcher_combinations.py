@@ -9,6 +9,7 @@ import pytest
 
 from ranktable.runtime import LaunchEnvironmentError, resolve_environment
 from ranktable.runtime.environment import no_rank
+from tests.environments import variables
 from tests.test_launchers import AGENTS, OPEN_MPI, SLURM, TORCHRUN
 from tests.test_nested_launchers import (
     FLUX,
@@ -21,60 +22,40 @@ from tests.test_nested_launchers import (
 )
 
 
-def step(
-    rank: int,
-    size: int,
-    local: int,
-    node: int,
-    tasks: str,
-    hosts: str,
-    nodes: int,
-    **more: str,
-) -> dict[str, str]:
-    """Return what srun of Slurm 22.05 sets for a task."""
-    return {
-        "SLURM_JOB_ID": "4711",
-        "SLURM_STEP_ID": "0",
-        "SLURM_PROCID": str(rank),
-        "SLURM_LOCALID": str(local),
-        "SLURM_NODEID": str(node),
-        "SLURM_NTASKS": str(size),
-        "SLURM_STEP_NUM_TASKS": str(size),
-        "SLURM_STEP_TASKS_PER_NODE": tasks,
-        "SLURM_STEP_NODELIST": hosts,
-        "SLURM_STEP_NUM_NODES": str(nodes),
-        "SLURM_JOB_NODELIST": hosts,
-        "SLURM_NODELIST": hosts,
-        "SLURM_NNODES": str(nodes),
-        **more,
-    }
+def step(task: str, job: str, more: str = "") -> dict[str, str]:
+    """Return what srun of Slurm 22.05 sets for a task.
+
+    Args:
+        task: Its rank, number of tasks, index on its node, and node.
+        job: The tasks of each node, the nodes, and their number.
+        more: Further variables, or other values.
+    """
+    rank, size, local, node = task.split()
+    tasks, hosts, nodes = job.split()
+    return variables(
+        f"SLURM_JOB_ID=4711 SLURM_STEP_ID=0 SLURM_PROCID={rank} SLURM_LOCALID={local} "
+        f"SLURM_NODEID={node} SLURM_NTASKS={size} SLURM_STEP_NUM_TASKS={size} "
+        f"SLURM_STEP_TASKS_PER_NODE={tasks} SLURM_STEP_NODELIST={hosts} "
+        f"SLURM_STEP_NUM_NODES={nodes} SLURM_JOB_NODELIST={hosts} "
+        f"SLURM_NODELIST={hosts} SLURM_NNODES={nodes} {more}"
+    )
 
 
 def mpi(rank: int, size: int, local: int, here: int) -> dict[str, str]:
     """Return what mpirun of Open MPI 4.1.4 sets for a process."""
-    return {
-        "OMPI_COMM_WORLD_RANK": str(rank),
-        "OMPI_COMM_WORLD_SIZE": str(size),
-        "OMPI_COMM_WORLD_LOCAL_RANK": str(local),
-        "OMPI_COMM_WORLD_LOCAL_SIZE": str(here),
-        "OMPI_COMM_WORLD_NODE_RANK": str(local),
-        "PMIX_RANK": str(rank),
-    }
+    return variables(
+        f"OMPI_COMM_WORLD_RANK={rank} OMPI_COMM_WORLD_SIZE={size} "
+        f"OMPI_COMM_WORLD_LOCAL_RANK={local} OMPI_COMM_WORLD_LOCAL_SIZE={here} "
+        f"OMPI_COMM_WORLD_NODE_RANK={local} PMIX_RANK={rank}"
+    )
 
 
 # A step over both components of a heterogeneous job, with one task on each.
-HET_AGENTS = {
-    "SLURM_JOB_ID": "11",
-    "SLURM_HET_SIZE": "2",
-    "SLURM_PROCID": "1",
-    "SLURM_LOCALID": "0",
-    "SLURM_NODEID": "1",
-    "SLURM_GTIDS": "1",
-    "SLURM_STEP_NUM_TASKS": "2",
-    "SLURM_STEP_NUM_NODES": "2",
-    "SLURM_STEP_TASKS_PER_NODE": "1,1",
-    "SLURM_STEP_NODELIST": "h[1-2]",
-}
+HET_AGENTS = variables(
+    "SLURM_JOB_ID=11 SLURM_HET_SIZE=2 SLURM_PROCID=1 SLURM_LOCALID=0 SLURM_NODEID=1 "
+    "SLURM_GTIDS=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NUM_NODES=2 "
+    "SLURM_STEP_TASKS_PER_NODE=1,1 SLURM_STEP_NODELIST=h[1-2]"
+)
 
 FOUND: dict[str, tuple[dict[str, str], tuple[object, ...]]] = {
     # name: environment, (rank, world_size, local_rank, node_rank, launcher)
@@ -83,170 +64,92 @@ FOUND: dict[str, tuple[dict[str, str], tuple[object, ...]]] = {
         (1, 3, 1, None, "open mpi"),
     ),
     "hydra on one of three nodes": (
-        {
-            "PMI_RANK": "0",
-            "PMI_SIZE": "2",
-            "MPI_LOCALRANKID": "0",
-            "SKYPILOT_NODE_RANK": "2",
-            "SKYPILOT_NUM_NODES": "3",
-        },
+        variables(
+            "PMI_RANK=0 PMI_SIZE=2 MPI_LOCALRANKID=0 SKYPILOT_NODE_RANK=2 "
+            "SKYPILOT_NUM_NODES=3"
+        ),
         (0, 2, 0, None, "mpich or intel mpi"),
     ),
     "srun -n4 -N2 block": (
-        step(
-            2,
-            4,
-            0,
-            1,
-            "2(x2)",
-            "n[1-2]",
-            2,
-            SLURM_GTIDS="2,3",
-            SLURM_DISTRIBUTION="block",
-        ),
+        step("2 4 0 1", "2(x2) n[1-2] 2", "SLURM_GTIDS=2,3 SLURM_DISTRIBUTION=block"),
         (2, 4, 0, 1, "slurm"),
     ),
     "srun cyclic": (
-        step(
-            2,
-            4,
-            1,
-            0,
-            "2(x2)",
-            "n[1-2]",
-            2,
-            SLURM_GTIDS="0,2",
-            SLURM_DISTRIBUTION="cyclic",
-        ),
+        step("2 4 1 0", "2(x2) n[1-2] 2", "SLURM_GTIDS=0,2 SLURM_DISTRIBUTION=cyclic"),
         (2, 4, 1, 0, "slurm"),
     ),
     "srun plane": (
         step(
-            4,
-            8,
-            2,
-            0,
-            "4(x2)",
-            "n[1-2]",
-            2,
-            SLURM_GTIDS="0,1,4,5",
-            SLURM_DISTRIBUTION="plane=2",
+            "4 8 2 0",
+            "4(x2) n[1-2] 2",
+            "SLURM_GTIDS=0,1,4,5 SLURM_DISTRIBUTION=plane=2",
         ),
         (4, 8, 2, 0, "slurm"),
     ),
     "srun arbitrary": (
-        step(
-            1,
-            3,
-            0,
-            0,
-            "2,1",
-            "n[1-2]",
-            2,
-            SLURM_GTIDS="1,2",
-            SLURM_DISTRIBUTION="arbitrary",
-        ),
+        step("1 3 0 0", "2,1 n[1-2] 2", "SLURM_GTIDS=1,2 SLURM_DISTRIBUTION=arbitrary"),
         (1, 3, 0, 0, "slurm"),
     ),
     "srun --mpi=pmi2": (
         {
-            **step(1, 2, 0, 1, "1(x2)", "n[1-2]", 2),
-            "PMI_RANK": "1",
-            "PMI_SIZE": "2",
-            "PMI_FD": "8",
-            "PMI_JOBID": "4711.0",
+            **step("1 2 0 1", "1(x2) n[1-2] 2"),
+            **variables("PMI_RANK=1 PMI_SIZE=2 PMI_FD=8 PMI_JOBID=4711.0"),
         },
         (1, 2, 0, 1, "slurm"),
     ),
     "srun --mpi=pmix": (
         {
-            **step(1, 2, 0, 1, "1(x2)", "n[1-2]", 2),
-            "PMIX_RANK": "1",
-            "PMIX_NAMESPACE": "slurm.pmix.4711.0",
-            "PMIX_HOSTNAME": "n2",
+            **step("1 2 0 1", "1(x2) n[1-2] 2"),
+            **variables(
+                "PMIX_RANK=1 PMIX_NAMESPACE=slurm.pmix.4711.0 PMIX_HOSTNAME=n2"
+            ),
         },
         (1, 2, 0, 1, "slurm"),
     ),
     "srun --overlap one task on part": (
         step(
-            0,
-            1,
-            0,
-            0,
-            "1",
-            "n2",
-            1,
-            SLURM_JOB_NODELIST="n[1-4]",
-            SLURM_NODELIST="n[1-4]",
-            SLURM_NNODES="4",
-            SLURM_NTASKS="1",
+            "0 1 0 0",
+            "1 n2 1",
+            "SLURM_JOB_NODELIST=n[1-4] SLURM_NODELIST=n[1-4] "
+            "SLURM_NNODES=4 SLURM_NTASKS=1",
         ),
         (0, 1, 0, 0, "slurm"),
     ),
     "srun uneven 3(x2),2": (
-        step(7, 8, 1, 2, "3(x2),2", "n[1-3]", 3, SLURM_GTIDS="6,7"),
+        step("7 8 1 2", "3(x2),2 n[1-3] 3", "SLURM_GTIDS=6,7"),
         (7, 8, 1, 2, "slurm"),
     ),
     "srun in interactive salloc, own step": (
-        step(1, 2, 0, 1, "1(x2)", "n[1-2]", 2, SLURM_STEP_ID="1"),
+        step("1 2 0 1", "1(x2) n[1-2] 2", "SLURM_STEP_ID=1"),
         (1, 2, 0, 1, "slurm"),
     ),
     "srun array job": (
-        step(
-            0,
-            2,
-            0,
-            0,
-            "2",
-            "n1",
-            1,
-            SLURM_ARRAY_JOB_ID="4700",
-            SLURM_ARRAY_TASK_ID="11",
-        ),
+        step("0 2 0 0", "2 n1 1", "SLURM_ARRAY_JOB_ID=4700 SLURM_ARRAY_TASK_ID=11"),
         (0, 2, 0, 0, "slurm"),
     ),
     "srun ten digit hosts": (
         step(
-            1,
-            2,
-            0,
-            1,
-            "1(x2)",
-            "gpu[2023010001-2023010002]",
-            2,
-            SLURMD_NODENAME="gpu2023010002",
+            "1 2 0 1",
+            "1(x2) gpu[2023010001-2023010002] 2",
+            "SLURMD_NODENAME=gpu2023010002",
         ),
         (1, 2, 0, 1, "slurm"),
     ),
     "srun --preserve-env stale NTASKS": (
         step(
-            1,
-            2,
-            0,
-            1,
-            "1(x2)",
-            "n[1-2]",
-            2,
-            SLURM_NTASKS="16",
-            SLURM_NNODES="4",
-            SLURM_TASKS_PER_NODE="4(x4)",
+            "1 2 0 1",
+            "1(x2) n[1-2] 2",
+            "SLURM_NTASKS=16 SLURM_NNODES=4 SLURM_TASKS_PER_NODE=4(x4)",
         ),
         (1, 2, 0, 1, "slurm"),
     ),
     "heterogeneous step": (
-        {
-            "SLURM_JOB_ID": "11",
-            "SLURM_HET_SIZE": "2",
-            "SLURM_PROCID": "0",
-            "SLURM_LOCALID": "0",
-            "SLURM_NODEID": "0",
-            "SLURM_GTIDS": "0",
-            "SLURM_STEP_NUM_TASKS": "3",
-            "SLURM_STEP_NUM_NODES": "2",
-            "SLURM_STEP_TASKS_PER_NODE": "1,2",
-            "SLURM_STEP_NODELIST": "h[1-2]",
-            "SLURM_JOB_NODELIST": "h1",
-        },
+        variables(
+            "SLURM_JOB_ID=11 SLURM_HET_SIZE=2 SLURM_PROCID=0 SLURM_LOCALID=0 "
+            "SLURM_NODEID=0 SLURM_GTIDS=0 SLURM_STEP_NUM_TASKS=3 "
+            "SLURM_STEP_NUM_NODES=2 SLURM_STEP_TASKS_PER_NODE=1,2 "
+            "SLURM_STEP_NODELIST=h[1-2] SLURM_JOB_NODELIST=h1"
+        ),
         (0, 3, 0, 0, "slurm"),
     ),
     "torchrun in a heterogeneous step": (
@@ -259,22 +162,19 @@ FOUND: dict[str, tuple[dict[str, str], tuple[object, ...]]] = {
     ),
     "mpirun on the batch node (no step)": (
         {
-            "SLURM_JOB_ID": "4711",
-            "SLURM_PROCID": "0",
-            "SLURM_LOCALID": "0",
-            "SLURM_NODEID": "0",
-            "SLURM_NTASKS": "4",
-            "SLURM_NODELIST": "n[1-2]",
+            **variables(
+                "SLURM_JOB_ID=4711 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 "
+                "SLURM_NTASKS=4 SLURM_NODELIST=n[1-2]"
+            ),
             **mpi(0, 4, 0, 2),
         },
         (0, 4, 0, None, "open mpi"),
     ),
     "mpiexec.hydra in sbatch, launch node": (
         {
-            "SLURM_JOB_ID": "4711",
-            "SLURM_PROCID": "0",
-            "SLURM_LOCALID": "0",
-            "SLURM_NODEID": "0",
+            **variables(
+                "SLURM_JOB_ID=4711 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0"
+            ),
             **HYDRA,
         },
         (3, 4, 1, None, "mpich or intel mpi"),
@@ -286,11 +186,9 @@ FOUND: dict[str, tuple[dict[str, str], tuple[object, ...]]] = {
     "mpiexec.hydra slurm, 1 per node": (
         {
             **AGENTS,
-            "PMI_RANK": "1",
-            "PMI_SIZE": "2",
-            "PMI_FD": "7",
-            "MPI_LOCALRANKID": "0",
-            "MPI_LOCALNRANKS": "1",
+            **variables(
+                "PMI_RANK=1 PMI_SIZE=2 PMI_FD=7 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=1"
+            ),
         },
         (1, 2, 0, 1, "slurm"),
     ),
@@ -314,15 +212,12 @@ FOUND: dict[str, tuple[dict[str, str], tuple[object, ...]]] = {
     ),
     "torchrun --standalone in srun -n1": (
         {
-            **step(0, 1, 0, 0, "1", "n1", 1),
+            **step("0 1 0 0", "1 n1 1"),
             **TORCHRUN,
-            "RANK": "1",
-            "WORLD_SIZE": "4",
-            "LOCAL_RANK": "1",
-            "LOCAL_WORLD_SIZE": "4",
-            "GROUP_RANK": "0",
-            "GROUP_WORLD_SIZE": "1",
-            "MASTER_ADDR": "localhost",
+            **variables(
+                "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 GROUP_RANK=0 "
+                "GROUP_WORLD_SIZE=1 MASTER_ADDR=localhost"
+            ),
         },
         (1, 4, 1, 0, "torchrun"),
     ),
@@ -333,9 +228,7 @@ FOUND: dict[str, tuple[dict[str, str], tuple[object, ...]]] = {
     "torchrun in flux": (
         {
             **FLUX,
-            "FLUX_TASK_RANK": "1",
-            "FLUX_JOB_SIZE": "2",
-            "FLUX_TASK_LOCAL_ID": "0",
+            **variables("FLUX_TASK_RANK=1 FLUX_JOB_SIZE=2 FLUX_TASK_LOCAL_ID=0"),
             **TORCHRUN,
         },
         (5, 8, 1, 1, "torchrun"),
@@ -348,9 +241,7 @@ FOUND: dict[str, tuple[dict[str, str], tuple[object, ...]]] = {
     "torchrun in pytorchjob": (
         {
             **PODS,
-            "PET_NPROC_PER_NODE": "4",
-            "PET_NNODES": "2",
-            "PET_NODE_RANK": "1",
+            **variables("PET_NPROC_PER_NODE=4 PET_NNODES=2 PET_NODE_RANK=1"),
             **TORCHRUN,
         },
         (5, 8, 1, 1, "torchrun"),
@@ -358,26 +249,20 @@ FOUND: dict[str, tuple[dict[str, str], tuple[object, ...]]] = {
     "deepspeed in srun": (
         {
             **AGENTS,
-            "RANK": "3",
-            "WORLD_SIZE": "4",
-            "LOCAL_RANK": "1",
-            "LOCAL_SIZE": "2",
-            "CROSS_RANK": "1",
-            "CROSS_SIZE": "2",
-            "MASTER_ADDR": "n1",
-            "MASTER_PORT": "29500",
+            **variables(
+                "RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_SIZE=2 CROSS_RANK=1 "
+                "CROSS_SIZE=2 MASTER_ADDR=n1 MASTER_PORT=29500"
+            ),
         },
         (3, 4, 1, 1, "deepspeed"),
     ),
     "ray in srun": (
         {
             **AGENTS,
-            "RANK": "3",
-            "WORLD_SIZE": "4",
-            "LOCAL_RANK": "1",
-            "LOCAL_WORLD_SIZE": "2",
-            "NODE_RANK": "1",
-            "RAY_JOB_ID": "01",
+            **variables(
+                "RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 NODE_RANK=1 "
+                "RAY_JOB_ID=01"
+            ),
         },
         (3, 4, 1, 1, "ray train"),
     ),
@@ -387,9 +272,7 @@ FOUND: dict[str, tuple[dict[str, str], tuple[object, ...]]] = {
     ),
     "jobset torchrun": (
         {
-            "PET_NNODES": "2",
-            "PET_NODE_RANK": "1",
-            "JOB_COMPLETION_INDEX": "0",
+            **variables("PET_NNODES=2 PET_NODE_RANK=1 JOB_COMPLETION_INDEX=0"),
             **TORCHRUN,
         },
         (5, 8, 1, 1, "torchrun"),
@@ -399,12 +282,7 @@ FOUND: dict[str, tuple[dict[str, str], tuple[object, ...]]] = {
         (3, 4, 1, 1, "open mpi"),
     ),
     "volcano mpi plugin worker": (
-        {
-            "VC_TASK_INDEX": "1",
-            "VK_TASK_INDEX": "1",
-            "VC_MPIWORKER_NUM": "2",
-            **OPEN_MPI,
-        },
+        {**variables("VC_TASK_INDEX=1 VK_TASK_INDEX=1 VC_MPIWORKER_NUM=2"), **OPEN_MPI},
         (3, 4, 1, None, "open mpi"),
     ),
     "pytorchjob of the plain names": (
@@ -431,64 +309,48 @@ FOUND: dict[str, tuple[dict[str, str], tuple[object, ...]]] = {
     "open mpi in an allocation of flux": (
         {
             **FLUX,
-            "FLUX_TASK_RANK": "1",
-            "FLUX_JOB_SIZE": "2",
-            "FLUX_TASK_LOCAL_ID": "0",
+            **variables("FLUX_TASK_RANK=1 FLUX_JOB_SIZE=2 FLUX_TASK_LOCAL_ID=0"),
             **OPEN_MPI,
         },
         (3, 4, 1, None, "open mpi"),
     ),
     "open mpi, one process": (
-        {
-            "OMPI_COMM_WORLD_RANK": "0",
-            "OMPI_COMM_WORLD_SIZE": "1",
-            "OMPI_COMM_WORLD_LOCAL_RANK": "0",
-            "OMPI_COMM_WORLD_LOCAL_SIZE": "1",
-        },
+        variables(
+            "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 "
+            "OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1"
+        ),
         (0, 1, 0, None, "open mpi"),
     ),
     "RANK_ID in srun": ({**SLURM, "RANK_ID": "4"}, (4, 6, 0, 1, "slurm")),
     "worker of msrun": (
-        {
-            "MS_ROLE": "MS_WORKER",
-            "MS_WORKER_NUM": "8",
-            "MS_NODE_ID": "3",
-            "MS_SCHED_HOST": "n1",
-            "MS_SCHED_PORT": "8118",
-        },
+        variables(
+            "MS_ROLE=MS_WORKER MS_WORKER_NUM=8 MS_NODE_ID=3 MS_SCHED_HOST=n1 "
+            "MS_SCHED_PORT=8118"
+        ),
         (3, 8, None, None, "msrun"),
     ),
     "paddle in srun": (
         {
             **AGENTS,
-            "PADDLE_TRAINER_ID": "3",
-            "PADDLE_TRAINERS_NUM": "4",
-            "PADDLE_LOCAL_RANK": "1",
-            "PADDLE_LOCAL_SIZE": "2",
+            **variables(
+                "PADDLE_TRAINER_ID=3 PADDLE_TRAINERS_NUM=4 PADDLE_LOCAL_RANK=1 "
+                "PADDLE_LOCAL_SIZE=2"
+            ),
         },
         (3, 4, 1, None, "paddle"),
     ),
     "rank by hand in a batch script": (
-        {
-            "SLURM_JOB_ID": "4711",
-            "SLURM_PROCID": "0",
-            "SLURM_NTASKS": "6",
-            "SLURM_NODELIST": "gpu[07-08]",
-            "RANK": "0",
-            "WORLD_SIZE": "6",
-        },
+        variables(
+            "SLURM_JOB_ID=4711 SLURM_PROCID=0 SLURM_NTASKS=6 "
+            "SLURM_NODELIST=gpu[07-08] RANK=0 WORLD_SIZE=6"
+        ),
         (0, 6, None, None, "environment"),
     ),
     "deepspeed via pdsh": (
-        {
-            "RANK": "3",
-            "WORLD_SIZE": "4",
-            "LOCAL_RANK": "1",
-            "LOCAL_SIZE": "2",
-            "CROSS_RANK": "1",
-            "CROSS_SIZE": "2",
-            "MASTER_ADDR": "localhost",
-        },
+        variables(
+            "RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_SIZE=2 CROSS_RANK=1 CROSS_SIZE=2 "
+            "MASTER_ADDR=localhost"
+        ),
         (3, 4, 1, 1, "deepspeed"),
     ),
 }
@@ -524,10 +386,7 @@ REFUSED: dict[str, tuple[dict[str, str], set[str]]] = {
     "hydra -n1 srun": (
         {
             **SLURM,
-            "PMI_RANK": "0",
-            "PMI_SIZE": "1",
-            "MPI_LOCALRANKID": "0",
-            "MPI_LOCALNRANKS": "1",
+            **variables("PMI_RANK=0 PMI_SIZE=1 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=1"),
         },
         {
             "SLURM_STEP_NUM_TASKS",
@@ -546,9 +405,7 @@ REFUSED: dict[str, tuple[dict[str, str], set[str]]] = {
         {
             **PODS,
             **RANK_1_OF_2,
-            "PET_NPROC_PER_NODE": "1",
-            "PET_NNODES": "2",
-            "MASTER_ADDR": "localhost",
+            **variables("PET_NPROC_PER_NODE=1 PET_NNODES=2 MASTER_ADDR=localhost"),
         },
         {"PET_NNODES", "MASTER_ADDR"},
     ),
@@ -582,9 +439,7 @@ REFUSED: dict[str, tuple[dict[str, str], set[str]]] = {
 # Several nodes that a user starts by hand on one machine.
 NODES_BY_HAND = {
     **RANK_1_OF_2,
-    "LOCAL_RANK": "0",
-    "LOCAL_WORLD_SIZE": "1",
-    "MASTER_ADDR": "127.0.0.1",
+    **variables("LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1"),
 }
 
 
@@ -622,14 +477,10 @@ def test_what_contradicts_is_refused(name: str) -> None:
 LACKING: dict[str, tuple[dict[str, str], str]] = {
     # name: environment, what to do
     "batch script of a heterogeneous job": (
-        {
-            "SLURM_JOB_ID": "11",
-            "SLURM_HET_SIZE": "2",
-            "SLURM_PROCID": "0",
-            "SLURM_NODEID": "0",
-            "SLURM_LOCALID": "0",
-            "SLURM_NTASKS": "1",
-        },
+        variables(
+            "SLURM_JOB_ID=11 SLURM_HET_SIZE=2 SLURM_PROCID=0 SLURM_NODEID=0 "
+            "SLURM_LOCALID=0 SLURM_NTASKS=1"
+        ),
         "start the script with srun",
     ),
     "index of a job": (
@@ -637,22 +488,14 @@ LACKING: dict[str, tuple[dict[str, str], str]] = {
         "RANK=$JOB_COMPLETION_INDEX",
     ),
     "pytorchjob, bare script, eight processes a pod": (
-        {
-            **PODS,
-            "RANK": "1",
-            "WORLD_SIZE": "16",
-            "PET_NPROC_PER_NODE": "8",
-            "PET_NNODES": "2",
-        },
+        {**PODS, **variables("RANK=1 WORLD_SIZE=16 PET_NPROC_PER_NODE=8 PET_NNODES=2")},
         "start torchrun, or ranktable run, in every pod",
     ),
     "pytorchjob elastic": (
-        {
-            "PET_RDZV_BACKEND": "c10d",
-            "PET_RDZV_ENDPOINT": "w-0:23456",
-            "PET_NNODES": "1:3",
-            "PET_NPROC_PER_NODE": "1",
-        },
+        variables(
+            "PET_RDZV_BACKEND=c10d PET_RDZV_ENDPOINT=w-0:23456 PET_NNODES=1:3 "
+            "PET_NPROC_PER_NODE=1"
+        ),
         "torchrun",
     ),
     "initial program of flux": (

@@ -19,56 +19,31 @@ from ranktable.runtime.launchers.slurm import tasks_per_node
 from ranktable.runtime.resolution import Outcome, resolve_claims
 
 # srun of Slurm 22.05: 6 tasks on two nodes, task 4.
-SLURM = {
-    "SLURM_JOB_ID": "4711",
-    "SLURM_STEP_ID": "0",
-    "SLURM_PROCID": "4",
-    "SLURM_LOCALID": "0",
-    "SLURM_NODEID": "1",
-    "SLURM_NTASKS": "6",
-    "SLURM_STEP_NUM_TASKS": "6",
-    "SLURM_STEP_TASKS_PER_NODE": "4,2",
-    "SLURM_STEP_NODELIST": "gpu[07-08]",
-    "SLURM_STEP_NUM_NODES": "2",
-    "SLURM_JOB_NODELIST": "gpu[01-08]",
-    "SLURM_NODELIST": "gpu[01-08]",
-    "SLURM_NNODES": "2",
-}
+from tests.environments import variables
+
+SLURM = variables(
+    "SLURM_JOB_ID=4711 SLURM_STEP_ID=0 SLURM_PROCID=4 SLURM_LOCALID=0 SLURM_NODEID=1 "
+    "SLURM_NTASKS=6 SLURM_STEP_NUM_TASKS=6 SLURM_STEP_TASKS_PER_NODE=4,2 "
+    "SLURM_STEP_NODELIST=gpu[07-08] SLURM_STEP_NUM_NODES=2 "
+    "SLURM_JOB_NODELIST=gpu[01-08] SLURM_NODELIST=gpu[01-08] SLURM_NNODES=2"
+)
 # srun -N2 --ntasks-per-node=1 of Slurm 22.05, task 1: the step of agents.
-AGENTS = {
-    "SLURM_JOB_ID": "4711",
-    "SLURM_STEP_ID": "0",
-    "SLURM_PROCID": "1",
-    "SLURM_LOCALID": "0",
-    "SLURM_NODEID": "1",
-    "SLURM_GTIDS": "1",
-    "SLURM_STEP_NUM_TASKS": "2",
-    "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
-    "SLURM_STEP_NODELIST": "gpu[07-08]",
-    "SLURM_STEP_NUM_NODES": "2",
-}
+AGENTS = variables(
+    "SLURM_JOB_ID=4711 SLURM_STEP_ID=0 SLURM_PROCID=1 SLURM_LOCALID=0 SLURM_NODEID=1 "
+    "SLURM_GTIDS=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_TASKS_PER_NODE=1(x2) "
+    "SLURM_STEP_NODELIST=gpu[07-08] SLURM_STEP_NUM_NODES=2"
+)
 # torchrun of torch 2.13.0: 2 nodes, 4 processes each, rank 5.
-TORCHRUN = {
-    "TORCHELASTIC_RUN_ID": "none",
-    "RANK": "5",
-    "WORLD_SIZE": "8",
-    "LOCAL_RANK": "1",
-    "LOCAL_WORLD_SIZE": "4",
-    "GROUP_RANK": "1",
-    "GROUP_WORLD_SIZE": "2",
-    "MASTER_ADDR": "gpu07",
-    "MASTER_PORT": "29400",
-}
+TORCHRUN = variables(
+    "TORCHELASTIC_RUN_ID=none RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 "
+    "GROUP_RANK=1 GROUP_WORLD_SIZE=2 MASTER_ADDR=gpu07 MASTER_PORT=29400"
+)
 # mpirun of Open MPI 4.1.4: 4 processes on two hosts, rank 3.
-OPEN_MPI = {
-    "OMPI_COMM_WORLD_RANK": "3",
-    "OMPI_COMM_WORLD_SIZE": "4",
-    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
-    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
-    "OMPI_COMM_WORLD_NODE_RANK": "1",
-    "OMPI_UNIVERSE_SIZE": "16",
-    "PMIX_RANK": "3",
-}
+OPEN_MPI = variables(
+    "OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=1 "
+    "OMPI_COMM_WORLD_LOCAL_SIZE=2 OMPI_COMM_WORLD_NODE_RANK=1 OMPI_UNIVERSE_SIZE=16 "
+    "PMIX_RANK=3"
+)
 _RANK_OF_FOUR: dict[str, object] = {
     "rank": 3,
     "world_size": 4,
@@ -80,26 +55,29 @@ _RANK_OF_FOUR: dict[str, object] = {
 CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
     # horovodrun of Horovod 0.28 with gloo.
     "horovod": (
-        {"HOROVOD_RANK": "3", "HOROVOD_SIZE": "4", "HOROVOD_LOCAL_RANK": "1",
-         "HOROVOD_LOCAL_SIZE": "2", "HOROVOD_CROSS_RANK": "1",
-         "HOROVOD_CROSS_SIZE": "2", "HOROVOD_HOSTNAME": "gpu08"},
+        variables(
+            "HOROVOD_RANK=3 HOROVOD_SIZE=4 HOROVOD_LOCAL_RANK=1 HOROVOD_LOCAL_SIZE=2 "
+            "HOROVOD_CROSS_RANK=1 HOROVOD_CROSS_SIZE=2 HOROVOD_HOSTNAME=gpu08"
+        ),
         {"rank": 3, "world_size": 4, "local_rank": 1, "local_world_size": 2,
          "host": "gpu08"},
         "horovod",
     ),
     # mpirun_rsh of MVAPICH2 2.3.7.
     "mvapich2": (
-        {"MV2_COMM_WORLD_RANK": "3", "MV2_COMM_WORLD_SIZE": "4",
-         "MV2_COMM_WORLD_LOCAL_RANK": "1", "MV2_COMM_WORLD_LOCAL_SIZE": "2",
-         "PMI_RANK": "3", "PMI_SIZE": "4"},
+        variables(
+            "MV2_COMM_WORLD_RANK=3 MV2_COMM_WORLD_SIZE=4 MV2_COMM_WORLD_LOCAL_RANK=1 "
+            "MV2_COMM_WORLD_LOCAL_SIZE=2 PMI_RANK=3 PMI_SIZE=4"
+        ),
         {"rank": 3, "world_size": 4, "local_rank": 1, "local_world_size": 2},
         "mvapich2",
     ),
     # jsrun of JSM 10.3 in LSF, with Spectrum MPI.
     "jsrun": (
-        {"JSM_NAMESPACE_RANK": "3", "JSM_NAMESPACE_SIZE": "4",
-         "JSM_NAMESPACE_LOCAL_RANK": "1", "JSM_NAMESPACE_LOCAL_SIZE": "2",
-         "PMIX_RANK": "3", "LSB_JOBID": "5"},
+        variables(
+            "JSM_NAMESPACE_RANK=3 JSM_NAMESPACE_SIZE=4 JSM_NAMESPACE_LOCAL_RANK=1 "
+            "JSM_NAMESPACE_LOCAL_SIZE=2 PMIX_RANK=3 LSB_JOBID=5"
+        ),
         {"rank": 3, "world_size": 4, "local_rank": 1, "local_world_size": 2},
         "jsrun",
     ),
@@ -119,19 +97,22 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
     "slurm adopted ssh": ({"SLURM_JOB_ID": "4711"}, {}, None),
     # srun --het-group=0,1 of Slurm 22.05: everything counts over both components.
     "slurm heterogeneous": (
-        {"SLURM_JOB_ID": "11", "SLURM_HET_SIZE": "2", "SLURM_PROCID": "2",
-         "SLURM_LOCALID": "1", "SLURM_NODEID": "1", "SLURM_GTIDS": "1,2",
-         "SLURM_NTASKS": "3", "SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_NUM_NODES": "2",
-         "SLURM_STEP_TASKS_PER_NODE": "1,2", "SLURM_STEP_NODELIST": "h[1-2]"},
+        variables(
+            "SLURM_JOB_ID=11 SLURM_HET_SIZE=2 SLURM_PROCID=2 SLURM_LOCALID=1 "
+            "SLURM_NODEID=1 SLURM_GTIDS=1,2 SLURM_NTASKS=3 SLURM_STEP_NUM_TASKS=3 "
+            "SLURM_STEP_NUM_NODES=2 SLURM_STEP_TASKS_PER_NODE=1,2 "
+            "SLURM_STEP_NODELIST=h[1-2]"
+        ),
         {"rank": 2, "world_size": 3, "local_rank": 1, "local_world_size": 2,
          "node_rank": 1, "num_nodes": 2, "master_addr": "h1", "master_port": 21111},
         "slurm",
     ),
     # srun -w n2 -n1 : -w n1 -n2 of Slurm 22.05: counts follow the sorted hosts.
     "slurm, components in another order": (
-        {"SLURM_JOB_ID": "12", "SLURM_PROCID": "2", "SLURM_LOCALID": "1",
-         "SLURM_NODEID": "1", "SLURM_GTIDS": "1,2", "SLURM_STEP_NUM_TASKS": "3",
-         "SLURM_STEP_TASKS_PER_NODE": "2,1"},
+        variables(
+            "SLURM_JOB_ID=12 SLURM_PROCID=2 SLURM_LOCALID=1 SLURM_NODEID=1 "
+            "SLURM_GTIDS=1,2 SLURM_STEP_NUM_TASKS=3 SLURM_STEP_TASKS_PER_NODE=2,1"
+        ),
         {"rank": 2, "world_size": 3, "local_rank": 1, "local_world_size": 2,
          "node_rank": 1},
         "slurm",
@@ -198,9 +179,10 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
     ),
     # Volcengine MLP, 2026.
     "volcengine mlp": (
-        {"MLP_ROLE": "worker", "MLP_ROLE_INDEX": "1", "MLP_WORKER_NUM": "2",
-         "MLP_WORKER_GPU": "8", "MLP_WORKER_0_HOST": "10.3.0.1",
-         "MLP_WORKER_0_PORT": "2222"},
+        variables(
+            "MLP_ROLE=worker MLP_ROLE_INDEX=1 MLP_WORKER_NUM=2 MLP_WORKER_GPU=8 "
+            "MLP_WORKER_0_HOST=10.3.0.1 MLP_WORKER_0_PORT=2222"
+        ),
         {"node_rank": 1, "num_nodes": 2, "master_addr": "10.3.0.1",
          "master_port": 2222}, None,
     ),
@@ -235,10 +217,12 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
     ),
     # mpirun in salloc -N2: rank and size happen to be those of the daemon's task.
     "mpirun with as many processes as daemons": (
-        {**OPEN_MPI, "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2",
-         "OMPI_COMM_WORLD_LOCAL_RANK": "0", "SLURM_PROCID": "0",
-         "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
-         "SLURM_NODEID": "0", "SLURM_LOCALID": "0", "SLURM_GTIDS": "0"},
+        {**OPEN_MPI, **variables(
+                "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 "
+                "OMPI_COMM_WORLD_LOCAL_RANK=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 "
+                "SLURM_STEP_TASKS_PER_NODE=1(x2) SLURM_NODEID=0 SLURM_LOCALID=0 "
+                "SLURM_GTIDS=0"
+            )},
         {"rank": 0, "world_size": 2, "local_rank": 0, "local_world_size": 2},
         "open mpi",
     ),
@@ -281,9 +265,10 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
     # mpirun_rsh of MVAPICH2 2.3.
     # PALS on a Cray EX, as radical.pilot 1.20 describes it.
     "pals": (
-        {"PALS_RANKID": "3", "PALS_NODEID": "1", "PALS_LOCAL_RANKID": "1",
-         "PALS_LOCAL_SIZE": "2", "PMI_RANK": "3", "PMI_SIZE": "4",
-         "PMI_LOCAL_RANK": "1"},
+        variables(
+            "PALS_RANKID=3 PALS_NODEID=1 PALS_LOCAL_RANKID=1 PALS_LOCAL_SIZE=2 "
+            "PMI_RANK=3 PMI_SIZE=4 PMI_LOCAL_RANK=1"
+        ),
         {**_RANK_OF_FOUR, "node_rank": 1}, "pals",
     ),
     # jsrun of LSF 10.1.
@@ -299,9 +284,10 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
     ),
     # deepspeed 0.16.
     "deepspeed": (
-        {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_SIZE": "2",
-         "CROSS_RANK": "1", "CROSS_SIZE": "2", "MASTER_ADDR": "n1",
-         "MASTER_PORT": "29500", "CUDA_VISIBLE_DEVICES": "0,1"},
+        variables(
+            "RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_SIZE=2 CROSS_RANK=1 CROSS_SIZE=2 "
+            "MASTER_ADDR=n1 MASTER_PORT=29500 CUDA_VISIBLE_DEVICES=0,1"
+        ),
         {**_RANK_OF_FOUR, "node_rank": 1, "num_nodes": 2, "master_addr": "n1",
          "master_port": 29500},
         "deepspeed",
@@ -315,9 +301,10 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
     ),
     # Ray Train 2.40, within the user's function.
     "ray train": (
-        {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2",
-         "NODE_RANK": "1", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "40001",
-         "RAY_JOB_ID": "01000000"},
+        variables(
+            "RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 NODE_RANK=1 "
+            "MASTER_ADDR=10.0.0.1 MASTER_PORT=40001 RAY_JOB_ID=01000000"
+        ),
         {**_RANK_OF_FOUR, "node_rank": 1, "master_addr": "10.0.0.1",
          "master_port": 40001},
         "ray train",
@@ -334,9 +321,11 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
     "kubernetes indexed job": ({"JOB_COMPLETION_INDEX": "2"}, {"node_rank": 2}, None),
     # TrainJob of Kubeflow Trainer 2.0, in the pod and outside torchrun.
     "trainjob": (
-        {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "auto", "PET_NODE_RANK": "1",
-         "PET_MASTER_ADDR": "job-node-0-0.job", "PET_MASTER_PORT": "29500",
-         "JOB_COMPLETION_INDEX": "1"},
+        variables(
+            "PET_NNODES=2 PET_NPROC_PER_NODE=auto PET_NODE_RANK=1 "
+            "PET_MASTER_ADDR=job-node-0-0.job PET_MASTER_PORT=29500 "
+            "JOB_COMPLETION_INDEX=1"
+        ),
         {"node_rank": 1, "num_nodes": 2, "master_addr": "job-node-0-0.job",
          "master_port": 29500},
         None,
@@ -346,9 +335,10 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
         {"node_rank": 1}, None,
     ),
     "torchrun in a trainjob": (
-        {**TORCHRUN, "PET_NNODES": "2", "PET_NODE_RANK": "0",
-         "PET_NPROC_PER_NODE": "4", "PET_MASTER_ADDR": "pod-0",
-         "JOB_COMPLETION_INDEX": "0"},
+        {**TORCHRUN, **variables(
+                "PET_NNODES=2 PET_NODE_RANK=0 PET_NPROC_PER_NODE=4 "
+                "PET_MASTER_ADDR=pod-0 JOB_COMPLETION_INDEX=0"
+            )},
         {"rank": 5, "world_size": 8, "local_rank": 1, "local_world_size": 4,
          "node_rank": 1, "num_nodes": 2, "master_addr": "gpu07", "master_port": 29400},
         "torchrun",
@@ -446,11 +436,12 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
     ),
     # salloc -N2, srun -w n2 -n1 : -w n1 -n2 of Slurm 22.05, seen from the second node.
     "slurm, components of one job in another order": (
-        {"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "SLURM_PROCID": "2",
-         "SLURM_NODEID": "1", "SLURM_GTIDS": "1,2", "SLURM_JOB_NODELIST": "n[1-2]",
-         "SLURM_JOB_NUM_NODES": "2", "SLURM_STEP_NODELIST": "n[1-2]",
-         "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NUM_TASKS": "3",
-         "SLURM_STEP_TASKS_PER_NODE": "2,1", "SLURMD_NODENAME": "n1"},
+        variables(
+            "SLURM_JOB_ID=1 SLURM_STEP_ID=0 SLURM_PROCID=2 SLURM_NODEID=1 "
+            "SLURM_GTIDS=1,2 SLURM_JOB_NODELIST=n[1-2] SLURM_JOB_NUM_NODES=2 "
+            "SLURM_STEP_NODELIST=n[1-2] SLURM_STEP_NUM_NODES=2 SLURM_STEP_NUM_TASKS=3 "
+            "SLURM_STEP_TASKS_PER_NODE=2,1 SLURMD_NODENAME=n1"
+        ),
         {"rank": 2, "world_size": 3, "local_world_size": 2, "node_rank": 1,
          "num_nodes": 2, "master_port": 20101, "host": "n1"},
         "slurm",
@@ -459,10 +450,11 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
     "trainjob, index alone": ({"PET_NODE_RANK": "1"}, {"node_rank": 1}, None),
     # srun -w n2 -n1 : -w n1 -n2, seen from the second node: rank 0 is not on n1.
     "slurm, first host seen to be another": (
-        {"SLURM_JOB_ID": "12", "SLURM_HET_SIZE": "2", "SLURM_PROCID": "2",
-         "SLURM_LOCALID": "1", "SLURM_NODEID": "1", "SLURM_GTIDS": "1,2",
-         "SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_NUM_NODES": "2",
-         "SLURM_STEP_NODELIST": "n[1-2]", "SLURMD_NODENAME": "n1"},
+        variables(
+            "SLURM_JOB_ID=12 SLURM_HET_SIZE=2 SLURM_PROCID=2 SLURM_LOCALID=1 "
+            "SLURM_NODEID=1 SLURM_GTIDS=1,2 SLURM_STEP_NUM_TASKS=3 "
+            "SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST=n[1-2] SLURMD_NODENAME=n1"
+        ),
         {"rank": 2, "world_size": 3, "local_rank": 1, "local_world_size": 2,
          "node_rank": 1, "num_nodes": 2, "master_port": 21212, "host": "n1"},
         "slurm",
@@ -525,11 +517,12 @@ CONFLICTS = {
     ),
     # sbatch -N1 from within a step of two nodes; Slurm 22.05.
     "batch script that inherited a step": (
-        {"SLURM_JOB_ID": "12", "SLURM_JOB_NODELIST": "n1", "SLURM_JOB_NUM_NODES": "1",
-         "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0",
-         "SLURM_GTIDS": "0", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2",
-         "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NODELIST": "n[1-2]",
-         "SLURM_STEP_TASKS_PER_NODE": "1(x2)"},
+        variables(
+            "SLURM_JOB_ID=12 SLURM_JOB_NODELIST=n1 SLURM_JOB_NUM_NODES=1 "
+            "SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_GTIDS=0 "
+            "SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NUM_NODES=2 "
+            "SLURM_STEP_NODELIST=n[1-2] SLURM_STEP_TASKS_PER_NODE=1(x2)"
+        ),
         {"SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES"},
     ),
     "batch script on other hosts than the step": (
@@ -604,12 +597,9 @@ INVALID = {
     "PET_NPROC_PER_NODE": {"PET_NPROC_PER_NODE": "8x"},
     "CHIP_MAP": {"CHIP_MAP": "0,,1"},
     "MASTER_ADDR": {**TORCHRUN, "MASTER_ADDR": "n1:29500"},
-    "MS_SCHED_HOST": {
-        "MS_ROLE": "MS_WORKER",
-        "MS_NODE_ID": "0",
-        "MS_WORKER_NUM": "2",
-        "MS_SCHED_HOST": "tcp://n1",
-    },
+    "MS_SCHED_HOST": variables(
+        "MS_ROLE=MS_WORKER MS_NODE_ID=0 MS_WORKER_NUM=2 MS_SCHED_HOST=tcp://n1"
+    ),
 }
 
 

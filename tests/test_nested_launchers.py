@@ -16,57 +16,42 @@ from ranktable.runtime.environment import no_rank
 from ranktable.runtime.launchers.declared import LAUNCHERS
 from ranktable.runtime.launchers.launcher import Scope
 from ranktable.runtime.launchers.nesting import NESTINGS, SETS_TOO
+from tests.environments import variables
 from tests.test_launchers import AGENTS, OPEN_MPI, SLURM, TORCHRUN
 
 # --mpi=cray_shasta, the default on Cray EX: slurm 22.05, mpi_cray_shasta.c.
 SHASTA = {
     **AGENTS,
-    "PALS_APID": "4711.0",
-    "PALS_RANKID": "1",
-    "PALS_NODEID": "1",
-    "PALS_SPOOL_DIR": "/var/spool/slurmd/mpi_cray_shasta/4711.0",
-    "PMI_CONTROL_PORT": "20001",
+    **variables(
+        "PALS_APID=4711.0 PALS_RANKID=1 PALS_NODEID=1 "
+        "PALS_SPOOL_DIR=/var/spool/slurmd/mpi_cray_shasta/4711.0 "
+        "PMI_CONTROL_PORT=20001"
+    ),
 }
 # The same since Slurm 23.11, which adds what PALS itself sets.
 NEW_SHASTA = {
     **SHASTA,
-    "PALS_LOCAL_RANKID": "0",
-    "PMI_LOCAL_RANK": "0",
-    "PMI_LOCAL_SIZE": "1",
-    "PMI_RANK": "1",
-    "PMI_SIZE": "2",
-    "PMI_UNIVERSE_SIZE": "2",
+    **variables(
+        "PALS_LOCAL_RANKID=0 PMI_LOCAL_RANK=0 PMI_LOCAL_SIZE=1 PMI_RANK=1 PMI_SIZE=2 "
+        "PMI_UNIVERSE_SIZE=2"
+    ),
 }
 # PALS 1.2, mpiexec --ppn 1 within PBS: one agent on each of two nodes.
-PALS = {
-    "PALS_RANKID": "1",
-    "PALS_NODEID": "1",
-    "PALS_LOCAL_RANKID": "0",
-    "PALS_LOCAL_SIZE": "1",
-    "PBS_NODEFILE": "/var/spool/pbs/aux/1.pbs",
-}
+PALS = variables(
+    "PALS_RANKID=1 PALS_NODEID=1 PALS_LOCAL_RANKID=0 PALS_LOCAL_SIZE=1 "
+    "PBS_NODEFILE=/var/spool/pbs/aux/1.pbs"
+)
 PALS_WITH_PMI = {**PALS, "PMI_RANK": "1", "PMI_SIZE": "2", "PMI_LOCAL_RANK": "0"}
 OPEN_MPI_5 = {
     **OPEN_MPI,
-    "PRTE_LAUNCHED": "1",
-    "PMIX_NAMESPACE": "prterun-n1-77@1",
-    "PMIX_HOSTNAME": "gpu08",
+    **variables("PRTE_LAUNCHED=1 PMIX_NAMESPACE=prterun-n1-77@1 PMIX_HOSTNAME=gpu08"),
 }
 # flux run -o pmi=off of flux-core 0.50, whose broker srun of Slurm 22.05 started.
-FLUX = {
-    "FLUX_TASK_RANK": "5",
-    "FLUX_TASK_LOCAL_ID": "1",
-    "FLUX_JOB_SIZE": "8",
-    "FLUX_JOB_NNODES": "2",
-}
+FLUX = variables(
+    "FLUX_TASK_RANK=5 FLUX_TASK_LOCAL_ID=1 FLUX_JOB_SIZE=8 FLUX_JOB_NNODES=2"
+)
 # mpiexec.hydra of MPICH 4.0 and Intel MPI 2021.
-HYDRA = {
-    "PMI_RANK": "3",
-    "PMI_SIZE": "4",
-    "PMI_FD": "7",
-    "MPI_LOCALRANKID": "1",
-    "MPI_LOCALNRANKS": "2",
-}
+HYDRA = variables("PMI_RANK=3 PMI_SIZE=4 PMI_FD=7 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2")
 # sagemaker-training 4.8: mpirun -x SM_CURRENT_HOST gives all that of the first host
 # (aws/sagemaker-training-toolkit#158).
 PODS = {"MASTER_ADDR": "job-master-0", "MASTER_PORT": "23456"}
@@ -99,17 +84,21 @@ FOUND = {
     ),
     # mpirun of Open MPI 4.1.4 names the program that it has started.
     "srun in mpirun": (
-        {**SLURM, "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1",
-         "OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": "1",
-         "OMPI_COMMAND": "srun"},
+        {**SLURM, **variables(
+                "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 "
+                "OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1 "
+                "OMPI_COMMAND=srun"
+            )},
         (4, 6, 0, 1, "slurm"),
     ),
     # salloc -N2 mpirun -n 1 from a login node, whose srun has --ntasks-per-node=1.
     "mpirun of one process in an allocation of two nodes": (
-        {**AGENTS, "SLURM_PROCID": "0", "SLURM_NODEID": "0", "SLURM_GTIDS": "0",
-         "SLURM_NTASKS_PER_NODE": "1", "OMPI_COMM_WORLD_RANK": "0",
-         "OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_LOCAL_RANK": "0",
-         "OMPI_COMM_WORLD_LOCAL_SIZE": "1", "OMPI_COMMAND": "sh"},
+        {**AGENTS, **variables(
+                "SLURM_PROCID=0 SLURM_NODEID=0 SLURM_GTIDS=0 SLURM_NTASKS_PER_NODE=1 "
+                "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 "
+                "OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1 "
+                "OMPI_COMMAND=sh"
+            )},
         (0, 1, 0, None, "open mpi"),
     ),
     # Open MPI 4.0 has no PMIX_HOSTNAME.
@@ -185,9 +174,11 @@ def test_rank_is_the_inner_launchers(name: str) -> None:
 REFUSED = {
     # name: environment, code, variables that are named
     "srun in mpirun, by a script": (
-        {**SLURM, "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1",
-         "OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": "1",
-         "OMPI_COMMAND": "sh"},
+        {**SLURM, **variables(
+                "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 "
+                "OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1 "
+                "OMPI_COMMAND=sh"
+            )},
         "RT303", {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"},
     ),
     "srun in mpirun, one task a node": (
@@ -205,9 +196,10 @@ REFUSED = {
         "RT303", {"SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NUM_TASKS"},
     ),
     "counts of two nodes for three": (
-        {**SLURM, "SLURM_STEP_TASKS_PER_NODE": "2(x2)", "SLURM_STEP_NUM_TASKS": "4",
-         "SLURM_PROCID": "3", "SLURM_STEP_NODELIST": "gpu[01-03]",
-         "SLURM_STEP_NUM_NODES": "3"},
+        {**SLURM, **variables(
+                "SLURM_STEP_TASKS_PER_NODE=2(x2) SLURM_STEP_NUM_TASKS=4 "
+                "SLURM_PROCID=3 SLURM_STEP_NODELIST=gpu[01-03] SLURM_STEP_NUM_NODES=3"
+            )},
         "RT303", {"SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NUM_NODES"},
     ),
     "counts of two nodes for three hosts": (
@@ -390,11 +382,7 @@ def test_every_launcher_of_workers_is_inside_every_one_of_agents() -> None:
 
 
 # prterun of PRRTE 3.0.
-PRTERUN = {
-    "PMIX_RANK": "1",
-    "PMIX_NAMESPACE": "prterun-n1-77@1",
-    "PRTE_LAUNCHED": "1",
-}
+PRTERUN = variables("PMIX_RANK=1 PMIX_NAMESPACE=prterun-n1-77@1 PRTE_LAUNCHED=1")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from ranktable.cluster.generate import make_table
 from ranktable.schema.writing import dumps
 from tests.commands import run_in_shell, torch_environment
+from tests.environments import variables
 from tests.ranks import run_program
 
 if TYPE_CHECKING:
@@ -129,11 +130,11 @@ def test_advice_to_fit_the_table_of_a_config_map_writes_another_file(
     run: Callable[..., Outcome], tmp_path: Path
 ) -> None:
     write_map(tmp_path, b=text_of(make_table([[0], [0]], hosts=["n1", "n2"])))
-    env = {
-        "SLURM_PROCID": "0", "SLURM_NODEID": "0", "SLURM_STEP_NUM_TASKS": "2",
-        "SLURM_STEP_NODELIST": "n[1,3]", "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
-        "SLURMD_NODENAME": "n1",
-    }  # fmt: skip
+    env = variables(
+        "SLURM_PROCID=0 SLURM_NODEID=0 SLURM_STEP_NUM_TASKS=2 "
+        "SLURM_STEP_NODELIST=n[1,3] SLURM_STEP_TASKS_PER_NODE=1(x2) "
+        "SLURMD_NODENAME=n1"
+    )  # fmt: skip
     refused = run("ranktable", "run", "--rank-table", "my map.json", "s.py", env=env)
     command = refused.err.partition("are there: ")[2].splitlines()[0]
     changed = run(*shlex.split(command))
