@@ -6,7 +6,7 @@ import contextlib
 import importlib.util
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 from hypothesis import settings
@@ -44,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-Run = "Callable[..., Outcome]"
+Run: TypeAlias = "Callable[..., Outcome]"
 
 
 @pytest.fixture(scope="session")

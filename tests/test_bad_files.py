@@ -18,12 +18,11 @@ from ranktable.schema.files import UnreadableError, read_file
 from ranktable.schema.finding import RankTableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from ranktable.schema.finding import Diagnostic
     from ranktable.schema.report import Report
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
 GOOD = (
     b'{"version":"1.0","node_list":[{"device_list":[\n'
@@ -222,7 +221,7 @@ def test_chip_used_twice_is_found_where_nodes_are_uneven(tmp_path: Path) -> None
 
 
 def test_command_cannot_judge_what_is_no_file(
-    paths: dict[str, tuple[Path, str]], run: Callable[..., Outcome]
+    paths: dict[str, tuple[Path, str]], run: Run
 ) -> None:
     done = run("ranktable", "validate", *(str(path) for path, _ in paths.values()))
 

@@ -19,13 +19,12 @@ from ranktable.layout.change.sizes import fit_layout
 from ranktable.schema.model import Device, Node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from ranktable.schema.model import RankTable
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
-    Run = Callable[..., Outcome]
 
 GIB = 1 << 30
 PROBE = b'{"probe":1,"host":"p1","chips":[{"device_id":0},{"device_id":1}]}\n'

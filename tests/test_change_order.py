@@ -19,12 +19,11 @@ from ranktable.schema.topology import SOPHGO_8
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
-    Run = Callable[..., Outcome]
 
 RACKS = "host rack\nn0 a\nn1 a\nn2 b\nn3 b\ns1 b\ns0 a\n"
 

@@ -29,14 +29,12 @@ from tests.node_tree import Tree
 from tests.rule_examples import check_example
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from ranktable.preflight.here import Checked
     from ranktable.preflight.rules import HostRule
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
-    Run = Callable[..., Outcome]
 
 SAMPLES = HERE / "discovery_samples"
 

@@ -27,10 +27,10 @@ from ranktable.schema.topology import (
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
 ALL = tuple(range(8))
 DOCUMENTED = (0, 2, 6, 7, 3, 1, 5, 4)
@@ -166,9 +166,7 @@ def test_groups_that_leave_the_node_are_refused() -> None:
     )
 
 
-def test_gen_begins_the_ring_where_the_groups_close(
-    run: Callable[..., Outcome],
-) -> None:
+def test_gen_begins_the_ring_where_the_groups_close(run: Run) -> None:
     made = run(
         "ranktable", "gen", "--device-id", "[[0..7]]", "--ring", "sophgo-8",
         "--tp", "4", "-o", "-",
@@ -202,16 +200,14 @@ def test_gen_begins_the_ring_where_the_groups_close(
     ],
 )
 def test_gen_refuses_groups_that_it_cannot_make_rings_of(
-    run: Callable[..., Outcome], options: list[str], text: str
+    run: Run, options: list[str], text: str
 ) -> None:
     made = run("ranktable", "gen", "--device-id", "[[0..5],[0..5]]", *options)
 
     assert (made.status, made.err) == (2, f"ranktable: {text}\n")
 
 
-def test_gen_says_when_the_search_was_given_up(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_gen_says_when_the_search_was_given_up(run: Run, tmp_path: Path) -> None:
     rails = [(chip, chip + 2) for chip in range(62)]
     rungs = [(chip, chip + 1) for chip in range(0, 64, 2)]
     links = "".join(f"{a} {b}\n" for a, b in (*rails, *rungs))

@@ -16,10 +16,9 @@ from ranktable.schema.check import check
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
 TABLE = (CORPUS / "hccl" / "valid" / "hccl10_multi_device_ip.json").read_text()
 BAD = TABLE.replace('"rank_id": "1"', '"rank_id": "0"')
@@ -85,9 +84,7 @@ def test_defect_is_placed_in_the_text_of_the_table(text: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["rank_table.json", "anything"])
-def test_every_key_with_a_table_is_judged(
-    run: Callable[..., Outcome], tmp_path: Path, key: str
-) -> None:
+def test_every_key_with_a_table_is_judged(run: Run, tmp_path: Path, key: str) -> None:
     (tmp_path / "k.yaml").write_text(in_yaml(BAD, key))
     two = in_yaml() + "---\n" + in_yaml(BAD, key)
     (tmp_path / "two.yaml").write_text(two)
@@ -113,7 +110,7 @@ def test_every_key_with_a_table_is_judged(
     ],
 )
 def test_manifest_without_a_table_is_nothing_to_judge(
-    run: Callable[..., Outcome], tmp_path: Path, text: str
+    run: Run, tmp_path: Path, text: str
 ) -> None:
     (tmp_path / "k.yaml").write_text(text)
     done = run("ranktable", "validate", "k.yaml")
@@ -124,7 +121,7 @@ def test_manifest_without_a_table_is_nothing_to_judge(
 
 
 def test_what_else_is_in_a_config_map_is_named_as_in_a_folder(
-    tmp_path: Path, run: Callable[..., Outcome]
+    tmp_path: Path, run: Run
 ) -> None:
     others = {"hosts": "n1 slots=2\nn1 slots=3\n", "broken.json": "{", "total": "1"}
     (tmp_path / "c.json").write_text(in_json(**others))
@@ -135,7 +132,7 @@ def test_what_else_is_in_a_config_map_is_named_as_in_a_folder(
 
 
 def test_table_in_a_config_map_is_not_changed_in_place(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     text = in_yaml(TABLE.replace('"device_id": "0"', '"device_id": 0'))
     (tmp_path / "k.yaml").write_text(text)
@@ -225,7 +222,7 @@ def test_bomb_takes_no_memory() -> None:
 @pytest.mark.parametrize("kind", ["batch.volcano.sh/v1alpha1", "batch/v1"])
 @pytest.mark.parametrize("is_first", [True, False])
 def test_config_map_beside_the_job_that_mounts_it_is_a_table(
-    run: Callable[..., Outcome], tmp_path: Path, kind: str, *, is_first: bool
+    run: Run, tmp_path: Path, kind: str, *, is_first: bool
 ) -> None:
     job = f"apiVersion: {kind}\nkind: Job\nmetadata:\n  name: j\nspec:\n  queue: q\n"
     parts = [in_yaml(), job] if is_first else [job, in_yaml()]
@@ -241,9 +238,7 @@ def test_config_map_beside_the_job_that_mounts_it_is_a_table(
     assert done.out.startswith("bad.yaml#hccl.json:")
 
 
-def test_table_is_converted_into_a_new_config_map(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_table_is_converted_into_a_new_config_map(run: Run, tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text(TABLE, "utf-8")
     made = run("ranktable", "convert", "t.json", "--to", "kubernetes", "-o", "c.yaml")
     shown = run("ranktable", "show", "c.yaml")

@@ -13,12 +13,10 @@ from ranktable.cluster.generate import make_table, parse_device_list
 from ranktable.cluster.hostfiles.launcher_formats import LAUNCHER_FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.conftest import Outcome
+    from tests.conftest import Outcome, Run
 
-    Run = Callable[..., Outcome]
 
 READ = [form for form in LAUNCHER_FORMATS if form.read and form.write]
 HOSTS = b"n1 slots=2\nn2 slots=2\n"

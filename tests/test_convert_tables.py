@@ -12,12 +12,10 @@ from ranktable.cluster import ArgumentError, TableOptions, convert_table
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.conftest import Outcome
+    from tests.conftest import Outcome, Run
 
-    Run = Callable[..., Outcome]
 
 VALID = CORPUS / "hccl" / "valid"
 PODS = "hccl12_2pods_4s_32p.json"

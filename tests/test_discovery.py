@@ -21,10 +21,8 @@ from ranktable.cluster.discovery.node_probe import CHIP_FAMILIES, probe
 from tests.node_tree import SAMPLES, Tree, sophgo_node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ranktable.cluster.probes.probe_line import NodeProbe
-    from tests.conftest import Outcome
+    from tests.conftest import Outcome, Run
 
 LIMIT_S = 0.5
 
@@ -325,9 +323,7 @@ def test_tool_that_is_no_program_is_named(tmp_path: Path) -> None:
 # The command
 
 
-def test_probe_prints_one_line_and_exits_0(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_probe_prints_one_line_and_exits_0(run: Run, tmp_path: Path) -> None:
     sophgo_node(tmp_path / "n1", "n1", range(2), "tpu-smi-two.json")
     done = run("ranktable", "probe", "--root", "n1", "--run-programs")
 
@@ -348,7 +344,7 @@ def test_probe_prints_one_line_and_exits_0(
 
 
 def test_probe_without_chips_prints_a_line_and_exits_1(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     Tree(tmp_path / "n1", "n1")
     line = run("ranktable", "probe", "--root", "n1")
@@ -364,7 +360,7 @@ def test_probe_without_chips_prints_a_line_and_exits_1(
     ]
 
 
-def test_probe_in_words(run: Callable[..., Outcome], tmp_path: Path) -> None:
+def test_probe_in_words(run: Run, tmp_path: Path) -> None:
     sophgo_node(tmp_path / "n1", "n1", range(2), "tpu-smi-eight.json")
     options = ("--root", "n1", "--run-programs", "--format", "text")
     done = run("ranktable", "probe", *options)
@@ -378,7 +374,7 @@ def test_probe_in_words(run: Callable[..., Outcome], tmp_path: Path) -> None:
 
 
 def test_control_characters_of_probed_files_are_escaped(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     tree = sophgo_node(tmp_path / "n1", "n1\x1b[31m", range(1))
     tree.put("/proc/sgdrv/driver_date", "\x1b]0;x\x07\n")
@@ -403,7 +399,7 @@ def test_files_that_are_none_are_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["probe", "gen"])
 def test_program_below_a_root_is_run_only_where_that_is_asked_for(
-    command: str, run: Callable[..., Outcome], tmp_path: Path
+    command: str, run: Run, tmp_path: Path
 ) -> None:
     tree = sophgo_node(tmp_path / "n1", "n1", range(2))
     mark = tmp_path / "ran"
@@ -416,9 +412,7 @@ def test_program_below_a_root_is_run_only_where_that_is_asked_for(
     assert mark.exists()
 
 
-def test_program_that_was_not_run_is_named(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_program_that_was_not_run_is_named(run: Run, tmp_path: Path) -> None:
     sophgo_node(tmp_path / "n1", "n1", range(2), "tpu-smi-two.json")
     tree = Tree(tmp_path / "n2", "n2")
     tree.install("nvidia-smi", "exit 1")
@@ -447,9 +441,7 @@ def unseen(done: Outcome) -> list[dict[str, str]]:
         ("--format", "xml"),
     ],
 )
-def test_wrong_usage_exits_2(
-    arguments: tuple[str, ...], run: Callable[..., Outcome]
-) -> None:
+def test_wrong_usage_exits_2(arguments: tuple[str, ...], run: Run) -> None:
     done = run("ranktable", "probe", *arguments)
 
     assert (done.status, done.out) == (2, "")
@@ -459,9 +451,7 @@ def test_wrong_usage_exits_2(
 # gen without chips
 
 
-def test_gen_takes_the_chips_that_are_here(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_gen_takes_the_chips_that_are_here(run: Run, tmp_path: Path) -> None:
     sophgo_node(tmp_path / "n1", "n1", range(8))
     made = run("ranktable", "gen", "--root", "n1", "--ring", "sophgo-8", "-o", "a.json")
     line = run("ranktable", "probe", "--root", "n1").out.encode()
@@ -475,9 +465,7 @@ def test_gen_takes_the_chips_that_are_here(
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
 
 
-def test_gen_takes_addresses_and_hosts_that_are_given(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_gen_takes_addresses_and_hosts_that_are_given(run: Run, tmp_path: Path) -> None:
     tree = Tree(tmp_path / "a1", "a1")
     tree.put("/dev/davinci0")
     tree.put("/etc/hccn.conf", "address_0=10.40.0.21\n")
@@ -492,9 +480,7 @@ def test_gen_takes_addresses_and_hosts_that_are_given(
     ]
 
 
-def test_gen_says_that_it_sees_no_chips(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_gen_says_that_it_sees_no_chips(run: Run, tmp_path: Path) -> None:
     Tree(tmp_path / "n1", "n1")
     done = run("ranktable", "gen", "--root", "n1")
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from ranktable.runtime.launchers.launcher import Launcher
     from tests.commands import Commands
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
 ROOT = Path(__file__).parent.parent
 TEMPLATES = ROOT / "templates"
@@ -275,7 +275,7 @@ COLOURS = {
 
 
 def test_the_picture_of_the_readme_is_what_a_terminal_shows(
-    run: Callable[..., Outcome], tmp_path: Path, pytestconfig: pytest.Config
+    run: Run, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     readme = ROOT / "README.md"
     (block,) = (each for each in blocks_of(readme) if each.saved_as == "team.json")
@@ -410,9 +410,7 @@ def test_every_public_name_is_documented(pages: str, names: list[str]) -> None:
     assert [name for name in names if not re.search(rf"`[^`]*\b{name}\b", text)] == []
 
 
-def test_template_of_the_box_is_what_the_generator_writes(
-    run: Callable[..., Outcome],
-) -> None:
+def test_template_of_the_box_is_what_the_generator_writes(run: Run) -> None:
     made = run(
         "ranktable", "gen", "--device-id", "[[0..7]]", "--ring", "sophgo-8", "-o", "-"
     )
@@ -452,9 +450,7 @@ def test_job_script_is_bash() -> None:
     assert (done.status, done.err) == (0, "")
 
 
-def test_the_demo_makes_its_table_without_a_finding(
-    run: Callable[..., Outcome],
-) -> None:
+def test_the_demo_makes_its_table_without_a_finding(run: Run) -> None:
     (chips,) = re.findall(r"--device-id '(.*?)'", (ROOT / "Makefile").read_text())
     made = run("ranktable", "gen", "--device-id", chips)
 

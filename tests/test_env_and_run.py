@@ -31,13 +31,11 @@ from tests.ranks import free_port, run_program
 from tests.test_launchers import AGENTS, CASES, OPEN_MPI, SLURM, TORCHRUN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.commands import Commands
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
 
-def test_env_shows_values_and_where_they_come_from(run: Callable[..., Outcome]) -> None:
+def test_env_shows_values_and_where_they_come_from(run: Run) -> None:
     text = run("ranktable", "env", env=SLURM).out
     data = json.loads(run("ranktable", "env", "--format", "json", env=SLURM).out)
 
@@ -47,9 +45,7 @@ def test_env_shows_values_and_where_they_come_from(run: Callable[..., Outcome]) 
     assert data["environment"]["sources"]["master_addr"] == "SLURM_STEP_NODELIST"
 
 
-def test_env_shows_the_chip_that_the_table_gives(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_env_shows_the_chip_that_the_table_gives(run: Run, tmp_path: Path) -> None:
     dump(make_table([[4, 5]]), tmp_path / "t.json")
     env = {"RANK": "1", "WORLD_SIZE": "2", "RANK_TABLE_FILE": "t.json"}
 
@@ -59,7 +55,7 @@ def test_env_shows_the_chip_that_the_table_gives(
     assert "device_id        5  (rank table)\n" in done.out
 
 
-def test_env_explains_every_claim(run: Callable[..., Outcome]) -> None:
+def test_env_explains_every_claim(run: Run) -> None:
     env = {**AGENTS, **TORCHRUN}
     done = run("ranktable", "env", "--explain", env=env)
     rows = [line.split() for line in done.out.splitlines()]
@@ -69,7 +65,7 @@ def test_env_explains_every_claim(run: Callable[..., Outcome]) -> None:
     assert ["rank", "1", "SLURM_PROCID", "slurm", "process", "shadowed"] in rows
 
 
-def test_env_refuses_a_contradiction(run: Callable[..., Outcome]) -> None:
+def test_env_refuses_a_contradiction(run: Run) -> None:
     env = {**SLURM, "RANK": "0", "WORLD_SIZE": "1"}
     text = run("ranktable", "env", env=env)
     form = run("ranktable", "env", "--format", "json", env=env)
@@ -96,7 +92,7 @@ TWO_HOSTS = variables(
     ("host", "status"), [("n2", 0), ("n2.site", 0), ("n1", 1), ("login", 0)]
 )
 def test_env_compares_the_host_with_the_table(
-    host: str, status: int, run: Callable[..., Outcome], tmp_path: Path
+    host: str, status: int, run: Run, tmp_path: Path
 ) -> None:
     dump(make_table([[3], [3]], hosts=["n2", "n1"]), tmp_path / "t.json")
     env = {**TWO_HOSTS, "RANK_TABLE_FILE": "t.json", "SLURMD_NODENAME": host}
@@ -147,7 +143,7 @@ VIRTUAL |= {"GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1", "CUDA_VISIBLE_DEVICES": 
 def test_env_compares_with_the_table(
     more: dict[str, str],
     code: str | None,
-    run: Callable[..., Outcome],
+    run: Run,
     tmp_path: Path,
 ) -> None:
     dump(make_table([[3, 1]]), tmp_path / "t.json")
@@ -158,9 +154,7 @@ def test_env_compares_with_the_table(
     assert code is None or code in done.out + done.err
 
 
-def test_env_explains_why_variables_of_a_launcher_are_not_used(
-    run: Callable[..., Outcome],
-) -> None:
+def test_env_explains_why_variables_of_a_launcher_are_not_used(run: Run) -> None:
     left_over = {"SLURM_PROCID": "3", "SLURM_NTASKS": "16", "SLURM_LOCALID": "3"}
     done = run("ranktable", "env", "--explain", env=left_over)
     nothing = run("ranktable", "env", "--explain")
@@ -187,9 +181,7 @@ def test_every_variable_that_a_launcher_sets_is_used(name: str) -> None:
     assert len([*unused(env, used)]) == (name == "slurm batch script")
 
 
-def test_env_explains_the_claims_beside_an_invalid_one(
-    run: Callable[..., Outcome],
-) -> None:
+def test_env_explains_the_claims_beside_an_invalid_one(run: Run) -> None:
     done = run("ranktable", "env", "--explain", env={"RANK": "0", "WORLD_SIZE": "8x"})
 
     assert done.status == 1
@@ -217,7 +209,7 @@ def test_env_explains_the_claims_beside_an_invalid_one(
 def test_env_explains_what_contradicts_another_field_or_the_table(
     env: dict[str, str],
     disputed: set[str],
-    run: Callable[..., Outcome],
+    run: Run,
     tmp_path: Path,
 ) -> None:
     dump(make_table([[3, 1]]), tmp_path / "t.json")
@@ -230,23 +222,21 @@ def test_env_explains_what_contradicts_another_field_or_the_table(
     }
 
 
-def test_env_says_how_a_job_gives_ranks(run: Callable[..., Outcome]) -> None:
+def test_env_says_how_a_job_gives_ranks(run: Run) -> None:
     done = run("ranktable", "env", env={"SLURM_JOB_ID": "4711", "SLURM_NTASKS": "6"})
 
     assert done.status == 0
     assert "no rank is given here: start the script with srun" in done.out
 
 
-def test_env_says_which_size_is_missing(run: Callable[..., Outcome]) -> None:
+def test_env_says_which_size_is_missing(run: Run) -> None:
     done = run("ranktable", "env", env={"RANK_ID": "3"})
 
     assert done.status == 0
     assert "no size is given here: neither RANK_SIZE nor RANK_TABLE_FILE" in done.out
 
 
-def test_explanations_are_of_what_their_codes_report(
-    run: Callable[..., Outcome],
-) -> None:
+def test_explanations_are_of_what_their_codes_report(run: Run) -> None:
     invalid = run("ranktable", "explain", "RT302").out
     conflicting = run("ranktable", "explain", "RT303").out
     beyond = run("ranktable", "env", env={"RANK": "4", "WORLD_SIZE": "4"}).out
@@ -256,7 +246,7 @@ def test_explanations_are_of_what_their_codes_report(
     assert "below its size" not in " ".join(invalid.split())
 
 
-def test_env_with_a_broken_table_says_so(run: Callable[..., Outcome]) -> None:
+def test_env_with_a_broken_table_says_so(run: Run) -> None:
     done = run("ranktable", "env", env={"RANK_TABLE_FILE": "nowhere"})
 
     form = run(
@@ -272,7 +262,7 @@ FLUX_OF_FOUR = variables("FLUX_TASK_RANK=0 FLUX_JOB_SIZE=4 FLUX_JOB_NNODES=2")
 TWO_NODES = make_table([[3, 1], [0, 2, 4]], hosts=["n1.site", "n2.site"])
 
 
-def test_exported_master_wins_over_the_schedulers(run: Callable[..., Outcome]) -> None:
+def test_exported_master_wins_over_the_schedulers(run: Run) -> None:
     env = {**SLURM, "MASTER_ADDR": "10.0.0.9", "MASTER_PORT": "5000"}
     data = json.loads(run("ranktable", "env", "--format", "json", env=env).out)
 
@@ -280,9 +270,7 @@ def test_exported_master_wins_over_the_schedulers(run: Callable[..., Outcome]) -
     assert data["environment"]["master_port"] == 5000
 
 
-def test_dry_run_prints_a_command_a_node(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_dry_run_prints_a_command_a_node(run: Run, tmp_path: Path) -> None:
     dump(TWO_NODES, tmp_path / "my table.json")
     done = run(
         "ranktable", "run", "--table", "my table.json", "--dry-run",
@@ -325,7 +313,7 @@ def test_run_refuses_what_it_cannot_start(
     options: list[str],
     env: dict[str, str],
     said: str,
-    run: Callable[..., Outcome],
+    run: Run,
     tmp_path: Path,
 ) -> None:
     dump(TWO_NODES, tmp_path / "t.json")
@@ -336,7 +324,7 @@ def test_run_refuses_what_it_cannot_start(
 
 
 def test_pod_that_is_told_to_start_processes_has_started_none(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     dump(TWO_NODES, tmp_path / "t.json")
     env = {"PET_NNODES": "2", "PET_NODE_RANK": "0", "PET_NPROC_PER_NODE": "8"}
@@ -345,9 +333,7 @@ def test_pod_that_is_told_to_start_processes_has_started_none(
     assert (done.status, done.err) == (0, "")
 
 
-def test_dry_run_may_be_one_of_many_processes(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_dry_run_may_be_one_of_many_processes(run: Run, tmp_path: Path) -> None:
     dump(TWO_NODES, tmp_path / "t.json")
     options = ("--table", "t.json", "--dry-run", "x.py")
     done = run("ranktable", "run", *options, env=OPEN_MPI)
@@ -373,7 +359,7 @@ def test_launchers_name_of_the_host_comes_before_its_index() -> None:
 
 
 def test_node_that_is_named_may_have_a_launcher_of_its_own(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     dump(make_table([[3, 1], [0, 2]]), tmp_path / "t.json")
     alone = {
@@ -465,7 +451,7 @@ FITS = "ranktable: there is no script 'x.py'\n"  # the hosts are compared before
     ],
 )
 def test_allocation_of_other_nodes_is_refused_on_each_by_name(
-    step: str, said: str, run: Callable[..., Outcome], tmp_path: Path
+    step: str, said: str, run: Run, tmp_path: Path
 ) -> None:
     # By name c is node 2 of the table, and by Slurm's index d is node 2 too.
     dump(make_table([[0], [0], [0]], hosts=list("abc")), tmp_path / "a table.json")
@@ -477,9 +463,7 @@ def test_allocation_of_other_nodes_is_refused_on_each_by_name(
         assert done.err.startswith(f"ranktable: {said}\n")
 
 
-def test_long_lists_of_hosts_are_cut(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_long_lists_of_hosts_are_cut(run: Run, tmp_path: Path) -> None:
     dump(make_table([[0]], hosts=["a"]), tmp_path / "a table.json")
     done = run(*RUN, env=in_step(["a", *(f"{at}x{at}" for at in range(99))], 0))
 
@@ -507,7 +491,7 @@ def test_long_lists_of_hosts_are_cut(
 def test_advice_fits_the_table_to_the_nodes_that_are_there(
     step: str,
     layout: str,
-    run: Callable[..., Outcome],
+    run: Run,
     tmp_path: Path,
     commands: Commands,
 ) -> None:
@@ -536,7 +520,7 @@ def test_advice_fits_the_table_to_the_nodes_that_are_there(
 
 
 def test_advice_reads_addresses_of_new_chips_from_probe(
-    run: Callable[..., Outcome], tmp_path: Path, commands: Commands
+    run: Run, tmp_path: Path, commands: Commands
 ) -> None:
     table = make_table(
         [[0], [0]], hosts=["a", "b"], addresses=[["1.2.3.1"], ["1.2.3.2"]]
@@ -827,7 +811,7 @@ SRUN_TASK = variables(
 )
 
 
-def test_env_says_that_one_task_sees_two_chips(run: Callable[..., Outcome]) -> None:
+def test_env_says_that_one_task_sees_two_chips(run: Run) -> None:
     env = {**SRUN_TASK, "CUDA_VISIBLE_DEVICES": "0,1", "SLURM_GPUS_ON_NODE": "2"}
     done = run("ranktable", "env", env=env)
 
@@ -854,7 +838,7 @@ def test_env_says_that_one_task_sees_two_chips(run: Callable[..., Outcome]) -> N
     ],
 )
 def test_env_says_whether_this_process_finds_a_chip(
-    run: Callable[..., Outcome], env: dict[str, str], status: int, kind: str
+    run: Run, env: dict[str, str], status: int, kind: str
 ) -> None:
     job = {"RANK": env["LOCAL_RANK"], "WORLD_SIZE": "4", "MASTER_ADDR": "n1"}
     done = run("ranktable", "env", env={**job, **env})
@@ -867,7 +851,7 @@ def test_env_says_whether_this_process_finds_a_chip(
 
 
 def test_run_names_the_step_that_has_one_task_here_and_several_elsewhere(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "train.py").touch()
     dump(
@@ -889,9 +873,7 @@ def test_run_names_the_step_that_has_one_task_here_and_several_elsewhere(
 
 
 @pytest.mark.torch
-def test_run_warns_of_fewer_chips_than_processes(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_run_warns_of_fewer_chips_than_processes(run: Run, tmp_path: Path) -> None:
     (tmp_path / "train.py").touch()
     dump(make_table([range(2)]), tmp_path / "t.json")
     words = ("ranktable", "run", "--rank-table", "t.json", "--node", "0")

@@ -22,9 +22,8 @@ from ranktable.schema.text import counted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.commands import Outcome
+    from tests.conftest import Run
 
-    Run = Callable[..., Outcome]
 
 ROOT = Path(__file__).parent.parent
 SOUND = {

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.commands import Commands
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
-    Run = Callable[..., Outcome]
 
 TABLE = ("gen", "--device-id", "[[0..7]]", "--ring", "sophgo-8", "--output")
 

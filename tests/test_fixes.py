@@ -13,10 +13,9 @@ from ranktable.schema.report import Options
 from tests.effort import within_cpu
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
 TABLE = '"node_list":[{"device_list":[{"device_id":"0","rank":"0","world_rank":"0"}]}]'
 
@@ -93,9 +92,7 @@ def test_places_below_a_repeated_key_are_those_of_the_last(tmp_path: Path) -> No
     assert (found["RT105"], found["RT117"]) == (3, 3)
 
 
-def test_every_defect_is_repaired_in_one_run(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_every_defect_is_repaired_in_one_run(run: Run, tmp_path: Path) -> None:
     devices = ",".join(f'{{"device_id":"0{n}","rank":"{n}"}}' for n in range(40))
     path = tmp_path / "t.json"
     path.write_text(
@@ -110,9 +107,7 @@ def test_every_defect_is_repaired_in_one_run(
 
 
 @pytest.mark.parametrize("count", [200, 2000])
-def test_all_trailing_commas_are_removed(
-    run: Callable[..., Outcome], tmp_path: Path, count: int
-) -> None:
+def test_all_trailing_commas_are_removed(run: Run, tmp_path: Path, count: int) -> None:
     devices = [f'{{"device_id":"{n}","rank":"{n}",}}' for n in range(count)]
     path = tmp_path / "t.json"
     head = '{"version":"1.0","node_list":[{"device_list":[\n'
@@ -147,7 +142,7 @@ def test_only_commas_before_a_bracket_are_removed(text: str, expected: str) -> N
     assert repaired_text(check(text.encode()), Options()) == expected
 
 
-def test_what_is_left_is_said(run: Callable[..., Outcome], tmp_path: Path) -> None:
+def test_what_is_left_is_said(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_text('{"version":"1.0",' + TABLE.replace('"0"', '"0x0"', 1) + ",}")
 

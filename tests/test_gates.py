@@ -16,12 +16,9 @@ from tests.commands import run_in_shell, start_process
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.commands import Commands
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
-    Run = Callable[..., Outcome]
 
 ROOT = Path(__file__).parent.parent
 BROKEN = CORPUS / "sccl" / "broken" / "rank_duplicate.json"

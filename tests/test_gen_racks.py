@@ -19,12 +19,10 @@ from tests.effort import law
 from tests.ranks import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
-    Run = Callable[..., Outcome]
 
 GEN = ("ranktable", "gen", "--device-id", "[[0,1]]", "-o", "-")
 

@@ -15,9 +15,7 @@ from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import parse_address_list, parse_device_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
 DROP_IN = "tpu_gen_sccl_rank_table"
 FILE = "sccl_rank_table.json"
@@ -60,7 +58,7 @@ def vendor_file(chips: list[list[object]], key: str = "device_ip") -> str:
 def test_drop_in_writes_the_vendors_file_to_the_byte(
     argument: str,
     chips: list[list[object]],
-    run: Callable[..., Outcome],
+    run: Run,
     tmp_path: Path,
 ) -> None:
     done = run(DROP_IN, "--device_id", argument, "--exact")
@@ -72,9 +70,7 @@ def test_drop_in_writes_the_vendors_file_to_the_byte(
     assert ranktable.check(tmp_path / FILE).ok
 
 
-def test_drop_in_adds_the_key_that_torch_tpu_reads(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_drop_in_adds_the_key_that_torch_tpu_reads(run: Run, tmp_path: Path) -> None:
     run(DROP_IN, "--device_id", "[[3,1]]")
     device = json.loads((tmp_path / FILE).read_text())["node_list"][0]["device_list"][1]
 
@@ -98,14 +94,14 @@ def test_drop_in_adds_the_key_that_torch_tpu_reads(
     ],
 )
 def test_drop_in_means_true_by_true_and_false_by_false(
-    options: list[str], key: str, run: Callable[..., Outcome], tmp_path: Path
+    options: list[str], key: str, run: Run, tmp_path: Path
 ) -> None:
     run(DROP_IN, "--device_id", "[[0,1]]", "--exact", *options)
 
     assert (tmp_path / FILE).read_text() == vendor_file([[0, 1]], key)
 
 
-def test_drop_in_takes_addresses(run: Callable[..., Outcome], tmp_path: Path) -> None:
+def test_drop_in_takes_addresses(run: Run, tmp_path: Path) -> None:
     addresses = "[['10.0.0.1','10.0.0.2'],['10.0.0.3','10.0.0.4']]"
     done = run(DROP_IN, "--device_id", "[[0,1],[0,1]]", "--device_ip", addresses)
     table = ranktable.load(tmp_path / FILE)
@@ -117,7 +113,7 @@ def test_drop_in_takes_addresses(run: Callable[..., Outcome], tmp_path: Path) ->
 
 
 def test_drop_in_overwrites_the_file_that_the_variable_names(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     path = tmp_path / "other.json"
     path.write_text("something else")
@@ -171,7 +167,7 @@ def test_unusable_chips_are_refused(argument: str) -> None:
 @pytest.mark.parametrize("argument", ["", "[[]]", "[[0,0]]", "[[-1,99]]", "['01']"])
 @pytest.mark.parametrize("program", [DROP_IN, "ranktable"])
 def test_command_refuses_unusable_chips_and_writes_nothing(
-    program: str, argument: str, run: Callable[..., Outcome], tmp_path: Path
+    program: str, argument: str, run: Run, tmp_path: Path
 ) -> None:
     command = ["gen"] if program == "ranktable" else []
     done = run(program, *command, "--device_id", argument)
@@ -181,7 +177,7 @@ def test_command_refuses_unusable_chips_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_refusal_shows_the_place(run: Callable[..., Outcome]) -> None:
+def test_refusal_shows_the_place(run: Run) -> None:
     done = run("ranktable", "gen", "--device-id", "[[0,1],[2,2]]")
 
     assert done.err.splitlines()[1:3] == ["  [[0,1],[2,2]]", "            ^"]
@@ -198,7 +194,7 @@ def test_unusable_addresses_are_refused(addresses: str) -> None:
 
 @pytest.mark.parametrize("program", [DROP_IN, "ranktable"])
 def test_command_refuses_unusable_addresses_and_writes_nothing(
-    program: str, run: Callable[..., Outcome], tmp_path: Path
+    program: str, run: Run, tmp_path: Path
 ) -> None:
     command = ["gen"] if program == "ranktable" else []
     done = run(
@@ -211,9 +207,7 @@ def test_command_refuses_unusable_addresses_and_writes_nothing(
 
 
 @pytest.mark.parametrize("program", [DROP_IN, "ranktable"])
-def test_missing_folder_is_named(
-    program: str, run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_missing_folder_is_named(program: str, run: Run, tmp_path: Path) -> None:
     command = ["gen"] if program == "ranktable" else []
     env = {"RANK_TABLE_FILE": str(tmp_path / "no" / "table.json")}
     done = run(program, *command, "--device_id", "[[0]]", env=env)
@@ -222,9 +216,7 @@ def test_missing_folder_is_named(
     assert "does not exist" in done.err
 
 
-def test_gen_keeps_a_different_table_unless_forced(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_gen_keeps_a_different_table_unless_forced(run: Run, tmp_path: Path) -> None:
     first = run("ranktable", "gen", "--device-id", "[[0,1]]")
     same = run("ranktable", "gen", "--device-id", "[[0..1]]")
     other = run("ranktable", "gen", "--device-id", "[[1,0]]")
@@ -238,16 +230,14 @@ def test_gen_keeps_a_different_table_unless_forced(
     assert ranktable.read_rank_table(tmp_path / FILE) == [1, 0]
 
 
-def test_gen_replaces_no_folder_and_no_pipe(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_gen_replaces_no_folder_and_no_pipe(run: Run, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in ("pipe", str(tmp_path)):
         done = run("ranktable", "gen", "--device-id", "[[0]]", "-o", path, "--force")
         assert (done.status, "not a regular file" in done.err) == (2, True)
 
 
-def test_gen_writes_to_a_device(run: Callable[..., Outcome], tmp_path: Path) -> None:
+def test_gen_writes_to_a_device(run: Run, tmp_path: Path) -> None:
     (tmp_path / "nothing").symlink_to("/dev/null")
     done = [
         run("ranktable", "gen", "--device-id", "[[0]]", "-o", path)
@@ -261,13 +251,13 @@ def test_gen_writes_to_a_device(run: Callable[..., Outcome], tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["nothing"]
 
 
-def test_gen_prints_to_standard_output(run: Callable[..., Outcome]) -> None:
+def test_gen_prints_to_standard_output(run: Run) -> None:
     done = run("ranktable", "gen", "--device-id", "[[4,5]]", "-o", "-")
 
     assert ranktable.loads(done.out).chip_map == [4, 5]
 
 
-def test_gen_follows_a_link(run: Callable[..., Outcome], tmp_path: Path) -> None:
+def test_gen_follows_a_link(run: Run, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "table.json").symlink_to("real/table.json")
 
@@ -289,7 +279,7 @@ def test_gen_follows_a_link(run: Callable[..., Outcome], tmp_path: Path) -> None
     ],
 )
 def test_gen_puts_chips_in_ring_order(
-    chips: str, ring: list[int], run: Callable[..., Outcome], tmp_path: Path
+    chips: str, ring: list[int], run: Run, tmp_path: Path
 ) -> None:
     done = run("ranktable", "gen", "--device-id", chips, "--ring", "sophgo-8")
 
@@ -300,7 +290,7 @@ def test_gen_puts_chips_in_ring_order(
 
 @pytest.mark.parametrize("chips", ["[[0..2]]", "[[0,1,2,4]]", "[[8,9]]"])
 def test_gen_refuses_chips_that_form_no_ring(
-    chips: str, run: Callable[..., Outcome], tmp_path: Path
+    chips: str, run: Run, tmp_path: Path
 ) -> None:
     done = run("ranktable", "gen", "--device-id", chips, "--ring", "sophgo-8")
 
@@ -309,9 +299,7 @@ def test_gen_refuses_chips_that_form_no_ring(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_gen_refuses_a_chip_that_the_ring_has_not(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_gen_refuses_a_chip_that_the_ring_has_not(run: Run, tmp_path: Path) -> None:
     found = run("ranktable", "gen", "--device-id", "[[9]]", "--ring", "sophgo-8")
 
     assert found.status == 2
@@ -320,7 +308,7 @@ def test_gen_refuses_a_chip_that_the_ring_has_not(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_gen_prints_one_note_for_each_code(run: Callable[..., Outcome]) -> None:
+def test_gen_prints_one_note_for_each_code(run: Run) -> None:
     chips = str([list(range(4))] * 3)
     found = run("ranktable", "gen", "--device-id", chips, "-o", "table.json")
 
@@ -330,9 +318,7 @@ def test_gen_prints_one_note_for_each_code(run: Callable[..., Outcome]) -> None:
     assert said[-1] == "wrote table.json"
 
 
-def test_gen_names_the_hosts_of_its_nodes(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_gen_names_the_hosts_of_its_nodes(run: Run, tmp_path: Path) -> None:
     done = run(
         "ranktable", "gen", "--device-id", "[[0,1],[0,1]]", "--hosts", "n[08-09]"
     )
@@ -348,9 +334,7 @@ def test_gen_names_the_hosts_of_its_nodes(
     assert "this bracket is not closed" in bad.err
 
 
-def test_one_list_of_chips_holds_for_every_host(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_one_list_of_chips_holds_for_every_host(run: Run, tmp_path: Path) -> None:
     options = ("--device-id", "[[0..7]]", "--hosts", "box[1-4]")
     done = run("ranktable", "gen", *options, "--tp", "8", "-o", "t.json")
     table = ranktable.load(tmp_path / "t.json")

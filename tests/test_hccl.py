@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ranktable.schema.report import Report
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
 Table = dict[str, Any]
 
@@ -259,7 +259,7 @@ def test_reader_of_another_format_reads_nothing_of_it() -> None:
     ],
 )
 def test_table_that_is_a_link_is_refused_for_readers_that_take_none(
-    run: Callable[..., Outcome], tmp_path: Path, reader: str, said: str | None
+    run: Run, tmp_path: Path, reader: str, said: str | None
 ) -> None:
     (tmp_path / "t.json").write_text(json.dumps(table(1)), encoding="utf-8")
     (tmp_path / "link.json").symlink_to("t.json")
@@ -271,7 +271,7 @@ def test_table_that_is_a_link_is_refused_for_readers_that_take_none(
     assert ranktable.check(tmp_path / "link.json", reader=reader).ok == (said is None)
 
 
-def test_validate_takes_a_reader(run: Callable[..., Outcome], tmp_path: Path) -> None:
+def test_validate_takes_a_reader(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "t.json"
     file.write_text(json.dumps(table(2, 1)), encoding="utf-8")
 
@@ -294,9 +294,7 @@ def test_validate_takes_a_reader(run: Callable[..., Outcome], tmp_path: Path) ->
         ('[EI0014] Value of "IP" is repeated', {"RT212", "RT281"}),
     ],
 )
-def test_code_of_hccl_lists_its_causes(
-    run: Callable[..., Outcome], text: str, codes: set[str]
-) -> None:
+def test_code_of_hccl_lists_its_causes(run: Run, text: str, codes: set[str]) -> None:
     said = run("ranktable", "explain", text).out.splitlines()
 
     assert said[0][:7] in ("EI0014:", "EI0017:", "EI0001:", "EI0004:")
@@ -320,7 +318,7 @@ def test_code_of_hccl_lists_its_causes(
     ],
 )
 def test_code_about_other_things_than_tables_is_explained_too(
-    run: Callable[..., Outcome], code: str, said: str, ours: set[str]
+    run: Run, code: str, said: str, ours: set[str]
 ) -> None:
     done = run("ranktable", "explain", f"[ERROR] {code}: at 10:00")
 
@@ -329,7 +327,7 @@ def test_code_about_other_things_than_tables_is_explained_too(
     assert listed == ours
 
 
-def test_advice_about_addresses_is_for_hccl_too(run: Callable[..., Outcome]) -> None:
+def test_advice_about_addresses_is_for_hccl_too(run: Run) -> None:
     said = " ".join(run("ranktable", "explain", "RT211").out.split())
 
     assert "HCCL needs it where a job has several servers" in said

@@ -13,12 +13,10 @@ from ranktable.schema.formats import by_name, names
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
-    Run = Callable[..., Outcome]
 
 VALID = CORPUS / "hccl" / "valid"
 PODS = VALID / "hccl12_2pods_4s_32p.json"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
 Table = dict[str, Any]
 
@@ -232,9 +232,7 @@ def test_clusters_of_mindspore_are_kept() -> None:
     assert json.loads(ranktable.dumps(report.table)) == document
 
 
-def test_cloud_table_becomes_a_table_of_servers(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_cloud_table_becomes_a_table_of_servers(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "t.json"
     file.write_text(json.dumps(example("hccl-cloud")), encoding="utf-8")
 

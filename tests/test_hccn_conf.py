@@ -10,15 +10,14 @@ from ranktable.cluster.hccn_conf import judge_hccn_conf
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
 SOUND = CORPUS / "hccl" / "valid" / "hccn.conf"
 
 
-def test_sound_file_is_told_from_its_keys(run: Callable[..., Outcome]) -> None:
+def test_sound_file_is_told_from_its_keys(run: Run) -> None:
     done = run("ranktable", "validate", str(SOUND), "--format", "full")
 
     assert (done.status, done.out) == (0, f"{SOUND}: sound (hccn.conf)\n")
@@ -48,7 +47,7 @@ def test_one_mistake_is_found_at_its_line(
 
 
 def test_device_without_an_address_is_named_where_a_table_needs_it(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "hccn.conf").write_text("address_0=10.0.0.1\n", encoding="utf-8")
     run("ranktable", "gen", "--device-id", "[[0,1]]", "-o", "t.json")
@@ -62,7 +61,7 @@ def test_device_without_an_address_is_named_where_a_table_needs_it(
 
 
 def test_file_that_validate_calls_sound_can_be_converted(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     text = " address_0 = 10.0.0.1\n\taddress_1=10.0.0.2\r\n"
     (tmp_path / "hccn.conf").write_text(text, encoding="utf-8")

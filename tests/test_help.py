@@ -13,13 +13,11 @@ from tests.commands import BIN, run_in_shell, run_process
 from tests.test_docs import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from tests.commands import Commands
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
-    Run = Callable[..., Outcome]
 
 TYPED = {
     "va": {"validate"},

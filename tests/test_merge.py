@@ -15,13 +15,12 @@ from tests.commands import BIN, on_terminal, run_measured
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tests.commands import Commands
-    from tests.conftest import Outcome
+    from tests.conftest import Outcome, Run
 
-Run = "Callable[..., Outcome]"
 OUT = "merged.json"
 
 
@@ -70,9 +69,7 @@ def codes(done: Outcome) -> list[str]:
 # Tables
 
 
-def test_parts_of_a_table_become_the_table(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_parts_of_a_table_become_the_table(run: Run, tmp_path: Path) -> None:
     files = put(
         tmp_path,
         a=table([[0, 1]], ["n1"]),
@@ -89,7 +86,7 @@ def test_parts_of_a_table_become_the_table(
 
 
 def test_order_is_that_of_the_arguments_unless_another_is_asked_for(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     put(
         tmp_path,
@@ -115,9 +112,7 @@ def test_order_is_that_of_the_arguments_unless_another_is_asked_for(
         assert ranks == {"n1": 0, "n10": 1, "n9": 2}
 
 
-def test_ranks_are_renumbered_only_when_asked(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_ranks_are_renumbered_only_when_asked(run: Run, tmp_path: Path) -> None:
     files = put(tmp_path, a=table([[0, 1]], ["n1"]), b=table([[3, 2]], ["n2"]))
     refused = run("ranktable", "merge", *files, "-o", OUT)
     exists = (tmp_path / OUT).exists()
@@ -132,7 +127,7 @@ def test_ranks_are_renumbered_only_when_asked(
 
 
 def test_rank_that_nobody_has_is_missing_over_all_files(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     files = put(tmp_path, a=table([[0, 1]]), b=table([[0, 1]], first=4))
     done = run("ranktable", "merge", *files, "-o", OUT)
@@ -142,9 +137,7 @@ def test_rank_that_nobody_has_is_missing_over_all_files(
     assert done.out.startswith("b.json:")
 
 
-def test_ranks_need_not_be_in_one_file_each(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_ranks_need_not_be_in_one_file_each(run: Run, tmp_path: Path) -> None:
     # A file of two nodes whose ranks lie around those of another file.
     ends = json.loads(table([[0], [1]], ["n1", "n3"]))
     ends["node_list"][1]["device_list"][0].update(rank="2", world_rank="2")
@@ -166,9 +159,7 @@ SAME_NODE = {
 
 
 @pytest.mark.parametrize("kind", SAME_NODE)
-def test_same_node_in_two_files_is_refused(
-    kind: str, run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_same_node_in_two_files_is_refused(kind: str, run: Run, tmp_path: Path) -> None:
     first, second, name = SAME_NODE[kind]
     files = put(tmp_path, a=first, b=second)
     done = run("ranktable", "merge", *files, "-o", OUT, "--renumber")
@@ -179,7 +170,7 @@ def test_same_node_in_two_files_is_refused(
 
 
 def test_doubled_and_missing_nodes_are_found_in_one_run(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     names = {f"n{i}": table([[0]], [f"n{i}"], first=i) for i in range(1, 16)}
     files = put(tmp_path, again=names["n5"], n0=table([[0]], ["n0"]), **names)
@@ -194,9 +185,7 @@ def test_doubled_and_missing_nodes_are_found_in_one_run(
     assert "error[RT235] nothing came from 1 host of 16: n7" in listed.out
 
 
-def test_same_file_under_two_names_is_refused(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_same_file_under_two_names_is_refused(run: Run, tmp_path: Path) -> None:
     put(tmp_path, a=table([[0]]))
     (tmp_path / "b.json").symlink_to("a.json")
     done = run("ranktable", "merge", "a.json", "b.json", "--renumber", "-o", OUT)
@@ -208,7 +197,7 @@ def test_same_file_under_two_names_is_refused(
 
 
 def test_two_named_hosts_with_the_loopback_address_are_two(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     loopback = [
         table([[0]], first=rank).replace(
@@ -222,7 +211,7 @@ def test_two_named_hosts_with_the_loopback_address_are_two(
 
 
 def test_unequal_nodes_are_a_warning_and_strict_refuses_them(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     files = put(
         tmp_path,
@@ -238,9 +227,7 @@ def test_unequal_nodes_are_a_warning_and_strict_refuses_them(
     assert not (tmp_path / "other.json").exists()
 
 
-def test_strict_takes_nodes_that_are_alike(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_strict_takes_nodes_that_are_alike(run: Run, tmp_path: Path) -> None:
     done = run(
         "ranktable", "merge", "-", "--strict", "-o", OUT, given=probes("n1", "n2")
     )
@@ -249,9 +236,7 @@ def test_strict_takes_nodes_that_are_alike(
     assert hosts_of(tmp_path / OUT) == ["n1", "n2"]
 
 
-def test_files_of_two_formats_are_refused(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_files_of_two_formats_are_refused(run: Run, tmp_path: Path) -> None:
     other = (CORPUS / "hccl" / "valid" / "hccl10_1s1p.json").read_bytes()
     files = put(tmp_path, a=table([[0]]), b=other)
     done = run("ranktable", "merge", *files, "-o", OUT)
@@ -260,9 +245,7 @@ def test_files_of_two_formats_are_refused(
     assert "error[RT233] the format is hccl-1.0, and sccl-1.0 in a.json\n" in done.out
 
 
-def test_keys_of_the_whole_table_must_agree(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_keys_of_the_whole_table_must_agree(run: Run, tmp_path: Path) -> None:
     def noted(note: bytes, first: int) -> bytes:
         data = table([[0]], first=first)
         return data.replace(b'"version"', b'"job":' + note + b',"version"', 1)
@@ -280,9 +263,7 @@ def test_keys_of_the_whole_table_must_agree(
     assert 'error[RT233] job is "y", and "x" in a.json' in refused.out
 
 
-def test_unsound_file_is_reported_as_validate_would(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_unsound_file_is_reported_as_validate_would(run: Run, tmp_path: Path) -> None:
     files = put(
         tmp_path,
         a=table([[0]], ["n1"]),
@@ -298,9 +279,7 @@ def test_unsound_file_is_reported_as_validate_would(
     assert json.loads(done.out)["totals"]["errors"] == 2
 
 
-def test_missing_file_cannot_be_judged(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_missing_file_cannot_be_judged(run: Run, tmp_path: Path) -> None:
     put(tmp_path, a=table([[0]]))
     done = run("ranktable", "merge", "a.json", "no.json", "-o", OUT)
 
@@ -309,7 +288,7 @@ def test_missing_file_cannot_be_judged(
 
 
 def test_defect_that_only_the_whole_has_is_placed_in_its_file(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     # Ranks dealt out in turn: each file is a part, but the nodes are not in order.
     def every_second(first: int) -> bytes:
@@ -329,7 +308,7 @@ def test_defect_that_only_the_whole_has_is_placed_in_its_file(
 
 
 def test_findings_of_many_files_are_bounded_and_counted(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     files = put(tmp_path, **{f"f{i}": table([[0]]) for i in range(50)})
     done = run("ranktable", "merge", *files, "-o", OUT)
@@ -340,9 +319,7 @@ def test_findings_of_many_files_are_bounded_and_counted(
     assert len(every.out.splitlines()) == 50
 
 
-def test_table_is_printed_alone_and_findings_go_aside(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_table_is_printed_alone_and_findings_go_aside(run: Run, tmp_path: Path) -> None:
     files = put(tmp_path, a=table([[0]], ["n1"]), b=table([[0]], ["n2"], first=1))
     done = run("ranktable", "merge", *files, "-o", "-")
     refused = run("ranktable", "merge", files[0], files[0], "-o", "-")
@@ -353,9 +330,7 @@ def test_table_is_printed_alone_and_findings_go_aside(
     assert "RT230" in refused.err
 
 
-def test_another_table_is_kept_unless_forced(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_another_table_is_kept_unless_forced(run: Run, tmp_path: Path) -> None:
     files = put(tmp_path, a=table([[0]]), merged=table([[5]]))
     done = run("ranktable", "merge", files[0], "-o", OUT)
     forced = run("ranktable", "merge", files[0], "-o", OUT, "--force")
@@ -385,7 +360,7 @@ def test_another_table_is_kept_unless_forced(
 def test_wrong_usage_exits_2_and_writes_nothing(
     arguments: tuple[str, ...],
     message: str,
-    run: Callable[..., Outcome],
+    run: Run,
     tmp_path: Path,
 ) -> None:
     put(tmp_path, a=table([[0]]))
@@ -401,7 +376,7 @@ def test_wrong_usage_exits_2_and_writes_nothing(
 
 
 def test_probes_become_a_table_in_the_order_of_their_hosts(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     given = probes("n10", "n2", "n1")
     done = run("ranktable", "merge", "-", "-o", OUT, given=given)
@@ -415,9 +390,7 @@ def test_probes_become_a_table_in_the_order_of_their_hosts(
     assert (tmp_path / OUT).read_bytes() == (tmp_path / "told.json").read_bytes()
 
 
-def test_probes_in_the_order_that_is_given(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_probes_in_the_order_that_is_given(run: Run, tmp_path: Path) -> None:
     given = probes("n10.site", "n2.site", "n1.site")
     run("ranktable", "merge", "-", "--order", "given", "-o", "a.json", given=given)
     run("ranktable", "merge", "-", "--hosts", "n[2,10,1]", "-o", "b.json", given=given)
@@ -426,7 +399,7 @@ def test_probes_in_the_order_that_is_given(
     assert hosts_of(tmp_path / "b.json") == ["n2.site", "n10.site", "n1.site"]
 
 
-def test_hosts_that_sent_nothing_are_named(run: Callable[..., Outcome]) -> None:
+def test_hosts_that_sent_nothing_are_named(run: Run) -> None:
     done = run(
         "ranktable", "merge", "-", "--hosts", "n[1-128]", "-o", OUT,
         given=probes("n1", "n77", "other"),
@@ -439,9 +412,7 @@ def test_hosts_that_sent_nothing_are_named(run: Callable[..., Outcome]) -> None:
     ]
 
 
-def test_several_files_of_probes_are_one_list(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_several_files_of_probes_are_one_list(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(probes("n2"))
     (tmp_path / "b.jsonl").write_bytes(probes("n1"))
     done = run("ranktable", "merge", "a.jsonl", "b.jsonl", "-o", OUT)
@@ -451,9 +422,7 @@ def test_several_files_of_probes_are_one_list(
     assert '<stdin>:1:19: error[RT230] the host "n2" is also in a.jsonl' in twice.out
 
 
-def test_chip_that_two_hosts_have_is_one_node_under_two_names(
-    run: Callable[..., Outcome],
-) -> None:
+def test_chip_that_two_hosts_have_is_one_node_under_two_names(run: Run) -> None:
     lines = [
         NodeProbe(host=host, chips=(ProbedChip(device_id=0, uuid="GPU-1"),)).to_line()
         for host in ("n1", "alias")
@@ -464,7 +433,7 @@ def test_chip_that_two_hosts_have_is_one_node_under_two_names(
     assert 'RT230] the chip "GPU-1" is also in an earlier node' in done.out
 
 
-def test_node_without_chips_makes_no_table(run: Callable[..., Outcome]) -> None:
+def test_node_without_chips_makes_no_table(run: Run) -> None:
     empty = NodeProbe(host="n2").to_line().encode()
     done = run("ranktable", "merge", "-", "-o", OUT, given=probes("n1") + empty)
 
@@ -473,9 +442,7 @@ def test_node_without_chips_makes_no_table(run: Callable[..., Outcome]) -> None:
     assert "error[RT143] no chips were found on n2" in done.out
 
 
-def test_rings_are_made_of_the_chips_that_are_there(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_rings_are_made_of_the_chips_that_are_there(run: Run, tmp_path: Path) -> None:
     arguments = ("merge", "-", "--ring", "sophgo-8", "-o")
     done = run("ranktable", *arguments, OUT, given=probes("n1", "n2", chips=8))
     refused = run("ranktable", *arguments, "x", given=probes("n1", chips=7))
@@ -486,9 +453,7 @@ def test_rings_are_made_of_the_chips_that_are_there(
     assert "--ring: n1: the chips 0,1,2,3,4,5,6 do not form a ring" in refused.err
 
 
-def test_addresses_of_chips_are_kept(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_addresses_of_chips_are_kept(run: Run, tmp_path: Path) -> None:
     chips = (ProbedChip(device_id=4, address="10.0.0.4"), ProbedChip(device_id=2))
     line = NodeProbe(host="a1", vendor="ascend", chips=chips).to_line().encode()
     run("ranktable", "merge", "-", "-o", OUT, given=line)
@@ -497,7 +462,7 @@ def test_addresses_of_chips_are_kept(
     assert [(d.device_id, d.address) for d in devices] == [(2, None), (4, "10.0.0.4")]
 
 
-def test_nothing_on_standard_input_is_said(run: Callable[..., Outcome]) -> None:
+def test_nothing_on_standard_input_is_said(run: Run) -> None:
     for options in ((), ("--from-probes",)):
         done = run("ranktable", "merge", "-", *options, "-o", OUT)
         assert (done.status, "RT102" in done.out) == (1, True)
@@ -545,7 +510,7 @@ def test_progress_is_shown_on_a_terminal_and_erased(
 
 
 def test_no_progress_where_nobody_sees_it(
-    run: Callable[..., Outcome], commands: Commands, tmp_path: Path
+    run: Run, commands: Commands, tmp_path: Path
 ) -> None:
     put(tmp_path, a=table([[0]]))
     done = run("ranktable", "merge", "a.json", "-o", OUT)
@@ -557,9 +522,7 @@ def test_no_progress_where_nobody_sees_it(
     assert "\x1b" not in dumb
 
 
-def test_a_folder_stands_for_its_tables(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_a_folder_stands_for_its_tables(run: Run, tmp_path: Path) -> None:
     run("ranktable", "gen", "--device-id", "[[0,1],[0,1]]", "-o", "whole.json")
     run("ranktable", "split", "whole.json", "-o", "parts")
     (tmp_path / "parts" / "notes.txt").write_text("mine")
@@ -573,9 +536,7 @@ def test_a_folder_stands_for_its_tables(
     assert digests[0] == digests[1]
 
 
-def test_damaged_files_of_a_folder_are_not_left_out(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_damaged_files_of_a_folder_are_not_left_out(run: Run, tmp_path: Path) -> None:
     nodes = "[[0],[0],[0],[0]]"
     run("ranktable", "gen", "--device-id", nodes, "--hosts", "n[1-4]", "-o", "t.json")
     run("ranktable", "split", "t.json", "-o", "parts")

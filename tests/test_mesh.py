@@ -14,10 +14,10 @@ from ranktable.layout.parallel import STYLE_NAMES
 from ranktable.schema.remembered_layout import EP_STYLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from pathlib import Path
 
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
 TURNED = (2, 6, 7, 3, 1, 5, 4, 0)
 
@@ -28,9 +28,7 @@ def saved(folder: Path, chips: Iterable[Iterable[int]], *hosts: str) -> str:
     return "t.json"
 
 
-def test_eight_ranks_have_a_line_each(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_eight_ranks_have_a_line_each(run: Run, tmp_path: Path) -> None:
     name = saved(tmp_path, [TURNED])
 
     shown = run("ranktable", "mesh", name, "--tp", "4", "--dp", "-1")
@@ -63,9 +61,7 @@ dp: 4 groups of 2, each within a node
     )
 
 
-def test_of_many_nodes_and_groups_the_ends_are_shown(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_of_many_nodes_and_groups_the_ends_are_shown(run: Run, tmp_path: Path) -> None:
     name = saved(tmp_path, [TURNED] * 10, *(f"n{node}" for node in range(10)))
 
     shown = run("ranktable", "mesh", name, "--tp", "4", "--pp", "4")
@@ -116,9 +112,7 @@ n 3 groups; 4 more
     )
 
 
-def test_uneven_nodes_are_shown_as_they_are(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_uneven_nodes_are_shown_as_they_are(run: Run, tmp_path: Path) -> None:
     name = saved(tmp_path, [range(6), range(10), range(4)])
 
     shown = run("ranktable", "mesh", name, "--tp", "4")
@@ -131,9 +125,7 @@ def test_uneven_nodes_are_shown_as_they_are(
     assert "tp: 5 groups of 4, each over 1 to 2 nodes" in shown.out
 
 
-def test_one_rank_is_shown_with_its_neighbours(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_one_rank_is_shown_with_its_neighbours(run: Run, tmp_path: Path) -> None:
     name = saved(tmp_path, [(4, 5), (6, 7)], "a", "b")
 
     shown = run("ranktable", "mesh", name, "--tp", "2", "--pp", "2", "--rank", "3")
@@ -148,9 +140,7 @@ pp/1: ranks 1,3, chips 5,7; group rank 1, previous 1, next none
     )
 
 
-def test_groups_along_several_axes_can_be_asked_for(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_groups_along_several_axes_can_be_asked_for(run: Run, tmp_path: Path) -> None:
     name = saved(tmp_path, [TURNED])
 
     shown = run("ranktable", "mesh", name, "--tp", "2", "--cp=2", "--groups", "dp-cp")
@@ -162,9 +152,7 @@ def test_groups_along_several_axes_can_be_asked_for(
     ]
 
 
-def test_experts_are_named_with_their_style(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_experts_are_named_with_their_style(run: Run, tmp_path: Path) -> None:
     name = saved(tmp_path, [TURNED])
 
     ours = run("ranktable", "mesh", name, "--tp", "2", "--ep", "4", "--etp", "1")
@@ -181,9 +169,7 @@ def test_experts_are_named_with_their_style(
     )
 
 
-def test_json_has_ranks_groups_and_totals(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_json_has_ranks_groups_and_totals(run: Run, tmp_path: Path) -> None:
     name = saved(tmp_path, [(4, 5), (6, 7)], "a", "b")
 
     shown = run("ranktable", "mesh", name, "--tp", "2", "--pp", "2", "--format", "json")
@@ -227,9 +213,7 @@ def test_json_has_ranks_groups_and_totals(
     }
 
 
-def test_json_of_one_rank_keeps_the_totals(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_json_of_one_rank_keeps_the_totals(run: Run, tmp_path: Path) -> None:
     name = saved(tmp_path, [TURNED])
 
     shown = run("ranktable", "mesh", name, "--tp=4", "--rank", "5", "--format", "json")
@@ -240,9 +224,7 @@ def test_json_of_one_rank_keeps_the_totals(
     assert found["totals"]["groups"] == 6
 
 
-def test_json_without_groups_is_json(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_json_without_groups_is_json(run: Run, tmp_path: Path) -> None:
     name = saved(tmp_path, [(0,)])
 
     shown = run("ranktable", "mesh", name, "--format", "json")
@@ -284,7 +266,7 @@ def test_json_without_groups_is_json(
     ],
 )
 def test_layout_that_cannot_be_is_refused(
-    run: Callable[..., Outcome], tmp_path: Path, options: list[str], text: str
+    run: Run, tmp_path: Path, options: list[str], text: str
 ) -> None:
     name = saved(tmp_path, [TURNED])
 
@@ -293,9 +275,7 @@ def test_layout_that_cannot_be_is_refused(
     assert (shown.status, shown.out, shown.err) == (2, "", f"ranktable: {text}\n")
 
 
-def test_size_of_minus_1_may_be_any_of_them(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_size_of_minus_1_may_be_any_of_them(run: Run, tmp_path: Path) -> None:
     name = saved(tmp_path, [TURNED])
 
     pp = run("ranktable", "mesh", name, "--tp", "2", "--pp", "-1")
@@ -315,7 +295,7 @@ def test_every_style_has_its_rules() -> None:
 
 
 def test_names_that_the_file_chose_do_not_steer_the_terminal(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     name = saved(tmp_path, [(0,), (1,)], "a\x1b[31m", "b")
 
@@ -324,9 +304,7 @@ def test_names_that_the_file_chose_do_not_steer_the_terminal(
     assert "\x1b" not in shown.out
 
 
-def test_mesh_is_what_the_layout_says(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_mesh_is_what_the_layout_says(run: Run, tmp_path: Path) -> None:
     name = saved(tmp_path, [TURNED] * 4)
     layout = ParallelLayout.preset("jax", tp=2, ep=2, pp=2, dp=-1, world_size=32)
 
@@ -339,9 +317,7 @@ def test_mesh_is_what_the_layout_says(
         assert ranks == layout.groups(kind)
 
 
-def test_groups_of_the_embedding_are_shown_by_name(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_groups_of_the_embedding_are_shown_by_name(run: Run, tmp_path: Path) -> None:
     name = saved(tmp_path, [range(8)])
 
     shown = run("ranktable", "mesh", name, "--tp", "2", "--pp", "4",
@@ -351,9 +327,7 @@ def test_groups_of_the_embedding_are_shown_by_name(
     assert "position-embedding/1: ranks 1, chips 1\n" in shown.out
 
 
-def test_order_that_megatron_refuses_is_warned_of(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_order_that_megatron_refuses_is_warned_of(run: Run, tmp_path: Path) -> None:
     name = saved(tmp_path, [range(8)])
     options = ("--tp", "2", "--cp", "2", "--pp", "2", "--order", "tp-pp-cp-dp")
 

@@ -16,12 +16,10 @@ from ranktable.schema.formats import by_name, names
 from tests.test_file_kinds import SOUND, config_map
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.commands import Outcome
+    from tests.conftest import Run
 
-    Run = Callable[..., Outcome]
 
 WAITING = '{"status": "initializing"}'
 

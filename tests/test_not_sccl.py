@@ -14,10 +14,9 @@ from ranktable.schema.options import Options
 from ranktable.schema.writing import dump, dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
 TWO_NODES = dumps(make_table([range(4)] * 2, hosts=["a", "b"]))
 OF_SCCL = {"RT502", "RT505"}
@@ -54,7 +53,7 @@ def test_links_that_a_table_or_a_person_names_are_judged_for_each_library() -> N
     ],
 )
 def test_chips_of_the_node_decide_where_nobody_says(
-    run: Callable[..., Outcome],
+    run: Run,
     tmp_path: Path,
     node: str,
     vendor: str | None,
@@ -80,7 +79,7 @@ def test_chips_of_the_node_decide_where_nobody_says(
     ("vendor", "is_silent"), [("nvidia", True), ("ascend", True), ("sophgo", False)]
 )
 def test_probes_say_whose_chips_are_merged(
-    run: Callable[..., Outcome], tmp_path: Path, vendor: str, *, is_silent: bool
+    run: Run, tmp_path: Path, vendor: str, *, is_silent: bool
 ) -> None:
     lines = [
         {"probe": 1, "host": host, "vendor": vendor, "chips": [{"device_id": 0}]}
@@ -93,9 +92,7 @@ def test_probes_say_whose_chips_are_merged(
     assert ("RT505" not in done.err) == is_silent
 
 
-def test_validate_takes_the_name_of_the_library(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_validate_takes_the_name_of_the_library(run: Run, tmp_path: Path) -> None:
     dump(make_table([range(4)] * 2, hosts=["a", "b"]), tmp_path / "t.json")
     said = run("ranktable", "validate", "t.json", "--for", "nccl", "--format", "json")
     wrong = run("ranktable", "gen", "--device-id", "[[0]]", "--for", "mpi", "-o", "-")

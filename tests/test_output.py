@@ -14,13 +14,11 @@ from ranktable.cluster.generate import make_table
 from tests.commands import BIN, clean_environment, run_in_shell, run_process
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from tests.commands import Commands
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
-    Run = Callable[..., Outcome]
 
 MAKES = {
     "gen": ["--device-id", "[[0..7]]"],

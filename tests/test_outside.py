@@ -14,12 +14,10 @@ from ranktable.cluster.discovery.machine import Machine
 from tests.effort import law
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
-    Run = Callable[..., Outcome]
 
 SECRET = "root:x:0"  # noqa: S105 - a line that must not be shown
 

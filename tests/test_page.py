@@ -20,9 +20,8 @@ from ranktable.cluster.generate import make_table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
-    Run = Callable[..., Outcome]
     Open = Callable[..., Any]
 
 CHROMIUM = shutil.which("chromium")

@@ -12,12 +12,10 @@ from ranktable.cluster.generate import make_table
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.conftest import Outcome
+    from tests.conftest import Outcome, Run
 
-    Run = Callable[..., Outcome]
 
 HOSTS = tuple(f"n{node}" for node in range(1, 9))
 MODEL = ("--model", "32x4096", "--seq", "4096", "--micro", "16")

@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ranktable.schema.report import Report
-    from tests.conftest import Outcome
+    from tests.conftest import Run
     from tests.pod_lists import Pod
 
-    Run = Callable[..., Outcome]
     Controller = Callable[..., Pod]
 
 BY_CONTROLLER = pytest.mark.parametrize(

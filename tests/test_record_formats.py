@@ -19,12 +19,10 @@ from tests.format_schemas import validator
 from tests.test_json_schema import _subschemas
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
-    Run = Callable[..., Outcome]
 
 NAMES = [other.name for other in OTHERS]
 SHAPE = {"RT112", "RT113", "RT114", "RT115", "RT116", "RT203", "RT208"}

@@ -20,11 +20,8 @@ from ranktable.report.rule_pages import page_of
 from ranktable.schema.formats import by_name, names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from tests.conftest import Run
 
-    from tests.conftest import Outcome
-
-    Run = Callable[..., Outcome]
 
 ROOT = Path(__file__).parent.parent
 RING = [2, 6, 7, 3, 1, 5, 4, 0]

@@ -16,11 +16,10 @@ from tests.environments import variables
 from tests.ranks import run_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from ranktable.schema.model import RankTable
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
 ONE = make_table([[3, 1]])
 TWO = make_table([[0], [0, 1]], hosts=["n1", "n2"])
@@ -78,7 +77,7 @@ def test_table_of_a_config_map_goes_away_if_a_rank_fails(tmp_path: Path) -> None
 
 @pytest.mark.torch
 def test_dry_run_of_a_config_map_prints_commands_that_work(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     write_map(tmp_path, b=text_of(ONE))
     done = run("ranktable", "run", "--table", "my map.json", "--dry-run", "s.py", "1 2")
@@ -93,7 +92,7 @@ def test_dry_run_of_a_config_map_prints_commands_that_work(
 
 
 def test_dry_run_of_a_config_map_names_node_and_rendezvous(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     write_map(tmp_path, a=text_of(ONE), b=text_of(TWO))
     given = ["--table", "my map.json#b.json", "--dry-run", "--", "-m", "train"]
@@ -117,7 +116,7 @@ def test_dry_run_of_a_config_map_names_node_and_rendezvous(
     ],
 )
 def test_key_that_names_no_table_is_refused(
-    run: Callable[..., Outcome], tmp_path: Path, name: str, said: str
+    run: Run, tmp_path: Path, name: str, said: str
 ) -> None:
     write_map(tmp_path, a=text_of(ONE), b=text_of(TWO))
     done = run("ranktable", "run", "--rank-table", name, "s.py")
@@ -127,7 +126,7 @@ def test_key_that_names_no_table_is_refused(
 
 
 def test_advice_to_fit_the_table_of_a_config_map_writes_another_file(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     write_map(tmp_path, b=text_of(make_table([[0], [0]], hosts=["n1", "n2"])))
     env = variables(

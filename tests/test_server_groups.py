@@ -15,11 +15,10 @@ from ranktable.schema.finding import RankTableError
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from ranktable.schema.report import Report
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
 
 def server(node: int, ranks: list[int], *, first_chip: int = 0) -> dict[str, Any]:
@@ -159,9 +158,7 @@ def test_ranks_restart_in_every_group_or_in_every_server(
     assert judged(table(group(0), *each)).totals == {}
 
 
-def test_command_judges_it_and_says_so(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_command_judges_it_and_says_so(run: Run, tmp_path: Path) -> None:
     (tmp_path / "g.json").write_text(json.dumps(SOUND, indent=1))
     (tmp_path / "w.json").write_text(json.dumps(changed((*DEVICE, "rank_id"), "2")))
     sound = run("ranktable", "validate", "g.json", "--for", "mindie")

@@ -44,10 +44,10 @@ from tests.test_imports import modules_after
 from tests.test_sccl_backend import google, make_package, sophgo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from tests.commands import Started
-    from tests.conftest import Outcome
+    from tests.conftest import Outcome, Run
 
 TIMEOUT_S = 100
 TWICE = """{"version":"1.0","node_list":[{"device_list":[
@@ -213,7 +213,7 @@ def test_what_cannot_be_started_is_said_before_anything_starts(
     arguments: list[str],
     status: int,
     said: str,
-    run: Callable[..., Outcome],
+    run: Run,
     tmp_path: Path,
 ) -> None:
     make_package(
@@ -228,9 +228,7 @@ def test_what_cannot_be_started_is_said_before_anything_starts(
     assert "simulating" not in done.err
 
 
-def test_missing_torch_is_said_before_anything_starts(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_missing_torch_is_said_before_anything_starts(run: Run, tmp_path: Path) -> None:
     hidden = {"site/sitecustomize.py": "import sys\nsys.modules['torch'] = None\n"}
     make_package(tmp_path, {"s.py": "", **hidden})
     env = {"PYTHONPATH": str(tmp_path / "site")}
@@ -241,9 +239,7 @@ def test_missing_torch_is_said_before_anything_starts(
 
 
 @pytest.mark.parametrize("make", [google, sophgo])
-def test_real_package_stops_it(
-    make: object, run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_real_package_stops_it(make: object, run: Run, tmp_path: Path) -> None:
     if make is google:
         google(tmp_path / "site")
     else:
@@ -1092,7 +1088,7 @@ def test_nothing_of_it_can_be_imported_elsewhere(tmp_path: Path) -> None:
 @pytest.mark.torch
 @pytest.mark.parametrize("version", ["2.8.0", "2.9.1+cpu", "1.13"])
 def test_older_torch_is_refused_with_the_command_for_a_newer_one(
-    version: str, run: Callable[..., Outcome], tmp_path: Path
+    version: str, run: Run, tmp_path: Path
 ) -> None:
     metadata = f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n"
     files = {f"site/torch-{version}.dist-info/METADATA": metadata, "s.py": ""}

@@ -19,23 +19,23 @@ from ranktable.schema.writing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from pathlib import Path
 
-    from tests.conftest import Outcome
+    from tests.conftest import Outcome, Run
 
 ROUNDS = 25
 CHANGED = "has changed since it was read; nothing was written; run the command again"
 
 
-def at_once(run: Callable[..., Outcome], calls: Iterable[list[str]]) -> list[Outcome]:
+def at_once(run: Run, calls: Iterable[list[str]]) -> list[Outcome]:
     calls = list(calls)
     with ThreadPoolExecutor(len(calls)) as pool:
         return list(pool.map(lambda call: run("ranktable", *call), calls))
 
 
 def test_two_repairs_of_one_table_are_both_done_or_one_is_refused(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     path = tmp_path / "t.json"
     table = make_table([range(8)] * 8, hosts=[f"n{at}" for at in range(8)])
@@ -74,7 +74,7 @@ def test_two_repairs_of_one_table_are_both_done_or_one_is_refused(
     ids=lambda arguments: arguments[0],
 )
 def test_a_change_by_somebody_else_is_never_overwritten(
-    run: Callable[..., Outcome], tmp_path: Path, arguments: list[str]
+    run: Run, tmp_path: Path, arguments: list[str]
 ) -> None:
     path, other = tmp_path / "t.json", tmp_path / "other"
     table = make_table([range(8)] * 4, hosts=["n0", "n1", "n2", "n3"])
@@ -98,9 +98,7 @@ def test_a_change_by_somebody_else_is_never_overwritten(
     assert [file.name for file in tmp_path.iterdir()] == ["t.json"]
 
 
-def test_of_two_that_create_a_file_one_has_written_it(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_of_two_that_create_a_file_one_has_written_it(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     for _ in range(ROUNDS):
         path.unlink(missing_ok=True)
@@ -123,9 +121,7 @@ def test_of_two_that_create_a_file_one_has_written_it(
                 assert outcome.err.startswith("wrote t.json")
 
 
-def test_of_two_that_create_the_same_file_one_says_so(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_of_two_that_create_the_same_file_one_says_so(run: Run, tmp_path: Path) -> None:
     for _ in range(ROUNDS):
         (tmp_path / "t.json").unlink(missing_ok=True)
         done = at_once(run, [["gen", "--device-id", "[[3]]", "-o", "t.json"]] * 3)

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.conftest import Outcome
+    from tests.conftest import Outcome, Run
 
 TABLE = """{"version":"1.0","node_list":[{"host":"n1","device_list":[
   {"device_id":"0","rank":"0","world_rank":"0"},
@@ -30,7 +29,7 @@ def in_devices(device: object) -> dict[str, object]:
 
 
 @pytest.fixture
-def judge(run: Callable[..., Outcome], tmp_path: Path) -> Callable[..., Outcome]:
+def judge(run: Run, tmp_path: Path) -> Run:
     def judge_by(
         schema: object, *options: str, text: str = TABLE, name: str = "t.json"
     ) -> Outcome:
@@ -96,7 +95,7 @@ SAYS = "error[RT119] by the site's schema,"
     ],
 )
 def test_what_the_schema_asks_is_shown_with_its_place(
-    device: object, expected: str, judge: Callable[..., Outcome]
+    device: object, expected: str, judge: Run
 ) -> None:
     done = judge(in_devices(device))
 
@@ -105,7 +104,7 @@ def test_what_the_schema_asks_is_shown_with_its_place(
 
 
 def test_our_rules_and_the_schema_judge_together(
-    judge: Callable[..., Outcome],
+    judge: Run,
 ) -> None:
     text = TABLE.replace('"rank":"1"', '"rank":"7"')
     done = judge(
@@ -122,7 +121,7 @@ def test_our_rules_and_the_schema_judge_together(
     assert {"RT201", "RT119"} <= {d["code"] for d in report["diagnostics"]}
 
 
-def test_a_table_that_is_as_asked_is_sound(judge: Callable[..., Outcome]) -> None:
+def test_a_table_that_is_as_asked_is_sound(judge: Run) -> None:
     done = judge(in_devices({"required": ["rank"]}))
 
     assert (done.status, done.out) == (0, "t.json: sound\n")
@@ -144,7 +143,7 @@ DRAFT_3 = "http://json-schema.org/draft-03/schema#"
     ],
 )
 def test_draft_3_says_what_is_required_in_its_own_way(
-    schema: dict[str, object], message: str, judge: Callable[..., Outcome]
+    schema: dict[str, object], message: str, judge: Run
 ) -> None:
     done = judge({"$schema": DRAFT_3, "properties": schema})
 
@@ -153,7 +152,7 @@ def test_draft_3_says_what_is_required_in_its_own_way(
 
 
 @pytest.mark.parametrize("draft", ["draft-04", "draft-07", "2019-09", "2020-12"])
-def test_the_schema_says_its_draft(draft: str, judge: Callable[..., Outcome]) -> None:
+def test_the_schema_says_its_draft(draft: str, judge: Run) -> None:
     address = (
         f"https://json-schema.org/draft/{draft}/schema"
         if draft.startswith("20")
@@ -167,9 +166,7 @@ def test_the_schema_says_its_draft(draft: str, judge: Callable[..., Outcome]) ->
 
 
 @pytest.mark.parametrize("name", ["cluster.yaml", "cluster.txt"])
-def test_a_cluster_spec_is_judged_as_one(
-    name: str, judge: Callable[..., Outcome]
-) -> None:
+def test_a_cluster_spec_is_judged_as_one(name: str, judge: Run) -> None:
     asked = {"properties": {"nodes": {"pattern": "^n[0-9]$"}}}
     done = judge(asked, text=SPEC, name=name)
     wrong = judge(asked, text="nodes: n2\n", name="wrong.yml")
@@ -181,9 +178,7 @@ def test_a_cluster_spec_is_judged_as_one(
     assert (wrong.status, "RT119" in wrong.out, "RT1" in wrong.out) == (1, False, True)
 
 
-def test_references_lead_to_local_files(
-    judge: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_references_lead_to_local_files(judge: Run, tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts/device.json").write_text('{"$ref": "../rank.json#/$defs/r"}')
     (tmp_path / "rank.json").write_text(
@@ -197,7 +192,7 @@ def test_references_lead_to_local_files(
     assert named == done
 
 
-def test_nothing_is_fetched(judge: Callable[..., Outcome]) -> None:
+def test_nothing_is_fetched(judge: Run) -> None:
     asked: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.2)
@@ -246,7 +241,7 @@ def test_nothing_is_fetched(judge: Callable[..., Outcome]) -> None:
     ],
 )
 def test_a_wrong_schema_is_refused_with_its_reason(
-    schema: object, reason: str, judge: Callable[..., Outcome]
+    schema: object, reason: str, judge: Run
 ) -> None:
     done = judge(schema)
 
@@ -255,9 +250,7 @@ def test_a_wrong_schema_is_refused_with_its_reason(
     assert reason in done.err
 
 
-def test_a_schema_that_is_not_there_is_refused(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_a_schema_that_is_not_there_is_refused(run: Run, tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text(TABLE)
     done = run("ranktable", "validate", "--schema", "none.json", "t.json")
 
@@ -267,9 +260,7 @@ def test_a_schema_that_is_not_there_is_refused(
     )
 
 
-def test_what_no_schema_can_judge_is_said(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_what_no_schema_can_judge_is_said(run: Run, tmp_path: Path) -> None:
     (tmp_path / "site.json").write_text('{"required": ["owner"]}')
     (tmp_path / "hostfile").write_text("n1 slots=8\n")
     done = run("ranktable", "validate", "--schema", "site.json", "hostfile")
@@ -300,7 +291,7 @@ def test_what_no_schema_can_judge_is_said(
     ids=["self", "circle", "chain", "lists", "deep", "large", "big"],
 )
 def test_a_hostile_schema_ends_in_an_error(
-    schema: object, reason: str, judge: Callable[..., Outcome]
+    schema: object, reason: str, judge: Run
 ) -> None:
     started_s = time.perf_counter()
     done = judge(schema)
@@ -311,9 +302,7 @@ def test_a_hostile_schema_ends_in_an_error(
         assert reason in done.err
 
 
-def test_a_repair_is_judged_by_the_schema_too(
-    judge: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_a_repair_is_judged_by_the_schema_too(judge: Run, tmp_path: Path) -> None:
     text = TABLE.replace('"device_id":"1"', '"device_id":"01"')
     done = judge(
         in_devices({"properties": {"device_id": {"pattern": "^[0-9]$"}}}),

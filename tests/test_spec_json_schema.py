@@ -19,10 +19,8 @@ from ranktable.schema.yaml_parser import parse_yaml
 from tests.test_specs import REFUSED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ranktable.schema.finding import Rule
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
 SCHEMA: dict[str, Any] = json.loads(spec_schema_text())
 JUDGE = Draft202012Validator(SCHEMA)
@@ -50,7 +48,7 @@ def test_everything_is_described_and_its_examples_are_valid() -> None:
         assert all(judge.is_valid(example) for example in part["examples"])
 
 
-def test_schema_command_prints_it(run: Callable[..., Outcome]) -> None:
+def test_schema_command_prints_it(run: Run) -> None:
     assert run("ranktable", "schema", "cluster-spec").out == spec_schema_text().decode()
     unknown = run("ranktable", "schema", "x")
     assert unknown.err.endswith(", cluster-spec\n")

@@ -17,11 +17,10 @@ from ranktable.cluster.specs.spec import ORDERS, spare_nodes, table_from_spec
 from ranktable.schema.topology import SOPHGO_8
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from ranktable.schema.model import RankTable
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
 FILE = "sccl_rank_table.json"
 
@@ -80,7 +79,7 @@ def test_ring_orders_the_chips_of_every_node() -> None:
 
 
 def test_ring_that_is_a_file_is_looked_for_beside_the_spec(
-    tmp_path: Path, run: Callable[..., Outcome]
+    tmp_path: Path, run: Run
 ) -> None:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "links.txt").write_text("0 2\n2 1\n1 3\n3 0\n")
@@ -226,7 +225,7 @@ def test_bytes_that_are_no_text_end_in_a_diagnostic() -> None:
 
 
 def test_sound_spec_of_every_key_becomes_the_table_that_gen_makes(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "c.yaml").write_text(
         "nodes: n[1-3]\nchips: 4\nring: sophgo-8\naddresses: 10.0.{node}.{chip}\n"
@@ -249,7 +248,7 @@ def test_sound_spec_of_every_key_becomes_the_table_that_gen_makes(
 
 
 def test_spares_of_a_spec_replace_a_node_with_their_own_addresses(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     spec = "nodes: n[1-3]\nchips: 4\naddresses: 10.0.{node}.{chip}\nspares: n3\n"
     (tmp_path / "c.yaml").write_text(spec)
@@ -262,9 +261,7 @@ def test_spares_of_a_spec_replace_a_node_with_their_own_addresses(
     assert nodes[0].devices[0].address == "10.0.2.0"
 
 
-def test_gen_reads_a_spec_from_standard_input(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_gen_reads_a_spec_from_standard_input(run: Run, tmp_path: Path) -> None:
     done = run("ranktable", "gen", "--spec", "-", given=b"nodes: n1\nchips: 2\n")
 
     assert (done.status, done.out) == (0, "")
@@ -272,9 +269,7 @@ def test_gen_reads_a_spec_from_standard_input(
     assert ranktable.load(tmp_path / FILE).nodes[0].host == "n1"
 
 
-def test_gen_writes_nothing_where_the_spec_is_wrong(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_gen_writes_nothing_where_the_spec_is_wrong(run: Run, tmp_path: Path) -> None:
     done = run("ranktable", "gen", "--spec", "-", given=b"nodes: n1\nchips: 0\n")
 
     assert (done.status, done.out) == (1, "")
@@ -296,7 +291,7 @@ def test_gen_writes_nothing_where_the_spec_is_wrong(
     ],
 )
 def test_gen_refuses_in_one_sentence(
-    options: list[str], status: int, said: str, run: Callable[..., Outcome]
+    options: list[str], status: int, said: str, run: Run
 ) -> None:
     done = run("ranktable", "gen", *options, given=b"nodes: 1\nchips: 1\n")
 
@@ -304,9 +299,7 @@ def test_gen_refuses_in_one_sentence(
     assert done.err.startswith(f"ranktable: {said}")
 
 
-def test_emulated_devices_have_the_addresses_of_the_spec(
-    run: Callable[..., Outcome],
-) -> None:
+def test_emulated_devices_have_the_addresses_of_the_spec(run: Run) -> None:
     spec = b"nodes: 1\nchips: 1\naddresses: 127.0.0.1\n"
     done = run("ranktable", "gen", "--spec", "-", "--emulator", "-o", "-", given=spec)
 

@@ -14,9 +14,9 @@ from ranktable.cluster.splitting import file_names
 from ranktable.schema.writing import create_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
 
 def put(
@@ -28,7 +28,7 @@ def put(
 
 
 def test_every_node_becomes_a_file_and_merge_undoes_it(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     data = put(tmp_path, [[0, 1], [3, 2], [4]], ["n1", "n2", "n3"])
     done = run("ranktable", "split", "t.json", "-o", "out")
@@ -49,9 +49,7 @@ def test_every_node_becomes_a_file_and_merge_undoes_it(
     assert (tmp_path / "again.json").read_bytes() == data
 
 
-def test_renumbered_files_are_sound_alone(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_renumbered_files_are_sound_alone(run: Run, tmp_path: Path) -> None:
     put(tmp_path, [[0, 1], [3, 2]], ["n1", "n2"])
     done = run("ranktable", "split", "t.json", "--renumber", "-o", "out")
     files = [str(path) for path in sorted((tmp_path / "out").iterdir())]
@@ -67,9 +65,7 @@ def test_renumbered_files_are_sound_alone(
     assert ranktable.load(tmp_path / "again.json").chip_map == [0, 1, 3, 2]
 
 
-def test_one_node_is_sound_as_it_is(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_one_node_is_sound_as_it_is(run: Run, tmp_path: Path) -> None:
     put(tmp_path, [[0, 1]], ["n1"])
     done = run("ranktable", "split", "t.json")
 
@@ -104,7 +100,7 @@ def test_numbers_of_nodes_are_padded_for_the_shell() -> None:
 
 
 def test_standard_input_and_the_variable_are_split_too(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     data = put(tmp_path, [[0]], ["n1"])
     piped = run("ranktable", "split", "-", given=data)
@@ -115,9 +111,7 @@ def test_standard_input_and_the_variable_are_split_too(
     assert (tmp_path / "b" / "n1.json").exists()
 
 
-def test_empty_folder_is_used_and_a_full_one_is_not(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_empty_folder_is_used_and_a_full_one_is_not(run: Run, tmp_path: Path) -> None:
     put(tmp_path, [[0]], ["n1"])
     (tmp_path / "empty").mkdir()
     (tmp_path / "full").mkdir()
@@ -134,9 +128,7 @@ def test_empty_folder_is_used_and_a_full_one_is_not(
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine"]
 
 
-def test_unsound_table_is_not_split(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_unsound_table_is_not_split(run: Run, tmp_path: Path) -> None:
     (tmp_path / "t.json").write_bytes(b'{"version":"1.0","node_list":[]}')
     done = run("ranktable", "split", "t.json")
     missing = run("ranktable", "split", "no.json")

@@ -28,10 +28,10 @@ from tests.test_real_launchers import (
 from tests.test_real_launchers import slurm as slurm  # noqa: PLC0414 - a fixture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from tests.commands import Commands
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
 FOLDER = Path(__file__).parent.parent / "templates"
 NAMES = [template.name for template in templates()]
@@ -44,7 +44,7 @@ print(f"rank {rank} has chip {ranktable.read_rank_table()[rank]}\\n", end="")
 """
 
 
-def init(run: Callable[..., Outcome], *arguments: str) -> None:
+def init(run: Run, *arguments: str) -> None:
     done = run("ranktable", "init", *arguments)
     assert done.status == 0, done.err
 
@@ -59,7 +59,7 @@ def documents(path: Path) -> list[Any]:
 # the command
 
 
-def test_without_a_name_it_lists_them(run: Callable[..., Outcome]) -> None:
+def test_without_a_name_it_lists_them(run: Run) -> None:
     text = run("ranktable", "init")
     data = json.loads(run("ranktable", "init", "--format", "json").out)
 
@@ -94,7 +94,7 @@ def test_the_page_lists_every_template() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_copy_is_the_template_and_a_second_one_changes_nothing(
-    name: str, run: Callable[..., Outcome], tmp_path: Path
+    name: str, run: Run, tmp_path: Path
 ) -> None:
     template = next(template for template in templates() if template.name == name)
 
@@ -108,9 +108,7 @@ def test_copy_is_the_template_and_a_second_one_changes_nothing(
     assert os.access(target, os.X_OK) == os.access(source, os.X_OK)
 
 
-def test_nothing_is_overwritten_without_force(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_nothing_is_overwritten_without_force(run: Run, tmp_path: Path) -> None:
     (tmp_path / ".vscode").mkdir()
     own = tmp_path / ".vscode" / "cluster-spec.schema.json"
     own.write_text("{}\n")
@@ -127,7 +125,7 @@ def test_nothing_is_overwritten_without_force(
 
 
 def test_what_is_no_file_is_left_alone_even_with_force(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
@@ -142,7 +140,7 @@ def test_what_is_no_file_is_left_alone_even_with_force(
 
 
 def test_output_is_a_file_a_folder_or_the_standard_one(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "site").mkdir()
 
@@ -172,7 +170,7 @@ def test_output_is_a_file_a_folder_or_the_standard_one(
     ],
 )
 def test_it_refuses_in_one_sentence(
-    arguments: list[str], said: str, run: Callable[..., Outcome], tmp_path: Path
+    arguments: list[str], said: str, run: Run, tmp_path: Path
 ) -> None:
     done = run("ranktable", "init", *arguments)
 
@@ -204,7 +202,7 @@ def test_a_failure_says_what_was_written_before_it(
 def test_spec_becomes_a_table(
     name: str,
     shape: list[tuple[str | None, int]],
-    run: Callable[..., Outcome],
+    run: Run,
     tmp_path: Path,
 ) -> None:
     init(run, name)
@@ -216,7 +214,7 @@ def test_spec_becomes_a_table(
     assert [(node.host, len(node.devices)) for node in table.nodes] == shape
 
 
-def test_spec_of_the_box_is_the_table_of_the_box(run: Callable[..., Outcome]) -> None:
+def test_spec_of_the_box_is_the_table_of_the_box(run: Run) -> None:
     init(run, "one-box")
     init(run, "table")
 
@@ -225,9 +223,7 @@ def test_spec_of_the_box_is_the_table_of_the_box(run: Callable[..., Outcome]) ->
     assert made.err == "unchanged sccl_rank_table.json: 1 node, 8 ranks\n"
 
 
-def test_spec_of_the_rack_leaves_its_spares_out(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_spec_of_the_rack_leaves_its_spares_out(run: Run, tmp_path: Path) -> None:
     init(run, "rack")
     done = run("ranktable", "gen", "--spec", "cluster.yaml", "-o", "table.json")
     table = ranktable.load(tmp_path / "table.json")
@@ -243,7 +239,7 @@ def test_spec_of_the_rack_leaves_its_spares_out(
 
 @pytest.mark.parametrize("name", ["slurm", "openmpi", "torchrun"])
 def test_job_script_is_bash_and_says_how_it_is_used(
-    name: str, run: Callable[..., Outcome], tmp_path: Path
+    name: str, run: Run, tmp_path: Path
 ) -> None:
     init(run, name, "-o", "job")
     for options, status in ((["-n"], 0), ([], 2)):
@@ -257,7 +253,7 @@ def test_job_script_is_bash_and_says_how_it_is_used(
 @pytest.mark.torch
 @needs_mpirun
 def test_job_of_open_mpi_starts_a_process_for_each_chip(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     init(run, "openmpi")
     (tmp_path / "cluster.yaml").write_text("nodes: localhost\nchips: [5, 4]\n")
@@ -278,7 +274,7 @@ def test_job_of_open_mpi_starts_a_process_for_each_chip(
 @needs_slurm
 @pytest.mark.xdist_group("slurm")  # one cluster
 def test_job_of_slurm_makes_the_table_of_its_hosts(
-    slurm: Mapping[str, str], run: Callable[..., Outcome], tmp_path: Path
+    slurm: Mapping[str, str], run: Run, tmp_path: Path
 ) -> None:
     init(run, "slurm")
     (tmp_path / "say.py").write_text(SAY)
@@ -299,9 +295,7 @@ def test_job_of_slurm_makes_the_table_of_its_hosts(
     assert hosts == ["127.0.0.1", "127.0.0.2"]
 
 
-def test_manifest_has_a_sound_table_of_its_pods(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_manifest_has_a_sound_table_of_its_pods(run: Run, tmp_path: Path) -> None:
     init(run, "kubernetes")
     config, service, job = documents(tmp_path / "kubernetes.yaml")
     pod = job["spec"]["template"]["spec"]
@@ -341,7 +335,7 @@ def test_manifest_has_a_sound_table_of_its_pods(
 def test_hooks_judge_the_files_that_they_get(
     chips: int,
     status: int,
-    run: Callable[..., Outcome],
+    run: Run,
     commands: Commands,
     tmp_path: Path,
 ) -> None:
@@ -365,7 +359,7 @@ def test_hooks_judge_the_files_that_they_get(
 def test_steps_of_the_workflow_judge_the_files_of_the_repository(
     chips: int,
     status: int,
-    run: Callable[..., Outcome],
+    run: Run,
     commands: Commands,
     tmp_path: Path,
 ) -> None:
@@ -405,7 +399,7 @@ def in_shell(command: list[str], folder: Path, commands: Commands) -> int:
 
 
 def test_settings_of_the_editor_name_schemas_that_are_there(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     init(run, "vscode")
     settings = json.loads((tmp_path / ".vscode" / "settings.json").read_text())

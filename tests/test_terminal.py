@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.commands import Commands
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
-    Run = Callable[..., Outcome]
     Shown = Callable[..., str]
 
 CALLS = [

@@ -16,12 +16,9 @@ from ranktable.schema.options import Options
 from tests.effort import within_cpu
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.conftest import Outcome
-
-    Run = Callable[..., Outcome]
+    from tests.conftest import Run
 
 
 @pytest.mark.parametrize("to", ["sccl-1.0", "kubernetes"])

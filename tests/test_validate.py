@@ -20,10 +20,8 @@ from tests.commands import BIN, on_terminal, run_in_shell
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.commands import Commands
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
 GOOD = (
     b'{"version":"1.0","node_list":[{"device_list":[\n'
@@ -55,9 +53,7 @@ def sarif_schema() -> dict[str, object]:
     raise AssertionError("the package no longer carries the schema")
 
 
-def test_sarif_is_valid_against_its_published_schema(
-    run: Callable[..., Outcome],
-) -> None:
+def test_sarif_is_valid_against_its_published_schema(run: Run) -> None:
     files = [str(path) for path in sorted(BROKEN.iterdir())]
     done = run("ranktable", "validate", "--format", "sarif", "missing file", *files)
     log = json.loads(done.out)
@@ -73,7 +69,7 @@ def test_sarif_is_valid_against_its_published_schema(
     assert "missing%20file" in uris
 
 
-def test_json_carries_every_file_and_the_totals(run: Callable[..., Outcome]) -> None:
+def test_json_carries_every_file_and_the_totals(run: Run) -> None:
     done = run("ranktable", "validate", "--format", "json", "-", DUPLICATE, given=GOOD)
     found = json.loads(done.out)
 
@@ -107,7 +103,7 @@ def test_json_carries_every_file_and_the_totals(run: Callable[..., Outcome]) -> 
     ],
 )
 def test_exit_status_says_what_happened(
-    options: list[str], status: int, run: Callable[..., Outcome]
+    options: list[str], status: int, run: Run
 ) -> None:
     done = run("ranktable", "validate", "-", *options, given=GOOD)
 
@@ -115,14 +111,14 @@ def test_exit_status_says_what_happened(
     assert bool(done.err) == (status == 2)
 
 
-def test_strict_lets_warnings_count(run: Callable[..., Outcome]) -> None:
+def test_strict_lets_warnings_count(run: Run) -> None:
     given = GOOD.replace(b'{"version"', b'{"colour":1,"version"')
 
     assert run("ranktable", "validate", "-", given=given).status == 0
     assert run("ranktable", "validate", "-", "--strict", given=given).status == 1
 
 
-def test_without_file_the_variable_names_it(run: Callable[..., Outcome]) -> None:
+def test_without_file_the_variable_names_it(run: Run) -> None:
     named = run("ranktable", "validate", env={"RANK_TABLE_FILE": DUPLICATE})
     unnamed = run("ranktable", "validate", env={"RANK_TABLE_FILE": ""})
 
@@ -131,9 +127,7 @@ def test_without_file_the_variable_names_it(run: Callable[..., Outcome]) -> None
     assert "RANK_TABLE_FILE is not set" in unnamed.err
 
 
-def test_max_errors_bounds_the_output_and_counts_the_rest(
-    run: Callable[..., Outcome],
-) -> None:
+def test_max_errors_bounds_the_output_and_counts_the_rest(run: Run) -> None:
     devices = ",".join('{"device_id":"0x1","rank":"0"}' for _ in range(50))
     data = f'{{"version":"1.0","node_list":[{{"device_list":[{devices}]}}]}}'.encode()
     few = run("ranktable", "validate", "-", "--max-errors", "2", given=data)
@@ -144,9 +138,7 @@ def test_max_errors_bounds_the_output_and_counts_the_rest(
     assert len(every.out.splitlines()) == 101
 
 
-def test_fix_repairs_in_place_what_is_safe(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_fix_repairs_in_place_what_is_safe(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "table.json"
     text = (
         '\ufeff{"node_list":[{"device_list":[\n'
@@ -174,15 +166,13 @@ def test_fix_repairs_in_place_what_is_safe(
     ]
 
 
-def test_fix_of_standard_input_is_refused(run: Callable[..., Outcome]) -> None:
+def test_fix_of_standard_input_is_refused(run: Run) -> None:
     done = run("ranktable", "validate", "-", "--fix", given=GOOD)
 
     assert (done.status, "cannot be repaired in place" in done.err) == (2, True)
 
 
-def test_control_characters_of_a_file_reach_no_terminal(
-    run: Callable[..., Outcome],
-) -> None:
+def test_control_characters_of_a_file_reach_no_terminal(run: Run) -> None:
     data = GOOD.replace(b'"rank":"0"', b'"rank":"0","\\u001b[31m\\u202e":"x"')
     done = run("ranktable", "validate", "-", "a\x1b[2J", "--format", "full", given=data)
 
@@ -205,7 +195,7 @@ def test_colour_is_used_where_it_is_wanted(
     env: dict[str, str],
     options: list[str],
     is_coloured: bool,
-    run: Callable[..., Outcome],
+    run: Run,
 ) -> None:
     done = run("ranktable", "validate", DUPLICATE, *options, env=env)
 
@@ -213,7 +203,7 @@ def test_colour_is_used_where_it_is_wanted(
 
 
 def test_terminal_gets_excerpts_and_a_pipe_gets_lines(
-    run: Callable[..., Outcome], commands: Commands, tmp_path: Path
+    run: Run, commands: Commands, tmp_path: Path
 ) -> None:
     command = [
         f"{commands.folder}/ranktable",
@@ -238,9 +228,7 @@ def test_closed_pipe_ends_quietly(commands: Commands, tmp_path: Path) -> None:
     assert done.err == ""
 
 
-def test_explain_finds_a_code_a_name_and_a_message_of_the_vendor(
-    run: Callable[..., Outcome],
-) -> None:
+def test_explain_finds_a_code_a_name_and_a_message_of_the_vendor(run: Run) -> None:
     by_code = run("ranktable", "explain", "rt202")
     by_name = run("ranktable", "explain", "duplicate-rank")
     by_message = run("ranktable", "explain", "KeyError: 'world_rank'")
@@ -258,7 +246,7 @@ def test_explain_finds_a_code_a_name_and_a_message_of_the_vendor(
     assert other.err.startswith("ranktable: 'the job hangs' is not a code, nor the ")
 
 
-def test_every_code_can_be_explained(run: Callable[..., Outcome]) -> None:
+def test_every_code_can_be_explained(run: Run) -> None:
     codes = [line.split()[0] for line in run("ranktable", "explain").out.splitlines()]
 
     assert len(codes) == len(set(codes)) > 50
@@ -266,9 +254,7 @@ def test_every_code_can_be_explained(run: Callable[..., Outcome]) -> None:
         assert run("ranktable", "explain", code).out.startswith(code)
 
 
-def test_show_folds_nodes_that_are_alike(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_show_folds_nodes_that_are_alike(run: Run, tmp_path: Path) -> None:
     table = ranktable.RankTable(
         nodes=tuple(
             ranktable.Node(
@@ -289,9 +275,7 @@ def test_show_folds_nodes_that_are_alike(
     ]
 
 
-def test_show_tells_one_rank_and_one_node(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_show_tells_one_rank_and_one_node(run: Run, tmp_path: Path) -> None:
     run("ranktable", "gen", "--device-id", "[[3,1],[5,4]]", "-o", "t.json")
     rank = run("ranktable", "show", "t.json", "--rank", "2")
     node = run("ranktable", "show", "t.json", "--node", "1")
@@ -311,9 +295,7 @@ def test_show_tells_one_rank_and_one_node(
     assert (tmp_path / "t.json").exists()
 
 
-def test_commands_that_need_a_sound_table_refuse_another(
-    run: Callable[..., Outcome],
-) -> None:
+def test_commands_that_need_a_sound_table_refuse_another(run: Run) -> None:
     for command in (["show"], ["show", "--digest"], ["fit"]):
         done = run("ranktable", *command, DUPLICATE)
         assert (done.status, done.out) == (1, "")
@@ -321,9 +303,7 @@ def test_commands_that_need_a_sound_table_refuse_another(
         assert run("ranktable", *command, "nowhere").status == 2
 
 
-def test_digest_is_the_same_for_the_same_table(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_digest_is_the_same_for_the_same_table(run: Run, tmp_path: Path) -> None:
     document = json.loads(GOOD)
     (tmp_path / "other.json").write_text(json.dumps(document))
     first, second = (
@@ -335,7 +315,7 @@ def test_digest_is_the_same_for_the_same_table(
     assert [first[1], second[1]] == ["<stdin>", "other.json"]
 
 
-def test_completion_is_offered(run: Callable[..., Outcome]) -> None:
+def test_completion_is_offered(run: Run) -> None:
     done = run(
         "ranktable",
         env={"_RANKTABLE_COMPLETE": "complete_bash", "COMP_WORDS": "ranktable va",
@@ -349,7 +329,7 @@ def test_completion_is_offered(run: Callable[..., Outcome]) -> None:
     ("option", "offered"), [("--from", ["kubernetes-pods"]), ("--to", [])]
 )
 def test_format_that_is_read_only_is_not_offered_for_writing(
-    run: Callable[..., Outcome], option: str, offered: list[str]
+    run: Run, option: str, offered: list[str]
 ) -> None:
     words = f"ranktable convert {option} kubernetes-p"
     env = {
@@ -362,9 +342,7 @@ def test_format_that_is_read_only_is_not_offered_for_writing(
     assert done.out.split() == offered
 
 
-def test_chip_map_that_contradicts_the_table_is_named(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_chip_map_that_contradicts_the_table_is_named(run: Run, tmp_path: Path) -> None:
     (tmp_path / "t.json").write_bytes(GOOD)
     env = {"RANK_TABLE_FILE": "t.json"}
     agreeing = run("ranktable", "validate", env={**env, "CHIP_MAP": "4,5"})
@@ -382,7 +360,7 @@ def test_chip_map_that_contradicts_the_table_is_named(
     assert "RT302] CHIP_MAP is '4;5'" in no_list.out
 
 
-def test_facts_have_a_form_for_programs(run: Callable[..., Outcome]) -> None:
+def test_facts_have_a_form_for_programs(run: Run) -> None:
     (page,) = json.loads(run("ranktable", "explain", "RT202", "--format", "json").out)
     digest = json.loads(
         run("ranktable", "show", "-", "--digest", "--format", "json", given=GOOD).out
@@ -421,20 +399,20 @@ def test_closed_streams_are_no_reason_to_fail(
     ],
 )
 def test_options_that_do_not_go_together_are_refused(
-    options: list[str], run: Callable[..., Outcome]
+    options: list[str], run: Run
 ) -> None:
     done = run("ranktable", "validate", "-", *options, given=GOOD)
 
     assert (done.status, done.out) == (2, "")
 
 
-def test_minus_in_the_variable_is_a_file(run: Callable[..., Outcome]) -> None:
+def test_minus_in_the_variable_is_a_file(run: Run) -> None:
     done = run("ranktable", "validate", env={"RANK_TABLE_FILE": "-"}, given=GOOD)
 
     assert (done.status, "RT001" in done.out) == (2, True)
 
 
-def test_braces_and_brackets_are_escaped_in_sarif(run: Callable[..., Outcome]) -> None:
+def test_braces_and_brackets_are_escaped_in_sarif(run: Run) -> None:
     data = GOOD.replace(b'"version"', b'"[x](y){0}":1,"version"')
     done = run("ranktable", "validate", "-", "--format", "sarif", given=data)
     (result,) = json.loads(done.out)["runs"][0]["results"]
@@ -473,7 +451,7 @@ def test_error_is_one_though_other_findings_of_its_code_are_warnings() -> None:
 
 
 def test_file_of_links_is_reported_in_every_form_and_only_by_its_code(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     path = tmp_path / "links.txt"
     path.write_text("0 1\n1 2 3\n")
@@ -486,9 +464,7 @@ def test_file_of_links_is_reported_in_every_form_and_only_by_its_code(
     assert "error[RT120]" in kept.out
 
 
-def test_a_node_is_shown_by_its_host(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_a_node_is_shown_by_its_host(run: Run, tmp_path: Path) -> None:
     run("ranktable", "gen", "--device-id", "[[4],[5]]", "--hosts", "a,n023", "-o", "t")
     by_host = run("ranktable", "show", "t", "--node", "n023")
     by_number = run("ranktable", "show", "t", "--node", "1")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.waiting import WaitResult as Waited
     from tests.commands import Commands
-    from tests.conftest import Outcome
+    from tests.conftest import Run
 
 TABLE = ranktable.dumps(make_table([[0, 1], [0, 1]], hosts=["n1", "n2"]))
 OTHER = ranktable.dumps(make_table([[1, 0], [0, 1]], hosts=["n1", "n2"]))
@@ -267,9 +267,7 @@ def test_replaced_files_are_never_met_half(program: str, tmp_path: Path) -> None
     assert set(said[:-1]) <= {"waiting for t.json: it changed since the last reading\n"}
 
 
-def test_writer_that_never_rests_is_given_up(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_writer_that_never_rests_is_given_up(run: Run, tmp_path: Path) -> None:
     code = """
         number = 0
         while not os.path.exists("stop"):
@@ -294,7 +292,7 @@ def test_writer_that_never_rests_is_given_up(
 
 
 def test_table_that_is_there_is_taken_without_a_word_of_waiting(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "t.json").write_bytes(TABLE)
     done = run("ranktable", "wait", "t.json")
@@ -304,7 +302,7 @@ def test_table_that_is_there_is_taken_without_a_word_of_waiting(
     assert done.err == named.err == "t.json: sound, 2 nodes, 4 ranks\n"
 
 
-def test_time_that_is_up_exits_2_and_says_why(run: Callable[..., Outcome]) -> None:
+def test_time_that_is_up_exits_2_and_says_why(run: Run) -> None:
     start = time.monotonic()
     done = run("ranktable", "wait", "no.json", "--timeout", "1")
     took_s = time.monotonic() - start
@@ -317,9 +315,7 @@ def test_time_that_is_up_exits_2_and_says_why(run: Callable[..., Outcome]) -> No
     assert 1 <= took_s < 30  # starting Python takes seconds on a busy machine
 
 
-def test_unsound_table_is_shown_when_time_is_up(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_unsound_table_is_shown_when_time_is_up(run: Run, tmp_path: Path) -> None:
     text = TEXT.replace('"rank":"3"', '"rank":"2"').replace('rank":"3"', 'rank":"2"')
     (tmp_path / "t.json").write_text(text)
     options = ("--timeout", "1.5", "--interval", "0.1")
@@ -334,7 +330,7 @@ def test_unsound_table_is_shown_when_time_is_up(
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "loop", "secret"])
 def test_what_is_no_file_is_not_read_and_not_hung_on(
-    kind: str, run: Callable[..., Outcome], tmp_path: Path
+    kind: str, run: Run, tmp_path: Path
 ) -> None:
     path = tmp_path / "t.json"
     if kind == "folder":
@@ -370,7 +366,7 @@ def test_what_is_no_file_is_not_read_and_not_hung_on(
     ],
 )
 def test_wrong_usage_exits_2(
-    arguments: tuple[str, ...], message: str, run: Callable[..., Outcome]
+    arguments: tuple[str, ...], message: str, run: Run
 ) -> None:
     done = run("ranktable", "wait", *arguments)
 
