@@ -21,8 +21,8 @@ from benchmarks.measure import Bench
 from benchmarks.operating import measure_operating
 from benchmarks.other_vendors import measure_other_vendors
 from benchmarks.reading import measure_reading
-from benchmarks.report import NOTES, budget_table, growth_table, is_within
-from benchmarks.scaling import judge_growth, measure_growth
+from benchmarks.report import NOTES, budget_table, is_within
+from benchmarks.scaling import measure_scaling
 from benchmarks.simulating import measure_simulating
 from benchmarks.starting import measure_starting
 from benchmarks.validating import measure_validating
@@ -30,23 +30,20 @@ from benchmarks.validating import measure_validating
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from benchmarks.scaling import Growth
-
-
-PARTS = (
-    "start-up",
-    "reading",
-    "validating",
-    "diagnosing",
-    "host lists",
-    "clusters",
-    "other vendors",
-    "operating",
-    "scaling",
-    "simulating",
-    "collectives",
-    "layouts",
-)
+PARTS: dict[str, Callable[[Bench, Scale], Iterable[Result]]] = {
+    "start-up": measure_starting,
+    "reading": measure_reading,
+    "validating": measure_validating,
+    "diagnosing": measure_diagnosing,
+    "host lists": measure_hosts,
+    "clusters": measure_clusters,
+    "other vendors": measure_other_vendors,
+    "operating": measure_operating,
+    "scaling": measure_scaling,
+    "simulating": measure_simulating,
+    "collectives": measure_collectives,
+    "layouts": measure_layouts,
+}
 """What is measured; layouts last, as a child's peak is at least that of this process.
 """
 
@@ -55,36 +52,14 @@ def main() -> int:
     """Measure, print, and return the exit status."""
     arguments = _parser().parse_args()
     scale = QUICK if arguments.quick else Scale()
-    growths: list[Growth] = []
-
-    def scaling(bench: Bench) -> list[Result]:
-        growths.extend(measure_growth(bench, scale))
-        return list(judge_growth(growths, scale))
-
-    parts: dict[str, Callable[[Bench], Iterable[Result]]] = {
-        "start-up": lambda bench: measure_starting(bench, scale),
-        "reading": lambda bench: measure_reading(bench, scale),
-        "validating": lambda bench: measure_validating(bench, scale),
-        "diagnosing": lambda bench: measure_diagnosing(bench, scale),
-        "host lists": lambda _: measure_hosts(scale),
-        "clusters": lambda bench: measure_clusters(bench, scale),
-        "other vendors": lambda bench: measure_other_vendors(bench, scale),
-        "operating": lambda bench: measure_operating(bench, scale),
-        "scaling": scaling,
-        "simulating": lambda bench: measure_simulating(bench, scale),
-        "collectives": lambda bench: measure_collectives(bench, scale),
-        "layouts": lambda _: measure_layouts(scale),
-    }
     by_key: dict[str, Result] = {}
     with tempfile.TemporaryDirectory(prefix="ranktable-bench-") as folder:
         for name in arguments.only or PARTS:
             sys.stderr.write(f"measuring: {name}\n")
             sys.stderr.flush()
-            found = parts[name](Bench(Path(folder)))
+            found = PARTS[name](Bench(Path(folder)), scale)
             by_key |= {result.key: result for result in found}
     print(budget_table(by_key, scale))
-    if growths:
-        print(growth_table(growths))
     print(NOTES, end="")
     measured = [budget for budget in BUDGETS if budget.key in by_key]
     missed = [

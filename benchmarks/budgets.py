@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +16,6 @@ class Scale:
 
     Attributes:
         tiny: Ranks of a table for one host.
-        small: Ranks where the cost of a rank begins to show.
         medium: Ranks of a large job; what a rank costs here is the yardstick.
         large: Ranks of the reference size.
         huge: Ranks that must still cost no more than in proportion.
@@ -27,7 +29,7 @@ class Scale:
         growths: Fresh processes for each size, to see the cost of a rank.
         nodes: Nodes of a cluster that is described, eight chips each.
         operations: Fresh processes for each command on a table of a whole cluster.
-    pods: Ranks of a table of super pods.
+        pods: Ranks of a table of super pods.
         rank_list: Ranks of a table that lists the addresses of each.
         log_mib: Size of a log that is searched for a culprit.
         fill_mib: Size of a file that is nothing but one character.
@@ -43,7 +45,6 @@ class Scale:
     """
 
     tiny: int = 8
-    small: int = 1_000
     medium: int = 10_000
     large: int = 100_000
     huge: int = 1_000_000
@@ -74,7 +75,6 @@ class Scale:
 
 QUICK = Scale(
     log_mib=4,
-    small=80,
     medium=400,
     large=2_000,
     huge=4_000,
@@ -113,8 +113,7 @@ class Unit(str, Enum):
     RANKS = " ranks"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class Budget(NamedTuple):
     """One line of the table.
 
     Attributes:
@@ -159,10 +158,7 @@ LAYOUTS = {
 RANK_LISTS = {"": "", " odd": ", a wrong EID at the end"}
 """Tables of version 2.0 that are judged, and their names for people."""
 
-LOGS = {
-    "torch": "lines of torch alone",
-    "mixed": "lines of torch, HCCL and NCCL",
-}
+LOGS = {"torch": "lines of torch alone", "mixed": "lines of torch, HCCL and NCCL"}
 """The logs that are searched for a culprit, and their names for people."""
 
 _SIZES = "--tp 8 --cp 2 --pp 16"
@@ -258,354 +254,201 @@ LOSS_JOBS = {
 SLOWER_COMMANDS = {"fit racks": 8_000, "fit uneven racks": 8_000}
 """CPU time in milliseconds of the commands that may take longer than the others."""
 
+
+def _each(
+    named: Mapping[str, str], key: str, what: str, limit: float, unit: Unit = Unit.TIMES
+) -> Iterator[Budget]:
+    """Yield a budget for each of some things and their names for people."""
+    for one, name in named.items():
+        yield Budget(key.format(one), what.format(name), limit, unit)
+
+
+_MS, _KB = Unit.MILLISECONDS, Unit.KILOBYTES
+_ALL = {
+    "shape": "every type wrong",
+    "meaning": "every rank the same",
+    "gaps": "every second rank missing",
+}
+_CHANGES = (
+    "dp only, every sixteenth node",
+    "dp only, every sixteenth chip or so",
+    "tp and pp, every sixteenth node",
+)
 BUDGETS = (
-    *(
-        Budget(
-            key=f"read medium {key} loop", what=f"read {{medium}}, {name}", limit=0.6
-        )
-        for key, name in LAYOUTS.items()
-    ),
-    *(
-        Budget(key=f"read large {key} loop", what=f"read {{large}}, {name}", limit=0.5)
-        for key, name in LAYOUTS.items()
-    ),
-    *(
-        Budget(
-            key=f"read medium {key} orjson", what=f"read {{medium}}, {name}", limit=1.4
-        )
-        for key, name in LAYOUTS.items()
-    ),
-    *(
-        Budget(
-            key=f"read large {key} orjson", what=f"read {{large}}, {name}", limit=0.6
-        )
-        for key, name in LAYOUTS.items()
-    ),
-    *(
-        Budget(
-            key=f"read large {key} memory",
-            what=f"read {{large}}, {name}: memory against the file",
-            limit=4,
-        )
-        for key, name in LAYOUTS.items()
+    *_each(LAYOUTS, "read medium {} loop", "read {{medium}}, {}", 0.6),
+    *_each(LAYOUTS, "read large {} loop", "read {{large}}, {}", 0.5),
+    *_each(LAYOUTS, "read medium {} orjson", "read {{medium}}, {}", 1.4),
+    *_each(LAYOUTS, "read large {} orjson", "read {{large}}, {}", 0.6),
+    *_each(
+        LAYOUTS,
+        "read large {} memory",
+        "read {{large}}, {}: memory against the file",
+        4,
     ),
     Budget(
-        key="bring-up",
-        what="`init_process_group`'s work on a table of {large}, with hosts",
-        limit=150,
-        unit=Unit.MILLISECONDS,
+        "bring-up",
+        "`init_process_group`'s work on a table of {large}, with hosts",
+        150,
+        _MS,
     ),
-    Budget(key="validate sound", what="validate {large}, sound", limit=0.15),
+    Budget("validate sound", "validate {large}, sound", 0.15),
+    Budget("validate one shape", "validate {large}, a wrong type at the end", 0.45),
     Budget(
-        key="validate one shape",
-        what="validate {large}, a wrong type at the end",
-        limit=0.45,
+        "validate one meaning", "validate {large}, a repeated rank at the end", 0.45
     ),
-    Budget(
-        key="validate one meaning",
-        what="validate {large}, a repeated rank at the end",
-        limit=0.45,
+    *_each(_ALL, "validate all {}", "validate {{large}}, {}, against one", 2),
+    *_each(_ALL, "output all {}", "validate {{large}}, {}: output", 64, _KB),
+    Budget("start", "import and read {tiny}, over a bare interpreter", 45, _MS),
+    *_each(LOGS, "doctor {}", "doctor: {{log_mib}} MiB, {}", 3),
+    *_each(
+        LOGS, "doctor {} memory", "doctor: {{log_mib}} MiB, {}: memory", 100_000, _KB
     ),
+    Budget("help", "`--help`", 1),
+    Budget("validate tiny", "validate {tiny}", 1),
+    Budget("hosts expand", "expand {large} hosts, the slowest shape", 150, _MS),
+    Budget("hosts fold", "fold {large} hosts, the slowest shape", 800, _MS),
     Budget(
-        key="validate all shape",
-        what="validate {large}, every type wrong, against one",
-        limit=2,
+        "detect",
+        "tell the format of {fill_mib} MiB of one character, the slowest",
+        10_000,
+        _MS,
     ),
+    Budget("spec", "gen --spec of {nodes} nodes, eight chips each", 1.5),
+    Budget("merge probes", "merge {nodes} lines of probe", 2),
+    Budget("merge files", "merge {nodes} tables of one node", 5),
     Budget(
-        key="validate all meaning",
-        what="validate {large}, every rank the same, against one",
-        limit=2,
-    ),
-    Budget(
-        key="validate all gaps",
-        what="validate {large}, every second rank missing, against one",
-        limit=2,
-    ),
-    Budget(
-        key="output all shape",
-        what="validate {large}, every type wrong: output",
-        limit=64,
-        unit=Unit.KILOBYTES,
+        "merge linear",
+        "merge: time of a file among {nodes}, against a quarter of them",
+        1.3,
     ),
     Budget(
-        key="output all meaning",
-        what="validate {large}, every rank the same: output",
-        limit=64,
-        unit=Unit.KILOBYTES,
+        "check hccl 1.0",
+        "check {large} of HCCL 1.0, against SCCL's with hosts and addresses",
+        1.5,
     ),
-    Budget(
-        key="output all gaps",
-        what="validate {large}, every second rank missing: output",
-        limit=64,
-        unit=Unit.KILOBYTES,
+    Budget("validate hccl 1.2", "validate {pods} of HCCL 1.2", 500, _MS),
+    *_each(
+        RANK_LISTS,
+        "validate hccl 2.0{}",
+        "validate {{rank_list}} of HCCL 2.0{}",
+        6_000,
+        _MS,
     ),
-    Budget(
-        key="start",
-        what="import and read {tiny}, over a bare interpreter",
-        limit=45,
-        unit=Unit.MILLISECONDS,
-    ),
-    *(
-        Budget(key=f"doctor {kind}", what=f"doctor: {{log_mib}} MiB, {name}", limit=3)
-        for kind, name in LOGS.items()
+    *_each(
+        RANK_LISTS,
+        "validate hccl 2.0{} memory",
+        "validate {{rank_list}} of HCCL 2.0{}: memory against the file",
+        8,
     ),
     *(
         Budget(
-            key=f"doctor {kind} memory",
-            what=f"doctor: {{log_mib}} MiB, {name}: memory",
-            limit=100_000,
-            unit=Unit.KILOBYTES,
-        )
-        for kind, name in LOGS.items()
-    ),
-    Budget(key="help", what="`--help`", limit=1),
-    Budget(key="validate tiny", what="validate {tiny}", limit=1),
-    Budget(
-        key="hosts expand",
-        what="expand {large} hosts, the slowest shape",
-        limit=150,
-        unit=Unit.MILLISECONDS,
-    ),
-    Budget(
-        key="hosts fold",
-        what="fold {large} hosts, the slowest shape",
-        limit=800,
-        unit=Unit.MILLISECONDS,
-    ),
-    Budget(
-        key="detect",
-        what="tell the format of {fill_mib} MiB of one character, the slowest",
-        limit=10_000,
-        unit=Unit.MILLISECONDS,
-    ),
-    Budget(
-        key="spec",
-        what="gen --spec of {nodes} nodes, eight chips each",
-        limit=1.5,
-    ),
-    Budget(
-        key="merge probes",
-        what="merge {nodes} lines of probe",
-        limit=2,
-    ),
-    Budget(
-        key="merge files",
-        what="merge {nodes} tables of one node",
-        limit=5,
-    ),
-    Budget(
-        key="merge linear",
-        what="merge: time of a file among {nodes}, against a quarter of them",
-        limit=1.3,
-    ),
-    Budget(
-        key="check hccl 1.0",
-        what="check {large} of HCCL 1.0, against SCCL's with hosts and addresses",
-        limit=1.5,
-    ),
-    Budget(
-        key="validate hccl 1.2",
-        what="validate {pods} of HCCL 1.2",
-        limit=500,
-        unit=Unit.MILLISECONDS,
-    ),
-    *(
-        Budget(
-            key=f"validate hccl 2.0{key}",
-            what=f"validate {{rank_list}} of HCCL 2.0{name}",
-            limit=6_000,
-            unit=Unit.MILLISECONDS,
-        )
-        for key, name in RANK_LISTS.items()
-    ),
-    *(
-        Budget(
-            key=f"validate hccl 2.0{key} memory",
-            what=f"validate {{rank_list}} of HCCL 2.0{name}: memory against the file",
-            limit=8,
-        )
-        for key, name in RANK_LISTS.items()
-    ),
-    *(
-        Budget(
-            key=f"operate {key}",
-            what=f"{key}: {{layouts}} ranks, the whole command",
-            limit=SLOWER_COMMANDS.get(key, 5_000),
-            unit=Unit.MILLISECONDS,
+            f"operate {key}",
+            f"{key}: {{layouts}} ranks, the whole command",
+            SLOWER_COMMANDS.get(key, 5_000),
+            _MS,
         )
         for key in COMMANDS
     ),
     Budget(
-        key="merge hccl linear",
-        what="merge HCCL 1.0: time of a file among {nodes}, against a tenth of them",
-        limit=1.3,
-    ),
-    Budget(
-        key="linear read time",
-        what="read: time of a rank, {huge} against {medium}",
-        limit=2,
-    ),
-    Budget(
-        key="linear read memory",
-        what="read: memory of a rank, {huge} against {medium}",
-        limit=2,
-    ),
-    Budget(
-        key="linear check time",
-        what="check: time of a rank, {huge} against {medium}",
-        limit=2,
-    ),
-    Budget(
-        key="linear check memory",
-        what="check: memory of a rank, {huge} against {medium}",
-        limit=2,
-    ),
-    Budget(
-        key="simulate start",
-        what="simulate {box} ranks: a job that adds up once",
-        limit=1.15,
+        "merge hccl linear",
+        "merge HCCL 1.0: time of a file among {nodes}, against a tenth of them",
+        1.3,
     ),
     *(
         Budget(
-            key=f"simulate {size} {ranks}",
-            what=f"simulate {{{ranks}}} ranks: all_reduce of {size}",
-            limit=limit,
+            f"linear {call} {cost}",
+            f"{call}: {cost} of a rank, {{huge}} against {{medium}}",
+            2,
+        )
+        for call in ("read", "check")
+        for cost in ("time", "memory")
+    ),
+    Budget("simulate start", "simulate {box} ranks: a job that adds up once", 1.15),
+    *(
+        Budget(
+            f"simulate {size} {ranks}",
+            f"simulate {{{ranks}}} ranks: all_reduce of {size}",
+            limit,
         )
         for size, limit in (("64 MiB", 1.2), ("4 bytes", 2))
         for ranks in ("few", "box")
     ),
     Budget(
-        key="simulate memory",
-        what="simulate {few} ranks: growth of memory over {steps} steps",
-        limit=1024,
-        unit=Unit.KILOBYTES,
+        "simulate memory",
+        "simulate {few} ranks: growth of memory over {steps} steps",
+        1024,
+        _KB,
     ),
     Budget(
-        key="dist 4 bytes",
-        what="all_reduce of 4 bytes: CPU beyond torch's",
-        limit=15,
-        unit=Unit.MICROSECONDS,
+        "dist 4 bytes",
+        "all_reduce of 4 bytes: CPU beyond torch's",
+        15,
+        Unit.MICROSECONDS,
     ),
     *(
-        Budget(key=f"dist {size}", what=f"all_reduce of {size}", limit=1.02)
+        Budget(f"dist {size}", f"all_reduce of {size}", 1.02)
         for size in COLLECTIVE_SIZES
     ),
     Budget(
-        key="dist all_reduce_params",
-        what="all_reduce_params of 300 tensors of three types",
-        limit=1,
+        "dist all_reduce_params", "all_reduce_params of 300 tensors of three types", 1
     ),
+    Budget("dist collect_results", "collect_results of 100,000 small results", 1),
+    Budget("dist reduce_scatter", "reduce_scatter of 4 MiB", 1.02),
+    Budget("dist overlap", "8 layers, computed while means travel", 1),
     Budget(
-        key="dist collect_results",
-        what="collect_results of 100,000 small results",
-        limit=1,
-    ),
-    Budget(
-        key="dist reduce_scatter",
-        what="reduce_scatter of 4 MiB",
-        limit=1.02,
-    ),
-    Budget(
-        key="dist overlap",
-        what="8 layers, computed while means travel",
-        limit=1,
-    ),
-    Budget(
-        key="dist memory",
-        what="{shaped_steps} all_reduces of 100 shapes: growth of memory",
-        limit=2048,
-        unit=Unit.KILOBYTES,
+        "dist memory",
+        "{shaped_steps} all_reduces of 100 shapes: growth of memory",
+        2048,
+        _KB,
     ),
     *(
         Budget(
-            key=f"round {clients} {name}",
-            what=f"round of {{{clients}}} clients, {name}: most requests of one",
-            limit=REQUESTS + 2 * late_s,
-            unit=Unit.REQUESTS,
+            f"round {clients} {name}",
+            f"round of {{{clients}}} clients, {name}: most requests of one",
+            REQUESTS + 2 * late_s,
+            Unit.REQUESTS,
         )
         for clients in CLIENTS
         for name, late_s in LATENESS_S.items()
     ),
-    *(
-        Budget(
-            key=f"round linear {name}",
-            what=f"round, {name}: CPU of the store for a client, {{clients}} against "
-            "{few_clients}",
-            limit=2,
-        )
-        for name in LATENESS_S
+    *_each(
+        {name: name for name in LATENESS_S},
+        "round linear {}",
+        "round, {}: CPU of the store for a client, {{clients}} against {{few_clients}}",
+        2,
     ),
+    Budget("layout groups", "all 17 kinds of group of {layout} ranks", 50, _MS),
+    Budget("layout lists", "9 kinds of group of {layout} ranks", 0.2),
+    Budget("layout coordinates", "coordinates of a rank of {layout}", 0.2),
     Budget(
-        key="layout groups",
-        what="all 17 kinds of group of {layout} ranks",
-        limit=50,
-        unit=Unit.MILLISECONDS,
+        "layout linear",
+        "groups: time of a rank, {layouts} against {layout}",
+        3,  # the lists of a large layout outgrow the caches
     ),
-    Budget(
-        key="layout lists",
-        what="9 kinds of group of {layout} ranks",
-        limit=0.2,
-    ),
-    Budget(
-        key="layout coordinates",
-        what="coordinates of a rank of {layout}",
-        limit=0.2,
-    ),
-    Budget(
-        key="layout linear",
-        what="groups: time of a rank, {layouts} against {layout}",
-        limit=3,  # the lists of a large layout outgrow the caches
-    ),
-    Budget(
-        key="communicators",
-        what="communicators of one rank of {large}",
-        limit=400,
-        unit=Unit.MILLISECONDS,
+    Budget("communicators", "communicators of one rank of {large}", 400, _MS),
+    *_each(
+        {name.replace("every ", ""): name for name in _CHANGES},
+        "change {}",
+        "fit {{changed}}, {} lost: judged and encoded",
+        1_000,
+        _MS,
     ),
     *(
-        Budget(
-            key=f"change {name}, {lost}",
-            what=f"fit {{changed}}, {name}, every {lost} lost: judged and encoded",
-            limit=1_000,
-            unit=Unit.MILLISECONDS,
-        )
-        for name, lost in (
-            ("dp only", "sixteenth node"),
-            ("dp only", "sixteenth chip or so"),
-            ("tp and pp", "sixteenth node"),
-        )
-    ),
-    *(
-        Budget(
-            key=f"lost {job} {what}",
-            what=f"fit, {job}: {text}",
-            limit=limit,
-            unit=unit,
-        )
+        Budget(f"lost {job} {what}", f"fit, {job}: {text}", limit, unit)
         for job, known in LOSS_JOBS.items()
         for what, text, limit, unit in (
             ("loads", "ranks that load other weights", known.loads, Unit.RANKS),
             ("moves", "ranks that move", known.moves, Unit.RANKS),
-            ("time", "CPU time", known.limit_ms, Unit.MILLISECONDS),
+            ("time", "CPU time", known.limit_ms, _MS),
         )
     ),
+    Budget("plan", "plan {plan} ranks in scattered racks", 8_000, _MS),
     Budget(
-        key="plan",
-        what="plan {plan} ranks in scattered racks",
-        limit=8_000,
-        unit=Unit.MILLISECONDS,
+        "plan linear",
+        "plan: time of a rank's crossings and bound, {layouts} against {plan}",
+        2,
     ),
-    Budget(
-        key="plan linear",
-        what="plan: time of a rank's crossings and bound, {layouts} against {plan}",
-        limit=2,
-    ),
-    Budget(
-        key="chip order",
-        what="order of 64 chips, given up",
-        limit=2_000,
-        unit=Unit.MILLISECONDS,
-    ),
+    Budget("chip order", "order of 64 chips, given up", 2_000, _MS),
 )
 """Every budget of the design, in the order in which the table shows them."""
 

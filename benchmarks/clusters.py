@@ -9,16 +9,15 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from benchmarks.budgets import Result
-from benchmarks.measure import ROOT, BenchmarkError, in_turn, script
+from benchmarks.measure import ROOT, BenchmarkError, command, in_turn
+from benchmarks.results import beside, growth_of_merge
 from benchmarks.tables import RING
-from benchmarks.text import memory, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from benchmarks.budgets import Scale
-    from benchmarks.measure import Bench, Cost
+    from benchmarks.budgets import Result, Scale
+    from benchmarks.measure import Bench
 
 RIVAL = "json script"
 QUARTER = 4
@@ -48,7 +47,7 @@ def measure_clusters(bench: Bench, scale: Scale) -> Iterator[Result]:
     files = sorted(map(str, parts.iterdir()))
     rival = ("merge", str(parts))
     yield from _compared(bench, "merge files", ("merge", *files), rival, scale)
-    yield _growth(bench, files, scale)
+    yield growth_of_merge(bench, "merge linear", files, QUARTER, scale.commands)
 
 
 def _compared(
@@ -59,55 +58,21 @@ def _compared(
     mine, theirs = (bench.folder / "clusters" / f"{name}.{who}" for who in _WHO)
     by_hand = [sys.executable, "-m", "benchmarks.by_hand", *rival, str(theirs)]
     jobs = {
-        "ours": partial(bench.command, _command(*ours, "--output", str(mine))),
+        "ours": partial(bench.command, command(*ours, "--output", str(mine))),
         "rival": partial(bench.command, by_hand),
     }
     costs = in_turn(jobs, scale.commands)
     if not filecmp.cmp(mine, theirs, shallow=False):
         raise BenchmarkError(f"{key}: ours and the rival's tables differ")
-    yield _result(key, costs["ours"], costs["rival"])
+    yield beside(key, costs["ours"], costs["rival"], RIVAL)
 
 
 _WHO = ("ours", "rival")
 
 
-def _result(key: str, ours: Cost, rival: Cost) -> Result:
-    return Result(
-        key=key,
-        figure=ours.cpu_s / rival.cpu_s,
-        ours=seconds(ours.cpu_s),
-        rival=f"{RIVAL} {seconds(rival.cpu_s)}",
-        memory=memory(ours, rival),
-    )
-
-
-def _growth(bench: Bench, files: Sequence[str], scale: Scale) -> Result:
-    """Return what a file costs among many, as a multiple of its cost among few."""
-    few = len(files) // QUARTER
-    output = ("--output", "-")
-    jobs = {
-        name: partial(bench.command, _command("merge", *files[:count], *output))
-        for name, count in (("one", 1), ("few", few), ("many", len(files)))
-    }
-    costs = in_turn(jobs, scale.commands)
-    start = costs["one"].cpu_s
-    of_few = (costs["few"].cpu_s - start) / (few - 1)
-    of_many = (costs["many"].cpu_s - start) / (len(files) - 1)
-    return Result(
-        key="merge linear",
-        figure=of_many / of_few,
-        ours=f"{of_many * 1e6:.0f} us",
-        rival=f"{of_few * 1e6:.0f} us among {few:,}",
-    )
-
-
-def _command(*arguments: str) -> list[str]:
-    return [script("ranktable"), *arguments]
-
-
 def _run(*arguments: str) -> None:
     subprocess.run(  # noqa: S603 - our own command
-        _command(*arguments), cwd=ROOT, check=True, capture_output=True
+        command(*arguments), cwd=ROOT, check=True, capture_output=True
     )
 
 

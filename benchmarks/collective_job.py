@@ -103,9 +103,7 @@ def step(*, is_overlapped: bool) -> None:
 
 def growth(steps: int) -> tuple[int, float]:
     """Return how many keys and kilobytes collectives of a hundred shapes leave."""
-    from torch.distributed.distributed_c10d import (
-        _get_default_store,
-    )
+    from torch.distributed.distributed_c10d import _get_default_store
 
     def reduce(count: int) -> tuple[int, int]:
         for step in range(count):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.budgets import CLIENTS, COLLECTIVE_SIZES, LATENESS_S, Result
 from benchmarks.measure import ROOT, script
-from benchmarks.text import seconds
+from benchmarks.results import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks.budgets import LOGS, Result
-from benchmarks.measure import in_turn, script
-from benchmarks.text import seconds
+from benchmarks.measure import command, in_turn
+from benchmarks.results import beside
 from ranktable.doctor.patterns import patterns
 
 if TYPE_CHECKING:
@@ -35,22 +35,13 @@ def measure_diagnosing(bench: Bench, scale: Scale) -> Iterator[Result]:
         log = bench.folder / f"{kind}.log"
         write_log(log, kind, scale.log_mib << 20)
         grep = ["grep", "-E", "-a", "-c", "-f", str(alternatives), str(log)]
-        costs = in_turn(
-            {
-                "ours": partial(
-                    bench.command, [script("ranktable"), "doctor", str(log)], status=1
-                ),
-                "grep": partial(bench.command, grep),
-            },
-            scale.commands,
-        )
+        jobs = {
+            "ours": partial(bench.command, command("doctor", str(log)), status=1),
+            "grep": partial(bench.command, grep),
+        }
+        costs = in_turn(jobs, scale.commands)
         ours, rival = costs["ours"], costs["grep"]
-        yield Result(
-            key=f"doctor {kind}",
-            figure=ours.cpu_s / rival.cpu_s,
-            ours=seconds(ours.cpu_s),
-            rival=f"grep -E {seconds(rival.cpu_s)}",
-        )
+        yield beside(f"doctor {kind}", ours, rival, "grep -E")
         yield Result(
             key=f"doctor {kind} memory",
             figure=ours.peak_bytes / 1e3,

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from benchmarks.budgets import Result
-from benchmarks.text import seconds
+from benchmarks.results import best, in_ms
 from ranktable.cluster import expand_hosts, fold_hosts
 from ranktable.cluster.hostfiles.launcher_formats import detect_formats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from benchmarks.budgets import Scale
+    from benchmarks.budgets import Result, Scale
+    from benchmarks.measure import Bench
 
 REPEATS = 3
 
@@ -43,7 +42,7 @@ def _shapes(hosts: int) -> dict[str, str]:
     }
 
 
-def measure_hosts(scale: Scale) -> Iterator[Result]:
+def measure_hosts(_bench: Bench, scale: Scale) -> Iterator[Result]:
     """Yield the slowest shape of expanding, of folding, and of telling a format."""
     yield _detection(scale)
     lists = _shapes(scale.large)
@@ -53,14 +52,9 @@ def measure_hosts(scale: Scale) -> Iterator[Result]:
         "fold": {name: partial(fold_hosts, hosts) for name, hosts in expanded.items()},
     }
     for key, by_shape in calls.items():
-        costs = {name: _best(call) for name, call in by_shape.items()}
+        costs = {name: best(call, REPEATS) for name, call in by_shape.items()}
         worst = max(costs, key=lambda name: costs[name])
-        yield Result(
-            key=f"hosts {key}",
-            figure=costs[worst] * 1e3,
-            ours=f"{seconds(costs[worst])} ({worst})",
-            rival="-",
-        )
+        yield in_ms(f"hosts {key}", costs[worst], note=f" ({worst})")
 
 
 FILLERS = ("\n", ",", "[", "{", "0", "7", " ")
@@ -71,22 +65,6 @@ def _detection(scale: Scale) -> Result:
     costs = {}
     for filler in FILLERS:
         text = "n1 slots=4\n" + filler * (scale.fill_mib << 20)
-        start = time.process_time()
-        detect_formats(text)
-        costs[filler] = time.process_time() - start
+        costs[filler] = best(partial(detect_formats, text), 1)
     worst = max(costs, key=lambda filler: costs[filler])
-    return Result(
-        key="detect",
-        figure=costs[worst] * 1e3,
-        ours=f"{seconds(costs[worst])} ({worst!r})",
-        rival="-",
-    )
-
-
-def _best(call: Callable[[], object]) -> float:
-    times = []
-    for _ in range(REPEATS):
-        start = time.process_time()
-        call()
-        times.append(time.process_time() - start)
-    return min(times)
+    return in_ms("detect", costs[worst], note=f" ({worst!r})")

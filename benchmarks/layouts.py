@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.budgets import LOSS_JOBS, Result
 from benchmarks.measure import ROOT
-from benchmarks.text import seconds
+from benchmarks.results import best, in_ms, per_item, seconds
 from ranktable.cluster.generate import make_table
 from ranktable.layout import (
     Model,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from benchmarks.budgets import Scale
+    from benchmarks.measure import Bench
     from ranktable.layout import Plan
     from ranktable.schema.model import RankTable
 
@@ -50,15 +51,13 @@ KINDS = ("tp", "cp", "dp", "pp", "dp-cp", "tp-pp", "tp-dp-cp", "tp-dp", "tp-cp")
 """The groups along axes that Megatron makes for everything but the experts."""
 
 
-def measure_layouts(scale: Scale) -> Iterator[Result]:
+def measure_layouts(_bench: Bench, scale: Scale) -> Iterator[Result]:
     """Yield the results of layouts."""
     small, large = _layout(scale.layout), _layout(scale.layouts)
-    every = _best(lambda: megatron_groups(small))
-    yield Result(
-        key="layout groups", figure=every * 1e3, ours=seconds(every), rival=_meshes()
-    )
-    ours = _best(lambda: [small.groups(axes) for axes in KINDS])
-    theirs = _best(lambda: _indexed(small))
+    every = best(lambda: megatron_groups(small))
+    yield in_ms("layout groups", every, _meshes())
+    ours = best(lambda: [small.groups(axes) for axes in KINDS])
+    theirs = best(lambda: _indexed(small))
     yield Result(
         key="layout lists",
         figure=ours / theirs,
@@ -66,14 +65,9 @@ def measure_layouts(scale: Scale) -> Iterator[Result]:
         rival=f"index by index {seconds(theirs)}",
     )
     yield _coordinates(small)
-    per_rank = [every / small.world_size, _best(lambda: megatron_groups(large))]
+    per_rank = [every / small.world_size, best(lambda: megatron_groups(large))]
     per_rank[1] /= large.world_size
-    yield Result(
-        key="layout linear",
-        figure=per_rank[1] / per_rank[0],
-        ours=f"{per_rank[1] * 1e6:.3g} us",
-        rival=f"{per_rank[0] * 1e6:.3g} us",
-    )
+    yield per_item("layout linear", per_rank[1], per_rank[0])
     yield _communicators(scale.large // NODE)
     yield from _plans(scale)
     yield from _changes(scale.changed)
@@ -131,14 +125,9 @@ def _coordinates(layout: ParallelLayout) -> Result:
             point = next(point for point, owner in points.items() if owner == rank)
             dict(zip(names, point, strict=True))
 
-    ours = _best(lambda: [layout.coordinates(rank) for rank in ranks]) / len(ranks)
-    theirs = _best(search) / len(ranks)
-    return Result(
-        key="layout coordinates",
-        figure=ours / theirs,
-        ours=f"{ours * 1e6:.3g} us",
-        rival=f"looking through all {theirs * 1e6:.3g} us",
-    )
+    ours = best(lambda: [layout.coordinates(rank) for rank in ranks]) / len(ranks)
+    theirs = best(search) / len(ranks)
+    return per_item("layout coordinates", ours, theirs, " for looking through all")
 
 
 def _communicators(nodes: int) -> Result:
@@ -151,8 +140,7 @@ def _communicators(nodes: int) -> Result:
         for one in communicators(table, layout).of_rank(layout.world_size - 1):
             _ = one.chip_map, one.nodes, one.coordinates
         times.append(time.process_time() - start)
-    cost = min(times)
-    return Result(key="communicators", figure=cost * 1e3, ours=seconds(cost), rival="-")
+    return in_ms("communicators", min(times))
 
 
 def _plans(scale: Scale) -> Iterator[Result]:
@@ -163,18 +151,12 @@ def _plans(scale: Scale) -> Iterator[Result]:
         assert plan.is_better
         plan.costs.summary(plan.after)
 
-    cost = _best(placed, repeats=1)
-    yield Result(key="plan", figure=cost * 1e3, ours=seconds(cost), rival="-")
+    yield in_ms("plan", best(placed, repeats=1))
     per_rank = [
-        _best(partial(_shown, ranks), repeats=2) / ranks
+        best(partial(_shown, ranks), repeats=2) / ranks
         for ranks in (scale.plan, scale.layouts)
     ]
-    yield Result(
-        key="plan linear",
-        figure=per_rank[1] / per_rank[0],
-        ours=f"{per_rank[1] * 1e6:.3g} us",
-        rival=f"{per_rank[0] * 1e6:.3g} us",
-    )
+    yield per_item("plan linear", per_rank[1], per_rank[0])
 
 
 def _shown(ranks: int) -> None:
@@ -219,14 +201,9 @@ def _changes(ranks: int) -> Iterator[Result]:
         "tp and pp, sixteenth node": lambda: fit(table, layout, lost=lost).table,
     }
     for name, call in calls.items():
-        alone = _best(call)
-        whole = _best(lambda call=call: dumps(call()))  # type: ignore[misc]  # a default
-        yield Result(
-            key=f"change {name}",
-            figure=whole * 1e3,
-            ours=seconds(whole),
-            rival=f"without judging and encoding {seconds(alone)}",
-        )
+        whole = best(lambda call=call: dumps(call()))  # type: ignore[misc]  # a default
+        alone = f"without judging and encoding {seconds(best(call))}"
+        yield in_ms(f"change {name}", whole, alone)
 
 
 def _losses() -> Iterator[Result]:
@@ -240,7 +217,7 @@ def _losses() -> Iterator[Result]:
         facts = CostFacts(racks=racks)
         lost = [hosts[at] for at in job.lost]
         call = partial(fit, table, layout, lost=lost, facts=facts)
-        cost = _best(call, repeats=2)
+        yield in_ms(f"lost {name} time", best(call, repeats=2))
         changed = call().diff
         for what, figure in (
             ("loads", len(changed.role_moves)),
@@ -249,9 +226,6 @@ def _losses() -> Iterator[Result]:
             yield Result(
                 key=f"lost {name} {what}", figure=figure, ours=str(figure), rival="-"
             )
-        yield Result(
-            key=f"lost {name} time", figure=cost * 1e3, ours=seconds(cost), rival="-"
-        )
 
 
 def _chip_order() -> Result:
@@ -261,8 +235,8 @@ def _chip_order() -> Result:
     ladder = linked("ladder", CHIPS, [*rails, *rungs])
     ring = [*range(0, CHIPS, 2), *range(CHIPS - 1, 0, -2)]
     groups = blocks(CHIPS, 16)
-    cost = _best(lambda: best_order(ladder, ring, groups), repeats=1)
-    return Result(key="chip order", figure=cost * 1e3, ours=seconds(cost), rival="-")
+    cost = best(lambda: best_order(ladder, ring, groups), repeats=1)
+    return in_ms("chip order", cost)
 
 
 def _meshes() -> str:
@@ -277,12 +251,3 @@ def _meshes() -> str:
     if done.returncode:
         return "-"  # torch is not installed
     return f"torch DeviceMesh, 4 kinds of one rank {seconds(float(done.stdout))}"
-
-
-def _best(call: Callable[[], object], repeats: int = REPEATS) -> float:
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        call()
-        times.append(time.process_time() - start)
-    return min(times)

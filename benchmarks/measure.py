@@ -98,11 +98,7 @@ class Bench:
             tempfile.TemporaryFile(dir=self.folder) as errors,
         ):
             process = subprocess.Popen(  # noqa: S603 - ours and the rival's commands
-                arguments,
-                cwd=ROOT,
-                env=self.environment,
-                stdout=output,
-                stderr=errors,
+                arguments, cwd=ROOT, env=self.environment, stdout=output, stderr=errors
             )
             # wait4 gives the use of this one child; the peak of a child is at least
             # that of its parent, so this process keeps no table in its memory.
@@ -126,6 +122,11 @@ class Bench:
 def script(name: str) -> str:
     """Return the path of a command of this environment."""
     return str(Path(sysconfig.get_path("scripts")) / name)
+
+
+def command(*arguments: str) -> list[str]:
+    """Return a command of ours."""
+    return [script("ranktable"), *arguments]
 
 
 def in_turn(jobs: Mapping[str, Callable[[], Cost]], repeats: int) -> dict[str, Cost]:

@@ -9,10 +9,10 @@ from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
 from benchmarks.budgets import COMMANDS, Result
-from benchmarks.measure import lowest, script
+from benchmarks.measure import command, lowest
 from benchmarks.other_vendors import super_pods
+from benchmarks.results import in_ms
 from benchmarks.tables import RING, write_table
-from benchmarks.text import seconds
 from ranktable import dump
 from ranktable.cluster.generate import make_table
 
@@ -39,16 +39,11 @@ def measure_operating(bench: Bench, scale: Scale) -> Iterator[Result]:
     make = f"gen --spec spec.yaml --tp {CHIPS} --cp 2 --pp 16 --output table.json"
     for prepare in (make, "fit table.json --lost n000003 -o less.json"):
         bench.command(_command(folder, prepare))
-    for key, command in COMMANDS.items():
-        status = DIFFERENT if command.startswith("diff") else 0
-        run = partial(_run, bench, folder, command, status)
+    for key, line in COMMANDS.items():
+        status = DIFFERENT if line.startswith("diff") else 0
+        run = partial(_run, bench, folder, line, status)
         cost = lowest(run() for _ in range(scale.operations))
-        yield Result(
-            key=f"operate {key}",
-            figure=cost.cpu_s * 1e3,
-            ours=seconds(cost.cpu_s),
-            rival="-",
-        )
+        yield in_ms(f"operate {key}", cost.cpu_s)
 
 
 def _write_files(folder: Path, scale: Scale) -> None:
@@ -74,18 +69,18 @@ def _write_files(folder: Path, scale: Scale) -> None:
     (folder / "pods.json").write_text(pods, "utf-8")
 
 
-def _run(bench: Bench, folder: Path, command: str, status: int) -> Cost:
+def _run(bench: Bench, folder: Path, line: str, status: int) -> Cost:
     """Return what a command costs that finds no output of an earlier one."""
     for path in folder.glob("out-*"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    return bench.command(_command(folder, command), status=status)
+    return bench.command(_command(folder, line), status=status)
 
 
-def _command(folder: Path, command: str) -> list[str]:
+def _command(folder: Path, line: str) -> list[str]:
     """Return a command on files of a folder."""
     named = {path.name for path in folder.iterdir()} | {"table.json", "less.json"}
     words = (
         str(folder / word) if word in named or word.startswith("out-") else word
-        for word in command.split()
+        for word in line.split()
     )
-    return [script("ranktable"), *words]
+    return command(*words)

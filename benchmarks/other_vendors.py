@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.budgets import Result
-from benchmarks.measure import in_turn, script
+from benchmarks.measure import command, in_turn
+from benchmarks.results import beside, growth_of_merge, in_ms
 from benchmarks.tables import RING, write_table
-from benchmarks.text import memory, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,7 +29,10 @@ def measure_other_vendors(bench: Bench, scale: Scale) -> Iterator[Result]:
     yield _super_pods(bench, scale)
     for is_odd in (False, True):
         yield from _rank_list(bench, scale, is_odd=is_odd)
-    yield _merged(bench, scale)
+    folder = bench.folder / "one-node-files"
+    folder.mkdir()
+    files = list(_one_node_files(folder, scale.nodes))
+    yield growth_of_merge(bench, "merge hccl linear", files, FEWER, scale.commands)
 
 
 def _checked(bench: Bench, scale: Scale) -> Result:
@@ -41,26 +44,13 @@ def _checked(bench: Bench, scale: Scale) -> Result:
         jobs[layout] = partial(bench.call, "check", path)
     costs = in_turn(jobs, scale.reads)
     ours, other = costs["hccl"], costs["addresses"]
-    return Result(
-        key="check hccl 1.0",
-        figure=ours.cpu_s / other.cpu_s,
-        first=ours.first_s / other.first_s,
-        ours=seconds(ours.cpu_s),
-        rival=f"SCCL's table {seconds(other.cpu_s)}",
-        memory=memory(ours, other),
-    )
+    return beside("check hccl 1.0", ours, other, "SCCL's table", has_first=True)
 
 
 def _super_pods(bench: Bench, scale: Scale) -> Result:
     path = bench.folder / "super-pods.json"
     path.write_text(json.dumps(super_pods(scale.pods), indent=1), encoding="utf-8")
-    cost = _validated(bench, path, scale)
-    return Result(
-        key="validate hccl 1.2",
-        figure=cost.cpu_s * 1e3,
-        ours=seconds(cost.cpu_s),
-        rival="",
-    )
+    return in_ms("validate hccl 1.2", _validated(bench, path, scale).cpu_s)
 
 
 def _rank_list(bench: Bench, scale: Scale, *, is_odd: bool) -> Iterator[Result]:
@@ -70,41 +60,15 @@ def _rank_list(bench: Bench, scale: Scale, *, is_odd: bool) -> Iterator[Result]:
     write_rank_list(path, scale.rank_list, is_odd=is_odd)
     size_bytes = path.stat().st_size
     cost = _validated(bench, path, scale, status=int(is_odd))
-    yield Result(
-        key=key,
-        figure=cost.cpu_s * 1e3,
-        ours=seconds(cost.cpu_s),
-        rival=f"the file {size_bytes / 1e6:.1f} MB",
-    )
-    nothing = in_turn({"": lambda: bench.command(_command("--version"))}, 1)[""]
+    size = f"the file {size_bytes / 1e6:.1f} MB"
+    yield in_ms(key, cost.cpu_s, size)
+    nothing = in_turn({"": lambda: bench.command(command("--version"))}, 1)[""]
     peak_bytes = cost.peak_bytes - nothing.peak_bytes
     yield Result(
         key=f"{key} memory",
         figure=peak_bytes / size_bytes,
         ours=f"{peak_bytes / 1e6:.1f} MB",
-        rival=f"the file {size_bytes / 1e6:.1f} MB",
-    )
-
-
-def _merged(bench: Bench, scale: Scale) -> Result:
-    """Return what a file costs among many, as a multiple of its cost among few."""
-    folder = bench.folder / "one-node-files"
-    folder.mkdir()
-    files = list(_one_node_files(folder, scale.nodes))
-    few = max(len(files) // FEWER, 2)
-    jobs = {
-        name: partial(bench.command, _command("merge", *files[:count], "--output", "-"))
-        for name, count in (("one", 1), ("few", few), ("many", len(files)))
-    }
-    costs = in_turn(jobs, scale.commands)
-    start = costs["one"].cpu_s
-    of_few = (costs["few"].cpu_s - start) / (few - 1)
-    of_many = (costs["many"].cpu_s - start) / (len(files) - 1)
-    return Result(
-        key="merge hccl linear",
-        figure=of_many / of_few,
-        ours=f"{of_many * 1e6:.0f} us; {seconds(costs['many'].cpu_s)} in all",
-        rival=f"{of_few * 1e6:.0f} us among {few:,}",
+        rival=size,
     )
 
 
@@ -116,13 +80,8 @@ def _one_node_files(folder: Path, nodes: int) -> Iterator[str]:
 
 
 def _validated(bench: Bench, path: Path, scale: Scale, *, status: int = 0) -> Cost:
-    command = _command("validate", str(path))
-    job = partial(bench.command, command, status=status)
+    job = partial(bench.command, command("validate", str(path)), status=status)
     return in_turn({"": job}, scale.commands)[""]
-
-
-def _command(*arguments: str) -> list[str]:
-    return [script("ranktable"), *arguments]
 
 
 def _table(servers: list[Any], **more: object) -> dict[str, object]:
@@ -209,9 +168,4 @@ def _rank(rank: int) -> dict[str, object]:
         for layer, name, type_, ports in networks
     ]
     chip = rank % CHIPS
-    return {
-        "rank_id": rank,
-        "local_id": chip,
-        "device_id": chip,
-        "level_list": levels,
-    }
+    return {"rank_id": rank, "local_id": chip, "device_id": chip, "level_list": levels}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks.budgets import LAYOUTS, Result
 from benchmarks.measure import in_turn
+from benchmarks.results import beside, in_ms
 from benchmarks.tables import write_table
-from benchmarks.text import memory, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,37 +30,18 @@ def measure_reading(bench: Bench, scale: Scale) -> Iterator[Result]:
                 {name: partial(bench.call, name, path) for name in ("read", *RIVALS)},
                 scale.reads,
             )
-            for rival in RIVALS:
-                yield _compared(f"read {size} {layout} {rival}", costs, rival)
+            for rival, name in RIVALS.items():
+                key = f"read {size} {layout} {rival}"
+                yield beside(key, costs["read"], costs[rival], name, has_first=True)
             if size == "large":
                 yield _remembered(
                     f"read {size} {layout} memory", costs, path.stat().st_size
                 )
 
             if (size, layout) == ("large", "hosts"):
-                yield _bring_up(bench.call("bring-up", path, scale.reads))
-
-
-def _bring_up(cost: Cost) -> Result:
-    return Result(
-        key="bring-up",
-        figure=cost.cpu_s * 1e3,
-        first=cost.first_s * 1e3,
-        ours=seconds(cost.cpu_s),
-        rival="",
-    )
-
-
-def _compared(key: str, costs: dict[str, Cost], rival: str) -> Result:
-    ours, theirs = costs["read"], costs[rival]
-    return Result(
-        key=key,
-        figure=ours.cpu_s / theirs.cpu_s,
-        first=ours.first_s / theirs.first_s,
-        ours=seconds(ours.cpu_s),
-        rival=f"{RIVALS[rival]} {seconds(theirs.cpu_s)}",
-        memory=memory(ours, theirs),
-    )
+                cost = bench.call("bring-up", path, scale.reads)
+                first = cost.first_s * 1e3
+                yield replace(in_ms("bring-up", cost.cpu_s), first=first)
 
 
 def _remembered(key: str, costs: dict[str, Cost], size_bytes: int) -> Result:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from benchmarks.budgets import BUDGETS, Unit
-from benchmarks.scaling import CALLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from benchmarks.budgets import Budget, Result, Scale
-    from benchmarks.scaling import Growth
 
 _HEADS = (
     "what",
@@ -64,23 +62,6 @@ def budget_table(results: Mapping[str, Result], scale: Scale) -> str:
         if budget.key in results
     ]
     return "\n".join(_lines(_HEADS, rows)) + "\n"
-
-
-def growth_table(growths: Sequence[Growth]) -> str:
-    """Return the cost of a rank at every size."""
-    heads = ["ranks"]
-    for call in CALLS:
-        heads += [f"{call}: CPU of a rank", f"{call}: memory of a rank"]
-    rows = []
-    for growth in growths:
-        row = [f"{growth.ranks:,}"]
-        for call in CALLS:
-            row += [
-                f"{growth.time_us(call):.3g} us",
-                f"{growth.memory_bytes(call):,.0f} bytes",
-            ]
-        rows.append(row)
-    return "\n".join(_lines(heads, rows)) + "\n"
 
 
 def _row(budget: Budget, result: Result, scale: Scale) -> list[str]:

@@ -65,10 +65,7 @@ def serve(pipe: Connection) -> None:
 
 def drive(port: int, ranks: range, count: int, late_s: float) -> list[int]:
     """Return how many requests each of some ranks makes; the last of all is late."""
-    from torch._C._distributed_c10d import (
-        PrefixStore,
-        TCPStore,
-    )
+    from torch._C._distributed_c10d import PrefixStore, TCPStore
 
     threading.stack_size(_STACK_BYTES)
     requests = dict.fromkeys(ranks, 0)

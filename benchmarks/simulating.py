@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from operator import truediv
 from statistics import median
 from typing import TYPE_CHECKING
 
 from benchmarks.budgets import Result
-from benchmarks.measure import ROOT, in_turn, lowest, script
-from benchmarks.text import memory, seconds
+from benchmarks.measure import ROOT, command, in_turn, lowest, script
+from benchmarks.results import beside, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,25 +46,21 @@ def measure_simulating(bench: Bench, scale: Scale) -> Iterator[Result]:
 def _start(bench: Bench, scale: Scale) -> Result:
     nproc = str(scale.box)
     commands = {
-        "ours": [script("ranktable"), "simulate", "--nproc", nproc, JOB, "start"],
+        "ours": command("simulate", "--nproc", nproc, JOB, "start"),
         "gloo": [
             *("env", "OMP_NUM_THREADS=1"),  # as the simulated ranks have it
             *(script("torchrun"), "--standalone", "--nproc-per-node", nproc),
             *(JOB, "start-gloo"),
         ],
     }
-    jobs = {key: partial(bench.command, command) for key, command in commands.items()}
+    jobs = {key: partial(bench.command, words) for key, words in commands.items()}
     in_turn(jobs, 1)  # fills the bytecode cache
     costs = [in_turn(jobs, 1) for _ in range(scale.jobs)]
     ours, theirs = (lowest(cost[key] for cost in costs) for key in jobs)
-    return Result(
-        key="simulate start",
-        # A job is long, and other work may hit the one and not the next.
-        figure=median(cost["ours"].cpu_s / cost["gloo"].cpu_s for cost in costs),
-        ours=seconds(ours.cpu_s),
-        rival=f"torchrun, gloo {seconds(theirs.cpu_s)}",
-        memory=memory(ours, theirs),
-    )
+    # A job is long, and other work may hit the one and not the next.
+    figure = median(cost["ours"].cpu_s / cost["gloo"].cpu_s for cost in costs)
+    found = beside("simulate start", ours, theirs, "torchrun, gloo")
+    return replace(found, figure=figure)
 
 
 def _growth(bench: Bench, scale: Scale) -> Result:
@@ -86,7 +83,7 @@ def _growth(bench: Bench, scale: Scale) -> Result:
 def _run(bench: Bench, nproc: int, what: str, *numbers: int) -> dict[str, list[float]]:
     """Return what rank 0 of a simulated job has measured."""
     path = bench.folder / f"simulated-{what}.json"
-    command = [script("ranktable"), "simulate", "--nproc", str(nproc)]
-    bench.command([*command, JOB, what, str(path), *map(str, numbers)])
+    arguments = (JOB, what, str(path), *map(str, numbers))
+    bench.command(command("simulate", "--nproc", str(nproc), *arguments))
     found: dict[str, list[float]] = json.loads(path.read_text(encoding="ascii"))
     return found

@@ -6,16 +6,15 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from benchmarks.budgets import Result
-from benchmarks.measure import in_turn, script
+from benchmarks.measure import command, in_turn, script
+from benchmarks.results import beside, in_ms, seconds
 from benchmarks.tables import write_table
-from benchmarks.text import memory, seconds
 from benchmarks.validating import RIVAL, schema_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from benchmarks.budgets import Scale
+    from benchmarks.budgets import Result, Scale
     from benchmarks.measure import Bench
 
 _READ = "import sys, ranktable; ranktable.read_rank_table(sys.argv[1])"
@@ -35,29 +34,18 @@ def measure_starting(bench: Bench, scale: Scale) -> Iterator[Result]:
         "bare": [sys.executable, "-c", "pass"],
         "read": [sys.executable, "-c", _READ, str(path)],
         "loop": [sys.executable, "-c", _LOOP, str(path)],
-        "help": [script("ranktable"), "--help"],
+        "help": command("--help"),
         "rival help": [script(RIVAL), "--help"],
-        "validate": [script("ranktable"), "validate", str(path)],
+        "validate": command("validate", str(path)),
         "rival validate": rival,
     }
-    jobs = {key: partial(bench.command, command) for key, command in commands.items()}
+    jobs = {key: partial(bench.command, words) for key, words in commands.items()}
     in_turn(jobs, 1)  # fills the bytecode cache
     costs = in_turn(jobs, scale.starts)
     bare = costs["bare"]
     over = costs["read"].cpu_s - bare.cpu_s
     loop = costs["loop"].cpu_s - bare.cpu_s
-    yield Result(
-        key="start",
-        figure=over * 1e3,
-        ours=seconds(over),
-        rival=f"json.load + loop {seconds(loop)}; bare {seconds(bare.cpu_s)}",
-    )
+    rivals = f"json.load + loop {seconds(loop)}; bare {seconds(bare.cpu_s)}"
+    yield in_ms("start", over, rivals)
     for key, name in (("help", "help"), ("validate tiny", "validate")):
-        ours, theirs = costs[name], costs[f"rival {name}"]
-        yield Result(
-            key=key,
-            figure=ours.cpu_s / theirs.cpu_s,
-            ours=seconds(ours.cpu_s),
-            rival=f"{RIVAL} {seconds(theirs.cpu_s)}",
-            memory=memory(ours, theirs),
-        )
+        yield beside(key, costs[name], costs[f"rival {name}"], RIVAL)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks.budgets import Result
-from benchmarks.measure import in_turn, script
+from benchmarks.measure import command, in_turn, script
+from benchmarks.results import beside, memory, seconds
 from benchmarks.tables import Defect, write_table
-from benchmarks.text import memory, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +85,7 @@ def validated(
     The exit statuses are checked, so both did find the defect; the rival sees shape
     only and takes a table with a wrong meaning for sound.
     """
-    ours = [script("ranktable"), "validate", str(path)]
+    ours = command("validate", str(path))
     rival = [script(RIVAL), "--schemafile", str(schema_file(bench)), str(path)]
     jobs = {
         "ours": partial(bench.command, ours, status=int(defect != Defect.NONE)),
@@ -106,24 +107,15 @@ def schema_file(bench: Bench) -> Path:
 
 
 def _compared(key: str, ours: Cost, theirs: Cost, defect: Defect) -> Result:
+    found = beside(key, ours, theirs, RIVAL)
     missed = ", misses it" if defect is Defect.LAST_MEANING else ""
-    return Result(
-        key=key,
-        figure=ours.cpu_s / theirs.cpu_s,
-        ours=seconds(ours.cpu_s),
-        rival=f"{RIVAL} {seconds(theirs.cpu_s)}{missed}",
-        memory=memory(ours, theirs),
-    )
+    return replace(found, rival=found.rival + missed)
 
 
 def _many(key: str, many: Cost, one: Cost, theirs: Cost) -> Result:
-    return Result(
-        key=f"validate {key}",
-        figure=many.cpu_s / one.cpu_s,
-        ours=seconds(many.cpu_s),
-        rival=f"one defect {seconds(one.cpu_s)}; {RIVAL} {seconds(theirs.cpu_s)}",
-        memory=memory(many, theirs),
-    )
+    found = beside(f"validate {key}", many, one, "one defect")
+    rival = f"{found.rival}; {RIVAL} {seconds(theirs.cpu_s)}"
+    return replace(found, rival=rival, memory=memory(many, theirs))
 
 
 def _output(key: str, ours: Cost, theirs: Cost, defect: Defect) -> Result:
