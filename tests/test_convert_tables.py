@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 VALID = CORPUS / "hccl" / "valid"
 PODS = "hccl12_2pods_4s_32p.json"
 UNEVEN = "hccl10_a2_uneven_8_6.json"
+TWO_SERVERS = ("--server-id", "a,b", "--super-device-id", "0-1")
 SCCL = json.dumps(
     {
         "version": "1.0",
@@ -73,6 +74,7 @@ def test_super_pods_are_lost_with_a_warning_and_can_be_given_again(run: Run) -> 
         (UNEVEN, "hccl-1.2", ("--super-device-id", "0-13"), "--pods"),
         (SCCL, "hccl-1.0", (), "--server-id"),
         (SCCL, "hccl-1.0", ("--server-id", "a,b"), "--device-ip"),
+        (SCCL, "hccl-1.2", (*TWO_SERVERS, "--pods", "a,b"), "--device-ip"),
     ],
 )
 def test_what_is_missing_is_named_with_its_option(
@@ -82,6 +84,12 @@ def test_what_is_missing_is_named_with_its_option(
 
     assert (done.status, done.out) == (2, "")
     assert option in done.err
+
+
+def test_servers_of_one_super_pod_need_no_addresses(run: Run) -> None:
+    done = convert(run, SCCL, "hccl-1.2", *TWO_SERVERS, "--pods", "a")
+
+    assert (done.status, len(table_of(done)["server_list"])) == (0, 2), done.err
 
 
 @pytest.mark.parametrize(
