@@ -55,8 +55,8 @@ def per_item(key: str, many_s: float, few_s: float, note: str = "") -> Result:
     return Result(
         key=key,
         figure=many_s / few_s,
-        ours=f"{many_s * 1e6:.3g} us",
-        rival=f"{few_s * 1e6:.3g} us{note}",
+        ours=f"{many_s * 1e6:.4g} us",
+        rival=f"{few_s * 1e6:.4g} us{note}",
     )
 
 

@@ -208,6 +208,16 @@ def test_what_a_file_is_takes_time_in_proportion_to_its_size(
     within_cpu(WITHOUT_PROGRESS_S, lambda: detect_formats(text))
 
 
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("n1 slots=2\n", 1), ("n1 slots=2\nn2\n", 2), ("n1 slots=0\n", 2)],
+)
+def test_two_formats_are_one_if_both_read_the_same(text: str, count: int) -> None:
+    names = [form.name for form in detect_formats(text)]
+
+    assert names == ["openmpi-hostfile", "deepspeed-hostfile"][:count]
+
+
 @pytest.mark.parametrize("name", [form.name for form in READ])
 @pytest.mark.parametrize("unit", ["0", "1"])
 def test_digits_beyond_what_python_converts_end_in_a_diagnostic(
