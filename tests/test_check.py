@@ -559,6 +559,16 @@ def test_gpus_that_no_program_can_use_do_not_agree(
     assert set(found(checked)) & {"RT702", "RT703"} == codes
 
 
+def test_one_gpu_that_is_not_reached_is_told(tmp_path: Path) -> None:
+    tree = gpu_host(tmp_path, count=3)
+    said = "Unable to determine the device handle for GPU0000:3D:00.0: Unknown Error\n"
+    tree.put(f"/commands/nvidia-smi {GPU_QUERY}", said + gpus(GOOD))
+    used = checked_at(tree, dumps(make_table([[0]], hosts=["n1"])))
+
+    assert found(used) == {}
+    assert "a GPU of this host" in found(checked_at(tree))["RT703"]
+
+
 def test_order_of_several_models_is_not_known(tmp_path: Path) -> None:
     table = dumps(make_table([[1]], hosts=["n1"]))
     tree = gpu_host(tmp_path, count=2, env="CUDA_VISIBLE_DEVICES=1\n")

@@ -154,24 +154,26 @@ def chips(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
 
 def health(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
     """Yield the chips whose status is not that of a working chip."""
-    if facts.lost_driver is not None:
+    if facts.unreached and (declared is None or not facts.probe.chips):
+        which = "a GPU" if facts.probe.chips else "the GPUs"
         yield Disagreement(
-            f"the driver of its GPUs does not answer: {facts.lost_driver}",
+            f"no program can use {which} of this host: {facts.unreached}",
             hint="have the host or its container started again, or take the node out "
             "of the table with `ranktable fit --lost NODE`",
         )
         return
     if not facts.chips:
         raise NotDetectedError("no chips were found")
+    wanted = None if declared is None else declared.device_ids
     chips = [
-        structs.replace(chip, status=facts.status(chip)) for chip in facts.probe.chips
+        structs.replace(chip, status=facts.status(chip))
+        for chip in facts.probe.chips
+        if wanted is None or chip.device_id in wanted
     ]
     if all(chip.status is None for chip in chips):
         raise NotDetectedError(f"no tool of {facts.probe.vendor} says a status")
-    wanted = None if declared is None else declared.device_ids
     for chip in chips:
-        is_used = wanted is None or chip.device_id in wanted
-        if is_used and not chip.is_healthy:
+        if not chip.is_healthy:
             place = None if wanted is None else wanted.index(chip.device_id)
             yield Disagreement(
                 f"chip {chip.device_id} has the status {quoted(chip.status)}", place

@@ -164,12 +164,14 @@ class Facts:
         return found
 
     @property
-    def lost_driver(self) -> str | None:
-        """Why its GPUs cannot be used, None if their driver answers or has none."""
-        if self.probe.chips or not self.machine.numbers(*nvidia.NODES):
+    def unreached(self) -> str | None:
+        """Why its GPUs, or one of them, cannot be used; None if nothing says so."""
+        if not self.machine.numbers(*nvidia.NODES):
             return None  # a host without GPUs may have the tool
-        reasons = [each.why for each in self.probe.unseen]
-        return next(filter(nvidia.is_driver_gone, reasons), None)
+        reasons = [
+            each.why.replace("it says", "nvidia-smi says") for each in self.probe.unseen
+        ]
+        return next(filter(nvidia.is_unreached, reasons), None)
 
     @cached_property
     def seen_chips(self) -> list[SeenChip] | None:

@@ -63,8 +63,8 @@ def detect(machine: Machine) -> ProbeResult:
     return result
 
 
-def is_driver_gone(reason: str) -> bool:
-    """Whether the reason why nvidia-smi fails concerns every program with GPUs."""
+def is_unreached(reason: str) -> bool:
+    """Whether what nvidia-smi misses concerns every program that uses GPUs."""
     return any(words in reason for words in _NO_DRIVER)
 
 
