@@ -53,6 +53,7 @@ def notes(text: str) -> list[tuple[int | None, str]]:
     ]
 
 
+ONE_CHIP = "bash -c 'CUDA_VISIBLE_DEVICES=0 LOCAL_RANK=0 python t.py'"
 STEP = "torchrun --nnodes=2 --node_rank={} --master_addr=n1 t.py"
 
 E, W = "error", "warning"
@@ -671,7 +672,7 @@ SCRIPTS = {
         [("RT331", E)],
         "#!/bin/bash\n#SBATCH -N 2 --exclusive user\nsrun python t.py\n",
         (
-            "#!/bin/bash\n#SBATCH -N 2 --exclusive=user # user\n"
+            "#!/bin/bash\n#SBATCH --ignore-pbs -N 2 --exclusive=user # user\n"
             "#SBATCH -q debug --wait-all-nodes 1\n#SBATCH --time={{ time }}\n"
             "srun -q debug -N2 python t.py\n"
         ),
@@ -767,6 +768,21 @@ SCRIPTS = {
         [("RT329", W)],
         script("-N1 -n4 --gpus=4 --ntasks-per-gpu=1", "srun python t.py"),
         script("-N1 -n4 --gpus=4", "srun python t.py"),
+    ),
+    "a node rank of the batch script for any program": (
+        [("RT324", E)],
+        script(TWO, "NODE_RANK=$SLURM_NODEID srun swift sft --model m", "srun -N2 a"),
+        script(TWO, "srun bash -c 'NODE_RANK=$SLURM_NODEID swift sft'", "srun -N2 a"),
+    ),
+    "the torchrun of a site as a module": (
+        [("RT320", E)],
+        script("-N1 --gres=gpu:4", "python -m torchrun_jsc --nproc_per_node=8 t.py"),
+        script("-N1 --gres=gpu:4", "python -m torchrun_jsc --nproc_per_node=gpu t.py"),
+    ),
+    "a list of one chip, without a binding": (
+        [("RT329", E)],
+        script("-N1 -n4 --gres=gpu:4", f"srun {ONE_CHIP}"),
+        script("-N1 -n4 --gres=gpu:4", f"srun --gpu-bind=single:1 {ONE_CHIP}"),
     ),
     "steps one after the other": (
         [("RT322", E)],
@@ -1041,7 +1057,9 @@ MANIFESTS = {
     "a variable that no shell reads": (
         [("RT328", E), ("RT328", E)],
         pytorchjob('[torchrun, "--master_addr=${MASTER_ADDR}", t.py]'),
-        pytorchjob('[torchrun, "--master_addr=$(MASTER_ADDR)", t.py]'),
+        pytorchjob(
+            '[torchrun, "--master_addr=$(MASTER_ADDR)", t.py, "a=${oc.env:B}", "$C"]'
+        ),
     ),
     "a list in the shell of a pod": (
         [("RT320", E), ("RT320", E)],

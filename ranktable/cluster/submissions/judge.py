@@ -227,7 +227,12 @@ def _judge_chips(one: Submission, role: Role) -> Iterator[Finding]:
             hint=f"start {chips.value} processes, unless one process uses several "
             "chips",
         )
-    elif number < chips.value and one.is_step and role.command.program == "python":
+    elif (
+        number < chips.value
+        and one.is_step
+        and role.command.program == "python"
+        and span != role.command.span  # a step with a number of its own means it
+    ):
         yield rules.IDLE_CHIPS.finding(
             span,
             f"{message}, and has {chips.value} chips ({chips.said})",
@@ -268,7 +273,10 @@ def _judge_visible(one: Submission, role: Role) -> Iterator[Finding]:
     seen, tasks = role.chips_per_task, one.tasks_per_node or one.tasks
     several = tasks is not None and tasks.value > 1
     yield from _judge_instances(role)
-    if seen is not None and several and role.command.program in ("", "python"):
+    rank = role.variables.get("LOCAL_RANK")
+    is_first = rank is not None and rank.text == "0"
+    is_plain = role.command.program in ("", "python")
+    if seen is not None and several and is_plain and not is_first:
         yield rules.CHIPS_VISIBLE.finding(
             seen.span or role.command.span,
             f"{seen.said} shows every task its own chips, numbered from 0; with local "
@@ -281,7 +289,7 @@ def _judge_visible(one: Submission, role: Role) -> Iterator[Finding]:
         for name, setting in role.variables.items():
             is_of_task = setting.span == role.command.span  # not of the batch script
             if is_of_task and name.endswith("VISIBLE_DEVICES") and one.is_step:
-                if several and setting.text.isdecimal():
+                if several and seen is None and setting.text.isdecimal():
                     yield rules.CHIPS_VISIBLE.finding(
                         setting.span,
                         f"{setting.said} gives all tasks of a node one chip",

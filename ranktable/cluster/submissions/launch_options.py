@@ -146,6 +146,7 @@ _MPIRUN_VALUES: Final = {
 }
 _MODULES: Final = {
     **dict.fromkeys(("torch.distributed.run", "torch.distributed.launch"), "torchrun"),
+    "torchrun_jsc": "torchrun",
     "accelerate.commands.launch": "accelerate",
     "deepspeed.launcher.runner": "deepspeed",
 }
@@ -198,7 +199,8 @@ def slurm_options(words: Sequence[str]) -> Line:
             break
         name, value, is_given = _slurm_option(word)
         at += 1
-        if not is_given and at < len(words) and not _is_slurm_flag(word, name):
+        is_other = is_given or at >= len(words) or words[at].startswith("-")
+        if not (is_other or _is_slurm_flag(word, name)):
             value, at = words[at], at + 1
         options[name] = value
     return Line(options, words[at:], is_whole)

@@ -14,7 +14,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.launch_options import SHELLS, base, find_launch
+from ranktable.cluster.submissions.launch_options import (
+    SHELLS,
+    base,
+    find_launch,
+    torchrun_name,
+)
 from ranktable.cluster.submissions.shell import (
     JOB_INDEX,
     POD_INDEX,
@@ -54,7 +59,7 @@ _CONTROL: Final = re.compile(
 )
 _DIVIDER: Final = re.compile(r"(?m)^---(?=[ \t\r]*$|[ \t]+#)")
 _NAME_OF_VARIABLE: Final = re.compile(r"\$\(([A-Za-z_][\w.-]*)\)")
-_OF_SHELL: Final = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
+_OF_SHELL: Final = re.compile(r"\$(?:\{(?=\w+\}))?([A-Za-z_]\w*)\}?")
 _NOT_CHIPS: Final = re.compile(
     r"(?i)rdma|roce|infiniband|\bib\b|hca|sriov|nic|efa|vpc|eni|fuse|kvm|hugepages|smarter"
     r"|mps\.com|tun|ipv4|pod|network|device-plugin"
@@ -301,19 +306,25 @@ def judge_pod(made: Manifests, template: PodTemplate) -> None:
 
 def _judge_dollars(made: Manifests, template: PodTemplate) -> None:
     """Report variables of a shell in words that no shell reads."""
-    for key in ("command", "args"):
-        words = list(map(str, template.job.items(*template.here, key)))
-        if not words or base(words[0]) in SHELLS or words[0].endswith(".sh"):
-            return
-        for at, word in enumerate(words if find_launch(words)[0] else ()):
-            if match := _OF_SHELL.search(word):
-                made.report(
-                    rules.NO_EFFECT,
-                    template.job.span(*template.here, key, at),
-                    f"nobody replaces {match[0]} here: no shell reads this command",
-                    hint=f"write $({match[1]}), or start it with sh -c",
-                    severity=Severity.ERROR,
-                )
+    given = [
+        (key, at, str(word))
+        for key in ("command", "args")
+        for at, word in enumerate(template.job.items(*template.here, key))
+    ]
+    words = [word for _, _, word in given]
+    is_shell = not words or base(words[0]) in SHELLS or words[0].endswith(".sh")
+    if is_shell or find_launch(words)[0] != "torchrun":
+        return
+    for place, (key, at, word) in enumerate(given):
+        option = word if word.startswith("-") else words[place - 1]
+        if (match := _OF_SHELL.search(word)) and torchrun_name(option):
+            made.report(
+                rules.NO_EFFECT,
+                template.job.span(*template.here, key, at),
+                f"nobody replaces {match[0]} here: no shell reads this command",
+                hint=f"write $({match[1]}), or start it with sh -c",
+                severity=Severity.ERROR,
+            )
 
 
 def read_manifests(text: str, kinds: Kinds) -> Manifests:

@@ -28,6 +28,7 @@ from ranktable.cluster.submissions.launch_options import (
     split_wrappers,
 )
 from ranktable.cluster.submissions.shell import (
+    IN_BATCH,
     UNKNOWN,
     Scope,
     ShellCommand,
@@ -462,7 +463,8 @@ class _Reader:
         """Read a command that may start processes."""
         head = base(texts[0]) if texts else ""
         at = next((n for n, text in enumerate(texts) if base(text) == "srun"), 0)
-        if at and head not in _REMOTE and not find_launch(texts[:at])[0]:
+        is_script = head.endswith((".sh", ".bash"))  # srun may be a word for it
+        if at and not (is_script or head in _REMOTE or find_launch(texts[:at])[0]):
             head, texts = "srun", texts[at:]  # timeout, nsys and others start it
         if head == "srun":
             self.srun(texts[1:], scope, command, span)
@@ -546,7 +548,9 @@ class _Reader:
         inner = scope.of_task(self.known(nodes, tasks))
         role = self.in_task(line.rest, inner, role, span)
         self.settings = all_settings
-        if not role.command.program and role.command.unjudged:
+        values = "".join(setting.text for setting in role.variables.values())
+        is_certain = bool({*values} & {*IN_BATCH.values()})  # whatever is started
+        if not (role.command.program or is_certain) and role.command.unjudged:
             for reason in role.command.unjudged:
                 self.leave(span, reason)
             return
