@@ -668,12 +668,9 @@ def _judge_words(role: Role) -> Iterator[Finding]:
             command.span,
             f"{command.program} starts python with the file {word} as its script, not "
             f"the program {word}",
-            hint=f"leave {word} out, or add {_no_python(command.program)}",
+            hint=f"leave {word} out, or add "
+            + ("--no-python" if command.program == "torchrun" else "--no_python"),
         )
-
-
-def _no_python(program: str) -> str:
-    return "--no-python" if program == "torchrun" else "--no_python"
 
 
 def _judge_script_options(role: Role) -> Iterator[Finding]:
@@ -764,16 +761,11 @@ def _judge_mpirun(one: Submission, role: Role) -> Iterator[Finding]:
 
 def _judge_deepspeed(one: Submission, role: Role) -> Iterator[Finding]:
     starts, chosen, chips = one.starts(), role.option("include"), role.chips
-    listed = re.findall(r":([0-9,]+)", "" if chosen is None else chosen.text)
-    slots = [int(n) for part in listed for n in part.split(",") if n]
-    if (
-        chosen is not None
-        and chips is not None
-        and max(slots, default=0) >= chips.value
-    ):
+    slots = re.findall(r"[:,]([0-9]{1,6})(?=[,@]|$)", chosen.text if chosen else "")
+    if chosen and chips and max(map(int, slots), default=0) >= chips.value:
         yield rules.MORE_THAN_CHIPS.finding(
             chosen.span,
-            f"{chosen.said} names slot {max(slots)}, but a node has "
+            f"{chosen.said} names slot {max(map(int, slots))}, but a node has "
             f"{counted(chips.value, 'chip')} ({chips.said}), numbered from 0",
             hint="the numbers are those of the chips that the job sees",
         )

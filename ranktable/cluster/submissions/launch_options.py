@@ -32,22 +32,20 @@ _TORCHRUN_FLAGS: Final = (
     *("standalone", "module", "no-python", "run-path", "use-env", "help"),
     "virtual-local-rank",
 )
-_ACCELERATE: Final = {
-    "num-machines": "nnodes",
-    "machine-rank": "node-rank",
-    "main-process-ip": "master-addr",
-    "main-process-port": "master-port",
-    "num-processes": "num-processes",
-    "rdzv-backend": "rdzv-backend",
-    "no-python": "no-python",
-    **dict.fromkeys(("m", "module"), "module"),
-}
-_DEEPSPEED: Final = {
-    **dict.fromkeys(("launcher", "no-ssh"), "launcher"),
-    "num-gpus": "nproc-per-node",  # of every node
-    **dict.fromkeys(("include", "i"), "include"),
-    "no-python": "no-python",
-    "module": "module",
+_PLAIN: Final = {
+    "accelerate": {
+        "num-machines": "nnodes",
+        "machine-rank": "node-rank",
+        "main-process-ip": "master-addr",
+        "main-process-port": "master-port",
+        **{name: name for name in ("num-processes", "rdzv-backend", "no-python")},
+        **dict.fromkeys(("m", "module"), "module"),
+    },
+    "deepspeed": {
+        **dict.fromkeys(("launcher", "no-ssh"), "launcher"),
+        "num-gpus": "nproc-per-node",  # of every node
+        **{name: name for name in ("include", "no-python", "module")},
+    },
 }
 _FLAGS: Final = (  # of accelerate and deepspeed; their other options have a value
     *("q", "quiet", "cpu", "multi-gpu", "tpu", "use-mps-device", "use-xpu", "debug"),
@@ -262,12 +260,10 @@ def read_command(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand
     program, rest = find_launch(words)
     if program == "torchrun":
         return _torchrun(rest, span)
-    if program == "accelerate":
-        return _with_plain_options(program, rest, _ACCELERATE, span)
+    if program in _PLAIN:
+        return _with_plain_options(program, rest, span)
     if program == "mpirun":
         return _mpirun(rest, span)
-    if program == "deepspeed":
-        return _with_plain_options(program, rest, _DEEPSPEED, span)
     is_whole = not any(base(word)[:1] == UNKNOWN for word in words[:1])
     script = "" if program else _script_of_shell(words)
     unjudged = (f"what {shown(base(script))} starts is not in the file",)
@@ -394,10 +390,7 @@ def _plain_options(
 
 
 def _with_plain_options(
-    program: str,
-    words: Sequence[str],
-    names: Mapping[str, str],
-    span: SourceSpan | None,
+    program: str, words: Sequence[str], span: SourceSpan | None
 ) -> LaunchCommand:
     """Return the command of a program whose script is the first word of its own."""
     at = 0
@@ -408,7 +401,7 @@ def _with_plain_options(
     return LaunchCommand(
         program=program,
         span=span,
-        options=_plain_options(words, names, span),
+        options=_plain_options(words, _PLAIN[program], span),
         script=tuple(words[at:]),
     )
 
