@@ -122,7 +122,7 @@ GANG = Rule(
 NO_SCRIPT = Rule(
     code="RT336",
     name="no-python-script",
-    summary="torchrun is given a program where it expects a Python script",
+    summary="a launcher is given a program where it expects a Python script",
     fix="Name the script, without python before it; --no-python starts any program.",
 )
 
