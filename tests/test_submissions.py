@@ -53,6 +53,7 @@ def notes(text: str) -> list[tuple[int | None, str]]:
     ]
 
 
+LIST = "CUDA_VISIBLE_DEVICES="
 ONE_CHIP = "bash -c 'CUDA_VISIBLE_DEVICES=0 LOCAL_RANK=0 python t.py'"
 STEP = "torchrun --nnodes=2 --node_rank={} --master_addr=n1 t.py"
 
@@ -773,6 +774,11 @@ SCRIPTS = {
         [("RT324", E)],
         script(TWO, "NODE_RANK=$SLURM_NODEID srun swift sft --model m", "srun -N2 a"),
         script(TWO, "srun bash -c 'NODE_RANK=$SLURM_NODEID swift sft'", "srun -N2 a"),
+    ),
+    "a list that the batch script expands": (
+        [("RT329", E)],
+        script("-N1 -n4 --gres=gpu:4", f'srun bash -c "{LIST}$SLURM_LOCALID python t"'),
+        script("-N1 -n4 --gres=gpu:4", f"srun bash -c '{LIST}$SLURM_LOCALID python t'"),
     ),
     "the torchrun of a site as a module": (
         [("RT320", E)],

@@ -285,31 +285,29 @@ def _judge_visible(one: Submission, role: Role) -> Iterator[Finding]:
             hint="ask for the chips of the node (--gpus-per-node), or add "
             "--tres-bind=gres/gpu:none",
         )
-    if one.is_script and role.chips is not None:
-        for name, setting in role.variables.items():
-            is_of_task = setting.span == role.command.span  # not of the batch script
-            if is_of_task and name.endswith("VISIBLE_DEVICES") and one.is_step:
-                if several and seen is None and setting.text.isdecimal():
-                    yield rules.CHIPS_VISIBLE.finding(
-                        setting.span,
-                        f"{setting.said} gives all tasks of a node one chip",
-                        hint=f"{name}=$SLURM_LOCALID, or leave it out",
-                        severity=Severity.ERROR,
-                    )
-            elif (
-                name.endswith("VISIBLE_DEVICES")
-                and shell.IN_TASK["SLURM_LOCALID"] not in setting.text
-            ):
-                is_same = any(mark in setting.text for mark in shell.IN_BATCH.values())
-                also = ", and is 0 in all tasks" if is_same else ""
-                yield rules.CHIPS_VISIBLE.finding(
-                    setting.span,
-                    f"{setting.said} replaces the chips that Slurm gives the job "
-                    f"({role.chips.said}){also}",
-                    hint="delete the line",
-                    # Commands beside each other may share the chips so.
-                    severity=None if one.is_alone or is_same else Severity.NOTE,
-                )
+    for name, setting in role.variables.items() if one.is_script else ():
+        text, chips = setting.text, role.chips
+        if chips is None or not name.endswith("VISIBLE_DEVICES"):
+            continue
+        is_same = any(mark in text for mark in shell.IN_BATCH.values())
+        is_of_task = one.is_step and setting.span == role.command.span
+        if is_of_task and several and seen is None and (is_same or text.isdecimal()):
+            yield rules.CHIPS_VISIBLE.finding(
+                setting.span,
+                f"{setting.said} gives all tasks of a node one chip",
+                hint=f"let every task expand it: {name}=$SLURM_LOCALID",
+                severity=Severity.ERROR,
+            )
+        elif not is_of_task and shell.IN_TASK["SLURM_LOCALID"] not in text:
+            also = ", and is 0 in all tasks" if is_same else ""
+            yield rules.CHIPS_VISIBLE.finding(
+                setting.span,
+                f"{setting.said} replaces the chips that Slurm gives the job "
+                f"({chips.said}){also}",
+                hint="delete the line",
+                # Commands beside each other may share the chips so.
+                severity=None if one.is_alone or is_same else Severity.NOTE,
+            )
 
 
 # --- agents

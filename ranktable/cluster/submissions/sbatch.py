@@ -74,7 +74,7 @@ _NUMBERS: Final = (
     *("nodes", "ntasks", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task"),
     *("cpus-per-task", "gres", "ntasks-per-gpu"),
 )
-_BINDING: Final = re.compile(r"per_task:([0-9]{1,4})|single\b|map_gpu\b|map:")
+_BINDING: Final = re.compile(r"per_task:([0-9]{1,4})|single(?!:[02-9])|map")
 _COUNTS: Final = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 _PLACEHOLDER: Final = re.compile(r"[{}<>@%$]")
 """What a script has that another program completes."""
