@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from jsonschema import ValidationError
     from jsonschema.protocols import Validator
@@ -38,69 +38,22 @@ def validator_of(name: str) -> Validator:
     types = Draft202012Validator.TYPE_CHECKER.redefine(
         "integer", lambda _, value: type(value) is int
     )
-    of_members = Draft202012Validator.VALIDATORS["additionalProperties"]
 
     def items(
-        validator: Validator, item: Schema, value: object, schema: Schema
+        validator: Any, item: Schema, value: object, schema: Schema
     ) -> Iterator[ValidationError]:
         if not isinstance(value, list) or len(value) > schema.get("maxItems", 1 << 30):
             return
-        yield from _each(validator, item, enumerate(value))
-
-    def members(
-        validator: Validator, member: object, value: object, schema: Schema
-    ) -> Iterator[ValidationError]:
-        if isinstance(value, dict) and isinstance(member, dict):
-            known = schema.get("properties", {})
-            others = [pair for pair in value.items() if pair[0] not in known]
-            yield from _each(validator, member, others)
-        else:
-            yield from of_members(validator, member, value, schema)
+        for at, each in enumerate(value):
+            yield from validator.descend(each, item, path=at)
 
     strict: Any = validators.extend(  # type: ignore[no-untyped-call]
         Draft202012Validator,
-        {
-            "items": items,
-            "additionalProperties": members,
-            "uniqueItems": lambda *_: (),
-        },
+        {"items": items, "uniqueItems": lambda *_: ()},
         type_checker=types,
     )
-    schema = json.loads(schema_text(name))
-    made: Validator = strict(_with_definitions(schema, schema.get("$defs", {})))
+    made: Validator = strict(json.loads(schema_text(name)))
     return made
-
-
-def _each(
-    validator: Any,
-    schema: Schema,
-    pairs: Iterable[tuple[str | int, object]],
-) -> Iterator[ValidationError]:
-    """Yield the errors of values by their keys; equal texts and numbers count once."""
-    sound: set[tuple[type, object]] = set()
-    for key, value in pairs:
-        is_plain = isinstance(value, (int, str))
-        if is_plain and (type(value), value) in sound:
-            continue
-        errors = list(validator.descend(value, schema, path=key))
-        if is_plain and not errors:
-            sound.add((type(value), value))
-        yield from errors
-
-
-def _with_definitions(part: Any, definitions: Schema) -> Any:
-    """Return a part of a schema with definitions in place of references to them.
-
-    Looking up a definition takes as long as judging a value by it.
-    """
-    if isinstance(part, list):
-        return [_with_definitions(item, definitions) for item in part]
-    if not isinstance(part, dict):
-        return part
-    name = part.get("$ref", "").removeprefix("#/$defs/")
-    if name in definitions:
-        return _with_definitions(definitions[name], definitions)
-    return {key: _with_definitions(value, definitions) for key, value in part.items()}
 
 
 def errors_of(name: str, document: Any) -> Iterator[ValidationError]:
