@@ -15,7 +15,7 @@ from ranktable.cli.output import (
     OutputFormat,
     is_standard_output,
     put_table,
-    style,
+    style_of,
     tell_written,
     write,
 )
@@ -114,7 +114,7 @@ class ChangeOutput:
         elif found.is_same:
             write([f"unchanged {printable(name)}: {table_size(found.after)}\n"])
         else:
-            write(render_changes(found, style()))
+            write(render_changes(found, style_of()))
 
     def _replace(self, read: TableFile, after: RankTable, data: bytes) -> None:
         if read.name == STANDARD_INPUT_NAME:
@@ -137,4 +137,4 @@ class ChangeOutput:
             return
 
         if not found.is_same:
-            sys.stderr.writelines(render_changes(found, style(stream=sys.stderr)))
+            sys.stderr.writelines(render_changes(found, style_of(stream=sys.stderr)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from typer.core import TyperCommand, TyperGroup
 
-from ranktable.cli.output import style
+from ranktable.cli.output import style_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,11 +61,11 @@ class GroupedCommand(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the usage, the text, the options and the example."""
-        look = _look(ctx)
+        style = _style(ctx)
         self.format_usage(ctx, formatter)
         example = _write_text(self.help, formatter)
-        _write_panels(self.get_params(ctx), ctx, formatter, look)
-        _write_example(example, formatter, look)
+        _write_panels(self.get_params(ctx), ctx, formatter, style)
+        _write_example(example, formatter, style)
 
 
 class GroupedCommands(TyperGroup):
@@ -73,7 +73,7 @@ class GroupedCommands(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the usage, the groups of commands, and the options."""
-        look = _look(ctx)
+        style = _style(ctx)
         self.format_usage(ctx, formatter)
         example = _write_text(self.help, formatter)
         found: dict[str, list[tuple[str, str]]] = {}
@@ -82,16 +82,16 @@ class GroupedCommands(TyperGroup):
             rows = found.setdefault(command.rich_help_panel or "Commands", [])
             rows.append((name, " ".join((command.help or "").split("\n\n")[0].split())))
         for panel, rows in found.items():
-            _write_rows(panel, rows, formatter, look)
-        _write_panels(self.get_params(ctx), ctx, formatter, look)
-        _write_example(example, formatter, look)
+            _write_rows(panel, rows, formatter, style)
+        _write_panels(self.get_params(ctx), ctx, formatter, style)
+        _write_example(example, formatter, style)
 
 
-def _look(ctx: Any) -> Style:
+def _style(ctx: Any) -> Style:
     """Return the style of the output, which click does not change then."""
-    look = style()
-    ctx.color = look.is_coloured
-    return look
+    style = style_of()
+    ctx.color = style.is_coloured
+    return style
 
 
 def _write_text(text: str | None, formatter: Any) -> list[str]:
@@ -106,22 +106,24 @@ def _write_text(text: str | None, formatter: Any) -> list[str]:
     return example
 
 
-def _write_example(lines: list[str], formatter: Any, look: Style) -> None:
+def _write_example(lines: list[str], formatter: Any, style: Style) -> None:
     """Write the commands of an example as they are, so that they can be copied."""
     if lines:
-        with formatter.section(look.mark(_EXAMPLE[:-1], "bold")):
+        with formatter.section(style.mark(_EXAMPLE[:-1], "bold")):
             formatter.write("".join(f"  {line.strip()}\n" for line in lines))
 
 
 def _write_rows(
-    panel: str, rows: list[tuple[str, str]], formatter: Any, look: Style
+    panel: str, rows: list[tuple[str, str]], formatter: Any, style: Style
 ) -> None:
-    with formatter.section(look.mark(panel, "bold")):
-        marked = [(look.mark(name, "place"), does) for name, does in rows]
+    with formatter.section(style.mark(panel, "bold")):
+        marked = [(style.mark(name, "place"), does) for name, does in rows]
         formatter.write_dl(marked, col_max=_COLUMN)
 
 
-def _write_panels(params: Iterable[Any], ctx: Any, formatter: Any, look: Style) -> None:
+def _write_panels(
+    params: Iterable[Any], ctx: Any, formatter: Any, style: Style
+) -> None:
     """Write the arguments and the options, the groups in their order."""
     found: dict[str, list[tuple[str, str]]] = {
         panel: [] for panel in (_INPUT, _LAYOUT, _OUTPUT, _RARE)
@@ -138,4 +140,4 @@ def _write_panels(params: Iterable[Any], ctx: Any, formatter: Any, look: Style) 
         found[_INPUT] += found.pop(_LAYOUT)
     for panel, rows in found.items():
         if rows:
-            _write_rows(panel, rows, formatter, look)
+            _write_rows(panel, rows, formatter, style)

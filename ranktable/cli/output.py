@@ -143,7 +143,7 @@ OutputFormat = Literal["text", "json"]
 """Forms of the facts that a command prints."""
 
 
-def style(color: Color = Color.AUTO, stream: TextIO | None = None) -> Style:
+def style_of(color: Color = Color.AUTO, stream: TextIO | None = None) -> Style:
     """Return the style for a stream, by default standard output.
 
     Source: no-color.org for NO_COLOR, force-color.org for FORCE_COLOR. An option is
@@ -226,7 +226,7 @@ def show_findings(
         form = "full" if stream.isatty() else "concise"
     from ranktable.report.findings_data import RENDERERS
 
-    pieces = RENDERERS[form](reports, style(color, stream))
+    pieces = RENDERERS[form](reports, style_of(color, stream))
     if aside:
         stream.writelines(pieces)
     else:

@@ -20,7 +20,7 @@ _HEADS = ("rank", "node", "chip", "result", "time")
 
 
 def text(
-    table: RankTable, found: Mapping[int, Contribution], look: Style
+    table: RankTable, found: Mapping[int, Contribution], style: Style
 ) -> Iterator[str]:
     """Yield a table with one line for each rank of the job."""
     rows: list[tuple[str, ...]] = [_HEADS]
@@ -29,7 +29,7 @@ def text(
         for device in node.devices:
             place = (str(device.rank), str(node_rank), str(device.device_id))
             rows.append((*place, *_result(found.get(device.rank))))
-    yield from table_lines(rows, look)
+    yield from table_lines(rows, style)
 
 
 def _result(found: Contribution | None) -> tuple[str, str]:

@@ -21,9 +21,9 @@ MAX_DRAWN_CHIPS = 64
 """Most chips that have a line each: a screen or two."""
 
 
-def fold_line(fold: NodeFold, look: Style) -> str:
+def fold_line(fold: NodeFold, style: Style) -> str:
     """Return one line for equal nodes, with their chips and ranks."""
-    host = look.mark(printable(fold.host), "place")
+    host = style.mark(printable(fold.host), "place")
     if not fold.chips:
         return f"{host}: no chips"
     chips = "chip" if fold.chips.isdigit() else "chips"
@@ -31,7 +31,7 @@ def fold_line(fold: NodeFold, look: Style) -> str:
     return f"{host}: {chips} {fold.chips} -> {what} {fold.ranks}"
 
 
-def node_branch(name: str, node: Node, look: Style) -> Branch:
+def node_branch(name: str, node: Node, style: Style) -> Branch:
     """Return a node with its chips below it."""
     leaves = (
         f"chip {device.device_id} -> rank {device.rank}"
@@ -39,12 +39,12 @@ def node_branch(name: str, node: Node, look: Style) -> Branch:
         else f"host -> rank {device.rank}"
         for device in node.devices
     )
-    host = look.mark(printable(name), "place")
+    host = style.mark(printable(name), "place")
     return Branch(host if node.devices else f"{host}: no chips", tuple(leaves))
 
 
 def render_tree(
-    head: str, table: RankTable, racks: Sequence[Boundary], look: Style
+    head: str, table: RankTable, racks: Sequence[Boundary], style: Style
 ) -> Iterator[str]:
     """Yield racks, nodes, chips and ranks as a tree.
 
@@ -52,15 +52,15 @@ def render_tree(
         head: The first line.
         table: The table.
         racks: Groups of nodes, the smallest first.
-        look: The style of the output.
+        style: The style of the output.
     """
     has_lines = table.world_size <= MAX_DRAWN_CHIPS
 
     def of_node(at: int) -> str | Branch:
         fold = fold_node(table.nodes, at)
         if has_lines:
-            return node_branch(fold.host, table.nodes[at], look)
-        return fold_line(fold, look)
+            return node_branch(fold.host, table.nodes[at], style)
+        return fold_line(fold, style)
 
     def below(level: int, nodes: Sequence[int]) -> Iterator[str | Branch]:
         if level < 0:
@@ -71,12 +71,12 @@ def render_tree(
             found.setdefault(racks[level].domains[node], []).append(node)
         for domain, members in found.items():
             size = counted(sum(len(table.nodes[at].devices) for at in members), "rank")
-            name = look.mark(printable(racks[level].labels[domain]), "bold")
+            name = style.mark(printable(racks[level].labels[domain]), "bold")
             text = f"{name}: {counted(len(members), 'node')}, {size}"
             yield Branch(text, tuple(below(level - 1, members)))
 
     lines = below(len(racks) - 1, range(len(table.nodes)))
-    yield from tree_lines(head, lines, look)
+    yield from tree_lines(head, lines, style)
 
 
 _LEGEND = (
@@ -90,7 +90,7 @@ _LEGEND = (
 
 
 def render_links(
-    name: str, node: Node, topology: Topology, look: Style
+    name: str, node: Node, topology: Topology, style: Style
 ) -> Iterator[str]:
     """Yield the links between the chips of a node as a matrix, and what it means."""
     chips = [device.device_id for device in node.devices]
@@ -98,14 +98,14 @@ def render_links(
     ring = f"closed ring {' '.join(map(str, chips))}"
     if broken:
         ring = f"not a ring: no link {', '.join(f'{a}-{b}' for a, b in broken)}"
-        ring = look.mark(ring, "error")
-    host = look.mark(printable(name), "bold")
+        ring = style.mark(ring, "error")
+    host = style.mark(printable(name), "bold")
     yield f"{host}: links of {printable(topology.name)}, {ring}\n\n"
     rows = [("rank", "", *(f"chip {chip}" for chip in chips))]
     for place, device in enumerate(node.devices):
         cells = (_cell(topology, chips, place, other) for other in range(len(chips)))
         rows.append((str(device.rank), f"chip {device.device_id}", *cells))
-    yield from table_lines(rows, look, right=(0,))
+    yield from table_lines(rows, style, right=(0,))
     yield "\n"
     used = {cell for row in rows[1:] for cell in row[2:]}
     for mark, meaning in _LEGEND:

@@ -31,25 +31,25 @@ Item = TypeVar("Item")
 
 
 def render_diff(
-    names: tuple[str, str], found: Difference, look: Style
+    names: tuple[str, str], found: Difference, style: Style
 ) -> Iterator[str]:
     """Yield the differences, or one line if there are none."""
-    first, second = (look.mark(printable(name), "bold") for name in names)
+    first, second = (style.mark(printable(name), "bold") for name in names)
     if found.is_same:
         yield f"{first} and {second} say the same: {table_size(found.after)}\n"
         return
     yield f"{first}: {table_size(found.before)}\n"
     yield f"{second}: {table_size(found.after)}\n\n"
-    yield from render_changes(found, look)
+    yield from render_changes(found, style)
 
 
-def render_changes(found: Difference, look: Style) -> Iterator[str]:
+def render_changes(found: Difference, style: Style) -> Iterator[str]:
     """Yield the differences, without the names of the files."""
     gone = [name for name in found.nodes_out if name not in found.now_spares]
-    yield from _nodes("nodes out", gone, look.mark("-", "removed"))
+    yield from _nodes("nodes out", gone, style.mark("-", "removed"))
     yield from _nodes("now spares", found.now_spares, "")
-    yield from _nodes("spares out", found.spares_out, look.mark("-", "removed"))
-    yield from _nodes("nodes in", found.nodes_in, look.mark("+", "added"))
+    yield from _nodes("spares out", found.spares_out, style.mark("-", "removed"))
+    yield from _nodes("nodes in", found.nodes_in, style.mark("+", "added"))
     if (found.nodes_out or found.nodes_in) and None in found.before.hosts:
         yield "  nodes without hosts are told apart by their indices\n"
     moves = found.rank_moves

@@ -40,21 +40,21 @@ MAX_UNFOLDED = 4
 MAX_CHIP_MAPS = 4
 
 
-def render_mesh(name: str, found: Communicators, look: Style) -> Iterator[str]:
+def render_mesh(name: str, found: Communicators, style: Style) -> Iterator[str]:
     """Yield the whole layout: the ranks, then the groups of every kind."""
-    yield _title(name, found, look)
+    yield _title(name, found, style)
     yield "\n"
     yield from (
-        _ranks(found, look) if found.table.world_size <= MAX_RANKS else _nodes(found)
+        _ranks(found, style) if found.table.world_size <= MAX_RANKS else _nodes(found)
     )
     for kind in found.kinds:
         yield "\n"
-        yield from _kind(kind, list(found.of_kind(kind)), look)
+        yield from _kind(kind, list(found.of_kind(kind)), style)
     if found.table.world_size > MAX_RANKS:
         yield "\n--rank R shows the groups of one rank, --format json everything\n"
 
 
-def render_rank(found: Communicators, rank: int, look: Style) -> Iterator[str]:
+def render_rank(found: Communicators, rank: int, style: Style) -> Iterator[str]:
     """Yield the groups of one rank."""
     table, layout = found.table, found.layout
     place = layout.coordinates(rank)
@@ -62,23 +62,23 @@ def render_rank(found: Communicators, rank: int, look: Style) -> Iterator[str]:
     node = table.node_rank_of(rank)
     host = table.nodes[node].host
     named = f" ({printable(host)})" if host else ""
-    head = look.mark(f"rank {rank}", "bold")
+    head = style.mark(f"rank {rank}", "bold")
     chip = table.device_of(rank).device_id
     runs = "on the host" if chip < 0 else f"chip {chip}"
     yield f"{head}: node {node}{named}, {runs}{here}\n"
     for one in found.of_rank(rank):
-        yield f"{look.mark(one.name, 'place')}: {_members(one)}{_sides(one, rank)}\n"
+        yield f"{style.mark(one.name, 'place')}: {_members(one)}{_sides(one, rank)}\n"
 
 
-def _title(name: str, found: Communicators, look: Style) -> str:
+def _title(name: str, found: Communicators, style: Style) -> str:
     table, layout = found.table, found.layout
     return (
-        f"{look.mark(printable(name), 'bold')}: {table_size(table)} = "
+        f"{style.mark(printable(name), 'bold')}: {table_size(table)} = "
         f"{describe_sizes(layout)}, order {layout.order}\n"
     )
 
 
-def _ranks(found: Communicators, look: Style) -> Iterator[str]:
+def _ranks(found: Communicators, style: Style) -> Iterator[str]:
     """Yield a table with a line for every rank."""
     axes = found.layout.kinds
     rows = [("rank", "node", "chip", *axes)]
@@ -90,7 +90,7 @@ def _ranks(found: Communicators, look: Style) -> Iterator[str]:
         row = (rank, printable(name), chip, *(place[axis] for axis in axes))
         rows.append(tuple(map(str, row)))
     columns = range(len(rows[0]))
-    yield from table_lines(rows, look, right=columns, is_head_marked=False)
+    yield from table_lines(rows, style, right=columns, is_head_marked=False)
 
 
 def _nodes(found: Communicators) -> Iterator[str]:
@@ -135,22 +135,22 @@ def _values(places: Iterable[int]) -> list[int]:
     return list(run) if 2 < len(found) == len(run) else found
 
 
-def _kind(kind: str, members: Sequence[Communicator], look: Style) -> Iterator[str]:
+def _kind(kind: str, members: Sequence[Communicator], style: Style) -> Iterator[str]:
     """Yield the groups of one kind, folded if there are many."""
     size = len(members[0].ranks)
     groups = counted(len(members), "group")
-    head = f"{look.mark(kind, 'bold')}: {groups} of {size}, {_spread(members)}"
-    yield from tree_lines(head, _group_lines(members, look), look)
+    head = f"{style.mark(kind, 'bold')}: {groups} of {size}, {_spread(members)}"
+    yield from tree_lines(head, _group_lines(members, style), style)
 
 
-def _group_lines(members: Sequence[Communicator], look: Style) -> Iterator[str]:
+def _group_lines(members: Sequence[Communicator], style: Style) -> Iterator[str]:
     if len(members) <= MAX_LINES:
         for one in members:
-            yield f"{look.mark(one.name, 'place')}: {_members(one)}"
+            yield f"{style.mark(one.name, 'place')}: {_members(one)}"
         return
 
     def line(one: Communicator) -> str:
-        return f"{look.mark(one.name, 'place')}: ranks {spell_numbers(one.ranks)}"
+        return f"{style.mark(one.name, 'place')}: ranks {spell_numbers(one.ranks)}"
 
     yield from _ends(members, line, "group")
     yield _chip_maps(members)

@@ -32,28 +32,28 @@ MAX_NAMED = 64
 
 
 def render_plan(
-    name: str, plan: Plan, look: Style, rings: RingRows | None = None
+    name: str, plan: Plan, style: Style, rings: RingRows | None = None
 ) -> Iterator[str]:
     """Yield the placement of the table, then the better one if there is one.
 
     Args:
         name: Name of the table.
         plan: The plan.
-        look: The style of the output.
+        style: The style of the output.
         rings: The groups inside nodes as rings of links.
     """
     costs, layout = plan.costs, plan.costs.layout
     nodes = counted(len(costs.boundaries[0].labels), "node")
     more = "".join(f", {_domains(one)}" for one in costs.boundaries[1:])
     yield (
-        f"{look.mark(printable(name), 'bold')}: {nodes}{more}, "
+        f"{style.mark(printable(name), 'bold')}: {nodes}{more}, "
         f"{counted(layout.world_size, 'rank')} = {describe_sizes(layout)}, order "
         f"{layout.order}\n\n"
     )
-    yield from _table(plan, plan.before, look, rings.before if rings else {})
+    yield from _table(plan, plan.before, style, rings.before if rings else {})
     if plan.is_better:
         yield "\nwith the nodes in a better order:\n\n"
-        yield from _table(plan, plan.after, look, rings.after if rings else {})
+        yield from _table(plan, plan.after, style, rings.after if rings else {})
         yield f"\n{_nodes_in_order(plan)}\n"
     elif costs.flows:
         yield from _verdict(plan)
@@ -88,7 +88,7 @@ def _domains(boundary: Boundary) -> str:
 
 
 def _table(
-    plan: Plan, owners: Owners, look: Style, rings: dict[str, RingRow]
+    plan: Plan, owners: Owners, style: Style, rings: dict[str, RingRow]
 ) -> Iterator[str]:
     costs = plan.costs
     found = costs.summary(owners)
@@ -97,7 +97,7 @@ def _table(
     grid += [_row(row, rings, has_bytes=has_bytes) for row in found.rows]
     if has_bytes:
         grid += _foot(plan, found, len(grid[0]))
-    yield from table_lines(grid, look, right=range(1, len(grid[0])))
+    yield from table_lines(grid, style, right=range(1, len(grid[0])))
 
 
 def _head(boundaries: Sequence[Boundary], *, has_bytes: bool, has_rings: bool) -> Cells:

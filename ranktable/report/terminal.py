@@ -69,7 +69,7 @@ Row = tuple[str, ...]
 
 def table_lines(
     rows: Sequence[Row],
-    look: Style,
+    style: Style,
     *,
     right: Sequence[int] = (),
     is_head_marked: bool = True,
@@ -79,17 +79,17 @@ def table_lines(
 
     Args:
         rows: The cells, as many in every row.
-        look: How to show it.
+        style: How to show it.
         right: Columns of numbers, which are aligned at the right.
         is_head_marked: Whether the head is bold if no lines are drawn.
         wrong: Rows that are shown as errors.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    is_narrow = sum(widths) + _DRAWN_GAP * len(widths) - 1 <= look.width
-    if look.is_drawn and is_narrow and len(rows) <= MAX_DRAWN_ROWS:
-        yield _drawn(rows, look, right, wrong)
+    is_narrow = sum(widths) + _DRAWN_GAP * len(widths) - 1 <= style.width
+    if style.is_drawn and is_narrow and len(rows) <= MAX_DRAWN_ROWS:
+        yield _drawn(rows, style, right, wrong)
         return
-    breaks = _breaks(widths, look.width) if look.is_drawn else ()
+    breaks = _breaks(widths, style.width) if style.is_drawn else ()
     for number, row in enumerate(rows):
         line = ""
         for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
@@ -97,9 +97,9 @@ def table_lines(
             line += gap + (cell.rjust(width) if column in right else cell.ljust(width))
         line = "\n".join(part.rstrip() for part in line.split("\n"))
         if number in wrong:
-            line = look.mark(line, "error")
+            line = style.mark(line, "error")
         elif is_head_marked and number == 0:
-            line = look.mark(line, "bold")
+            line = style.mark(line, "bold")
         yield f"{line}\n"
 
 
@@ -119,7 +119,7 @@ def _breaks(widths: Sequence[int], room: int) -> set[int]:
 
 
 def _drawn(
-    rows: Sequence[Row], look: Style, right: Sequence[int], wrong: Sequence[int]
+    rows: Sequence[Row], style: Style, right: Sequence[int], wrong: Sequence[int]
 ) -> str:
     # 0.1 s, which a pipe and a training process do not pay for.
     from rich import box
@@ -131,9 +131,11 @@ def _drawn(
         justify = "right" if column in right else "left"
         table.add_column(Text(head), justify=justify, overflow="fold")  # type: ignore[arg-type]
     for number, row in enumerate(rows[1:], 1):
-        style = "bold red" if number in wrong else None
-        table.add_row(*map(Text, row), style=style)  # a bracket in a text marks nothing
-    return _printed(table, look)
+        of_row = "bold red" if number in wrong else None
+        table.add_row(
+            *map(Text, row), style=of_row
+        )  # a bracket in a text marks nothing
+    return _printed(table, style)
 
 
 def table_size(table: RankTable) -> str:
@@ -149,16 +151,16 @@ class Branch(NamedTuple):
     leaves: tuple[str | Branch, ...] = ()
 
 
-def tree_lines(head: str, lines: Iterable[str | Branch], look: Style) -> Iterator[str]:
+def tree_lines(head: str, lines: Iterable[str | Branch], style: Style) -> Iterator[str]:
     """Yield a line and the lines below it: a tree on a terminal, otherwise indented.
 
     Args:
         head: The line.
         lines: The lines below it.
-        look: The style of the output.
+        style: The style of the output.
     """
     root = Branch(head, tuple(lines))
-    if not look.is_drawn or _num_lines(root) > MAX_DRAWN_ROWS:
+    if not style.is_drawn or _num_lines(root) > MAX_DRAWN_ROWS:
         yield from _indented(root, "")
         return
     from rich.text import Text
@@ -169,7 +171,7 @@ def tree_lines(head: str, lines: Iterable[str | Branch], look: Style) -> Iterato
         tree.children = [drawn(leaf) for leaf in _branches(branch)]
         return tree
 
-    yield _printed(drawn(root), look)
+    yield _printed(drawn(root), style)
 
 
 def _branches(branch: Branch) -> Iterator[Branch]:
@@ -187,18 +189,18 @@ def _indented(branch: Branch, indent: str) -> Iterator[str]:
         yield from _indented(leaf, f"{indent}  ")
 
 
-def _printed(drawing: RenderableType, look: Style) -> str:
+def _printed(drawing: RenderableType, style: Style) -> str:
     """Return what rich draws as text, without blank lines."""
     from rich.console import Console
 
     text = io.StringIO()
-    colours = "standard" if look.is_coloured else None
+    colours = "standard" if style.is_coloured else None
     console = Console(
         file=text,
         force_terminal=True,
-        width=look.width,
+        width=style.width,
         color_system=colours,  # type: ignore[arg-type]
-        no_color=not look.is_coloured,
+        no_color=not style.is_coloured,
         highlight=False,
     )
     console.print(drawing)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranktable.cli.output import Color, style
+from ranktable.cli.output import Color, style_of
 from ranktable.doctor.diagnose import Diagnosis, judge_logs
 from ranktable.doctor.lines import read_log
 from ranktable.doctor.patterns import patterns
@@ -57,7 +57,7 @@ def test_any_bytes_in_any_files_end_in_a_diagnosis(job: Mapping[str, bytes]) -> 
     diagnosis = judged(job)
 
     for render in RENDERERS.values():
-        "".join(render(diagnosis, style(Color.NEVER))).encode()
+        "".join(render(diagnosis, style_of(Color.NEVER))).encode()
 
 
 @law(100)

@@ -15,7 +15,7 @@ from ranktable.cli.output import (
     Color,
     CommandError,
     put_table,
-    style,
+    style_of,
     write,
 )
 from ranktable.cli.parameters import (
@@ -243,7 +243,7 @@ def _live(
         raise CommandError(f"{option} needs torch: pip install torch") from None
     checked = result.checked.only(*only)
     if result.is_speaker:
-        write(RENDERERS[form.value](checked, style(color)))
+        write(RENDERERS[form.value](checked, style_of(color)))
         if output is not None and result.is_finished:
             _write_observed(result.records, output, checked, force=force)
     status = 0 if checked.is_agreed else DEFECTS_FOUND
@@ -273,7 +273,7 @@ def _write_observed(
 
 def _end(checked: Checked, form: CheckFormat, color: Color) -> None:
     """Print what was found, and end with the status that says it."""
-    write(RENDERERS[form.value](checked, style(color)))
+    write(RENDERERS[form.value](checked, style_of(color)))
     if not checked.has_looked:
         raise typer.Exit(COULD_NOT_FINISH)
     if not checked.is_agreed:

@@ -13,7 +13,7 @@ from ranktable.cli.output import (
     DEFECTS_FOUND,
     Color,
     CommandError,
-    style,
+    style_of,
     write,
 )
 from ranktable.cli.parameters import ColorOption, OutputFormatOption
@@ -67,7 +67,7 @@ def diff(
     if format == "json":
         write(render_diff_json(names, found))
     else:
-        write(render_diff(names, found, style(color)))
+        write(render_diff(names, found, style_of(color)))
     if not found.is_same:
         raise typer.Exit(DEFECTS_FOUND)
 

@@ -12,7 +12,7 @@ from ranktable.cli.output import (
     DEFECTS_FOUND,
     Color,
     CommandError,
-    style,
+    style_of,
     write,
 )
 from ranktable.cli.parameters import ColorOption, SelectOption, codes_in, valued
@@ -58,7 +58,7 @@ def doctor(
         raise CommandError(_not_judged(diagnosis))
     if codes:
         diagnosis = diagnosis.only(codes)
-    write(RENDERERS[format](diagnosis, style(color)))
+    write(RENDERERS[format](diagnosis, style_of(color)))
     if diagnosis.causes:
         raise typer.Exit(DEFECTS_FOUND)
     if not (diagnosis.has_ended_well or codes):

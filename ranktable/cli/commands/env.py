@@ -12,7 +12,7 @@ from ranktable.cli.output import (
     DEFECTS_FOUND,
     Color,
     CommandError,
-    style,
+    style_of,
     write,
     write_json,
 )
@@ -77,11 +77,11 @@ def env(
         lines = None if found is None else _lacking(found)
         write_json(data | {"advice": lines, "not_used": [*_not_used(claims)]})
     else:
-        look = style(color)
-        write(_text(found, claims if explain else [], problem, look))
+        style = style_of(color)
+        write(_text(found, claims if explain else [], problem, style))
         if explain:
             write(_unused(claims))
-        write(_chip_text(chip, note, look))
+        write(_chip_text(chip, note, style))
     if unsound is not None:
         raise unsound
     has_chip = not chip.wrong or chip.is_doubtful
@@ -112,7 +112,7 @@ def _chip_data(chip: ProcessChip, note: str) -> dict[str, object]:
     }
 
 
-def _chip_text(chip: ProcessChip, note: str, look: Style) -> Iterator[str]:
+def _chip_text(chip: ProcessChip, note: str, style: Style) -> Iterator[str]:
     """Yield the chip, where there are chips or a list of them, and what is wrong."""
     if chip.num_visible is not None and not chip.is_none:
         number = "unknown" if chip.device_id is None else str(chip.device_id)
@@ -120,10 +120,10 @@ def _chip_text(chip: ProcessChip, note: str, look: Style) -> Iterator[str]:
         yield f"{'chip':<16} {printable(f'{number}  ({more})' if more else number)}\n"
     if chip.wrong:
         kind = "note" if chip.is_doubtful else "error"
-        yield f"{look.mark(f'{kind}[RT720]', kind)}: {printable(chip.wrong)}\n"
-        yield help_line(chip.hint, look)
+        yield f"{style.mark(f'{kind}[RT720]', kind)}: {printable(chip.wrong)}\n"
+        yield help_line(chip.hint, style)
     elif note:
-        yield f"{look.mark('note', 'note')}: {printable(note)}\n"
+        yield f"{style.mark('note', 'note')}: {printable(note)}\n"
 
 
 def _with_table(found: Environment) -> Environment:
@@ -200,7 +200,7 @@ def _text(
     found: Environment | None,
     claims: list[tuple[VariableClaim, Outcome]],
     problem: LaunchEnvironmentError | None,
-    look: Style,
+    style: Style,
 ) -> Iterator[str]:
     if found is not None:
         for name, value in asdict(found).items():
@@ -215,9 +215,9 @@ def _text(
             yield f"{printable(note)}\n"
     if claims:
         yield "\n" if found is not None else ""
-        yield from _table(claims, look)
+        yield from _table(claims, style)
     if problem is not None:
-        code = look.mark(problem.code, "error")
+        code = style.mark(problem.code, "error")
         yield f"error[{code}] {printable(problem.message)}\n"
 
 
@@ -250,7 +250,7 @@ def _shown(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-def _table(claims: list[tuple[VariableClaim, Outcome]], look: Style) -> Iterator[str]:
+def _table(claims: list[tuple[VariableClaim, Outcome]], style: Style) -> Iterator[str]:
     rows = [("field", "value", "variable", "launcher", "level", "outcome")]
     rows += [
         (
@@ -264,4 +264,4 @@ def _table(claims: list[tuple[VariableClaim, Outcome]], look: Style) -> Iterator
         for claim, outcome in claims
     ]
     wrong = [at for at, row in enumerate(rows) if row[-1] in ("contradicts", "invalid")]
-    yield from table_lines(rows, look, wrong=wrong)
+    yield from table_lines(rows, style, wrong=wrong)

@@ -13,7 +13,7 @@ from ranktable.cli.kinds import judge_source
 from ranktable.cli.output import (
     Color,
     CommandError,
-    style,
+    style_of,
     write,
     write_json,
 )
@@ -68,15 +68,15 @@ def explain(
     if format == "json":
         write_json([_data(rule) for rule in found])
         return
-    look = style(color)
+    style = style_of(color)
     if code is None:
-        write(_listed(RULES, look))
+        write(_listed(RULES, style))
         return
     vendor_code = code_in(code)
     if len(found) > 1 or vendor_code is not None:
         write(_several(code, vendor_code, found))
         return
-    write(_page(found[0], look))
+    write(_page(found[0], style))
 
 
 def _nothing_found(text: str) -> str:
@@ -100,10 +100,10 @@ def _several(text: str, vendor_code: str | None, found: list[Rule]) -> Iterator[
     yield from (f"{rule.code}  {rule.summary}\n" for rule in found)
 
 
-def _listed(rules: tuple[Rule, ...], look: Style) -> Iterator[str]:
+def _listed(rules: tuple[Rule, ...], style: Style) -> Iterator[str]:
     rows = [(rule.code, rule.severity.value, rule.summary) for rule in rules]
-    if look.is_drawn:
-        yield from table_lines([("code", "severity", "defect"), *rows], look)
+    if style.is_drawn:
+        yield from table_lines([("code", "severity", "defect"), *rows], style)
         return
     for code, severity, summary in rows:
         yield f"{code}  {severity:<8} {summary}\n"
@@ -172,41 +172,41 @@ def _text(example: bytes | None) -> str | None:
     return None if example is None else example.decode("utf-8", "replace")
 
 
-def _page(rule: Rule, look: Style) -> Iterator[str]:
+def _page(rule: Rule, style: Style) -> Iterator[str]:
     page = page_of(rule)
-    title = look.mark(f"{rule.code} {rule.name}", "bold")
-    kind = look.mark(rule.severity.value, rule.severity.value)
+    title = style.mark(f"{rule.code} {rule.name}", "bold")
+    kind = style.mark(rule.severity.value, rule.severity.value)
     yield f"{title} ({kind})\n{rule.summary}\n\n{_wrapped(page.why)}\n"
-    yield f"\n{look.mark('What to do', 'bold')}\n{_wrapped(rule.fix)}\n"
+    yield f"\n{style.mark('What to do', 'bold')}\n{_wrapped(rule.fix)}\n"
     if isinstance(rule, HostRule):
-        yield f"\n{look.mark('How it is checked', 'bold')}\n"
+        yield f"\n{style.mark('How it is checked', 'bold')}\n"
         for word, text in _checked_by(rule).items():
             yield _wrapped(f"{word}: {text}", indent="  ") + "\n"
     if page.readers:
-        yield f"\n{look.mark('What others do', 'bold')}\n"
+        yield f"\n{style.mark('What others do', 'bold')}\n"
         for reader, effect in page.readers.items():
             yield _wrapped(f"{reader}: {effect}", indent="  ") + "\n"
     if page.seen_as:
-        yield f"\n{look.mark('Seen as', 'bold')}\n"
+        yield f"\n{style.mark('Seen as', 'bold')}\n"
         yield "".join(f"  {text}\n" for text in page.seen_as)
-    yield from _examples(rule, look)
+    yield from _examples(rule, style)
 
 
-def _examples(rule: Rule, look: Style) -> Iterator[str]:
+def _examples(rule: Rule, style: Style) -> Iterator[str]:
     """Yield the bad example, its command and what that says, and the good example."""
     page = page_of(rule)
     if page.bad is None or page.good is None:
         return
     if page.beside is not None:
-        yield f"\n{look.mark(BESIDE, 'bold')}\n"
+        yield f"\n{style.mark(BESIDE, 'bold')}\n"
         yield textwrap.indent(page.beside.decode(), "  ")
     name = _example_name(rule)
-    yield f"\n{look.mark('Bad', 'bold')}: {_command(rule, name)}\n"
+    yield f"\n{style.mark('Bad', 'bold')}: {_command(rule, name)}\n"
     if page.command == "validate" and SITE_SCHEMA_OPTION not in page.options:
-        yield "\n" + textwrap.indent(_finding(rule, page.bad, name, look), "  ")
+        yield "\n" + textwrap.indent(_finding(rule, page.bad, name, style), "  ")
     else:
         yield textwrap.indent(page.bad.decode("utf-8", "replace"), "  ")
-    yield f"\n{look.mark('Good', 'bold')}\n"
+    yield f"\n{style.mark('Good', 'bold')}\n"
     yield textwrap.indent(page.good.decode("utf-8", "replace"), "  ")
 
 
@@ -263,11 +263,11 @@ def judge_example(rule: Rule, data: bytes, file: str) -> Report:
     )
 
 
-def _finding(rule: Rule, bad: bytes, name: str, look: Style) -> str:
+def _finding(rule: Rule, bad: bytes, name: str, style: Style) -> str:
     """Return what ``validate`` says of the bad example of a rule."""
     report = judge_example(rule, bad, name)
     only = report.only(lambda code: code == rule.code)
-    shown = "".join(render_full([only], Style(look.is_coloured, _WIDTH)))
+    shown = "".join(render_full([only], Style(style.is_coloured, _WIDTH)))
     return shown.rpartition("\n\n")[0] + "\n"
 
 

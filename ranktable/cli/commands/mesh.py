@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ranktable.cli.app import with_options
 from ranktable.cli.options import LayoutOptions, warn_of_refusal
-from ranktable.cli.output import Color, CommandError, style, write
+from ranktable.cli.output import Color, CommandError, style_of, write
 from ranktable.cli.parameters import (
     ColorOption,
     FileArgument,
@@ -55,7 +55,7 @@ def mesh(
         if format == "json":
             return render_mesh_json(read.name, found, rank)
         if rank is None:
-            return render_mesh(read.name, found, style(color))
-        return render_rank(found, rank, style(color))
+            return render_mesh(read.name, found, style_of(color))
+        return render_rank(found, rank, style_of(color))
 
     write(shown(sound_table(file)))

@@ -24,7 +24,7 @@ from ranktable.cli.output import (
     is_standard_output,
     output_file,
     put_text,
-    style,
+    style_of,
     write,
 )
 from ranktable.cli.parameters import (
@@ -220,7 +220,7 @@ def plan(
     pieces = (
         render_plan_json(read.name, made, rings)
         if format == "json"
-        else render_plan(read.name, made, style(color), rings)
+        else render_plan(read.name, made, style_of(color), rings)
     )
     if is_standard_output(output):
         sys.stderr.writelines(pieces)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.output import Color, OutputFormat, style, write
+from ranktable.cli.output import Color, OutputFormat, style_of, write
 from ranktable.cli.parameters import ColorOption, RootOption, RunProgramsOption, valued
 from ranktable.cli.this_node import ROOT, TIMEOUT_S, probe_node
 from ranktable.schema.text import counted, printable
@@ -52,12 +52,12 @@ def probe(
     if format == "json":
         write([found.to_line()])
     else:
-        write(_text(found, style(color)))
+        write(_text(found, style_of(color)))
     raise typer.Exit(0 if found.chips else NO_CHIPS)
 
 
-def _text(found: NodeProbe, look: Style) -> Iterator[str]:
-    host = look.mark(printable(found.host), "bold")
+def _text(found: NodeProbe, style: Style) -> Iterator[str]:
+    host = style.mark(printable(found.host), "bold")
     if found.chips:
         parts = (found.model or "", f"driver {found.driver}" if found.driver else "")
         more = "".join(f", {printable(part)}" for part in parts if part)
@@ -66,13 +66,13 @@ def _text(found: NodeProbe, look: Style) -> Iterator[str]:
     else:
         yield f"{host}: no chips\n"
     for chip in found.chips:
-        yield f"  {_chip(chip, look)}\n"
+        yield f"  {_chip(chip, style)}\n"
     for item in found.unseen:
-        what = look.mark(printable(item.what), "place")
+        what = style.mark(printable(item.what), "place")
         yield f"  not detected: {what}: {printable(item.why)}\n"
 
 
-def _chip(chip: ProbedChip, look: Style) -> str:
+def _chip(chip: ProbedChip, style: Style) -> str:
     words = [
         chip.bus_address,
         chip.model,
@@ -85,4 +85,4 @@ def _chip(chip: ProbedChip, look: Style) -> str:
     if chip.status is None:
         return head
     kind = "help" if chip.is_healthy else "error"
-    return f"{head}  {look.mark(printable(chip.status), kind)}"
+    return f"{head}  {style.mark(printable(chip.status), kind)}"

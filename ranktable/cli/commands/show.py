@@ -17,7 +17,7 @@ from ranktable.cli.output import (
     Color,
     CommandError,
     show_findings,
-    style,
+    style_of,
     write,
     write_json,
 )
@@ -103,7 +103,7 @@ def show(
         _show_digest(name, table, format, others=(rank, node, racks, links, tree))
         return
     chosen = _chosen(rank, node, table)
-    look = style(color)
+    style = style_of(color)
     if racks is not None and not tree:
         raise CommandError("--racks is for --tree; give that too")
     if tree or links is not None:
@@ -113,15 +113,15 @@ def show(
             )
         if tree:
             holding = holders(racks, table, format, color)
-            write(render_tree(_head(name, table, look), table, holding, look))
-        write(_matrix(links, table, (chosen or [0])[0], look))
+            write(render_tree(_head(name, table, style), table, holding, style))
+        write(_matrix(links, table, (chosen or [0])[0], style))
         return
     if format == "json":
         # json indents in Python code, which takes ten times as long.
         text = json.dumps(_data(name, table, chosen, rank))
         write([msgspec.json.format(text, indent=2) + "\n"])
     else:
-        write(_text(name, table, chosen, rank, look))
+        write(_text(name, table, chosen, rank, style))
 
 
 def _chosen(rank: int | None, node: str | None, table: RankTable) -> list[int] | None:
@@ -173,7 +173,7 @@ def _show_digest(
 
 
 def _matrix(
-    links: str | None, table: RankTable, place: int, look: Style
+    links: str | None, table: RankTable, place: int, style: Style
 ) -> Iterator[str]:
     """Yield the links of a node, nothing if they are not wanted.
 
@@ -188,7 +188,7 @@ def _matrix(
     if most >= found.num_chips:
         count = counted(found.num_chips, "chip")
         raise CommandError(f"{links} has {count}, but the node has a chip {most}")
-    yield from render_links(node.host or f"node {place}", node, found, look)
+    yield from render_links(node.host or f"node {place}", node, found, style)
 
 
 def _place_of(node: str, table: RankTable) -> int:
@@ -251,38 +251,38 @@ def _text(
     table: RankTable,
     chosen: list[int] | None,
     rank: int | None,
-    look: Style,
+    style: Style,
 ) -> Iterator[str]:
     if chosen is None:
-        yield from _overview(name, table, look)
+        yield from _overview(name, table, style)
         return
     place = chosen[0]
     node = table.nodes[place]
     for local_rank, device in enumerate(node.devices):
         if rank is None or device.rank == rank:
-            yield _device_line(place, node, local_rank, device, look)
+            yield _device_line(place, node, local_rank, device, style)
 
 
-def _head(name: str, table: RankTable, look: Style) -> str:
-    title = look.mark(printable(name), "bold")
+def _head(name: str, table: RankTable, style: Style) -> str:
+    title = style.mark(printable(name), "bold")
     return f"{title}: {table.format}, {table_size(table)}"
 
 
-def _overview(name: str, table: RankTable, look: Style) -> Iterator[str]:
-    head = _head(name, table, look)
+def _overview(name: str, table: RankTable, style: Style) -> Iterator[str]:
+    head = _head(name, table, style)
     folds = fold_nodes(table)
-    if look.is_drawn and len(folds) <= MAX_DRAWN_ROWS:
+    if style.is_drawn and len(folds) <= MAX_DRAWN_ROWS:
         has_chips = sum(len(table.nodes[fold.first].devices) for fold in folds)
         branches = (
-            node_branch(fold.host, table.nodes[fold.first], look)
+            node_branch(fold.host, table.nodes[fold.first], style)
             if has_chips <= MAX_DRAWN_CHIPS and fold.first == fold.last
-            else fold_line(fold, look)
+            else fold_line(fold, style)
             for fold in folds
         )
-        yield from tree_lines(head, branches, look)
+        yield from tree_lines(head, branches, style)
     else:
         yield f"{head}\n"
-        yield from (f"{fold_line(fold, look)}\n" for fold in folds)
+        yield from (f"{fold_line(fold, style)}\n" for fold in folds)
     yield from _spares(table)
 
 
@@ -306,11 +306,11 @@ def _more(shown: list[str]) -> str:
 
 
 def _device_line(
-    place: int, node: Node, local_rank: int, device: Device, look: Style
+    place: int, node: Node, local_rank: int, device: Device, style: Style
 ) -> str:
     host = f" ({printable(node.host)})" if node.host else ""
     address = f", address {printable(device.address)}" if device.address else ""
-    head = look.mark(f"rank {device.rank}", "bold")
+    head = style.mark(f"rank {device.rank}", "bold")
     return (
         f"{head}: node {place}{host}, local_rank {local_rank}, "
         f"chip {device.device_id}{address}\n"

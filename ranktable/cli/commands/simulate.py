@@ -16,7 +16,7 @@ from ranktable.cli.output import (
     Color,
     CommandError,
     OutputFormat,
-    style,
+    style_of,
     write,
     write_json,
 )
@@ -187,7 +187,7 @@ def simulate(
         is_module=module,
         is_started_once=once,
     )
-    outcome = _run_script(plan) if script else _add_up(plan, format, style(color))
+    outcome = _run_script(plan) if script else _add_up(plan, format, style_of(color))
     raise typer.Exit(_status(outcome))
 
 
@@ -206,7 +206,7 @@ def _run_script(plan: Simulation) -> RunOutcome:
         return launch(plan, folder, signals)
 
 
-def _add_up(plan: Simulation, form: OutputFormat, look: Style) -> RunOutcome:
+def _add_up(plan: Simulation, form: OutputFormat, style: Style) -> RunOutcome:
     """Run the built-in all_reduce, and show the result of each rank."""
     with noted_signals() as signals:
         outcome, found = add_up(plan, signals)
@@ -214,7 +214,7 @@ def _add_up(plan: Simulation, form: OutputFormat, look: Style) -> RunOutcome:
         data = all_reduce.data(plan.table, found, outcome.findings)
         write_json(data)
     else:
-        write(all_reduce.text(plan.table, found, look))
+        write(all_reduce.text(plan.table, found, style))
     return outcome
 
 

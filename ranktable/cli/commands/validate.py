@@ -25,7 +25,7 @@ from ranktable.cli.output import (
     FindingsFormat,
     about,
     show_findings,
-    style,
+    style_of,
     write,
 )
 from ranktable.cli.parameters import (
@@ -424,7 +424,7 @@ def _show_diff(report: Report, options: Options, color: Color) -> None:
         return
     import difflib
 
-    look = style(color)
+    style = style_of(color)
     kinds = {"-": "removed", "+": "added", "@": "place"}
     lines = difflib.unified_diff(
         _lines(report.data.decode("utf-8", "replace")),
@@ -436,7 +436,7 @@ def _show_diff(report: Report, options: Options, color: Color) -> None:
     for line in lines:
         kind = kinds.get(line[:1])
         shown = "\t".join(map(printable, line.split("\t")))
-        write([(look.mark(shown, kind) if kind else shown) + "\n"])
+        write([(style.mark(shown, kind) if kind else shown) + "\n"])
 
 
 def _lines(text: str) -> list[str]:
