@@ -45,6 +45,20 @@ def test_nodes_are_exchanged_until_no_group_crosses_racks() -> None:
     assert sum(costs.totals(exchanged)) == 0
 
 
+def test_exchanges_are_tried_again_after_one_that_helped() -> None:
+    layout = ParallelLayout(tp=2, pp=2, dp=2)
+    flows = [
+        Flow(axes=axes, pattern=Pattern.SHARD, size_bytes=size)
+        for axes, size in (("tp", 8), ("pp", 3), ("dp", 5))
+    ]
+    pairs = make_boundary("rack", [f"r{node // 2}" for node in range(8)])
+    costs = CostModel(layout, flows, [pairs])
+    owners = [5, 2, 3, 1, 7, 4, 6, 0]
+    exchanged = _exchanged(costs, owners, costs.totals(owners))
+
+    assert sum(costs.totals(exchanged)) == 32  # one look at all pairs comes to 38
+
+
 @pytest.mark.parametrize(
     ("order", "owners", "node", "flat", "rack", "spread"),
     [
