@@ -1041,6 +1041,17 @@ ONE_GPU = (
     "numProcPerNode: 1, resourcesPerNode: {limits: {nvidia.com/gpu: 1}, "
     "requests: {nvidia.com/gpu: 1}}"
 )
+
+
+def volcano_tasks(rank: str) -> str:
+    """Return a job without the plugin pytorch, with a master and a worker."""
+    text = volcano(("master", 1), ("worker", 1), command="AGENT", chips=4)
+    text = text.replace(", pytorch: []", ", env: []")
+    for each in ("0", rank):
+        text = text.replace("AGENT", agent(2, each, "v-master-0.v"), 1)
+    return text
+
+
 MASK = "export CUDA_VISIBLE_DEVICES="
 HAMI = ", nvidia.com/gpumem: 8000, nvidia.com/gpucores: 30"
 
@@ -1071,6 +1082,11 @@ MANIFESTS = {
         [("RT320", E), ("RT320", E)],
         pytorchjob(f'[sh, -c, "{MASK}0,1; torchrun t.py"]'),
         pytorchjob(f'[sh, -c, "{MASK}0,1,2,3; torchrun --master_addr=$MASTER_ADDR t"]'),
+    ),
+    "indexes of tasks of Volcano": (
+        [("RT324", E)],
+        volcano_tasks("$(VC_TASK_INDEX)"),
+        volcano_tasks("1"),
     ),
     "shares of a chip": (
         [("RT320", E), ("RT320", E)],

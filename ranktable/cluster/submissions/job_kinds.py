@@ -545,10 +545,20 @@ def read_volcano(job: Manifest, made: Manifests) -> list[Submission]:
         )
     flags = _flags(job.get("spec", "plugins", "pytorch"))
     if flags is None:
+        counting = {"VC_TASK_INDEX": 0, "VK_TASK_INDEX": 0}
         roles = [
-            _role(PodTemplate(job, (*paths[name], *_POD)), counts[name], name=name)
+            _role(
+                PodTemplate(job, (*paths[name], *_POD)),
+                counts[name],
+                name=name,
+                counted_from=counting,
+            )
             for name in paths
         ]
+        agents = [r for r in roles if r.command.program == "torchrun"]
+        for role in agents if len(agents) > 1 else ():
+            if not _is_world(role):
+                _same_index(made, role, "task", "use the plugin pytorch, and its RANK")
         return _job(job, roles)
     master, worker = flags.get("master", "master"), flags.get("worker", "worker")
     if master not in counts:
@@ -694,8 +704,14 @@ def _judge_completions(job: Manifest, made: Manifests, role: Role, path: Path) -
         )
 
 
-def _same_index(made: Manifests, role: Role) -> None:
-    """Report a node rank that begins at 0 again in every Job of a JobSet."""
+def _same_index(
+    made: Manifests,
+    role: Role,
+    part: str = "Job",
+    hint: str = "use one Job (replicas: 1) with completions and parallelism, or the "
+    "label jobset.sigs.k8s.io/job-global-index",
+) -> None:
+    """Report a node rank that begins at 0 again in every part of a job."""
     rank = role.command.options.get("node-rank")
     if role.command.program != "torchrun" or rank is None:
         return
@@ -703,9 +719,9 @@ def _same_index(made: Manifests, role: Role) -> None:
         made.report(
             rules.SAME_RANK,
             rank.span,
-            "the index of a pod begins at 0 in every Job, so several pods are node 0",
-            hint="use one Job (replicas: 1) with completions and parallelism, or the "
-            "label jobset.sigs.k8s.io/job-global-index",
+            f"the index of a pod begins at 0 in every {part}, so several pods are node "
+            "0",
+            hint=hint,
         )
 
 
