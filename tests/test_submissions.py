@@ -775,6 +775,27 @@ SCRIPTS = {
         script(TWO, "NODE_RANK=$SLURM_NODEID srun swift sft --model m", "srun -N2 a"),
         script(TWO, "srun bash -c 'NODE_RANK=$SLURM_NODEID swift sft'", "srun -N2 a"),
     ),
+    "a node rank of one node that is not 0": (
+        [("RT324", E)],
+        script("-N1 --exclusive", "torchrun --nnodes=1 --node_rank=3 t.py"),
+        script("-N1 --exclusive", "torchrun --nnodes=1 --node_rank=0 t.py"),
+    ),
+    "node ranks from 1": (
+        [("RT324", E)],
+        script(
+            "-N2 --ntasks-per-node=1",
+            *(f"srun -N1 -n1 {STEP.format(n)} &" for n in (1, 2)),
+        ),
+        script(
+            "-N2 --ntasks-per-node=1",
+            *(f"srun -N1 -n1 {STEP.format(n)} &" for n in (1, 0)),
+        ),
+    ),
+    "a node rank that is a name": (
+        [("RT324", E)],
+        script(TWO, f"srun bash -c '{STEP.format('$SLURMD_NODENAME')}'"),
+        script(TWO, f"srun bash -c '{STEP.format('$SLURM_NODEID')}'"),
+    ),
     "a list that the batch script expands": (
         [("RT329", E)],
         script("-N1 -n4 --gres=gpu:4", f'srun bash -c "{LIST}$SLURM_LOCALID python t"'),

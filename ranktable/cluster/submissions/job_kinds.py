@@ -719,8 +719,7 @@ def _same_index(
         made.report(
             rules.SAME_RANK,
             rank.span,
-            f"the index of a pod begins at 0 in every {part}, so several pods are node "
-            "0",
+            f"the index of a pod begins at 0 in every {part}: several pods are node 0",
             hint=hint,
         )
 

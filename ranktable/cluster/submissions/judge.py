@@ -72,6 +72,7 @@ def judge(one: Submission) -> Iterator[Finding]:
         for group in _groups(one):
             yield from _judge_agents(one, group)
             yield from _judge_accelerate(group.role)
+            yield from _judge_rank(group.role)
         yield from _judge_first_ranks(one)
     elif role.command.program == "mpirun":
         yield from _judge_mpirun(one, role)
@@ -493,6 +494,21 @@ def _judge_first_ranks(one: Submission) -> Iterator[Finding]:
                 f"{group.name} has node rank {text}, as {other.name} has",
                 hint=f"give {group.name} another one",
             )
+
+
+def _judge_rank(role: Role) -> Iterator[Finding]:
+    """Report a node rank that no agent can have."""
+    given, expected = role.command.options.get("node-rank"), expected_agents(role)
+    if given is None or expected is None or not _is_static(role):
+        return
+    if shell.OWN_HOST in given.text:
+        message = f"{given.said} is a name, and a node rank is a number"
+    elif (shell.plain_number(given.text) or 0) >= max(expected.most, 1):
+        last = max(expected.most, 1) - 1
+        message = f"{given.said}: node ranks go from 0 to {last} ({expected.said})"
+    else:
+        return
+    yield rules.SAME_RANK.finding(given.span, message)
 
 
 def _same_rank(given: Setting | None, one: Submission) -> str | None:
