@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import Counter
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,13 +33,12 @@ from ranktable.cluster.conversion import (
     unsound_in,
     with_servers,
 )
-from ranktable.cluster.discovery.ascend import parse_hccn
-from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.cluster.generate import (
     parse_address_list,
     parse_device_list,
     parse_numbers,
 )
+from ranktable.cluster.hccn_files import addresses_from
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.hostfiles.hostfile import (
     WriterOptions,
@@ -67,7 +65,7 @@ from ranktable.schema.file_kind import Source
 from ranktable.schema.finding import RankTableError
 from ranktable.schema.formats import DEFAULT
 from ranktable.schema.report import Options
-from ranktable.schema.text import counted, folded, printable
+from ranktable.schema.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -201,7 +199,7 @@ class TableArguments:
             sizes = [len(node.devices) for node in table.nodes]
             addresses = parse_address_list(self.device_ip, sizes)
         elif self.hccn_conf:
-            addresses = _addresses(self.hccn_conf, table)
+            addresses = addresses_from(self.hccn_conf, table, _text)
         supers, pods = self.super_device_id, self.pods
         return TableOptions(
             device_ips=addresses,
@@ -472,71 +470,5 @@ def _numbers(text: str) -> list[str]:
     return list(map(str, numbers))
 
 
-def _addresses(given: list[str], table: RankTable) -> list[list[str]]:
-    """Return the address of every device, from the hccn.conf of its server.
-
-    Raises:
-        ArgumentError: A server has no file, or a file lacks a device.
-    """
-    files = _by_server(given, table)
-    found = []
-    for place, node in enumerate(table.nodes):
-        name, text = files[place]
-        try:
-            addresses = parse_hccn(text)
-        except NotDetectedError as error:
-            raise ArgumentError(f"{printable(name)}: {error}") from None
-        chips = [device.device_id for device in node.devices]
-        missing = sorted(chip for chip in chips if chip not in addresses)
-        if missing:
-            host = f"node {place}" if node.host is None else printable(node.host)
-            keys = f"address_{missing[0]}" if len(missing) == 1 else "addresses"
-            raise ArgumentError(
-                f"{printable(name)} has no {keys} of device {folded(missing)} "
-                f"of {host}",
-                hint="set it with hccn_tool -i N -ip -s, or give --device-ip",
-            )
-        found.append([addresses[chip] for chip in chips])
-    return found
-
-
-def _files_by_host(given: list[str]) -> dict[str, str]:
-    """Return the files that are given as HOST=FILE by host, {} if there are none.
-
-    Raises:
-        ArgumentError: Some are given without a host, or a host has two files.
-    """
-    pairs = [item.split("=", 1) for item in given if "=" in item]
-    pairs = [pair for pair in pairs if "/" not in pair[0]]  # a folder may have a "="
-    hosts = Counter(host for host, _ in pairs)
-    twice = [host for host, times in hosts.items() if times > 1]
-    if twice:
-        raise ArgumentError(f"--hccn-conf names {printable(twice[0])} twice")
-    if 0 < len(pairs) < len(given):
-        raise ArgumentError(
-            "--hccn-conf names a server for some files only",
-            hint="write HOST=FILE for all of them, or for none",
-        )
-    return dict(pairs)
-
-
-def _by_server(given: list[str], table: RankTable) -> list[tuple[str, str]]:
-    """Return the name and the text of the file of every server, in their order."""
-    named = _files_by_host(given)
-    if named:
-        lacking = [host for host in table.hosts if host not in named]
-        unknown = [host for host in named if host not in table.hosts]
-        if lacking or unknown:
-            what = "has no file for" if lacking else "names an unknown server,"
-            host = printable(str((lacking or unknown)[0]))
-            raise ArgumentError(f"--hccn-conf {what} {host}")
-        names = [named[str(host)] for host in table.hosts]
-    elif len(given) == table.num_nodes:
-        names = given
-    else:
-        raise ArgumentError(
-            f"--hccn-conf is given {len(given)} times for {table.num_nodes} servers",
-            hint="give one for every server, in their order, or HOST=FILE",
-        )
-    texts = {name: read_input(name, MIB)[1] for name in names}
-    return [(name, texts[name].decode("utf-8", "replace")) for name in names]
+def _text(file: str) -> str:
+    return read_input(file, MIB)[1].decode("utf-8", "replace")

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 from msgspec import structs
 
-from ranktable._toml import loads
 from ranktable.cli import completion
 from ranktable.cli.app import with_options
 from ranktable.cli.kinds import judge_named, judge_source
@@ -38,6 +36,7 @@ from ranktable.cli.parameters import (
     number,
     valued,
 )
+from ranktable.cli.settings import Settings, find_settings
 from ranktable.cli.sources import (
     MIB,
     NOTHING_HELD,
@@ -58,15 +57,12 @@ from ranktable.schema.check import (
     refuse_link,
     report_unreadable,
 )
-from ranktable.schema.chips import chips_per_host
 from ranktable.schema.file_kind import DESCRIPTIONS
-from ranktable.schema.files import UnreadableError, lies_in
+from ranktable.schema.files import UnreadableError
 from ranktable.schema.finding import Findings, RankTableError, Severity
 from ranktable.schema.fixes import repaired_text
 from ranktable.schema.formats import names
-from ranktable.schema.selection import Selection
 from ranktable.schema.text import counted, printable
-from ranktable.schema.topology import BUILT_IN
 from ranktable.schema.writing import replace_file
 
 if TYPE_CHECKING:
@@ -475,79 +471,3 @@ def _site_schema(path: str, limit: int | None) -> SiteSchema:
     from ranktable.schema.site_schema import read_site_schema  # jsonschema: 50 ms
 
     return read_site_schema(path, limit=limit)
-
-
-class Settings(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    rename="kebab",
-):
-    """What ``[tool.ranktable]`` says; the options of a call are stronger.
-
-    Attributes:
-        chip: ``--chip``.
-        topology: ``--topology``; a file name is relative to the settings.
-        select: Codes to report, or their beginnings; all codes if empty.
-        ignore: Codes to leave out, or their beginnings.
-        max_errors: ``--max-errors``.
-    """
-
-    chip: str | int | None = None
-    topology: str | None = None
-    select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    max_errors: Annotated[int, msgspec.Meta(ge=0)] | None = None
-
-    @property
-    def selection(self) -> Selection:
-        """The codes to report."""
-        return Selection(self.select, self.ignore)
-
-
-def find_settings(folder: Path) -> Settings:
-    """Return the settings of a folder, or of the nearest parent that has some.
-
-    The search ends at the root of a repository.
-
-    Raises:
-        CommandError: A pyproject.toml is not TOML, or has an unknown option.
-    """
-    for place in (folder, *folder.parents):
-        path = place / "pyproject.toml"
-        data = path.read_bytes() if path.is_file() else b""
-        if b"ranktable" in data:
-            try:
-                tools = loads(data.decode()).get("tool")
-                if isinstance(tools, dict) and "ranktable" in tools:
-                    return _settings(tools["ranktable"], place)
-            except (CommandError, ValueError) as error:
-                raise CommandError(f"{path}: {error}") from None
-        if (place / ".git").exists():
-            break
-    return Settings()
-
-
-def _settings(table: object, folder: Path) -> Settings:
-    """Return the settings in a table of TOML.
-
-    Raises:
-        CommandError: A code is unknown, or a file of links is not there.
-        ValueError: There is another option, or a value has another type.
-    """
-    found = msgspec.convert(table, Settings)
-    found = structs.replace(
-        found, select=codes_in(found.select), ignore=codes_in(found.ignore)
-    )
-    chips_per_host(None if found.chip is None else str(found.chip))
-    if found.topology is None or any(found.topology == one.name for one in BUILT_IN):
-        return found
-    beside = folder / found.topology
-    if not lies_in(str(beside), str(folder)):
-        raise CommandError(f"topology is {found.topology!r}, outside of {folder}")
-    if not beside.is_file():
-        raise CommandError(
-            f"topology is {found.topology!r}, and there is no file {beside}"
-        )
-    return structs.replace(found, topology=str(beside))
