@@ -207,6 +207,22 @@ def _raises_and_logs_it(job: Job, rank: int, at_s: float) -> None:
     job.traceback(at_s, rank, error)
 
 
+@fails("RT610", 1)
+def _raises_as_it_cleans_up(job: Job, rank: int, at_s: float) -> None:
+    job.traceback(at_s, rank, job.random.choice(RAISED[3:]))
+    job.error(at_s, rank, "", "During handling of the above exception, another exception "
+              "occurred:", "")  # fmt: skip
+    _loses_in_a_call(job, rank, at_s)
+
+
+@fails("RT610", 1)
+def _loses_a_service(job: Job, rank: int, at_s: float) -> None:
+    job.traceback(at_s, rank, job.random.choice([
+        "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='hub', port=443): "
+        "Max retries exceeded with url: /x", "TimeoutError: [Errno 110] Connection timed "
+        "out", "BrokenPipeError: [Errno 32] Broken pipe", "EOFError"]))  # fmt: skip
+
+
 @fails("RT611", -9)
 def _killed(job: Job, rank: int, at_s: float) -> None:
     pass
@@ -674,7 +690,8 @@ def _loses(job: Job, rank: int, at_s: float) -> int:
     if job.library != "torch":
         job.library_says("loses", rank, at_s + 40)
         return 1 if job.library == "hccl" else -6
-    ways = [way for way in LOSSES if kind.status != 0 or way is not _says_nothing]
+    tells = kind.status == 0 or job.kind == "loses a service"  # or nobody can know
+    ways = [way for way in LOSSES if way is not _says_nothing or not tells]
     way = job.random.choice(ways)
     way(job, rank, at_s + (600 if way is waits else 1))
     return (

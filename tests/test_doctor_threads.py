@@ -68,6 +68,12 @@ NPU = (
 NFS = "[ 79.1] nfs: server store7 not responding, still trying\n"
 LINK = "[ 80.1] ice 0000:98:00.0 eth2: NIC Link is {}\n"
 SYSTEM = "unhandled system error (run with NCCL_DEBUG=INFO for details)"
+REMOTE = "remote process exited or there was a network error"
+LOST = raised(0, *nccl(REMOTE)) + raised(2, *nccl(REMOTE))
+AGAIN = (
+    "[rank3]: \n[rank3]: During handling of the above exception, another exception "
+    "occurred:\n[rank3]: \n"
+)
 CHAIN = raised(1, "ConnectionResetError: [Errno 104] Connection reset by peer") + (
     "[rank1]: \n[rank1]: The above exception was the direct cause of the following "
     "exception:\n[rank1]: \n"
@@ -127,6 +133,20 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "peers of a crash": (
         raised(0, "EOFError") + raised(1, "BrokenPipeError: [Errno 32] Broken pipe")
         + ended(2, -11), "RT611", (2,)),
+    "chain with a loss at its end": (
+        raised(3, "ValueError: shard 17") + AGAIN + raised(3, *nccl(REMOTE)) + LOST,
+        "RT610", (3,)),
+    "a service that is gone": (
+        raised(3, "requests.exceptions.ConnectionError: HTTPSConnectionPool("
+               "host='hub', port=443): Max retries exceeded") + LOST, "RT610", (3,)),
+    "a pipe to a child": (
+        raised(3, "EOFError", file="/usr/lib/python3/multiprocessing/connection.py")
+        + LOST, "RT610", (3,)),
+    "a rank that is only quiet": (
+        "".join(f"INFO rank {n} of 4 ready\n[rank{n}]: step 1 loss 2\n"
+                for n in range(3)) + LOST, "RT630", ()),
+    "a quiet rank of a job of unknown size": (steps(9, prefix="[rank1]: ") + LOST,
+                                              "RT630", ()),
     "chain": (
         CHAIN + raised(1, "RuntimeError: step 7 failed") + ended(2, -9), "RT611", (2,)),
     "chain, a peer lost at last": (HANDLED + raised(3, *LEFT) + raised(0, *LEFT),

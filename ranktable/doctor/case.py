@@ -34,16 +34,6 @@ PROGRESS = 20
 _PROGRAMS = re.compile(r"(?i)python|torch|train|pt_|ray|worker|mpi|deepspeed|java")
 """Names of programs that may be processes of a job."""
 
-CONSEQUENCES = {
-    Evidence.CLOSED,
-    Evidence.CASCADE,
-    Evidence.TIMEOUT,
-    Evidence.ABSENT,
-    Evidence.EDGE,
-    Evidence.LINK,
-}
-"""What a process says that waits for another, or has lost it."""
-
 NO_ERRORS = {
     Evidence.IDENTITY, Evidence.STATE, Evidence.ATTEMPT, Evidence.LIFE, Evidence.END,
     Evidence.HOST,
@@ -129,6 +119,7 @@ class Case:
         overcome: Errors below which their process went on.
         waits: Who waited in vain, the first report of each rank first.
         waiters: The ranks that report that they wait or have lost somebody.
+        apart: The ranks that lost a connection that may be none of the job.
         edges: Who waits for whom, by rank.
         seen: Ranks of which a line was read.
         listed: Ranks that a launcher started, whose own log was given.
@@ -181,6 +172,12 @@ class Case:
         self.waits = list(self._find_waits())
         self.waiters = {wait.rank for wait in self.waits}
         self.waiters.update(self.speakers(Evidence.CLOSED, Evidence.ABSENT))
+        self.apart = {
+            rank
+            for event in self.by_kind[Evidence.CLOSED]
+            if "apart" in event.fields and (rank := ranks.speaker(event)) is not None
+        } - {wait.rank for wait in self.waits}
+        self.waiters -= self.apart
         for rank, file in self._raised():
             self.waiters.add(rank)
             self.speakers_of_file[_log_of(file)].add(rank)

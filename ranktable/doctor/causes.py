@@ -117,6 +117,21 @@ def is_of_peer(what: str) -> bool:
     return _is("types", type_of(what)) or bool(_expression("texts").search(what))
 
 
+def is_apart(what: str, frame: str) -> str:
+    """Return ``by_program`` or ``by_call`` if a connection may be none of the job.
+
+    Args:
+        what: The exception, of a type that any connection raises.
+        frame: The file of its innermost frame: of the program, or of a library that
+            talks to services and children too.
+    """
+    if not _is("outside", type_of(what)) or not frame:
+        return ""
+    if _expression("shared").search(frame):
+        return "by_call"
+    return "" if _expression("sites").search(frame) else "by_program"
+
+
 def is_below_call(what: str, frame: str) -> bool:
     """Whether an exception came out of a call that talks to other processes.
 

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 from ranktable.doctor import causes, rules
 from ranktable.doctor.case import (
     CLEARLY_S,
-    CONSEQUENCES,
     Case,
     Cause,
     cause_of,
     seconds_between,
 )
-from ranktable.doctor.patterns import Evidence
+from ranktable.doctor.patterns import CONSEQUENCES, Evidence
 from ranktable.doctor.payload import root_of
 from ranktable.doctor.waiting import behind
 
@@ -227,6 +226,23 @@ def below_calls(case: Case) -> list[Cause]:
     """Return the exceptions out of calls to others, if nothing else is known."""
     events = [e for e in case.by_kind[Evidence.CLOSED] if "below_call" in e.fields]
     found = [one for event in events for one in _exceptions(case, event)]
+    return _by_kind(case, _first_in_time(found))
+
+
+def apart_causes(case: Case, place: str) -> list[Cause]:
+    """Return the connections that some ranks lost while the others lost the job's.
+
+    Args:
+        case: The events.
+        place: ``by_program`` if the program lost it, ``by_call`` if a library did that
+            may talk to a service or child as well as to the job.
+    """
+    events = [e for e in case.by_kind[Evidence.CLOSED] if e.fields.get("apart")]
+    ranks = {case.ranks.speaker(event) for event in events}
+    if None in ranks or not 0 < len(ranks) <= len(case.waiters - ranks):
+        return []
+    found = [one for event in events if event.fields["apart"] == place
+             for one in _exceptions(case, event)]  # fmt: skip
     return _by_kind(case, _first_in_time(found))
 
 

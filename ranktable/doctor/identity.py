@@ -78,7 +78,8 @@ class Ranks:
             self._learn_table(table)
         events = [event for log in logs for event in log.events]
         self._names = _host_names(events, table)
-        self._tasks_are_ranks = _are_ranks(events)
+        self._claimed = {size for log in logs for size in log.sizes}
+        self._tasks_are_ranks = _are_ranks(events, self._claimed)
         self._is_one_node = _is_one_node(events)
         self._shared = _shared_processes(events)
         self.size, self.is_size_known = self._learn_size(logs, events)
@@ -326,6 +327,8 @@ class Ranks:
             return self.table.world_size, True
         fields = ("size", "group_size")
         sizes = {event.number(name) or 0 for event in events for name in fields}
+        several_groups = len(self._claimed) > 1
+        sizes |= set() if several_groups else self._claimed
         said = max((size for size in sizes if size <= MAX_RANKS), default=0)
         named = {rank for log in logs for rank in log.ranks}
         named.update(rank for event in events for rank in event.numbers("rank"))
@@ -451,10 +454,11 @@ def _host_names(events: Sequence[LogEvent], table: RankTable | None) -> HostName
     return HostNames(names - set(_UNKNOWN), pairs, listed)
 
 
-def _are_ranks(events: Sequence[LogEvent]) -> bool:
+def _are_ranks(events: Sequence[LogEvent], claimed: set[int]) -> bool:
     """Whether tasks of Slurm are ranks: lines with both say so, or no line has a rank.
 
-    A task with number 0 says nothing: a launcher of each host has rank 0 there too.
+    A task with number 0 says nothing: a launcher of each host has rank 0 there too. As
+    many tasks as the program says that it has ranks are these.
     """
     tasks = {event.fields["task"] for event in events if "task" in event.fields}
     numbers = {int(task) for task in tasks if task.isdecimal() and len(task) < 8}
@@ -465,7 +469,7 @@ def _are_ranks(events: Sequence[LogEvent]) -> bool:
     if both - {("0", "0")}:
         return all(task == rank for task, rank in both)
     is_dense = len(numbers) > 1 and numbers == set(range(len(numbers)))
-    return is_dense and not said
+    return is_dense and (not said or claimed == {len(numbers)})
 
 
 def _is_one_node(events: Sequence[LogEvent]) -> bool:

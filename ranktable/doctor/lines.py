@@ -147,6 +147,13 @@ _STEP = re.compile(
 )
 """A line of training that goes on."""
 
+_SIZE = re.compile(
+    r"(?i)(?<![\w-])(?<!local )(?<!node )(?<!group )(?<!\b[tdpec]p )"
+    r"(?:rank[ :=#]{0,3}\d{1,6} ?(?:of|/) ?|world[_ ]size[ '\":=]{1,4})"
+    r"(?P<size>\d{1,6})(?![\w.%/])"
+)
+"""What a program says of the size of its job, often as it starts."""
+
 _NO_STEPS = (b"ERROR", b"WARN", b"Error:", b"Traceback", b"imed out", b"failed to",
              b"retry", b"aiting")  # fmt: skip
 """What a line of a step does not say, although it may tell an error as a number."""
@@ -224,6 +231,7 @@ class Log:
         num_lines: Lines read.
         num_bytes: Bytes read.
         ranks: Ranks that the beginning and the end of the file name as speakers.
+        sizes: What the beginning and the end say of the size of the job.
         last_time: The last time of the file, as it is written there.
         problem: Why it could not be read to its end, None if it was.
         dump: What it holds if it is a dump of the flight recorder.
@@ -234,6 +242,7 @@ class Log:
     num_lines: int = 0
     num_bytes: int = 0
     ranks: set[int] = field(default_factory=set)
+    sizes: set[int] = field(default_factory=set)
     last_time: str | None = None
     problem: str | None = None
     dump: Dump | None = None
@@ -404,6 +413,7 @@ class _Reader:
             if "rank" in fields:
                 self.log.ranks.add(int(fields["rank"]))
             self.log.last_time = fields.get("time", self.log.last_time)
+            self.log.sizes.update(int(one["size"]) for one in _SIZE.finditer(line))
 
     def _look_for_cut_traceback(self, data: bytes) -> None:
         """Keep the exception of a traceback whose first line is above the log."""

@@ -47,6 +47,17 @@ class Evidence(Enum):
     UNKNOWN = "an error that is not known"
 
 
+CONSEQUENCES = {
+    Evidence.CLOSED,
+    Evidence.CASCADE,
+    Evidence.TIMEOUT,
+    Evidence.ABSENT,
+    Evidence.EDGE,
+    Evidence.LINK,
+}
+"""What a process says that waits for another, or has lost it."""
+
+
 @dataclass(frozen=True, eq=False)
 class LogPattern:
     """One message of one speaker; ``patterns.toml`` describes the attributes."""

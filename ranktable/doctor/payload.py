@@ -158,9 +158,12 @@ def _of_others(event: LogEvent) -> LogEvent:
     what = root_of(event)
     if causes.is_stop(what) or causes.is_wrapper(what):
         return replace(event, pattern=STOPPED)
+    frame = event.fields.get("frame", "")
     if causes.is_of_peer(what):
-        return replace(event, pattern=LOST)
-    if causes.is_below_call(what, event.fields.get("frame", "")):
+        place = "" if "root" in event.fields else causes.is_apart(what, frame)
+        said = {"apart": place} if place else {}
+        return replace(event, pattern=LOST, fields={**event.fields, **said})
+    if causes.is_below_call(what, frame):
         return replace(event, pattern=LOST, fields={**event.fields, "below_call": "1"})
     return event
 

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 from ranktable.doctor import causes, rules
 from ranktable.doctor.attempts import UNSURE
 from ranktable.doctor.case import (
-    CONSEQUENCES,
     NO_ERRORS,
     Case,
     Cause,
@@ -31,10 +30,11 @@ from ranktable.doctor.case import (
 from ranktable.doctor.failures import (
     OUTSIDE,
     TOLD,
+    apart_causes,
     below_calls,
     failure_causes,
 )
-from ranktable.doctor.patterns import Evidence
+from ranktable.doctor.patterns import CONSEQUENCES, Evidence
 from ranktable.doctor.waiting import waiting_causes
 from ranktable.schema.text import counted, folded
 
@@ -60,8 +60,9 @@ def decide(case: Case) -> list[Cause]:
         own = [cause for cause in own if not named.issuperset(cause.ranks)]
     counted = [one for one in own if one.evidence and "since" in one.evidence[0].fields]
     own = [one for one in own if one not in counted]
-    found = _folded([*launch, *own]) or _folded([*waiting_causes(case), *counted])
-    found = found or _folded(below_calls(case))
+    found = _folded([*launch, *own]) or _folded(apart_causes(case, "by_program"))
+    found = found or _folded([*waiting_causes(case), *counted])
+    found = found or _folded([*below_calls(case), *apart_causes(case, "by_call")])
     if not found and any(map(_is_error, case.events)):
         found = list(_of_hosts(case)) or list(_rest(case))
     return found

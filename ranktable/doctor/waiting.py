@@ -604,7 +604,8 @@ def _ends(case: Case) -> Iterator[Cause]:
 def _silent(case: Case) -> Iterator[Cause]:
     """Yield who has to take part and reports nothing, although its log was given.
 
-    Nobody is, as long as it may as well be another one whose log was not given.
+    Nobody is, as long as it may as well be another one whose log was not given. If a
+    peer has ended, its launcher may have ended the silent ones before they reported.
     """
     members = _missing_members(case)
     accused = {rank for rank in _most_likely(case, members)
@@ -612,6 +613,13 @@ def _silent(case: Case) -> Iterator[Cause]:
     events = [wait.event for wait in case.waits] or case.by_kind[Evidence.CLOSED]
     others = case.without_log() - accused - case.gaps()
     if others & members if case.ranks.is_size_known else others:
+        return
+    if not case.waits and all(
+        "apart" in e.fields for e in case.by_kind[Evidence.CLOSED]
+    ):
+        return  # what was lost may be no part of the job
+    is_whole = case.ranks.is_size_known or bool(case.claimed - accused)
+    if case.by_kind[Evidence.CLOSED] and (len(accused) > 1 or not is_whole):
         return
     if accused and len(accused) <= len(case.waiters):
         yield _silent_ranks(case, accused, events, is_covered=True)
@@ -674,8 +682,8 @@ def _most_likely(case: Case, missing: set[int]) -> set[int]:
 
 def _late(case: Case) -> Iterator[Cause]:
     """Yield the rank that reported after the others had given up."""
-    if case.without_log() - case.gaps():
-        return  # all may have waited for one of these
+    if case.without_log() - case.gaps() or case.by_kind[Evidence.CLOSED]:
+        return  # all may have waited for one of these, or for one that has ended
     said = [(wait.rank, wait.event) for wait in case.waits]
     said = said or [(waiter, event) for waiter, _, event in case.edges]
     first = dict(reversed(said))
