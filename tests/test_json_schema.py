@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, FormatChecker
 
 from ranktable.report.rule_pages import page_of
 from ranktable.schema.check import check
-from ranktable.schema.formats import FORMATS, by_name, names
+from ranktable.schema.formats import FORMATS, OTHERS, by_name, names
 from ranktable.schema.json_schema import schema_of, schema_of_any
 from ranktable.schema.rules import shape
-from tests.format_schemas import validator
+from tests.format_schemas import changed, validator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,26 +26,26 @@ if TYPE_CHECKING:
 
 CORPUS = Path(__file__).parent / "corpus" / "sccl"
 NAMES = [format_.name for format_ in FORMATS]
+EVERY = [*NAMES, *(other.name for other in OTHERS)]
 SHAPE_CODES = {"RT112", "RT113", "RT114", "RT115", "RT116"}
+NUMBER_CODES = {"RT203", "RT260", "RT261", "RT270"}
 
 Table = dict[str, Any]
 
 
-def _has_shape(report: Report) -> bool:
-    """Whether a report finds nothing that a JSON Schema can see.
+def _seen(report: Report) -> set[str]:
+    """Return the codes of what a JSON Schema can see.
 
     A negative number is of the right shape for the checker, which has rules that say
     more about it: RT203 for a rank, RT208 for a chip, RT206 for a local rank.
     """
-    for diagnostic in report.diagnostics:
-        code, message = diagnostic.code, diagnostic.message
-        if code in SHAPE_CODES or code == "RT203":
-            return False
-        if code == "RT208" and message.endswith("is negative"):
-            return False
-        if code == "RT206" and message.startswith("local_rank is -"):
-            return False
-    return True
+    return {
+        d.code
+        for d in report.diagnostics
+        if (d.code in SHAPE_CODES | NUMBER_CODES and "is a spare" not in d.message)
+        or (d.code == "RT208" and d.message.endswith("is negative"))
+        or (d.code == "RT206" and d.message.startswith("local_rank is -"))
+    }
 
 
 def _subschemas(schema: Table) -> Iterator[tuple[str, Table]]:
@@ -58,7 +57,7 @@ def _subschemas(schema: Table) -> Iterator[tuple[str, Table]]:
         yield from _subschemas(subschema)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVERY)
 def test_the_schema_is_a_schema(name: str) -> None:
     schema = schema_of(by_name(name))
 
@@ -68,7 +67,7 @@ def test_the_schema_is_a_schema(name: str) -> None:
     assert schema["$id"] == f"urn:ranktable:schema:{name}"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVERY)
 def test_everything_is_described_for_an_editor(name: str) -> None:
     schema = schema_of(by_name(name))
 
@@ -82,7 +81,7 @@ def test_everything_is_described_for_an_editor(name: str) -> None:
     ] == []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVERY)
 def test_examples_are_valid(name: str) -> None:
     schema = schema_of(by_name(name))
     for _, subschema in [("", schema), *_subschemas(schema)]:
@@ -129,7 +128,7 @@ def test_broken_tables_are_judged_as_the_checker_does(path: Path) -> None:
     data = path.read_bytes()
     valid = validator("sccl-1.0").is_valid(json.loads(data))
 
-    assert valid == _has_shape(check(data, format="sccl-1.0"))
+    assert valid != bool(_seen(check(data, format="sccl-1.0")))
 
 
 @pytest.mark.parametrize(
@@ -145,77 +144,6 @@ def test_examples_of_the_rules_are_judged_alike(rule: Rule) -> None:
 
     assert not judge.is_valid(json.loads(page.bad))
     assert judge.is_valid(json.loads(page.good))
-
-
-def _sound(name: str) -> Table:
-    """Return a sound table of two nodes in which every key occurs."""
-    format_ = by_name(name)
-    nodes: list[Table] = []
-    for node in range(2):
-        devices = [
-            {
-                "device_id": str(place) if node else place,
-                "local_rank": str(place),
-                "device_ip": "10.20.0.5",
-                "device_ip_emulator": "2001:db8::5",
-                "rank": str(2 * node + place),
-                "world_rank": 2 * node + place,
-            }
-            for place in range(2)
-        ]
-        nodes.append({format_.host_key: f"n{node}", format_.devices_key: devices})
-    table: Table = {"version": "1.0", format_.nodes_key: nodes}
-    if format_.count_key:
-        table |= {format_.count_key: 2, "status": "completed"}
-    return table
-
-
-_SPELLINGS = (
-    *("", " ", "0", "00", "05", "5", " 5", "5 ", "5\n", "\n5", "+5", "-5", "-0", "5x"),
-    *("5.0", "5.", "1_5", "0x5", "1e1", "999999999", "1000000000", "-1", "-999999999"),
-    *("-1000000000", "\u0665", "\uff15", "1.0", "1.2", "n0", "10.20.0.5", "\u3000"),
-)
-_VALUES = st.one_of(
-    st.sampled_from(_SPELLINGS),
-    st.integers(-3, 5),
-    st.sampled_from([999_999_999, 10**9, 10**18, -(10**9), -999_999_999]),
-    # JSON Schema takes 5.0 for the integer 5 (draft 2020-12, validation, 6.1.1); to
-    # the checker it is oddly spelt, because int() in Python takes "5" and not "5.0".
-    st.floats(-9, 9).filter(lambda number: not number.is_integer()),
-    st.none(),
-    st.booleans(),
-    st.text(max_size=2),
-    # Made anew for every draw, because a later change may be made inside.
-    st.sampled_from(["[]", "{}", "[[]]", "[{}]"]).map(json.loads),
-)
-_KEYS = st.sampled_from(
-    ["rank", "world_rank", "rank_id", "local_rank", "host", "note", "placement"]
-)
-
-
-@st.composite
-def _documents(draw: st.DrawFn, name: str) -> Table:
-    """Draw a table that is sound but for a few changes."""
-    document = copy.deepcopy(_sound(name))
-    for _ in range(draw(st.integers(0, 4))):
-        place: Any = document
-        while place:
-            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
-            key = draw(st.sampled_from(keys))
-            if isinstance(place[key], (dict, list)) and draw(st.integers(0, 9)):
-                place = place[key]
-                continue
-            match draw(st.sampled_from(["replace", "replace", "remove", "add"])):
-                case "replace":
-                    place[key] = draw(_VALUES)
-                case "remove":
-                    del place[key]
-                case _ if isinstance(place, dict):
-                    place[draw(_KEYS)] = draw(_VALUES)
-                case _:
-                    place.append(draw(_VALUES))
-            break
-    return document
 
 
 def _devices(document: Table, name: str) -> Iterator[Table]:
@@ -244,12 +172,15 @@ def _is_exempt(document: Table, name: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVERY)
 @given(data=st.data())
 def test_schema_and_checker_agree(name: str, data: st.DataObject) -> None:
-    document = data.draw(_documents(name).filter(lambda d: not _is_exempt(d, name)))
-    text = json.dumps(document).encode()
+    document = data.draw(changed(name).filter(lambda d: not _is_exempt(d, name)))
+    report = check(json.dumps(document).encode(), format=name)
+    assume(report.format == name)
+    valid, seen = validator(name).is_valid(document), _seen(report)
 
-    report = check(text, format=name)
-
-    assert validator(name).is_valid(document) == _has_shape(report), report.diagnostics
+    assert valid or seen, report.diagnostics
+    # A schema cannot limit a number that is spelt as text.
+    in_text = {"RT260"} if name in NAMES else {"RT203", "RT260"}
+    assert not valid or not seen - in_text, report.diagnostics
