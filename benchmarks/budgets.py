@@ -136,6 +136,14 @@ class Budget(NamedTuple):
 COLLECTIVE_SIZES = {"4 KiB": 4 << 10, "1 MiB": 1 << 20, "64 MiB": 64 << 20}
 """Sizes of a collective whose overhead is a share of its time."""
 
+SMALL_CALLS = {
+    "all_reduce": ("4 bytes", 10),
+    "broadcast": ("4 bytes", 10),
+    "all_gather": ("1 KiB", 17),
+    "reduce_scatter": ("1 KiB", 26),
+}
+"""Collectives of a few bytes, their sizes, and the limits in microseconds."""
+
 CLIENTS = ("few_clients", "some_clients", "clients")
 """How many take part in a round in a store."""
 
@@ -379,11 +387,14 @@ BUDGETS = (
         1024,
         _KB,
     ),
-    Budget(
-        "dist 4 bytes",
-        "all_reduce of 4 bytes: CPU beyond torch's",
-        15,
-        Unit.MICROSECONDS,
+    *(
+        Budget(
+            f"dist small {name}",
+            f"{name} of {size}: CPU beyond torch's",
+            limit_us,
+            Unit.MICROSECONDS,
+        )
+        for name, (size, limit_us) in SMALL_CALLS.items()
     ),
     *(
         Budget(f"dist {size}", f"all_reduce of {size}", 1.02)

@@ -17,6 +17,7 @@ import torch
 import torch.distributed as plain
 
 from ranktable import dist
+from ranktable.runtime.torch_versions import reduce_scatter_single
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 
 mmengine = importlib.import_module("mmengine.dist")  # it has no types
 
-TINY = 4
-CALLS = {TINY: (100, 2), 4 << 10: (20, 8), 1 << 20: (5, 8), 64 << 20: (1, 2)}
+CALLS = {4 << 10: (20, 8), 1 << 20: (5, 8), 64 << 20: (1, 2)}
 """How often a collective of so many bytes is called to be timed once, and how often
 that is done in a round: from turn to turn two ranks on a busy machine differ by a
 fifth, so it takes many turns to tell a twentieth."""
@@ -70,11 +70,37 @@ def overhead(rounds: int) -> dict[str, dict[str, list[float]]]:
             "ours": lambda data=data: dist.all_reduce(data),
             "torch": lambda data=data: plain.all_reduce(data),
         }
-        # Of a few bytes nearly all is waiting, which differs by more than what we
-        # add: that is CPU time of the thread that calls.
-        clock = time.thread_time if size == TINY else time.perf_counter
-        found[f"all_reduce {size}"] = times(calls, turns * rounds, count, clock)
+        found[f"all_reduce {size}"] = times(calls, turns * rounds, count)
     return found
+
+
+def small(rounds: int) -> dict[str, dict[str, list[float]]]:
+    """Return the CPU times of small calls, of ours and of torch's.
+
+    Nearly all of such a call is waiting, which differs by more than what we add: that
+    is CPU time of the thread that calls.
+    """
+    one, some = torch.zeros(1), torch.zeros(256)
+    reduce_scatter = reduce_scatter_single()
+
+    def gathered() -> None:
+        plain.all_gather([torch.empty_like(some) for _ in range(2)], some)
+
+    calls: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+        "all_reduce": (lambda: dist.all_reduce(one), lambda: plain.all_reduce(one)),
+        "broadcast": (lambda: dist.broadcast(one), lambda: plain.broadcast(one, 0)),
+        "all_gather": (lambda: dist.all_gather(some), gathered),
+        "reduce_scatter": (
+            lambda: dist.reduce_scatter(some),
+            lambda: reduce_scatter(some.new_empty(128), some),
+        ),
+    }
+    return {
+        f"small {name}": times(
+            {"ours": ours, "torch": theirs}, 2 * rounds, 100, time.thread_time
+        )
+        for name, (ours, theirs) in calls.items()
+    }
 
 
 def parameters() -> list[torch.Tensor]:
@@ -123,7 +149,7 @@ def main() -> None:
     file, rounds = Path(sys.argv[1]), int(sys.argv[2])
     dist.init_dist("pytorch", backend="gloo")
     rank = dist.get_rank()
-    found: dict[str, object] = dict(overhead(rounds))
+    found: dict[str, object] = {**overhead(rounds), **small(rounds)}
     found["growth"] = growth(int(sys.argv[3]))
     ours, theirs = parameters(), parameters()
     few = max(rounds // 3, 1)
@@ -154,7 +180,7 @@ def main() -> None:
     found["reduce_scatter"] = times(
         {
             "ours": lambda: dist.reduce_scatter(data),
-            "gloo": lambda: plain.reduce_scatter_single(output, data),
+            "gloo": lambda: reduce_scatter_single()(output, data),
         },
         rounds,
     )

@@ -9,7 +9,13 @@ from operator import sub, truediv
 from statistics import median
 from typing import TYPE_CHECKING
 
-from benchmarks.budgets import CLIENTS, COLLECTIVE_SIZES, LATENESS_S, Result
+from benchmarks.budgets import (
+    CLIENTS,
+    COLLECTIVE_SIZES,
+    LATENESS_S,
+    SMALL_CALLS,
+    Result,
+)
 from benchmarks.measure import ROOT, script
 from benchmarks.results import seconds
 
@@ -20,7 +26,6 @@ if TYPE_CHECKING:
     from benchmarks.measure import Bench
 
 JOB = str(ROOT / "benchmarks" / "collective_job.py")
-_TINY_BYTES = 4
 _MICRO = 1e6
 
 
@@ -35,13 +40,14 @@ def measure_collectives(bench: Bench, scale: Scale) -> Iterator[Result]:
         ]
     )
     found = json.loads(file.read_text(encoding="utf-8"))
-    tiny = found[f"all_reduce {_TINY_BYTES}"]
-    yield Result(
-        key="dist 4 bytes",
-        figure=median(map(sub, tiny["ours"], tiny["torch"])) * _MICRO,
-        ours=seconds(median(tiny["ours"])),
-        rival=f"torch {seconds(median(tiny['torch']))}",
-    )
+    for name in SMALL_CALLS:
+        call = found[f"small {name}"]
+        yield Result(
+            key=f"dist small {name}",
+            figure=median(map(sub, call["ours"], call["torch"])) * _MICRO,
+            ours=seconds(median(call["ours"])),
+            rival=f"torch {seconds(median(call['torch']))}",
+        )
     for size, count in COLLECTIVE_SIZES.items():
         yield _ratio(f"dist {size}", found[f"all_reduce {count}"], "torch")
     for name, rival in (

@@ -374,17 +374,10 @@ class Pool:
         return answers
 
     def returned(
-        self,
-        function: Callable[..., Any],
-        *arguments: object,
-        env: Mapping[str, str] | None = None,
-        timeout_s: float = DEADLINE_S,
-        is_last: bool = False,
+        self, function: Callable[..., Any], *arguments: object, **how: Any
     ) -> list[Any]:
-        """Return what a function returns on each rank; none may raise."""
-        answers = self.call(
-            function, *arguments, env=env, timeout_s=timeout_s, is_last=is_last
-        )
+        """Return what ``call`` returns; no rank may raise."""
+        answers = self.call(function, *arguments, **how)
         self._check(function.__name__, answers)
         return answers
 
