@@ -179,3 +179,121 @@ def test_the_fast_way_takes_the_same_prefixes_away(form: str) -> None:
 
     assert b"voice=" in fast
     assert fast == slow
+
+
+def entry(rank: int, second: int, raised: str) -> str:
+    """Return one failed process in the block of torchrun on n7, with 8 ranks before."""
+    return f"""\
+[{rank}]:
+  time      : 2026-11-05_04:30:{second}
+  host      : n7
+  rank      : {rank} (local_rank: {rank - 8})
+  exitcode  : 1 (pid: 90{rank:02})
+  error_file: /tmp/e/attempt_0/{rank - 8}/error.json
+  traceback : Traceback (most recent call last):
+    File "/t/m.py", line 55, in main
+      step()
+  {raised}
+"""
+
+
+LOST = (
+    "torch.distributed.DistBackendError: NCCL error in: a.cpp:1, remote process exited"
+)
+BLOCK = f"""\
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+{"=" * 60}
+m.py FAILED
+{"-" * 60}
+Failures:
+{entry(12, 41, LOST)}{entry(10, 35, "IndexError: list index out of range")}
+{"-" * 60}
+Root Cause (first observed failure):
+{entry(8, 40, LOST)}{"=" * 60}
+"""
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        of_all(""),
+        of_all("[pod/fit-launcher-0/main] "),
+        of_all("2026-11-05T04:30:45.0{:02}Z "),
+        of_all("Nov 05 04:30:45 login-1 run.sh[441]: "),
+        lambda lines: [
+            json.dumps(
+                {"time": "2026-11-05T04:30:45Z", "host": "login-1", "message": e}
+            )
+            for e in lines
+        ],
+    ],
+)
+def test_a_traceback_belongs_to_its_entry_of_the_block(
+    wrap: Callable[[Sequence[str]], list[str]], tmp_path: Path
+) -> None:
+    log = tmp_path / "driver.log"
+    log.write_text("\n".join(wrap(BLOCK.splitlines())) + "\n")
+
+    (cause,) = diagnose([str(log)]).causes
+
+    assert (cause.ranks, cause.host, cause.rule.code) == ((10,), "n7", "RT610")
+    assert "IndexError" in cause.headline
+    assert "pod" not in cause.headline
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("srun: error: Node failure on n16", "n16 was lost by the scheduler"),
+        ("srun: error: n12: task 6: Out Of Memory", "rank 6 (n12) was killed"),
+        (
+            "slurmstepd: error: Detected 3 oom_kill events in StepId=8.0.",
+            "a process was",
+        ),
+        (
+            "worker-3: ['python3', 'fit.py'] exits with return code = -6",
+            "a process on worker-3 was ended by SIGABRT",
+        ),
+        ("  Remote daemon: [[43015,0],20] on node fit-w-19", "fit-w-19 was lost"),
+        (
+            "The client socket has failed to connect to [ft-0]:29500",
+            "ft-0 was not reached",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "[pod/fit-launcher-0/main] ",
+        "Nov 05 14:20:01 login-1 run.sh[4411]: ",
+    ],
+)
+def test_a_sentence_about_another_is_not_about_its_speaker(
+    prefix: str, line: str, said: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "launcher.log"
+    above = "ORTE has lost communication with a remote daemon.\n"
+    lines = [above, "  HNP daemon   : [[43015,0],0] on node login-1\n"]
+    log.write_text(
+        "".join(prefix + each for each in lines * ("Remote" in line)) + prefix + line
+    )
+
+    (cause,) = diagnose([str(log)]).causes
+
+    assert cause.headline.startswith(said)
+    assert "4411" not in cause.headline
+
+
+def test_the_host_of_one_rank_is_not_that_of_others(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(
+        "[rank0]: Traceback (most recent call last):\n"
+        '[rank0]:   File "/w/train.py", line 92, in <module>\n'
+        "[rank0]: ValueError: negative dimension -3\n"
+        "mpirun noticed that process rank 2 with PID 81 on node n2 exited on signal 6 "
+        "(Aborted).\n"
+    )
+
+    (cause,) = diagnose([str(log)]).causes
+
+    assert (cause.ranks, cause.host) == ((0,), None)

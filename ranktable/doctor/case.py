@@ -498,9 +498,11 @@ def subject_of(
         return f"{text} ({host})" if is_bare else text
     if ranks:
         return f"ranks {folded(ranks)}" + (f" ({host})" if host else "")
-    if (name := _name_of_process(evidence)) not in (None, f"pod {host}"):
-        return f"{name} on {host}" if host else f"{name}"
     kinds = {event.kind for event in evidence}
+    is_target = host and Evidence.EDGE in kinds  # not reached by who says so
+    name = None if is_target else _name_of_process(evidence)
+    if name not in (None, f"pod {host}"):
+        return f"{name} on {host}" if host else f"{name}"
     if kinds in ({Evidence.OOM}, {Evidence.EXIT}):
         return f"a process on {host}" if host else "a process"
     if kinds == {Evidence.NODE}:

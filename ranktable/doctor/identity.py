@@ -401,7 +401,8 @@ class Ranks:
             host = self._names.told(host)
             self._host.setdefault(rank, host)
             self._by_host[host].add(rank)
-            self._hosts_of_home[_home(event.file)].add(host)
+            if self._is_one_node or event.kind not in _OF_OTHERS:
+                self._hosts_of_home[_home(event.file)].add(host)
             for known, name in (
                 (self._by_place, "device"),
                 (self._by_local, "local_rank"),

@@ -141,6 +141,13 @@ _CONTEXTS = tuple(
 )
 """What a line says about its speaker anywhere in it."""
 
+_OF_OTHERS = (Evidence.EXIT, Evidence.OOM, Evidence.NODE, Evidence.SCHEDULER)
+"""What launchers say of a process, on whichever host they print it."""
+
+_PLACE = ("pod", "host", "server", "pid")
+_SLURM_DAEMON = re.compile(r"slurm(?:step|ctl)?d\[")
+"""A daemon of Slurm in the journal of its host."""
+
 _STEP = re.compile(
     rb"(?i)\b(?:step|iter(?:ation)?|epoch|batch|global_step)s?\b[\s:=#\[(]*\d"
     rb"|\d%\|.*\d/\d|\bloss\b\W{0,3}\d"
@@ -265,6 +272,9 @@ def _num_known(text: str, fields: dict[str, str] | None = None) -> int:
         rest = text[at : at + 400]
         found = next(filter(None, (one.match(rest) for one in _PREFIXES)))
         if fields is not None:
+            if found.re is _PREFIXES[-1]:  # pdsh: whoever keeps its output is elsewhere
+                for name in _PLACE:
+                    fields.pop(name, None)
             _add(fields, found)
         at += found.end()
     return at
@@ -333,9 +343,23 @@ def recognise(
             texts = (one if isinstance(one, str) else _decoded(one) for one in lines)
             whole = "\n".join(speaker_of(one)[1].strip() for one in texts)
         fields = pattern.fields(whole)
-        if fields is not None:
-            return pattern, {**speaker, **fields}
+        if fields is None:
+            continue
+        is_of_slurm = pattern.speaker == "slurm" and not _SLURM_DAEMON.search(text)
+        if is_of_slurm or (pattern.kind in _OF_OTHERS and "host" in fields):
+            return pattern, _of_another(speaker, fields)
+        return pattern, {**speaker, **fields}
     return None
+
+
+def _of_another(speaker: dict[str, str], fields: dict[str, str]) -> dict[str, str]:
+    """Return the fields of a sentence about a process that does not say it itself.
+
+    Whose output holds it, such as a pod of a launcher or the journal of a login node,
+    is not that process, and not on its host.
+    """
+    kept = {name: value for name, value in speaker.items() if name not in _PLACE}
+    return {**kept, **fields}
 
 
 def read_log(stream: BinaryIO, file: str) -> Log:
@@ -585,11 +609,13 @@ def _traceback(
     indent = ""
     if _BLOCK.match(first):
         indent = "  "
-        for found in _OF_BLOCK.finditer("\n".join(above)):
-            _add(fields, found)
+        own = dict[str, str]()
+        for found in _OF_BLOCK.finditer("\n".join(speaker_of(e)[1] for e in above)):
+            _add(own, found)
+        fields = _of_another(fields, own)
     elif first.lstrip().startswith(TRACEBACK.key):  # pasted with an indent
         indent = first[: len(first) - len(first.lstrip())]
-    own = (
+    said = (
         (index, line, rest.removeprefix(indent))
         for index, data in enumerate(lines, 1)
         for line in (_decoded(data[:MAX_LINE_BYTES]),)
@@ -599,12 +625,12 @@ def _traceback(
     )
     at, last = 0, head
     _add_frame(fields, first)  # of a traceback whose first line is missing
-    for at, last, rest in own:  # noqa: B007 - the last line counts
+    for at, last, rest in said:  # noqa: B007 - the last line counts
         if rest.startswith((" ", "\t")):
             _add_frame(fields, rest)
         elif raised := _EXCEPTION.match(rest):
             fields["what"] = raised["what"]
-            _add_below(fields, (text for _, _, text in own))
+            _add_below(fields, (text for _, _, text in said))
             break
         elif rest.strip():
             break
