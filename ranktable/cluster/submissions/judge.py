@@ -306,8 +306,10 @@ def _judge_visible(one: Submission, role: Role) -> Iterator[Finding]:
                 f"{setting.said} replaces the chips that Slurm gives the job "
                 f"({chips.said}){also}",
                 hint="delete the line",
-                # Commands beside each other may share the chips so.
-                severity=None if one.is_alone or is_same else Severity.NOTE,
+                # Commands beside each other on one node may share its chips so.
+                severity=None
+                if one.is_alone or one.is_step or is_same
+                else Severity.NOTE,
             )
 
 
