@@ -297,3 +297,30 @@ def test_the_host_of_one_rank_is_not_that_of_others(tmp_path: Path) -> None:
     (cause,) = diagnose([str(log)]).causes
 
     assert (cause.ranks, cause.host) == ((0,), None)
+
+
+DESCRIBED = """\
+Name:             bert-worker-1
+Namespace:        ml
+Node:             gke-a100-7f2c/10.128.0.44
+Status:           Running
+Containers:
+  pytorch:
+    Last State:     Terminated
+      Reason:       OOMKilled
+      Exit Code:    137
+"""
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("prefix", ["", "[pod/ci-0/main] ", "2026-11-05T08:00:01Z "])
+def test_a_described_pod_is_not_the_one_that_prints_it(
+    prefix: str, end: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "job.log"
+    lines = (f"{prefix}{line}{end}" for line in DESCRIBED.splitlines())
+    log.write_bytes("".join(lines).encode())
+
+    (cause,) = diagnose([str(log)]).causes
+
+    assert cause.headline.startswith("pod bert-worker-1 on gke-a100-7f2c was killed")

@@ -127,8 +127,8 @@ def unwrapped(stream: Readable, strip: Strip) -> Unwrapped:
         parts = _from_json(_lines_of(rest), message, voice, result.extra)
         result.stream = _Lines(parts)
         return result
-    if _DESCRIBED.search(_text(head)):
-        return Unwrapped(_Lines(_described(_lines_of(rest))))
+    if _DESCRIBED.search("\n".join(line[strip(line) :] for line in lines)):
+        return Unwrapped(_Lines(_described(_lines_of(rest), strip)))
     forms = _find_all(lines, strip)
     if not forms:
         return Unwrapped(rest)
@@ -327,11 +327,12 @@ def _mark(fields: dict[str, str]) -> str:
 _DESCRIBED = re.compile(r"(?m)^Name: +\S+\n(?:.*\n){0,12}?Node: +\S+/")
 
 
-def _described(lines: Iterator[bytes]) -> Iterator[bytes]:
+def _described(lines: Iterator[bytes], strip: Strip) -> Iterator[bytes]:
     """Yield the lines that describe pods, each with its pod and node."""
     fields: dict[str, str] = {}
     for line in lines:
-        text = line.decode("utf-8", "replace")
+        text = line.decode("utf-8", "replace").rstrip("\r")
+        text = text[strip(text) :]  # whoever prints it is another pod
         if found := re.match(r"Name: +(\S+)", text):
             fields = {"pod": found[1]}
         elif found := re.match(r"Node: +([^/\s]+)", text):
