@@ -412,6 +412,21 @@ def test_program_below_a_root_is_run_only_where_that_is_asked_for(
     assert mark.exists()
 
 
+@pytest.mark.parametrize("command", ["probe", "gen"])
+def test_node_below_a_root_never_gets_the_name_of_this_one(
+    command: str, run: Run, tmp_path: Path
+) -> None:
+    sophgo_node(tmp_path / "n1", "n1", range(2), "tpu-smi-two.json")
+    (tmp_path / "n1" / "etc" / "hostname").unlink()
+    option = "--host" if command == "probe" else "--hosts"
+    unnamed = run("ranktable", command, "--root", "n1")
+    named = run("ranktable", command, "--root", "n1", option, "n7")
+
+    assert (unnamed.status, unnamed.out) == (2, "")
+    assert "n1 has no /etc/hostname" in unnamed.err
+    assert named.status == 0
+
+
 def test_program_that_was_not_run_is_named(run: Run, tmp_path: Path) -> None:
     sophgo_node(tmp_path / "n1", "n1", range(2), "tpu-smi-two.json")
     tree = Tree(tmp_path / "n2", "n2")

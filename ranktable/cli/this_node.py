@@ -41,6 +41,11 @@ def probe_node(
     if host is not None and (not host.isprintable() or not host or " " in host):
         raise CommandError("--host: a name has no blanks and is not empty")
     machine = machine_at(root, run_programs=run_programs, timeout_s=timeout_s)
+    if host is None and not machine.has_name:
+        raise CommandError(
+            f"--root: {root} has no /etc/hostname, so the name of the node is unknown\n"
+            "help: write it there, or name the node: --host for probe, --hosts for gen"
+        )
     if record is None:
         return probe(machine, host)
     return _record(machine, host, record)

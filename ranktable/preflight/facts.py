@@ -499,17 +499,12 @@ def names_of(facts: Facts, host: str | None, env_host: str | None) -> tuple[str,
     """Return the names and addresses of this host, the surest first."""
     if host is not None:
         return (host,)
-    names = [facts.machine.host()] if has_name(facts.machine) else []
+    names = [facts.machine.host()] if facts.machine.has_name else []
     if env_host:
         names.append(env_host)
     with suppress(NotDetectedError):
         names += sorted(facts.addresses)
     return tuple(dict.fromkeys(names))
-
-
-def has_name(machine: Machine) -> bool:
-    """Whether the name of a host is known; a recording may lack it."""
-    return machine.is_this_one or machine.first_line("/etc/hostname") is not None
 
 
 def find_node(table: RankTable, names: Sequence[str], *, is_index: bool) -> int | None:

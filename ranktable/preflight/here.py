@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.cluster.discovery.machine import Machine, NotDetectedError
 from ranktable.preflight.comparisons import DoesNotApplyError
-from ranktable.preflight.facts import (
-    ENVIRON,
-    Declared,
-    Facts,
-    find_node,
-    has_name,
-    names_of,
-)
+from ranktable.preflight.facts import ENVIRON, Declared, Facts, find_node, names_of
 from ranktable.preflight.rules import HOST, OF_HOST
 from ranktable.runtime.agreement import refuse_other_table
 from ranktable.runtime.environment import Environment, resolve_environment
@@ -129,7 +122,7 @@ def check_here(
         declared = _declared(facts, report, environment, host)
         contradiction = contradiction or _contradiction(environment, declared)
     found, agrees, not_checked = compare_host(OF_HOST, facts, declared)
-    subject = host or (machine.host() if has_name(machine) else "the recorded host")
+    subject = host or (machine.host() if machine.has_name else "the recorded host")
     diagnostics = _located(found, report, subject)
     diagnostics += _by_generation(facts, report)
     if isinstance(contradiction, (InvalidVariableError, ConflictingVariablesError)):

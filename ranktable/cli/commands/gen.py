@@ -134,7 +134,7 @@ def gen(
         chips = (
             _given(device_id, hosts)
             if device_id is not None
-            else _seen(root, run_programs=run_programs)
+            else _seen(root, hosts, run_programs=run_programs)
         )
         layout = _layout(layout_options, sum(map(len, chips.device_ids)))
         links = None if ring is None else find_topology(ring)
@@ -220,9 +220,10 @@ def _given(text: str, hosts: str | None) -> _GivenChips:
     return _GivenChips(device_ids=device_ids)
 
 
-def _seen(root: str, *, run_programs: bool) -> _GivenChips:
-    """Return the chips of this node."""
-    found = probe_node(root, run_programs=run_programs)
+def _seen(root: str, hosts: str | None, *, run_programs: bool) -> _GivenChips:
+    """Return the chips of this node, whose own name is not needed beside hosts."""
+    name = None if hosts is None else "this-node"
+    found = probe_node(root, run_programs=run_programs, host=name)
     if not found.chips:
         reasons = "; ".join(f"{item.what}: {item.why}" for item in found.unseen)
         raise CommandError(

@@ -210,12 +210,13 @@ class Machine:
 
     def host(self) -> str:
         """Return the host name, for another root that in its /etc/hostname."""
-        if not self.is_this_one:
-            try:
-                return self.text("/etc/hostname").strip() or socket.gethostname()
-            except NotDetectedError:
-                pass
-        return socket.gethostname()
+        name = None if self.is_this_one else self.first_line("/etc/hostname")
+        return name or socket.gethostname()
+
+    @property
+    def has_name(self) -> bool:
+        """Whether its name is known; a folder that stands for a host may lack it."""
+        return self.is_this_one or self.first_line("/etc/hostname") is not None
 
     def exists(self, path: str) -> bool:
         """Whether the node has a file, a folder or a device at this path."""
