@@ -531,7 +531,7 @@ def is_master(facts: Facts, declared: Declared | None) -> bool:
     """Whether rank 0 runs on this host."""
     address = facts.env.get("MASTER_ADDR")
     if address:
-        if address == facts.machine.host():
+        if facts.machine.has_name and address == facts.machine.host():
             return True
         try:
             return bool(set(facts.resolve(address)) & (facts.addresses | {"127.0.0.1"}))
@@ -654,6 +654,8 @@ def own_name(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
     """Yield that the name of this host is a loopback address, which gloo would tell."""
     if declared.table.num_nodes < 2 or facts.env.get("GLOO_SOCKET_IFNAME"):
         raise DoesNotApplyError
+    if not facts.machine.has_name:
+        raise NotDetectedError("the recorded host has no /etc/hostname")
     name = facts.machine.host()
     found = facts.resolve(name)
     if found and all(map(is_loopback, found)):
