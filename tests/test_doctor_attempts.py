@@ -57,6 +57,18 @@ FIRST = {
 }
 
 
+@pytest.mark.parametrize("why", ["PREEMPTION", "NODE FAILURE", "TIME LIMIT"])
+@pytest.mark.parametrize("first", [5, 29], ids=["steps fall", "steps go on"])
+def test_steps_below_the_end_by_a_scheduler_are_of_another_attempt(
+    why: str, first: int, tmp_path: Path
+) -> None:
+    ends = REQUEUE.replace("JOB REQUEUE", why)
+    lines = [*steps(0, 30), ends, *steps(first, 60), "[rank0]: training finished"]
+
+    assert judged(tmp_path, lines).causes == ()
+    assert judged(tmp_path, lines[: len(steps(0, 30)) + 3]).causes
+
+
 @pytest.mark.parametrize("between", [[], LONG], ids=["short", "long"])
 @pytest.mark.parametrize("first", FIRST)
 def test_an_earlier_attempt_changes_nothing(

@@ -133,6 +133,19 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "peers of a crash": (
         raised(0, "EOFError") + raised(1, "BrokenPipeError: [Errno 32] Broken pipe")
         + ended(2, -11), "RT611", (2,)),
+    "abort of MPI": (
+        ("MPI_ABORT was invoked on rank 6 in communicator MPI_COMM_WORLD\nwith error"
+         "code 2.\nmpirun noticed that process rank 0 with PID 22 on node u1 exited on "
+         "signal 9 (Killed).\n"), "RT611", (6,)),
+    "address with colons": (
+        ("The client socket has timed out after 60s while trying to connect to "
+         "(fd00:10:44::7, 29400).\n"), "RT609", ()),
+    "checkpoint that tells of another rank": (
+        raised(0, "AssertionError").replace("last):", "last): (RANK 4)"), "RT610", (4,)),
+    "stall of two operations in one line": (
+        "Stalled ops: loss_0 [ready ranks: 3], grads_0 [ready ranks: 2, 0, 1]\n",
+        "RT621", (0, 1, 2, 3)),
+    "numbers that differ": (waits(1, 42) + waits(2) + waits(3), "RT620", (2, 3)),
     "chain with a loss at its end": (
         raised(3, "ValueError: shard 17") + AGAIN + raised(3, *nccl(REMOTE)) + LOST,
         "RT610", (3,)),
@@ -590,3 +603,61 @@ def test_a_barrier_that_others_do_not_name_is_told_and_no_verdict(
 
     assert (diagnosis.causes, len(diagnosis.notes)) == ((), 1)
     assert not diagnosis.has_ended_well
+
+
+OLD_XID = "[Fri Jan 29 23:42:34 2021] NVRM: Xid (PCI:0000:db:00): 31, pid=136, Ch 8\n"
+OTHER_OOM = "[12.5] Out of memory: Killed process 771 (java) total-vm:9kB\n"
+IGNORED = "Exception ignored in: <function It.__del__ at 0x7f>\n" + raised(
+    None, "AssertionError: can only test a child process"
+)
+
+
+@pytest.mark.parametrize("kernel", [OLD_XID, OLD_XID.replace("31", "43"), OTHER_OOM])
+def test_the_kernel_says_nothing_of_a_job_that_ended_well(
+    kernel: str, tmp_path: Path
+) -> None:
+    (tmp_path / "n1-dmesg.log").write_text(kernel)
+    (tmp_path / "n1.log").write_text(steps(20) + "[rank0]: training finished\n")
+
+    found = diagnose([str(tmp_path)])
+
+    assert (found.causes, found.has_ended_well) == ((), True)
+
+
+@pytest.mark.parametrize("below", [steps(9, 9), "Training finished\n"])
+def test_what_python_ignored_is_no_failure(below: str, tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_text(steps(9) + IGNORED + below)
+
+    assert diagnose([str(tmp_path)]).causes == ()
+
+
+def test_a_host_that_a_launcher_names_of_one_rank_is_not_that_of_another(
+    tmp_path: Path,
+) -> None:
+    text = raised(0, "ValueError: x") + (
+        "mpirun noticed that process rank 2 with PID 12 on node n2 exited on signal 15\n"
+    )
+    (tmp_path / "job.log").write_text(text)
+
+    (cause, *_) = diagnose([str(tmp_path)]).causes
+
+    assert cause.headline == "rank 0 raised ValueError: x"
+
+
+@pytest.mark.parametrize("prefix", ["", "[pod/moe-launcher-0/main] "])
+def test_a_traceback_in_a_block_is_of_the_entry_above_it(
+    prefix: str, tmp_path: Path
+) -> None:
+    block = "".join(
+        f"[{n}]:\n{ended(rank, 1, pid=90 + rank)}  error_file: /t/e.json\n  traceback : "
+        "Traceback (most recent call last):\n"
+        '    File "/w/t.py", line 3, in main\n      f()\n'
+        f"  {what}\n"
+        for n, (rank, what) in enumerate([(12, "EOFError"), (10, "IndexError: out")])
+    )
+    lines = (prefix + line for line in block.splitlines(keepends=True))
+    (tmp_path / "driver.log").write_text("".join(lines))
+
+    (cause, *_) = diagnose([str(tmp_path)]).causes
+
+    assert cause.ranks == (10,)

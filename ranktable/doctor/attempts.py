@@ -41,6 +41,13 @@ _SPEAKER = ("rank", "task", "local_rank", "pod", "host", "voice")
 UNSURE = "restart"
 """The field of an event that may be of an earlier attempt: where the restart stands."""
 
+STEPS_AGAIN = 5
+"""Steps below the end of a job by its scheduler that show that it was started again.
+
+A few lines may arrive late.
+"""
+_TAKEN = (Evidence.SCHEDULER, Evidence.NODE)
+
 LATE_S = 600
 """How long after the last line of an agent its processes write, at most."""
 
@@ -181,8 +188,10 @@ def _told_starts(events: Sequence[LogEvent]) -> Iterator[int]:
     """
     nodes: set[str] = set()
     number = -1
+    steps_below = _steps_below(events)
     for index, event in enumerate(events):
-        if _is_before_start(event):
+        is_taken = event.kind in _TAKEN and event.pattern.speaker == "slurm"
+        if _is_before_start(event) or (is_taken and steps_below[index] >= STEPS_AGAIN):
             yield index + 1
         if event.kind is not Evidence.ATTEMPT or "peers" not in event.fields:
             continue
@@ -192,6 +201,21 @@ def _told_starts(events: Sequence[LogEvent]) -> Iterator[int]:
             nodes, number = set(), count
             yield index
         nodes.add(node)
+
+
+def _steps_below(events: Sequence[LogEvent]) -> list[int]:
+    """Return how many different steps stand below each event; a good end is many."""
+    found: list[int] = []
+    steps: set[tuple[int, int] | None] = set()
+    number = 0
+    for event in reversed(events):
+        found.append(number)
+        if event.kind is Evidence.END:
+            number = STEPS_AGAIN
+        elif event.kind is Evidence.LIFE:
+            steps.add(_step(event))
+            number = max(number, len(steps))
+    return found[::-1]
 
 
 def _is_before_start(event: LogEvent) -> bool:

@@ -10,7 +10,7 @@ from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ranktable.doctor.patterns import Evidence
+from ranktable.doctor.patterns import CONSEQUENCES, Evidence
 from ranktable.doctor.payload import judged_again
 from ranktable.schema.text import counted, folded
 
@@ -151,6 +151,10 @@ class Case:
             for event in told
             if event.pattern.speaker != "kernel"
         }
+        self._is_over = bool(self._finished) and not any(
+            event.kind in FATAL | CONSEQUENCES and event.pattern.speaker != "kernel"
+            for event in told
+        )
         self.events = [
             event for event in told if id(event) not in left and self._is_of_job(event)
         ]
@@ -267,6 +271,8 @@ class Case:
         host = _short(self.ranks.host(event))
         hosts = {_short(self.ranks.host_of(rank)) for rank in self.seen} - {None}
         if host is not None and hosts and host not in hosts:
+            return False
+        if self._is_over and event.fields.get("pid") not in self.pids:
             return False
         name = event.fields.get("comm") or (
             event.fields.get("what", "") if event.kind is Evidence.OOM else ""

@@ -185,6 +185,7 @@ def _errors(case: Case, event: LogEvent) -> Iterator[Failure]:
     verb = "raised" if "raised" in event.fields else "reported:"
     told = f"{verb} {text[:200]}" + (f": {meaning.what}" if meaning.what else "")
     strength = HARD if meaning.of_class in ("chip", "chip memory") else TOLD
+    strength = GENERAL if meaning.of_class == "unclear" else strength
     is_counted = "since" in event.fields  # up to now: what has a time comes first
     one = _failure(case, meaning.rule, told, event, OUTSIDE if is_counted else strength)
     one = one if one.rank is not None or is_counted else _claimed(case, one)
@@ -315,6 +316,8 @@ def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
     ended = causes.data()["ended"]
     status = event.fields.get("exit", "")
     name = _signal(event)
+    if name == "SIGKILL" and _is_aborted_above(case, event):
+        return
     if status in ended["stopped"]:
         if name is None or not is_told_who:
             return
@@ -329,6 +332,14 @@ def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
     # Others may make it abort, and launchers send SIGTERM to those that are left.
     is_signal = name not in (None, "SIGTERM") and status not in ended["aborted"]
     yield _failure(case, rules.ENDED, what, event, SIGNAL if is_signal else STATUS)
+
+
+def _is_aborted_above(case: Case, event: LogEvent) -> bool:
+    """Whether a process called MPI_Abort, by which mpirun kills all others."""
+    return event.pattern.speaker == "mpi" and any(
+        one.pattern.name == "mpi-abort" and one.file == event.file
+        and one.line < event.line for one in case.by_kind[Evidence.EXIT]
+    )  # fmt: skip
 
 
 def _signal(event: LogEvent) -> str | None:

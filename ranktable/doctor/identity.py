@@ -230,6 +230,9 @@ class Ranks:
         said = event.fields.get("host") or event.fields.get("server") or ""
         if said not in _UNKNOWN:
             return self._names.told(said)
+        rank = event.number("rank")
+        if rank is not None:  # what others told of their hosts says nothing of its own
+            return self._host.get(rank, self._host_of_file.get(event.file))
         there = self._hosts_of_home[_home(event.file)]
         only = next(iter(there)) if len(there) == 1 else None
         return self._host_of_file.get(event.file, only)

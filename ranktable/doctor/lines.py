@@ -503,6 +503,8 @@ class _Reader:
         if TRACEBACK.key in text:
             below = lines[at + 1 : at + MAX_LINES_BELOW]
             before = _texts(lines[max(0, at - 6) : at])
+            if before and "Exception ignored " in before[-1]:
+                return  # Python's words for one that ended nothing
             event = _traceback(text, below, self.log.file, number, before)
             for line in reversed(before):  # what logs it says when, at the earliest
                 when = speaker_of(line)[0].get("time")
@@ -583,6 +585,7 @@ def _voice_of(event: LogEvent) -> tuple[str, ...]:
 _CHAINED = re.compile(
     r"The above exception was the direct cause|During handling of the above exception"
 )
+_OF_RANK = re.compile(r"most recent call last\): \(RANK (\d{1,7})\)")
 _BLOCK = re.compile(r"\s+traceback *: ")
 _OF_BLOCK = re.compile(
     r"(?m)^\s*(?:time +: (?P<time>\S+)|host +: (?P<host>\S+)"
@@ -623,6 +626,8 @@ def _traceback(
         # Another rank may write into the same log.
         if all(other.get(name) == speaker.get(name) for name in _SPEAKER)
     )
+    if told := _OF_RANK.search(head):  # a checkpoint tells those of others
+        fields["rank"] = told[1]
     at, last = 0, head
     _add_frame(fields, first)  # of a traceback whose first line is missing
     for at, last, rest in said:  # noqa: B007 - the last line counts

@@ -92,9 +92,16 @@ def _not_submitted(case: Case, event: LogEvent) -> dict[str, set[int]]:
     said = event.fields
     if "stalled" not in said:
         ready = set(event.numbers("ready"))
-        among = case.everyone() or range(max(ready, default=-1) + 1)
-        missing = set(event.numbers("peers")) or set(among) - ready
-        return {said["op"]: missing} if missing else {}
+        form = r", (\S+) \[ready ranks: ([\d, ]+)\]"
+        others = re.findall(form, said.get("more", ""))
+        of_ops = {op: set(numbers_in(ranks)) for op, ranks in others}
+        of_ops[said["op"]] = ready
+        all_ready = set().union(*of_ops.values())
+        among = case.everyone() or range(max(all_ready, default=-1) + 1)
+        if peers := set(event.numbers("peers")):
+            return {said["op"]: peers}
+        return {op: left for op, ranks in of_ops.items()
+                if (left := set(among) - ranks)}  # fmt: skip
     found: dict[str, set[int]] = defaultdict(set)
     for rank, names in re.findall(r"(\d{1,7})!?: \[([^\]\n]*)\]", said["stalled"]):
         for name in names.removesuffix(" ...").split(", "):
@@ -614,15 +621,21 @@ def _silent(case: Case) -> Iterator[Cause]:
     others = case.without_log() - accused - case.gaps()
     if others & members if case.ranks.is_size_known else others:
         return
-    if not case.waits and all(
-        "apart" in e.fields for e in case.by_kind[Evidence.CLOSED]
-    ):
-        return  # what was lost may be no part of the job
+    if members & case.apart or (not accused & case.seen and _differ(case)):
+        return  # what was lost may be no part of the job, or all took part in one
     is_whole = case.ranks.is_size_known or bool(case.claimed - accused)
     if case.by_kind[Evidence.CLOSED] and (len(accused) > 1 or not is_whole):
         return
     if accused and len(accused) <= len(case.waiters):
         yield _silent_ranks(case, accused, events, is_covered=True)
+
+
+def _differ(case: Case) -> bool:
+    """Whether ranks wait in different operations of a group: all took part in one."""
+    numbers: dict[str, set[int | None]] = defaultdict(set)
+    for (group, _), wait in case.first_waits().items():
+        numbers[group].add(wait.seq)
+    return any(len(found - {None}) > 1 for found in numbers.values())
 
 
 def _silent_ranks(
