@@ -66,13 +66,16 @@ COLL = (
                 for line in "\n".join(TRACEBACK).split("\n")),
         "".join(LATE.format(rank) for rank in range(4000) if rank != 77),
         "".join(COLL.format(at % 8, at // 8) for at in range(60_000)),
+        "".join(f"EI0004: [PID: {at}] 2026-11-05-14:20:00.1 The table is invalid\n"
+                for at in range(50_000)),
         "srun: error: n1: task " + "9" * 5000 + ": Killed\n",
         "[Rank " + "1" * 5000 + "] Watchdog caught collective operation timeout: "
         "WorkNCCL(SeqNum=" + "7" * 5000 + ", OpType=ALLREDUCE, NumelIn=4)\n",
         "srun: error: n1: tasks "
         + ",".join(f"{at}000000-{at}99999999" for at in range(2000)) + ": Killed\n",
     ],
-    ids=["tracebacks", "4,000 ranks", "NCCL_DEBUG=COLL", "digits", "more", "ranges"],
+    ids=["tracebacks", "4,000 ranks", "NCCL_DEBUG=COLL", "codes", "digits", "more",
+         "ranges"],
 )  # fmt: skip
 def test_logs_of_one_kind_are_read_in_linear_time(text: str) -> None:
     within_cpu(60, lambda: read(text))

@@ -141,7 +141,8 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
         ("The client socket has timed out after 60s while trying to connect to "
          "(fd00:10:44::7, 29400).\n"), "RT609", ()),
     "checkpoint that tells of another rank": (
-        raised(0, "AssertionError").replace("last):", "last): (RANK 4)"), "RT610", (4,)),
+        raised(0, "AssertionError").replace("last):", "last): (RANK 4)"), "RT610",
+        (4,)),
     "stall of two operations in one line": (
         "Stalled ops: loss_0 [ready ranks: 3], grads_0 [ready ranks: 2, 0, 1]\n",
         "RT621", (0, 1, 2, 3)),
@@ -624,9 +625,12 @@ def test_the_kernel_says_nothing_of_a_job_that_ended_well(
     assert (found.causes, found.has_ended_well) == ((), True)
 
 
-@pytest.mark.parametrize("below", [steps(9, 9), "Training finished\n"])
-def test_what_python_ignored_is_no_failure(below: str, tmp_path: Path) -> None:
-    (tmp_path / "job.log").write_text(steps(9) + IGNORED + below)
+@pytest.mark.parametrize("head", ["", "Error in atexit._run_exitfuncs:\n"])
+@pytest.mark.parametrize("end", [steps(9, 9), "Training finished\n"])
+def test_what_python_ignored_is_no_failure(end: str, head: str, tmp_path: Path) -> None:
+    error = head + raised(None, "ValueError: x") if head else IGNORED
+    (tmp_path / "job.log").write_text(steps(9) + error + end)
+    (tmp_path / "other.log").write_text(steps(9) + end + error)
 
     assert diagnose([str(tmp_path)]).causes == ()
 
@@ -635,7 +639,8 @@ def test_a_host_that_a_launcher_names_of_one_rank_is_not_that_of_another(
     tmp_path: Path,
 ) -> None:
     text = raised(0, "ValueError: x") + (
-        "mpirun noticed that process rank 2 with PID 12 on node n2 exited on signal 15\n"
+        "mpirun noticed that process rank 2 with PID 12 on node n2 exited on signal "
+        "15 (Terminated)\n"
     )
     (tmp_path / "job.log").write_text(text)
 
@@ -649,8 +654,8 @@ def test_a_traceback_in_a_block_is_of_the_entry_above_it(
     prefix: str, tmp_path: Path
 ) -> None:
     block = "".join(
-        f"[{n}]:\n{ended(rank, 1, pid=90 + rank)}  error_file: /t/e.json\n  traceback : "
-        "Traceback (most recent call last):\n"
+        f"[{n}]:\n{ended(rank, 1, pid=90 + rank)}  error_file: /t/e.json\n"
+        "  traceback : Traceback (most recent call last):\n"
         '    File "/w/t.py", line 3, in main\n      f()\n'
         f"  {what}\n"
         for n, (rank, what) in enumerate([(12, "EOFError"), (10, "IndexError: out")])

@@ -503,7 +503,7 @@ class _Reader:
         if TRACEBACK.key in text:
             below = lines[at + 1 : at + MAX_LINES_BELOW]
             before = _texts(lines[max(0, at - 6) : at])
-            if before and "Exception ignored " in before[-1]:
+            if before and re.search(r"Exception ignored |in atexit\._", before[-1]):
                 return  # Python's words for one that ended nothing
             event = _traceback(text, below, self.log.file, number, before)
             for line in reversed(before):  # what logs it says when, at the earliest

@@ -39,7 +39,7 @@ from ranktable.doctor.waiting import waiting_causes
 from ranktable.schema.text import counted, folded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ranktable.doctor.lines import LogEvent
     from ranktable.schema.finding import Rule
@@ -187,7 +187,8 @@ def _tls(case: Case) -> Iterator[Cause]:
 def _of_lines(case: Case, rule: Rule, events: Sequence[LogEvent]) -> Cause:
     """Return the cause that lines name themselves."""
     first = events[0]
-    by_line = {id(event): _process_above(case, event) for event in events}
+    cascades = {(one.file, one.line): one for one in case.by_kind[Evidence.CASCADE]}
+    by_line = {id(event): _process_above(case, event, cascades) for event in events}
     speakers = {rank for rank, _ in by_line.values()} - {None}
     named = {peer for event in events for peer in case.ranks.peers(event)}
     accused = {rank for rank in speakers | named if rank is not None}
@@ -209,7 +210,9 @@ def _of_lines(case: Case, rule: Rule, events: Sequence[LogEvent]) -> Cause:
     return cause_of(case, rule, accused, said, events, host=host, advice=advice or None)
 
 
-def _process_above(case: Case, event: LogEvent) -> tuple[int | None, str]:
+def _process_above(
+    case: Case, event: LogEvent, cascades: Mapping[tuple[str, int], LogEvent]
+) -> tuple[int | None, str]:
     """Return who says a line, and the device that its process sees.
 
     A code of CANN stands below a line of torch_npu, which names both; older ones have
@@ -218,8 +221,8 @@ def _process_above(case: Case, event: LogEvent) -> tuple[int | None, str]:
     rank = case.ranks.speaker(event)
     if rank is not None or event.pattern.name != "hccl-code":
         return rank, ""
-    above = [one for one in case.by_kind[Evidence.CASCADE] if one.file == event.file
-             and 0 < event.line - one.line <= LINES_ABOVE]  # fmt: skip
+    near = ((event.file, line) for line in range(event.line - LINES_ABOVE, event.line))
+    above = [cascades[place] for place in near if place in cascades]
     last = max((one.line for one in above if one.pattern is event.pattern), default=0)
     heads = [one for one in above if one.pattern.name == "npu-code" and one.line > last
              and event.fields.get("pid") in (None, one.fields["pid"])]  # fmt: skip
