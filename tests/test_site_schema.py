@@ -90,6 +90,10 @@ SAYS = "error[RT119] by the site's schema,"
             {"propertyNames": {"pattern": "^(device_id|rank)$"}},
             f't.json:2:31: {SAYS} "world_rank" does not match',
         ),
+        (
+            {"properties": {"rank": {"enum": []}}},
+            f't.json:2:27: {SAYS} "0" is not allowed',
+        ),
         ({"minProperties": 4}, f"t.json:2:3: {SAYS} an object does not satisfy"),
         (False, f"t.json:1:58: {SAYS} a list does not satisfy items"),
     ],

@@ -241,7 +241,7 @@ def _message(error: Any) -> str:
         choices = asked if error.validator == "enum" else [asked]
         listed = printable(" or ".join(map(json.dumps, choices)))
         more = "..." if len(listed) > _MAX_CHOICES else ""
-        return f"{value} is not {listed[:_MAX_CHOICES]}{more}"
+        return f"{value} is not {listed[:_MAX_CHOICES] or 'allowed'}{more}"
     if isinstance(asked, (int, float, str)) and not isinstance(asked, bool):
         return f"{value} does not satisfy {error.validator} {quoted(asked)}"
     return f"{value} does not satisfy {error.validator or 'false'}"
