@@ -554,6 +554,61 @@ def test_pods_that_failed_name_their_node(
     assert diagnosis.is_judged
 
 
+EVENTS = "LAST SEEN   TYPE      REASON      OBJECT        MESSAGE\n"
+ASSIGNED = (
+    "9m          Normal    Scheduled   pod/fit-5     Successfully assigned ml/fit-5 to "
+    "n5\n"
+)
+ROWS = "NAME    READY   STATUS   RESTARTS   AGE   IP   NODE\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (EVENTS + ASSIGNED, None),
+        (EVENTS + ASSIGNED + "3m2s   Warning   Evicted   pod/fit-5   The node was low "
+         "on resource: memory. Threshold quantity: 750Mi\n", ("RT612", "n5")),
+        (EVENTS + ASSIGNED + "3m2s   Warning   Evicted   pod/fit-5   The node was low "
+         "on resource: ephemeral-storage.\n", ("RT616", "n5")),
+        (EVENTS + "42s   Normal   Preempted   pod/fit-5   Preempted by pod 7b3f on "
+         "node n5\n41s   Normal   Killing   pod/fit-5   Stopping container main\n",
+         ("RT616", "n5")),
+        (EVENTS + "7m   Normal   NodeNotReady   node/n5   Node n5 status is now: "
+         "NodeNotReady\n", None),
+        (EVENTS + "7m   Normal   NodeNotReady   node/n5   Node n5 status is now: "
+         "NodeNotReady\n6m   Warning   NodeNotReady   pod/fit-5   Node is not ready\n"
+         "2m   Normal   TaintManagerEviction   pod/fit-5   Marking for deletion Pod ml/"
+         "fit-5\n", ("RT615", "n5")),
+        (ROWS + "fit-0   0/1   Error   0   3h   10.0.0.1   n0\n"
+         "fit-5   0/1   OOMKilled   0   3h   10.0.0.5   n5\n", ("RT612", "n5")),
+        (ROWS + "fit-5   0/1   ImagePullBackOff   0 (3m ago)   3h   <none>   n5\n",
+         ("RT618", "n5")),
+    ],
+)  # fmt: skip
+def test_tables_of_kubectl_name_the_pod_and_its_node(
+    text: str, found: tuple[str, str] | None, tmp_path: Path
+) -> None:
+    causes = judged(tmp_path, {"events.txt": text}).causes
+
+    assert [(one.rule.code, one.host) for one in causes] == ([found] if found else [])
+    assert all("pod fit-5 on n5" in one.headline for one in causes)
+
+
+def test_events_of_the_pods_of_another_job_count_only_without_those_of_this_one(
+    tmp_path: Path,
+) -> None:
+    gone = "3m2s   Warning   Evicted   pod/{}   The node was low on resource: memory.\n"
+    steps = "".join(f"[pod/fit-{i % 2}/main] step {i} loss 2\n" for i in range(40))
+    events = EVENTS + gone.format("web-6d4cf56db6-x7k2p")
+
+    other = judged(tmp_path, {"job.log": steps, "events.txt": events}).causes
+    own = judged(tmp_path, {"events.txt": events + gone.format("fit-1")}).causes
+
+    assert other == ()
+    assert [one.rule.code for one in own] == ["RT612"]
+    assert "pod fit-1" in own[0].headline
+
+
 @pytest.mark.parametrize(
     ("counts", "missing", "said"),
     [

@@ -241,6 +241,12 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
         raised(1, "RuntimeError: Gloo connectFullMesh failed with [pair.cc:144] timed "
                "out connecting: SO_ERROR: Connection refused, remote=[::1]:51324, "
                "rank=1"), "RT608", (1,)),
+    "a host that ssh does not reach": (
+        ("gpu-b: ssh: connect to host gpu-b port 22: Connection timed out\n"
+        "pdsh@gpu-a: gpu-b: ssh exited with exit code 255\n"), "RT618", ()),
+    "launcher of ColossalAI": (
+        ("Error: failed to run torchrun --nnodes=1 a.py on 127.0.0.1, is localhost: "
+        "True, exception: Encountered a bad command exit code!\n"), "RT611", ()),
     "mpirun": (
         ("prterun noticed that process rank 6 with PID 4413 on node f3 exited on\n"
         "signal 9 (Killed).\n"), "RT611", (6,)),
@@ -256,7 +262,7 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
         + "srun: error: n2: task 5: Exited with exit code 1\n", "RT610", (5,)),
     "program": (
         ("slurmstepd: error: execve(): pyton: No such file or directory\n"
-        "srun: error: n2: task 1: Exited with exit code 2\n"), "RT602", ()),
+        "srun: error: n2: task 1: Exited with exit code 2\n"), "RT618", ()),
     "JAX": (
         ("The following tasks are unhealthy (stopped sending heartbeats):\n"
         "   /job:jax_worker/replica:0/task:3\n"), "RT624", (3,)),
@@ -439,7 +445,7 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
         "nodes are ['3', '5']\n"), "RT604", ()),
     "Slurm did not start a task": (
         ("srun: error: Task launch for StepId=8.0 failed on node n7: Job credential "
-        "expired\n"), "RT602", ()),
+        "expired\n"), "RT618", ()),
     "a message of UCX, and an abort": (
         ("[n3:82:0:82] ib_mlx5_log.c:171  Transport retry count exceeded on mlx5_2:1/"
         "IB (synd 0x15 vend 0x81 hw_synd 0/0)\nprterun "
@@ -461,7 +467,7 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
         "RT630", ()),
     "a daemon of mpirun that did not start": (
         ("ssh: connect to host n4 port 22: Connection refused\nORTE was unable to "
-        "reliably start one or more daemons.\n"), "RT602", ()),
+        "reliably start one or more daemons.\n"), "RT618", ()),
     "a TPU that is in use": (
         raised(None, "RuntimeError: Unable to initialize backend 'tpu': ABORTED: The "
                "TPU is already in use by process with pid 82."), "RT607", ()),

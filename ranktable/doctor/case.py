@@ -155,6 +155,8 @@ class Case:
             event.kind in FATAL | CONSEQUENCES and event.pattern.speaker != "kernel"
             for event in told
         )
+        self._jobs = {_name_of_job(event) for event in told
+                      if event.pattern.speaker != "kubernetes"} - {""}  # fmt: skip
         self.events = [
             event for event in told if id(event) not in left and self._is_of_job(event)
         ]
@@ -266,6 +268,9 @@ class Case:
         Other programs of the host run out of memory too. A process of the job has a
         known id, or the name of a program that trains.
         """
+        if event.pattern.speaker == "kubernetes":
+            job = _name_of_job(event)
+            return not (job and self._jobs) or job in self._jobs
         if event.pattern.speaker != "kernel":
             return True
         host = _short(self.ranks.host(event))
@@ -433,6 +438,11 @@ class Case:
         return f"; it {' and '.join(signs)}" if signs else ""
 
 
+def _name_of_job(event: LogEvent) -> str:
+    """Return the name of a pod without its number or its chance letters."""
+    return re.sub(r"(?:-\d+|-[a-z0-9]{5})+$", "", event.fields.get("pod", ""))
+
+
 def _has_failed(event: LogEvent) -> bool:
     """Whether a line says that a process did not end well."""
     return event.kind is Evidence.EXIT and event.fields.get("exit") not in ("0", "-15")
@@ -513,7 +523,8 @@ def subject_of(
         return f"a process on {host}" if host else "a process"
     if kinds == {Evidence.NODE}:
         return host or "a node of the job"
-    return host or ("the job" if kinds == {Evidence.SCHEDULER} else "a rank")
+    subjects = ((Evidence.SCHEDULER, "the job"), (Evidence.START, "the launcher"))
+    return host or next((who for kind, who in subjects if kinds == {kind}), "a rank")
 
 
 _DETAILS = (
@@ -539,7 +550,8 @@ def details(case: Case, event: LogEvent, ranks: Sequence[int], what: str) -> str
     return ", ".join(
         form.format(value)
         for name, form in _DETAILS
-        if (value := event.fields.get(name, "0")) != "0" and name not in hidden
+        if (value := event.fields.get(name)) and name not in hidden
+        and (value != "0" or name in ("local_rank", "task"))
         and not re.search(rf"\b{re.escape(_told(name, value))}\b", what)
     )  # fmt: skip
 

@@ -30,7 +30,8 @@ SLACK_S = 300
 
 _TELLING = (
     Evidence.EXCEPTION, Evidence.FAULT, Evidence.MEMORY, Evidence.MISMATCH,
-    Evidence.LAUNCH, Evidence.TABLE, Evidence.PORT, Evidence.SETTING, Evidence.LEFTOVER,
+    Evidence.LAUNCH, Evidence.START, Evidence.TABLE, Evidence.PORT, Evidence.SETTING,
+    Evidence.LEFTOVER,
 )  # fmt: skip
 """What a process says of its end; how it then ended tells nothing more."""
 

@@ -82,6 +82,7 @@ class Ranks:
         self._tasks_are_ranks = _are_ranks(events, self._claimed)
         self._is_one_node = _is_one_node(events)
         self._shared = _shared_processes(events)
+        self._host_of_pod = _hosts_of_pods(events)
         self.size, self.is_size_known = self._learn_size(logs, events)
         self._learn_files(logs, events)
         for event in events:
@@ -230,6 +231,8 @@ class Ranks:
         said = event.fields.get("host") or event.fields.get("server") or ""
         if said not in _UNKNOWN:
             return self._names.told(said)
+        if host := self._host_of_pod.get(event.fields.get("pod", "")):
+            return self._names.told(host)
         rank = event.number("rank")
         if rank is not None:  # what others told of their hosts says nothing of its own
             return self._host.get(rank, self._host_of_file.get(event.file))
@@ -456,6 +459,27 @@ def _host_names(events: Sequence[LogEvent], table: RankTable | None) -> HostName
     pairs = [pair for pair in pairs if len(hosts_of[pair[1]]) == 1]
     listed = [node.host for node in table.nodes if node.host] if table else []
     return HostNames(names - set(_UNKNOWN), pairs, listed)
+
+
+def _hosts_of_pods(events: Iterable[LogEvent]) -> dict[str, str]:
+    """Return the hosts of pods, by what Kubernetes says of both, if it is one host.
+
+    A pod whose node was lost was on the only node of which that is said.
+    """
+    hosts: dict[str, set[str]] = defaultdict(set)
+    lost: set[str] = set()
+    of_lost: set[str] = set()
+    for event in events:
+        pod, host = event.fields.get("pod", ""), event.fields.get("host", "")
+        if event.pattern.speaker == "kubernetes":
+            lost |= {event.fields.get("lost_host", "")} - {""}
+            of_lost |= {pod} if event.kind is Evidence.NODE else set()
+            hosts[pod] |= {host} - {""}
+    if len(lost) == 1:
+        for pod in of_lost:
+            hosts[pod] |= hosts[pod] or lost
+    hosts.pop("", None)
+    return {pod: next(iter(one)) for pod, one in hosts.items() if len(one) == 1}
 
 
 def _are_ranks(events: Sequence[LogEvent], claimed: set[int]) -> bool:

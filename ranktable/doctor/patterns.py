@@ -25,6 +25,7 @@ class Evidence(Enum):
     ABSENT = "ranks did not join"
     MISMATCH = "ranks call different operations"
     LAUNCH = "ranks contradict each other"
+    START = "a launcher did not start a process"
     TABLE = "the rank table is refused"
     PORT = "a port is in use"
     SETTING = "a setting or version differs"

@@ -149,6 +149,14 @@ STORAGE = Rule(
     "a container.",
 )
 
+NOT_STARTED = Rule(
+    code="RT618",
+    name="not-started",
+    summary="a launcher could not start a process of the job",
+    fix="The line says what was missing there: the program, a login, room on the "
+    "hosts, or a launcher that speaks with the library of the program.",
+)
+
 SILENT = Rule(
     code="RT620",
     name="rank-stopped-answering",
@@ -228,6 +236,6 @@ UNKNOWN_ERROR = Rule(
 RULES = (
     RUNS_ELSEWHERE, LAUNCH, TABLE, NEVER_JOINED, PORT, SETTING, LEFTOVER, LOOPBACK,
     UNREACHABLE, EXCEPTION, ENDED, HOST_MEMORY, CHIP_MEMORY, FAULT, NODE, SCHEDULER,
-    STORAGE, SILENT, DIFFERENT, LATE, LINK, LOST, CIRCLE, FIRST, UNKNOWN,
+    STORAGE, NOT_STARTED, SILENT, DIFFERENT, LATE, LINK, LOST, CIRCLE, FIRST, UNKNOWN,
     UNKNOWN_ERROR,
 )  # fmt: skip

@@ -14,6 +14,7 @@ One walk; the first step that has an answer decides:
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -150,6 +151,7 @@ def _launch(case: Case) -> Iterator[Cause]:
         codes[event.fields.get("code", "")].append(event)
     for kind, by_code, rule in (
         (Evidence.LAUNCH, (), rules.LAUNCH),
+        (Evidence.START, (), rules.NOT_STARTED),
         (Evidence.TABLE, ("EI0004", "EI0014", "EI0017"), rules.TABLE),
         (Evidence.PORT, ("EI0019", "EI0020", "EJ0003"), rules.PORT),
         (Evidence.SETTING, ("EI0001", "EI0008", "EI0016"), rules.SETTING),
@@ -200,6 +202,7 @@ def _of_lines(case: Case, rule: Rule, events: Sequence[LogEvent]) -> Cause:
     if "raised" in first.fields and first.pattern.what:
         what = first.pattern.what
     host = first.fields.get("peer_server") or case.ranks.host(first)
+    host = host or _host_of_tasks(case, first)
     said = f": {what}" if accused or host else f"says: {what}"
     device = by_line[id(first)][1]
     said += f" (device {device} of its process)" if device and not accused else ""
@@ -208,6 +211,16 @@ def _of_lines(case: Case, rule: Rule, events: Sequence[LogEvent]) -> Cause:
         meaning.advice_for(first.text) if meaning and meaning.rule is rule else None
     )
     return cause_of(case, rule, accused, said, events, host=host, advice=advice or None)
+
+
+def _host_of_tasks(case: Case, event: LogEvent) -> str | None:
+    """Return the one host whose tasks ended because they were not started."""
+    if event.kind is not Evidence.START:
+        return None
+    hosts = {case.ranks.host(one) for one in case.by_kind[Evidence.EXIT]
+             if one.file == event.file and one.line > event.line}  # fmt: skip
+    host = hosts.pop() if len(hosts) == 1 else None
+    return host if host is None or re.fullmatch(r"[\w.-]+", host) else None
 
 
 def _process_above(
