@@ -247,6 +247,20 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "launcher of ColossalAI": (
         ("Error: failed to run torchrun --nnodes=1 a.py on 127.0.0.1, is localhost: "
         "True, exception: Encountered a bad command exit code!\n"), "RT611", ()),
+    "other operations, and a status below": (
+        ("RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is "
+        "running collective: CollectiveFingerPrint(SequenceNumber=4, OpType=ALLREDUCE, "
+        "TensorShape=[25]), but Rank 0 is running collective: CollectiveFingerPrint("
+        "SequenceNumber=4, OpType=BROADCAST, TensorShape=[1])\nE1105 14:20:06.1 70 "
+        "torch/api.py:882] failed (exitcode: 1) local_rank: 0 (pid: 82) of binary: "
+        "/v/python\n"), "RT621", (0, 1)),
+    "a status long before the others": (
+        ended(3, 1, at="14:20:52") + ended(0, 1, at="14:20:52")
+        + ended(4, 1, at="14:20:01"), "RT611", (4,)),
+    "a task that hangs at a file server": (
+        waits(0) + waits(1) + waits(3) + steps(9, 0, "[rank2]: ") + NFS
+        + "[ 89.1] INFO: task python3:4411 blocked for more than 120 seconds.\n",
+        "RT620", (2,)),
     "mpirun": (
         ("prterun noticed that process rank 6 with PID 4413 on node f3 exited on\n"
         "signal 9 (Killed).\n"), "RT611", (6,)),
@@ -490,6 +504,30 @@ def test_what_people_paste_is_told_as_what_it_is(name: str, tmp_path: Path) -> N
     found = diagnose([str(tmp_path)]).causes
 
     assert [(cause.rule.code, cause.ranks) for cause in found] == [(code, ranks)]
+
+
+@pytest.mark.parametrize(
+    ("above", "who"),
+    [
+        (
+            "[2026-11-05 08:53:01 TP3] Scheduler hit an exception: ",
+            'process "TP3" raised',
+        ),
+        (
+            "Exception in device=TPU:5: Bad address in shard 12\n",
+            'process "TPU:5" raised',
+        ),
+        ("\n-- Process 3 terminated with the following error:\n", "(local rank 3)"),
+    ],
+)
+def test_who_raised_is_told_by_what_stands_before_a_traceback(
+    above: str, who: str, tmp_path: Path
+) -> None:
+    (tmp_path / "job.log").write_text(above + raised(None, "ValueError: bad shard"))
+
+    (cause,) = diagnose([str(tmp_path)]).causes
+
+    assert who in cause.headline
 
 
 MISSING = "ModuleNotFoundError: No module named 'apex'"

@@ -91,7 +91,16 @@ def test_what_lines_are_wrapped_in_changes_nothing(
 FORMS = {  # of launchers, collectors and loggers: {r} speaks, {t} is what it says
     "kubectl": ("[pod/fit-worker-{r}/main] {t}", "pod fit-worker-2"),
     "stern": ("fit-worker-{r} main {t}", 'process "fit-worker-2"'),
+    "stern with colours": ("\x1b[36mfit-worker-{r}\x1b[0m \x1b[32mmain\x1b[0m {t}",
+                           'process "fit-worker-2"'),
     "compose": ("worker-{r}  | {t}", "pod worker-2"),
+    "Determined, with times": ("[2026-11-05T14:20:0{s}.9Z] fa88a9df [rank={r}] || {t}",
+                               "rank 2"),
+    "Google Cloud": (('{{"textPayload": {j}, "resource": {{"labels": {{"pod_name": '
+                      '"fit-{r}", "node_name": "n{r}"}}}}, "severity": "ERROR"}}'),
+                     "pod fit-2 on n2"),
+    "Open MPI 4 with times": ("Thu Nov  5 14:20:0{s} 2026[1,{r}]<stderr>:{t}",
+                              "rank 2"),
     "Horovod": ("Thu Nov  5 14:20:0{s} 2026[{r}]<stderr>:{t}", "rank 2"),
     "Open MPI 4": ("[1,{r}]<stderr>:{t}", "rank 2"),
     "Open MPI 5": ("[prterun-n1-88@1,{r}][n1:9{r}1]<stderr>:{t}", "rank 2 (n1)"),
@@ -147,6 +156,28 @@ def test_who_speaks_is_known_by_the_prefix_alone(
     (cause,) = diagnose([str(tmp_path)]).causes
 
     assert cause.headline.startswith(f"{who} raised IndexError: shard list is empty")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        '{{"rank": {r}, "message": "x", "exception": {{"stacktrace": {j}}}}}',
+        "level=error rank={r} msg={j}",
+    ],
+)
+def test_a_traceback_in_one_field_of_a_record_is_read(
+    form: str, tmp_path: Path
+) -> None:
+    of_rank: dict[int, list[str]] = {}
+    for rank, line in said(is_mixed=False):
+        of_rank.setdefault(rank, []).append(line)
+    (tmp_path / "job.log").write_text("".join(
+        form.format(r=rank, j=json.dumps("\n".join(lines))) + "\n"
+        for rank, lines in of_rank.items()))  # fmt: skip
+
+    (cause,) = diagnose([str(tmp_path)]).causes
+
+    assert cause.headline == "rank 2 raised IndexError: shard list is empty"
 
 
 @pytest.mark.parametrize(

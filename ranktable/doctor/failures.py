@@ -129,7 +129,10 @@ def _first_in_time(found: list[Failure]) -> list[Failure]:
 
 def _is_clearly_later(one: Failure, other: Failure) -> bool:
     gap = seconds_between(other.event, one.event)
-    return gap is not None and gap > CLEARLY_S and other.kind != one.kind
+    # An exception of several ranks is one failure; of statuses of a host, the first is.
+    is_of_host = one.strength == STATUS and one.host == other.host is not None
+    is_other = other.kind != one.kind or is_of_host
+    return gap is not None and gap > CLEARLY_S and is_other
 
 
 def _likely_on(case: Case, host: str) -> set[int]:
@@ -273,8 +276,12 @@ def _exits(case: Case) -> Iterator[Failure]:
     said = (e for kind in (*_TELLING, *CONSEQUENCES) for e in case.by_kind[kind])
     told = {case.ranks.speaker(e) for e in said if e.pattern.speaker != "torchrun"}
     told |= case.waiters
+    differs = {e.file for e in case.by_kind[Evidence.MISMATCH]
+               if case.ranks.speaker(e) is None}  # fmt: skip
     is_first_step = True
     for event in case.by_kind[Evidence.EXIT]:
+        if event.fields.get("exit") == "1" and event.file in differs:
+            continue  # it raised what a line of this log says
         if event.pattern.speaker == "slurm":
             if is_first_step:
                 yield from _slurm_exits(case, event, told)

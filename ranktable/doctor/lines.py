@@ -45,6 +45,9 @@ MAX_BELOW_BYTES = 64 << 10
 MAX_LINES_BELOW = 500
 """How far below its first line a message of several lines may end."""
 
+MAX_HEAD = 400
+"""How much of a line is looked at for its speaker."""
+
 MAX_BELOW = 8
 """Lines below an exception that may say more of it."""
 
@@ -594,6 +597,16 @@ _OF_BLOCK = re.compile(
 )
 """The lines above a traceback in the block of torchrun: whose it is."""
 
+_OF_RECORD = re.compile(
+    r"\[\d{4}-[\d-]+ [\d:.,]+ (?P<voice>[DTPE]P\d{1,6}(?: [DTPE]P\d{1,6})*)\]"
+)
+"""Whose a record of SGLang is, whose other lines have no prefix."""
+_OF_SPAWNED = re.compile(
+    r"-- Process (?P<local_rank>\d{1,7}) terminated with the following error:"
+    r"|Exception in device=(?P<voice>[A-Z]{2,8}:\d{1,7})\b"
+)
+"""The line above what torch and torch_xla tell of a process that they started."""
+
 
 def _traceback(
     head: str, lines: Iterable[bytes], file: str, number: int, above: Sequence[str]
@@ -628,6 +641,10 @@ def _traceback(
     )
     if told := _OF_RANK.search(head):  # a checkpoint tells those of others
         fields["rank"] = told[1]
+    above_it = next((line for line in reversed(above) if line.strip()), "")
+    for text, form in ((head, _OF_RECORD), (above_it, _OF_SPAWNED)):
+        if whose := form.search(text, 0, MAX_HEAD):
+            _add(fields, whose)
     at, last = 0, head
     _add_frame(fields, first)  # of a traceback whose first line is missing
     for at, last, rest in said:  # noqa: B007 - the last line counts

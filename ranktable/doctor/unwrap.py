@@ -31,6 +31,8 @@ MAX_FIELDS = 12
 MAX_KEYS = 40
 MAX_MARKS = 10_000
 MAX_NESTED = 3
+MAX_DEPTH = 3
+"""Levels of a JSON object whose keys are looked at."""
 
 MARK = re.compile(
     r"\x01(?:rank=(?P<rank>\d{1,7});)?(?:local_rank=(?P<local_rank>\d{1,7});)?"
@@ -53,9 +55,9 @@ _KEYS = {
     "rank": ("rank", "global_rank", "RANK", "process_index", "labels.rank"),
     "local_rank": ("local_rank", "LOCAL_RANK"),
     "host": ("host", "hostname", "node", "_HOSTNAME", "kubernetes.host", "node_name",
-             "kubernetes.node_name", "instance"),
-    "pod": ("pod", "pod_name", "kubernetes.pod_name", "container_name", "task",
-            "kubernetes.pod.name"),
+             "kubernetes.node_name", "resource.labels.node_name", "instance"),
+    "pod": ("pod", "pod_name", "resource.labels.pod_name", "kubernetes.pod_name",
+            "kubernetes.pod.name", "container_name", "task"),
     "pid": ("pid", "process", "_PID"),
     "time": ("time", "ts", "timestamp", "@timestamp", "asctime"),
 }  # fmt: skip
@@ -64,7 +66,12 @@ _MESSAGES = (
     "message", "msg", "log", "MESSAGE", "text", "event", "line", "body", "textPayload",
     "jsonPayload.message", "content",
 )  # fmt: skip
-_STACKS = ("exc_info", "exception", "stack_trace", "stack", "traceback", "exc_text")
+_STACKS = (
+    "exc_info", "exception", "stack_trace", "stack", "traceback", "exc_text",
+    "exception.stacktrace", "error.stack_trace", "error.stack",
+    "attributes.exception.stacktrace",
+)  # fmt: skip
+_PAIR = re.compile(r'([\w.-]{1,100})=("(?:[^"\\]|\\.)*"|[^\s"]*)(?: |$)')
 _LEVELS = ("level", "levelname", "severity", "lvl", "log.level")
 
 _ANCHOR = re.compile(
@@ -75,6 +82,7 @@ _ANCHOR = re.compile(
     r"srun: error: |(?:  host|  rank|  exitcode) +: "
 )
 """Where a message begins: what stands before it is a prefix."""
+_STEP = re.compile(r"\b(?:step|iter|epoch)\W+\d")
 _TRACE = "Traceback (most recent call last):"
 _FRAME = re.compile(r'\s+File "')
 _WORD = re.compile(r"[\w./%+-]+")
@@ -113,6 +121,9 @@ class Unwrapped:
 def unwrapped(stream: Readable, strip: Strip) -> Unwrapped:
     """Return a log without encodings, JSON lines and prefixes that are not known."""
     head = stream.read(HEAD_BYTES)
+    if b"\x1b[" in head:
+        stream = _Lines(_without_colours(_Joined(head, stream)))
+        head = stream.read(HEAD_BYTES)
     codec = _codec(head)
     if codec is not None:
         stream = _Lines(_decoded(head, stream, codec))
@@ -124,7 +135,10 @@ def unwrapped(stream: Readable, strip: Strip) -> Unwrapped:
         result = Unwrapped(rest)
         message = _message_key(rows)
         voice = _voice_key(rows, message)
-        parts = _from_json(_lines_of(rest), message, voice, result.extra)
+        is_telling = not any(_is_error(row) and _STEP.search(str(row.get(message, "")))
+                             for row in rows)  # fmt: skip
+        parts = _from_json(_lines_of(rest), message, voice, result.extra,
+                           is_telling=is_telling)  # fmt: skip
         result.stream = _Lines(parts)
         return result
     if _DESCRIBED.search("\n".join(line[strip(line) :] for line in lines)):
@@ -158,6 +172,17 @@ def _decoded(head: bytes, stream: Readable, codec: str) -> Iterator[bytes]:
 
 def _text(data: bytes) -> str:
     return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", data.decode("utf-8", "replace"))
+
+
+_COLOUR = rb"\x1b\[[0-9;]*[A-Za-z]"
+
+
+def _without_colours(stream: Readable) -> Iterator[bytes]:
+    left = b""
+    while block := stream.read(1 << 20):
+        whole, end, left = (left + block).rpartition(b"\n")
+        yield re.sub(_COLOUR, b"", whole + end)
+    yield re.sub(_COLOUR, b"", left)
 
 
 class _Joined:
@@ -213,7 +238,7 @@ def _lines_of(stream: Readable) -> Iterator[bytes]:
 
 def _row(line: str) -> dict[str, object] | None:
     if not line.startswith("{"):
-        return None
+        return _logfmt(line)
     try:
         row = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
@@ -223,15 +248,34 @@ def _row(line: str) -> dict[str, object] | None:
             return None
     if not isinstance(row, dict):
         return None
-    flat: dict[str, object] = {}
-    if not any(isinstance(value, dict) for value in row.values()):
-        return row
-    for key, value in row.items():
-        if isinstance(value, dict):
-            flat.update({f"{key}.{name}": one for name, one in value.items()})
-        else:
-            flat[key] = value
-    return flat
+    for _ in range(MAX_DEPTH):
+        if not any(isinstance(value, dict) for value in row.values()):
+            break
+        row = {
+            f"{key}.{name}" if name else key: one
+            for key, value in row.items()
+            for name, one in (
+                value.items() if isinstance(value, dict) else [("", value)]
+            )
+        }
+    return row
+
+
+def _logfmt(line: str) -> dict[str, object] | None:
+    """Return the fields of ``level=error rank=4 msg="a text"``, None if it has others.
+
+    Without quotes a line needs no help: its fields are a prefix.
+    """
+    if 'msg="' not in line and 'message="' not in line:
+        return None
+    pairs = [(found[1], found[2]) for found in _PAIR.finditer(line)]
+    if _PAIR.sub("", line).strip() or not pairs:
+        return None
+    try:
+        return {name: json.loads(text) if text[:1] == '"' else text
+                for name, text in pairs}  # fmt: skip
+    except ValueError:
+        return None
 
 
 def _says_messages(rows: Sequence[dict[str, object]]) -> bool:
@@ -267,14 +311,30 @@ def _voice_key(rows: Sequence[dict[str, object]], message: str) -> str | None:
 
 
 def _from_json(
-    lines: Iterator[bytes], message: str, voice: str | None, extra: list[int]
+    lines: Iterator[bytes],
+    message: str,
+    voice: str | None,
+    extra: list[int],
+    *,
+    is_telling: bool,
 ) -> Iterator[bytes]:
-    """Yield the messages of JSON lines with their speakers."""
+    """Yield the messages of JSON lines with their speakers.
+
+    Args:
+        lines: The lines.
+        message: The key of what they say.
+        voice: The key of who says it, None if it is one of the known ones.
+        extra: The numbers of lines that are added are noted here.
+        is_telling: Whether the level says something: some collectors have all that a
+            program writes to its standard error as an error.
+    """
     number = 0
     for line in lines:
         row = _row(_text(line))
         parts = (
-            [line.decode("utf-8", "replace")] if row is None else _parts(row, message)
+            [line.decode("utf-8", "replace")]
+            if row is None
+            else _parts(row, message, is_telling=is_telling)
         )
         fields = {} if row is None else _speaker_of_row(row)
         if row is not None and voice is not None:
@@ -287,16 +347,22 @@ def _from_json(
             yield f"{mark}{part}\n".encode()
 
 
-def _parts(row: dict[str, object], message: str) -> list[str]:
+def _is_error(row: dict[str, object]) -> bool:
+    level = next((str(row[name]) for name in _LEVELS if name in row), "").upper()
+    return level in ("ERROR", "FATAL", "CRITICAL")
+
+
+def _parts(
+    row: dict[str, object], message: str, *, is_telling: bool = True
+) -> list[str]:
     value = row.get(message, "")
     if isinstance(value, list):  # journald: a message that is not UTF-8
         value = bytes(one for one in value if isinstance(one, int) and one < 256)
         value = value.decode("utf-8", "replace")
     stacks = [text for name in _STACKS if isinstance(text := row.get(name), str)]
     text = "\n".join([str(value).rstrip("\n"), *stacks])
-    level = next((str(row[name]) for name in _LEVELS if name in row), "").upper()
-    if level in ("ERROR", "FATAL", "CRITICAL") and not _ANCHOR.search(text):
-        text = f"{level} {text}"
+    if is_telling and _is_error(row) and not _ANCHOR.search(text):
+        text = f"ERROR {text}"
     return text.split("\n")
 
 

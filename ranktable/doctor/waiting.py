@@ -48,7 +48,8 @@ def waiting_causes(case: Case) -> list[Cause]:
     for rule in (
         _stalled, _too_many, _absent, _not_started, _links, _heartbeats, _loopback,
         _said_to_differ, _other_call_of_number, _behind, _ends, _silent, _late,
-        _lowest, _other_call, _waits_for_itself, _circle, _first_operation, _unreached,
+        _lowest, _other_call, _waits_for_itself, _circle, _first_operation, _hung,
+        _unreached,
     ):  # fmt: skip
         found = list(rule(case))
         if found:
@@ -284,8 +285,23 @@ def _num_waiters(edges: Iterable[Edge]) -> Counter[int]:
 def _heartbeats(case: Case) -> Iterator[Cause]:
     events = [event for event in case.by_kind[Evidence.HEARTBEAT]
               if (event.pattern.name != "torch-stuck" or not case.waits)
+              and not _is_nameless_task(case, event)
               and not _waited_when_told_to_end(case, event)]  # fmt: skip
-    events += _counted(case)[0]
+    yield from _accused(case, [*events, *_counted(case)[0]])
+
+
+def _is_nameless_task(case: Case, event: LogEvent) -> bool:
+    """Whether a kernel says that a process is stuck of which the rank is not known."""
+    return event.pattern.name == "kernel-hung" and case.ranks.speaker(event) is None
+
+
+def _hung(case: Case) -> Iterator[Cause]:
+    """Yield the hosts with such processes, if nothing else tells a rank."""
+    events = case.by_kind[Evidence.HEARTBEAT]
+    yield from _accused(case, [one for one in events if _is_nameless_task(case, one)])
+
+
+def _accused(case: Case, events: Sequence[LogEvent]) -> Iterator[Cause]:
     if not events:
         return
     best = min(map(_heartbeat_order, events))
