@@ -261,6 +261,56 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
         waits(0) + waits(1) + waits(3) + steps(9, 0, "[rank2]: ") + NFS
         + "[ 89.1] INFO: task python3:4411 blocked for more than 120 seconds.\n",
         "RT620", (2,)),
+    "a watchdog below the exception of another rank": (
+        raised(2, "RuntimeError: [pair.cc:553] Connection closed by peer [10.0.0.8]:40")
+        + "[rank3]:[E1105 14:20:00.1 ProcessGroupNCCL.cpp:1515] [PG 0 (default_pg) "
+        "Rank 3] Process group watchdog thread terminated with exception: CUDA error: "
+        "uncorrectable ECC error encountered\n", "RT614", (3,)),
+    "a kernel of an NPU that does not end": (
+        ("[ERROR] 2025-12-12-12:10:10 (PID:285, Device:4, RankID:2) ERR00100 PTA call "
+        "acl api failed\n[Error]: The aicore execution times out.\n"), "RT610", (2,)),
+    "parameters that the loss does not need": (
+        ("RuntimeErrorpred = model(imgs)\n: \nParameters which did not receive grad "
+        "for rank 4: model.22.bias\nE1105 14:20:06.1 70 torch/api.py:882] failed "
+        "(exitcode: 1) local_rank: 4 (pid: 315) of binary: /v/python\n"),
+        "RT610", (4,)),
+    "a container that Slurm did not start": (
+        ("pyxis: failed to import docker image\n    [ERROR] URL https://x returned "
+        "error code: 401 Unauthorized\nsrun: error: pyxis: container start failed with "
+        "error code: 1\nsrun: error: gpu-14: task 8: Exited with exit code 1\n"),
+        "RT618", ()),
+    "a container without its chips": (
+        ('docker: Error response from daemon: could not select device driver "" with '
+        "capabilities: [[gpu]].\n"), "RT618", ()),
+    "no algorithm of NCCL": (
+        ("dc:82:82 [3] enqueue.cc:1182 NCCL WARN Error : no algorithm/protocol "
+        "available\nFailed, NCCL error /x.cpp:88 'internal error'\n"), "RT606", ()),
+    "a switch of chips": (
+        ("[812.0] nvidia-nvswitch3: SXid (PCI:0000:07:00.0): 22013, Fatal, Link 44 "
+        "Minion Link DLREQ interrupt\n"), "RT614", ()),
+    "a pod that the kubelet evicted": (
+        ("Nov 05 10:00:00 n1 kubelet[18]: I1105 10:00:00.1 1801 eviction_manager.go:6] "
+        '"Eviction manager: pod is evicted successfully" pod="ml/fit-3"\n'),
+        "RT616", ()),
+    "chips that do not reach each other": (
+        raised(2, "RuntimeError: CUDA error: peer access is not supported between "
+               "these two devices"), "RT606", (2,)),
+    "a message of MPI that is too long": (
+        ("Abort(474302479) on node 3 (rank 1 in comm 496): Fatal error in "
+        "PMPI_Allreduce: Message truncated, error stack:\n"), "RT621", (3,)),
+    "an address that Open MPI does not reach": (
+        ("  Local host: n1\n  PID:        162\n  Message:    connect() to "
+        "192.168.122.1:1026 failed\n  Error:      No route to host (113)\n"),
+        "RT609", ()),
+    "a GPU that nvidia-smi does not reach": (
+        ("Unable to determine the device handle for GPU0000:5D:00.0: GPU is lost. "
+        "Reboot the system to recover this GPU\n"), "RT614", ()),
+    "an error of GROMACS": (
+        ("MPI rank:    5 (out of 16)\n\nFatal error:\nThere is no domain decomposition "
+        "for 16 ranks\n"), "RT610", (5,)),
+    "memory of MindSpore": (
+        raised(2, "RuntimeError: Device(id:3) memory isn't enough and alloc failed, "
+               "kernel name: x"), "RT613", (2,)),
     "mpirun": (
         ("prterun noticed that process rank 6 with PID 4413 on node f3 exited on\n"
         "signal 9 (Killed).\n"), "RT611", (6,)),

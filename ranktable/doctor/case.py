@@ -546,6 +546,8 @@ def details(case: Case, event: LogEvent, ranks: Sequence[int], what: str) -> str
     speaker = case.ranks.speaker(event)
     if len(ranks) > 1 or (ranks and speaker != ranks[0]) or event.kind in NOT_OF_ITSELF:
         return ""
+    if event.pattern.speaker == "kubernetes":
+        return ""  # the process is that of the kubelet
     hidden = {"local_rank", "task"} if ranks else set()
     return ", ".join(
         form.format(value)

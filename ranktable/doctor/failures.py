@@ -456,29 +456,40 @@ def _joined_by_error(vague: Failure, found: Iterable[Failure]) -> Failure:
     return replace(vague, rank=ranks.pop()) if len(ranks) == 1 else vague
 
 
+def _error_of(one: Failure) -> tuple[str, str, str | None]:
+    return one.event.file, one.rule.code, one.advice
+
+
+def _clarity(one: Failure) -> int:
+    """Return 2 if the rank of an error is known, 1 if its process, otherwise 0."""
+    if one.rank is not None or one.event.pattern.speaker == "kernel":
+        return 2  # each line of a kernel counts
+    return int("pid" in one.event.fields)
+
+
 def _told_again(found: Iterable[Failure]) -> Callable[[Failure], bool]:
     """Return what tells whether another line of a log has the rank or the meaning.
 
     NCCL warns of an error, and tells it once more below the exception of its rank.
     """
-    hosts: dict[tuple[str, str, str | None], set[str | None]] = defaultdict(set)
+    hosts: dict[tuple[object, ...], set[str | None]] = defaultdict(set)
     clear: dict[str, set[int | None]] = defaultdict(set)
     for one in found:
         if one.event.kind is Evidence.FAULT:
-            if one.rank is not None:
-                hosts[one.event.file, one.rule.code, one.advice].add(one.host)
+            hosts[_error_of(one), _clarity(one)].add(one.host)
             if one.event.pattern.name != GENERAL_ERROR:
                 clear[one.event.file].add(one.rank)
 
     def is_told_again(one: Failure) -> bool:
-        file = one.event.file
-        if one.event.kind is not Evidence.FAULT:
-            return False
+        if one.event.kind is not Evidence.FAULT or one.rank is not None:
+            return one.event.pattern.name == GENERAL_ERROR and bool(
+                clear[one.event.file] & {one.rank, None}
+            )
         if one.event.pattern.name == GENERAL_ERROR:
-            others = clear[file]
-            return bool(others if one.rank is None else others & {one.rank, None})
-        there = hosts[file, one.rule.code, one.advice]
-        return one.rank is None and bool(there & {one.host, None})
+            return bool(clear[one.event.file])
+        better = range(_clarity(one) + 1, 3)
+        there = set().union(*(hosts[_error_of(one), clarity] for clarity in better))
+        return bool(there & {one.host, None})
 
     return is_told_again
 

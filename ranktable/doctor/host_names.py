@@ -85,4 +85,6 @@ def hosts_of_kernel_files(parts: Iterable[tuple[str, ...]]) -> set[str]:
     }
     others = [names for names in all_parts
               if not any(_KERNEL_FILE.search(name) for name in names)]  # fmt: skip
+    if not others:  # only logs of kernels: a name with a number is that of a host
+        return {base for base in known if re.search(r"\d", base)}
     return {base for base in known if any(base in names for names in others)}

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.doctor import causes
-from ranktable.doctor.lines import MAX_BELOW, recognise
+from ranktable.doctor.lines import MAX_BELOW, recognise, speaker_of
 from ranktable.doctor.patterns import Evidence, LogPattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ranktable.doctor.lines import LogEvent
 
@@ -55,8 +55,6 @@ def judged_again(events: Sequence[LogEvent]) -> list[LogEvent]:
         if event.kind is Evidence.EXCEPTION
     }
     told: set[tuple[str, int]] = set()
-    carried = {(file, line + below) for file, line in raised
-               for below in range(1, MAX_BELOW + 1)}  # fmt: skip
     kept: list[LogEvent] = []
     for event in events:
         if (event.file, event.line) in chained:
@@ -67,10 +65,23 @@ def judged_again(events: Sequence[LogEvent]) -> list[LogEvent]:
         if call is not None and event.kind not in SILENT:
             told.add((event.file, event.line))
             event = _joined(event, call)  # noqa: PLW2901 - the line is one event
-        is_carried = "payload" in event.fields and (event.file, event.line) in carried
-        kept.append(event if is_carried and call is None else _unwrapped(event))
+        is_carried = call is None and _is_below(event, raised)
+        kept.append(event if is_carried else _unwrapped(event))
     kept += [_unwrapped(call) for place, call in raised.items() if place not in told]
     return sorted(kept, key=lambda event: (event.file, event.line))
+
+
+def _is_below(event: LogEvent, raised: Mapping[tuple[str, int], LogEvent]) -> bool:
+    """Whether a message stands below an exception that is judged with it."""
+    if "payload" not in event.fields:
+        return False
+    places = ((event.file, event.line - above) for above in range(1, MAX_BELOW + 1))
+    said = speaker_of(event.text)[1].strip()
+    return any(
+        said in raised[place].fields.get("below", "").splitlines()
+        for place in places
+        if place in raised
+    )
 
 
 def _chains(

@@ -390,7 +390,7 @@ def _mark(fields: dict[str, str]) -> str:
 
 # kubectl describe
 
-_DESCRIBED = re.compile(r"(?m)^Name: +\S+\n(?:.*\n){0,12}?Node: +\S+/")
+_DESCRIBED = re.compile(r"(?m)^Name: +\S+\r?\n(?:.*\n){0,12}?Node: +\S+/")
 
 
 def _described(lines: Iterator[bytes], strip: Strip) -> Iterator[bytes]:

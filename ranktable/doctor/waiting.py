@@ -441,7 +441,10 @@ def _unreached(case: Case) -> Iterator[Cause]:
         at = f" at port {said['port']}" if "port" in said else ""
         why = f": {said['what']}" if said.get("what") else ""
         what = f"was not reached{at}{why}"
-        yield cause_of(case, rules.UNREACHABLE, (), what, events, host=host)
+        advice = events[0].pattern.advice or None
+        yield cause_of(
+            case, rules.UNREACHABLE, (), what, events, host=host, advice=advice
+        )
 
 
 # What ranks called
