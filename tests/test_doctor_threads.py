@@ -311,6 +311,12 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "memory of MindSpore": (
         raised(2, "RuntimeError: Device(id:3) memory isn't enough and alloc failed, "
                "kernel name: x"), "RT613", (2,)),
+    "nodes on which the job was not started": (
+        ("ranktable: gave up after 600 s: node 2 (n3), node 3 (n4) did not come; the "
+        "ranks of this node are ended\n"), "RT604", ()),
+    "a first node that does not answer": (
+        ("ranktable: gave up after 600 s: node 0: n1, port 29500, does not answer: "
+        "connection refused\n"), "RT609", ()),
     "mpirun": (
         ("prterun noticed that process rank 6 with PID 4413 on node f3 exited on\n"
         "signal 9 (Killed).\n"), "RT611", (6,)),
@@ -583,6 +589,10 @@ def test_who_raised_is_told_by_what_stands_before_a_traceback(
 MISSING = "ModuleNotFoundError: No module named 'apex'"
 HEALTHY: dict[str, str] = {
     "retry": steps(5) + "2026-11-05 14:20:00 ERROR s3fs: GET failed\n" + steps(60, 5),
+    "a node that came late": "ranktable: waiting for node 1 (n2); start ranktable run "
+    "there too\n" + steps(2),
+    "a first node that came late": "ranktable: waiting for node 0: n1, port 29500, "
+    "does not answer: connection refused\n" + steps(2),
     "another try follows": steps(20) + "2026-11-05 14:20:00 ERROR s3: upload of ck-20 "
     "failed (attempt 1 of 4): Connection reset by peer\n" + steps(9, 20),
     "metrics": "".join(f"epoch {i} val_error: 0.1 failed=0\n" for i in range(30)),

@@ -57,6 +57,11 @@ NOT_OF_ITSELF = {
 _PLURAL = {"was": "were", "is": "are", "has": "have", "calls": "call"}
 """The verbs with which a sentence about one rank begins, as those about several."""
 
+STALLS = (
+    "horovod-stalled", "store-barrier", "ranktable-node", "ranktable-unanswered",
+)  # fmt: skip
+"""Messages of waits in which all ranks of a job stand, or have not begun."""
+
 _OF_OTHERS = ("hccl", "slurm", "kernel", "kubernetes", "torchrun")
 """Those whose lines are not ended by what a program does afterwards."""
 
@@ -222,7 +227,7 @@ class Case:
         rank, of_file = self.ranks.speaker(event), self._lives.get(event.file, {})
         below = {one: len(lines) - bisect_right(lines, event.line)
                  for one, lines in of_file.items()}  # fmt: skip
-        if event.pattern.name.startswith(("horovod-stalled", "store-barrier")):
+        if event.pattern.name.startswith(STALLS):
             return any(below.values())  # nobody goes on during a stall
         if event.pattern.speaker == "store" and "[W" in event.text:
             return any(below.values())  # torch warns, and tries again

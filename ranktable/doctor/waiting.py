@@ -161,10 +161,7 @@ def _absent(case: Case) -> Iterator[Cause]:
     elif missing:
         yield cause_of(case, rules.NEVER_JOINED, missing, "did not join", events)
     elif hosts:
-        what, host = hosts[0].pattern.what or "did not join", hosts[0].fields
-        yield cause_of(
-            case, rules.NEVER_JOINED, (), what, hosts, host=host["peer_server"]
-        )
+        yield _hosts_did_not_join(case, hosts)
     elif events and not counts:
         text = events[0].fields.get("what") or events[0].pattern.what
         if nodes := events[0].numbers("nodes"):
@@ -172,6 +169,16 @@ def _absent(case: Case) -> Iterator[Cause]:
         if text:
             yield Cause(rule=rules.NEVER_JOINED, headline=text,
                         evidence=shortened(events, case))  # fmt: skip
+
+
+def _hosts_did_not_join(case: Case, events: Sequence[LogEvent]) -> Cause:
+    what, said = events[0].pattern.what or "did not join", events[0].fields
+    names = re.findall(r"\(([^)]+)\)", said.get("absent_nodes", ""))
+    if len(names) < 2:
+        host = said["peer_server"]
+        return cause_of(case, rules.NEVER_JOINED, (), what, events, host=host)
+    return Cause(rule=rules.NEVER_JOINED, headline=f"{', '.join(names)} {what}",
+                 evidence=shortened(events, case))  # fmt: skip
 
 
 def _num_missing(event: LogEvent) -> int:
