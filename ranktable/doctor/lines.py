@@ -639,12 +639,7 @@ def _traceback(
         # Another rank may write into the same log.
         if all(other.get(name) == speaker.get(name) for name in _SPEAKER)
     )
-    if told := _OF_RANK.search(head):  # a checkpoint tells those of others
-        fields["rank"] = told[1]
-    above_it = next((line for line in reversed(above) if line.strip()), "")
-    for text, form in ((head, _OF_RECORD), (above_it, _OF_SPAWNED)):
-        if whose := form.search(text, 0, MAX_HEAD):
-            _add(fields, whose)
+    _add_whose(fields, head, above)
     at, last = 0, head
     _add_frame(fields, first)  # of a traceback whose first line is missing
     for at, last, rest in said:  # noqa: B007 - the last line counts
@@ -658,6 +653,16 @@ def _traceback(
             break
     text = MARK.sub("", last)[:400]
     return LogEvent(TRACEBACK, fields, file, number + at, text)
+
+
+def _add_whose(fields: dict[str, str], head: str, above: Sequence[str]) -> None:
+    """Note whose a traceback is that another process tells, or a whole record."""
+    if told := _OF_RANK.search(head):  # a checkpoint tells those of others
+        fields["rank"] = told[1]
+    above_it = next((line for line in reversed(above) if line.strip()), "")
+    for text, form in ((head, _OF_RECORD), (above_it, _OF_SPAWNED)):
+        if whose := form.search(text, 0, MAX_HEAD):
+            _add(fields, whose)
 
 
 def _add_below(fields: dict[str, str], lines: Iterable[str]) -> None:
