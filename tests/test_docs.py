@@ -9,6 +9,9 @@ until the end of the document, because a reader pastes all blocks into one shell
 * ``console torch``: the same, but it needs torch and starts processes.
 * ``python`` with ``>>>``: a doctest; ``python torch`` is one that needs torch.
 * any block below the words "Save this as `NAME`:" is written to that file.
+
+The sessions in tests/sessions are run in the same way. ``--update-golden`` writes what
+their commands print; it leaves the documents alone.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from ranktable.report.catalogue import RULES
 from ranktable.runtime.launchers.declared import LAUNCHERS
 from ranktable.runtime.launchers.nesting import NESTINGS
 from tests.commands import TORCH_ENVIRONMENT, run_in_shell, run_process, with_torch
+from tests.conftest import CORPUS
 from tests.test_launchers import CASES
 
 if TYPE_CHECKING:
@@ -44,6 +48,7 @@ ROOT = Path(__file__).parent.parent
 TEMPLATES = ROOT / "templates"
 GUIDES = set((ROOT / "docs").glob("*.md")) - {ROOT / "docs" / "index.md"}
 DOCUMENTS = [ROOT / "README.md", *sorted(GUIDES)]
+SESSIONS = sorted((ROOT / "tests" / "sessions").glob("*.md"))
 PROSE = [*DOCUMENTS, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
 TIMEOUT_S = 120
 END_OF_OUTPUT = "\x1e"  # ASCII's record separator, which no command prints
@@ -98,8 +103,17 @@ def commands_of(text: str) -> list[tuple[str, str]]:
     return list(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def run_console(block: Block, folder: Path, tools: Path) -> None:
-    """Run the commands of a block, with those of ``tools`` before any others."""
+def run_console(
+    block: Block, folder: Path, tools: Path, session: Path | None = None
+) -> None:
+    """Run the commands of a block, with those of ``tools`` before any others.
+
+    Args:
+        block: The block.
+        folder: Where they run.
+        tools: The folder of our commands.
+        session: Where the output that is shown is replaced; None to judge it.
+    """
     commands = commands_of(block.text)
     mark = f"printf '{END_OF_OUTPUT}'\n"
     script = "".join(f"{command}\n{mark}" for command, _ in commands)
@@ -116,7 +130,10 @@ def run_console(block: Block, folder: Path, tools: Path) -> None:
     )
     outputs = done.out.split(END_OF_OUTPUT)
     for (command, shown), output in zip(commands, outputs, strict=False):
-        if not is_output(shown, output):
+        if session is not None:
+            old, new = (f"$ {command}\n{text}" for text in (shown, output))
+            session.write_text(session.read_text().replace(old, new))
+        elif not is_output(shown, output):
             assert f"$ {command}\n{output}" == f"$ {command}\n{shown}"
     assert len(outputs) == len(commands) + 1
 
@@ -182,6 +199,16 @@ def test_examples_print_what_the_document_shows(
     document: Path, clone: Path, commands: Commands
 ) -> None:
     run_document(document, clone, commands.folder)
+
+
+@pytest.mark.parametrize("session", SESSIONS, ids=named)
+def test_commands_print_what_the_session_shows(
+    session: Path, clone: Path, commands: Commands, pytestconfig: pytest.Config
+) -> None:
+    (clone / "corpus").symlink_to(CORPUS)
+    is_update = pytestconfig.getoption("--update-golden")
+    for block in blocks_of(session):
+        run_console(block, clone, commands.folder, session if is_update else None)
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -94,31 +93,6 @@ def test_finding_of_a_renumbered_table_names_the_file_of_its_node(
 
     assert done.status == 1
     assert done.out.startswith("b.json: error[RT214]")
-
-
-def test_what_has_no_ranks_is_not_merged(run: Run, tmp_path: Path) -> None:
-    file = tmp_path / "placeholder.json"
-    file.write_text('{"status": "initializing"}', encoding="utf-8")
-    done = run("ranktable", "merge", str(file), "-o", "-")
-
-    assert done.status == 1
-    assert "RT262" in done.err
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["fit"],
-        ["fit", "--lost", "n1"],
-    ],
-)
-def test_what_has_no_ranks_is_not_changed(run: Run, command: list[str]) -> None:
-    file = str(VALID / "k8s_initializing.json")
-    done = run("ranktable", command[0], file, *command[1:])
-
-    assert done.status == 2
-    said = "does not give ranks to the processes of a job\nhelp: "
-    assert said in done.err
 
 
 @pytest.mark.parametrize("name", names())
@@ -213,42 +187,6 @@ def test_merge_puts_the_layout_and_the_spares_together_again(
     assert turned.extra == ranktable.load(tmp_path / "t.json").extra
 
 
-@pytest.mark.parametrize("ranks", ["32", "3-1", "x", "1,1", "", "0-999999999"])
-def test_ranks_that_are_not_there_are_refused(run: Run, ranks: str) -> None:
-    done = run("ranktable", "split", str(PODS), "--ranks", ranks)
-
-    assert (done.status, done.out) == (2, "")
-    assert "--ranks" in done.err
-
-
-def test_file_that_is_not_there_is_not_called_unsound(run: Run) -> None:
-    done = run("ranktable", "show", "--digest", "nowhere.json")
-
-    assert (done.status, done.out) == (2, "")
-    assert done.err.startswith(
-        "ranktable: the table cannot be read\nnowhere.json: RT001"
-    )
-
-
-def test_misspelt_status_of_a_placeholder_is_not_waited_for(
-    run: Run, tmp_path: Path
-) -> None:
-    (tmp_path / "t.json").write_text('{"status": "complete"}', encoding="utf-8")
-    done = run("ranktable", "wait", "t.json", "--timeout", "600")
-
-    assert done.status == 2  # at once, as no test lets a command run for that long
-    assert 'its status is "complete", which never becomes' in done.err
-
-
-def test_misspelt_status_is_not_waited_for(run: Run, tmp_path: Path) -> None:
-    file = tmp_path / "t.json"
-    file.write_text(PODS.read_text().replace("completed", "complete"))
-    done = run("ranktable", "wait", str(file), "--timeout", "600")
-
-    assert done.status == 2
-    assert 'its status is "complete"' in done.err
-
-
 @pytest.fixture
 def without_last_server(run: Run, tmp_path: Path) -> str:
     """Make a table of three servers, and the files of all four in a folder."""
@@ -311,15 +249,6 @@ def test_chip_ids_that_a_super_pod_has_already_are_one_sentence(
     )
 
 
-def test_pod_of_a_table_without_super_pods_is_refused(run: Run) -> None:
-    source = VALID / "hccl10_a2_uneven_8_6.json"
-    add = ("--with", str(VALID / "hccl10_1s1p.json"), "--pod", "1", "--grow")
-    done = run("ranktable", "fit", str(source), *add)
-
-    assert done.status == 2
-    assert "--pod: the table has no super pods" in done.err
-
-
 def test_list_of_config_maps_is_validated_as_a_table(run: Run, tmp_path: Path) -> None:
     inner = (VALID / "hccl10_1s1p.json").read_text()
     one = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"hccl.json": inner}}
@@ -340,32 +269,3 @@ def test_servers_without_any_address_are_one_finding() -> None:
         ("RT271", "/server_list/0/device")
     ]
     assert "the devices of the nodes 0, 1 have no device_ip" in found[0].message
-
-
-def test_unknown_node_among_many_is_told_how_many_others_there_are(run: Run) -> None:
-    chips = f"[{','.join(['[0]'] * 20)}]"
-    run("ranktable", "gen", "--device-id", chips, "--hosts", "n[01-20]", "-o", "t.json")
-    done = run("ranktable", "fit", "t.json", "--lost", "other")
-
-    assert re.search(r", n\d+ and \d+ more\n", done.err), done.err
-
-
-@pytest.mark.parametrize("arguments", ["--diff", "-i", "--spare n9", "--dp -1"])
-def test_cloud_table_is_not_fitted_and_says_what_can_be(
-    run: Run, tmp_path: Path, arguments: str
-) -> None:
-    (tmp_path / "t.json").write_text(json.dumps(by_name("hccl-cloud").example))
-    done = run("ranktable", "fit", "t.json", *arguments.split())
-
-    assert (done.status, done.out) == (2, "")
-    assert "internal error" not in done.err
-    assert "ranktable convert --to hccl-1.0" in done.err or "--with FILE" in done.err
-
-
-def test_table_without_a_place_for_spares_says_what_is_not_kept(run: Run) -> None:
-    lost = ("--lost", "1", "--tp", "2", "--pp", "1", "-o", "less.json")
-    done = run("ranktable", "fit", str(V2), "--spare", "n9", "-o", "same.json")
-    less = run("ranktable", "fit", str(V2), *lost)
-
-    assert "note: n9: not kept, because hccl-2.0 cannot have spares\n" in done.err
-    assert (done.status, less.status) == (0, 0), less.err
