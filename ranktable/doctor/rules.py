@@ -68,7 +68,7 @@ LEFTOVER = Rule(
 LOOPBACK = Rule(
     code="RT608",
     name="loopback-address",
-    summary="a rank told the others an address that only its own host reaches",
+    summary="a rank told others an address that only its own host reaches",
     fix="Set GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME to the interface of the network "
     "of the job, or take the name of the host out of the lines of loopback addresses "
     "in /etc/hosts.",
