@@ -546,6 +546,12 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
                "device_id_), error code is 507033", "[ERROR] 2026-11-05-14:20:00 (PID:"
                "82, Device:0, RankID:-1) ERR00100 PTA call acl api failed",
                "[Error]: Failed to start the device."), "RT607", ()),
+    "a thread that is left when a process raises": (
+        raised(1, "ValueError: x") + "terminate called without an active exception\n"
+        + raised(0, "EOFError") + ended(1, -6), "RT610", (1,)),
+    "a crash at the end of a rank that raised": (
+        raised(1, "RuntimeError: x") + "[rank1]: double free or corruption (!prev)\n"
+        + raised(0, "EOFError"), "RT610", (1,)),
     "old client of a store": (
         raised(None, "RuntimeError: connect() timed out. Original timeout was 9 ms."),
         "RT630", ()),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ranktable.doctor.lines import voice_of
 from ranktable.doctor.patterns import CONSEQUENCES, Evidence
 from ranktable.doctor.payload import judged_again
 from ranktable.schema.text import counted, folded
@@ -137,6 +138,7 @@ class Case:
         """Resolve the speakers."""
         self.ranks = ranks
         told = judged_again(events)
+        self._last_step: dict[tuple[str, tuple[str, ...]], int] = {}
         self._lives = self._find_lives(told)
         self._succeeded = {
             event.file: event.line
@@ -207,10 +209,23 @@ class Case:
                 times = PROGRESS if event.kind is Evidence.END else 1
                 of_file = lives.setdefault(event.file, defaultdict(list))
                 of_file[self.ranks.speaker(event)].extend([event.line] * times)
+                self._last_step[event.file, voice_of(event)] = event.line
         for of_file in lives.values():
             for lines in of_file.values():
                 lines.sort()
         return lives
+
+    def _has_step_of_process(self, event: LogEvent) -> bool:
+        """Whether a process without a rank, as launchers call it, tells a step below.
+
+        The id of a process may be that of another, of which the line tells.
+        """
+        voice = voice_of(event)
+        without_id = voice_of(replace(event, fields={**event.fields, "pid": ""}))
+        return any(
+            any(one) and self._last_step.get((event.file, one), 0) > event.line
+            for one in (voice, without_id)
+        )
 
     def _went_on(self, event: LogEvent) -> bool:
         """Whether its process went on below an error.
@@ -227,12 +242,14 @@ class Case:
         rank, of_file = self.ranks.speaker(event), self._lives.get(event.file, {})
         below = {one: len(lines) - bisect_right(lines, event.line)
                  for one, lines in of_file.items()}  # fmt: skip
-        if event.pattern.name.startswith(STALLS):
+        is_warning = event.pattern.speaker == "store" and "[W" in event.text
+        if is_warning or event.pattern.name.startswith(STALLS):
             return any(below.values())  # nobody goes on during a stall
-        if event.pattern.speaker == "store" and "[W" in event.text:
-            return any(below.values())  # torch warns, and tries again
         is_done = rank is None and event.line < self._finished.get(event.file, 0)
-        progress = 1 if "is_cut" in event.fields else PROGRESS
+        is_soon = "is_cut" in event.fields or (event.pattern.is_form and rank is None)
+        progress = 1 if is_soon else PROGRESS
+        if rank is None and self._has_step_of_process(event):
+            return True
         if rank in below and not is_done:
             return below[rank] >= (progress if rank is None else 1)
         least = min if rank is None else max
@@ -496,7 +513,7 @@ def cause_of(
     )
 
 
-def _name_of_process(evidence: Sequence[LogEvent]) -> str | None:
+def name_of_process(evidence: Sequence[LogEvent]) -> str | None:
     """Return what launchers call the one process of some lines, None if nothing."""
     for field, form in (("pod", "pod {}"), ("voice", 'process "{}"')):
         names = {event.fields.get(field) for event in evidence}
@@ -521,7 +538,7 @@ def subject_of(
         return f"ranks {folded(ranks)}" + (f" ({host})" if host else "")
     kinds = {event.kind for event in evidence}
     is_target = host and Evidence.EDGE in kinds  # not reached by who says so
-    name = None if is_target else _name_of_process(evidence)
+    name = None if is_target else name_of_process(evidence)
     if name not in (None, f"pod {host}"):
         return f"{name} on {host}" if host else f"{name}"
     if kinds in ({Evidence.OOM}, {Evidence.EXIT}):

@@ -324,13 +324,19 @@ def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
     ended = causes.data()["ended"]
     status = event.fields.get("exit", "")
     name = _signal(event)
+    is_of_shell = event.pattern.speaker in ("shell", "system")
+    is_said_by_it = is_of_shell and bool(event.fields.keys() & {"rank", "task"})
+    if is_of_shell and name == "SIGTERM":
+        return  # what ended the others of a job that failed says so too
     if name == "SIGKILL" and _is_aborted_above(case, event):
         return
     if status in ended["stopped"]:
         if name is None or not is_told_who:
             return
-    elif (status in ended["aborted"] or name == "SIGABRT") and (
-        case.waits or case.by_kind[Evidence.CLOSED] or case.by_kind[Evidence.LINK]
+    elif (
+        (status in ended["aborted"] or name == "SIGABRT")
+        and (case.waits or case.by_kind[Evidence.CLOSED] or case.by_kind[Evidence.LINK])
+        and not is_said_by_it
     ):
         return  # what a watchdog does when it has waited in vain
     if status in ("0", "") and name is None and not event.pattern.what:
@@ -398,6 +404,7 @@ def _is_cancelled_above(case: Case, event: LogEvent) -> bool:
 
 def _explained(found: Sequence[Failure]) -> list[Failure]:
     """Leave out ends of processes that another line explains; join host and rank."""
+    found = [one for one in found if not any(_ends_by(other, one) for other in found)]
     kept: list[Failure] = []
     killed = [one for one in found if one.rule is rules.ENDED]
     named = {one.host for one in found
@@ -420,6 +427,18 @@ def _explained(found: Sequence[Failure]) -> list[Failure]:
         else:
             kept.append(one)
     return kept
+
+
+def _ends_by(other: Failure, form: Failure) -> bool:
+    """Whether a process ends in a form because of what it said above it."""
+    return (
+        form.event.pattern.is_form
+        and not other.event.pattern.is_form
+        and other.event.kind is not Evidence.EXIT
+        and form.rank in (None, other.rank)
+        and other.event.file == form.event.file
+        and other.event.line < form.event.line
+    )
 
 
 def _joined_by_pid(vague: Failure, killed: Iterable[Failure]) -> Failure:

@@ -183,7 +183,14 @@ _EXCEPTION = re.compile(
 _ERROR_TYPE = re.compile(r"[\w.]*(?:Error|Exception|Interrupt|Exit)\b")
 """The type of an exception, where nothing else shows that a line is one."""
 
-_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
+_FRAME = re.compile(
+    r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)'
+    r"|^[│|] (?P<path>\S+):(?P<number>\d+) in (?P<name>\S+)"
+)
+"""A frame of a traceback, as Python writes it and as rich does."""
+
+_BESIDE = (" ", "\t", 'File "', "│", "╭", "╰", "|", "+-")
+"""How the lines of a traceback begin, also those of loguru and rich."""
 
 
 def numbers_in(text: str) -> list[int]:
@@ -393,6 +400,7 @@ class _Reader:
         self._listed: dict[tuple[str, ...], LogEvent] = {}
         self._above: list[bytes] = []
         self._looked_to = 0
+        self._taken: set[int] = set()
 
     def read(self, stream: Readable) -> None:
         """Read the whole stream."""
@@ -452,7 +460,9 @@ class _Reader:
                 return
             if b'File "' in line and _FRAME.search(_decoded(line[:MAX_LINE_BYTES])):
                 head = _decoded(line[:MAX_LINE_BYTES])
-                event = _traceback(head, lines[at + 1 :], self.log.file, at + 1, ())
+                event = _traceback(
+                    head, lines[at + 1 :], self.log.file, at + 1, (), self._taken
+                )
                 if _ERROR_TYPE.match(event.fields.get("what", "")):
                     event.fields["is_cut"] = "1"
                     self._keep(event)
@@ -472,8 +482,8 @@ class _Reader:
         start = max(0, at - LOOKED_AT)
         above = [*self._steps(lines[start:at], number - (at - start), AROUND)]
         below = [*self._steps(lines[at + 1 : at + LOOKED_AT], number + 1, AROUND)]
-        last = {_voice_of(step): step for step in above}
-        following = {_voice_of(step): step for step in reversed(below)}
+        last = {voice_of(step): step for step in above}
+        following = {voice_of(step): step for step in reversed(below)}
         for step in (*last.values(), *following.values()):
             self._keep(step)
         self._looked_to = number + LOOKED_AT // 2
@@ -506,9 +516,10 @@ class _Reader:
         if TRACEBACK.key in text:
             below = lines[at + 1 : at + MAX_LINES_BELOW]
             before = _texts(lines[max(0, at - 6) : at])
+            self._taken = {one for one in self._taken if one > number}
+            event = _traceback(text, below, self.log.file, number, before, self._taken)
             if before and re.search(r"Exception ignored |in atexit\._", before[-1]):
                 return  # Python's words for one that ended nothing
-            event = _traceback(text, below, self.log.file, number, before)
             for line in reversed(before):  # what logs it says when, at the earliest
                 when = speaker_of(line)[0].get("time")
                 if when and "time" not in event.fields:
@@ -517,6 +528,8 @@ class _Reader:
             return
         above, after = lines[max(0, at - 3) : at], lines[at + 1 : at + 9]
         found = recognise(text, above, after, keyed)
+        if found is not None and number in self._taken and found[0].is_form:
+            return  # of a traceback that tells more
         if found is not None:
             said = MARK.sub("", text)[:400]
             event = LogEvent(*found, self.log.file, number, said)
@@ -525,7 +538,7 @@ class _Reader:
 
     def _keep(self, event: LogEvent) -> None:
         group_rank = event.fields.get("group_rank", "")
-        key = (event.pattern.name, *_voice_of(event), group_rank)
+        key = (event.pattern.name, *voice_of(event), group_rank)
         self._counts[key] += 1
         joined = event.fields.get("joined_ranks")
         if joined is not None and key in self._lists:  # one list over many lines
@@ -581,7 +594,8 @@ _SPEAKER = ("rank", "pid", "pod", "task", "local_rank", "voice")
 """What tells the lines of one process from those of others in the same log."""
 
 
-def _voice_of(event: LogEvent) -> tuple[str, ...]:
+def voice_of(event: LogEvent) -> tuple[str, ...]:
+    """Return what a line says of its process, as far as it tells it from others."""
     return tuple(event.fields.get(name, "") for name in _SPEAKER)
 
 
@@ -609,7 +623,12 @@ _OF_SPAWNED = re.compile(
 
 
 def _traceback(
-    head: str, lines: Iterable[bytes], file: str, number: int, above: Sequence[str]
+    head: str,
+    lines: Iterable[bytes],
+    file: str,
+    number: int,
+    above: Sequence[str],
+    taken: set[int],
 ) -> LogEvent:
     """Return the event of a traceback: its exception, and where the program was.
 
@@ -619,20 +638,18 @@ def _traceback(
         file: Name of the log.
         number: Number of the first line.
         above: Lines before it.
+        taken: The numbers of the lines below the first that belong to it are added.
     """
     speaker, first = speaker_of(head)
     fields = dict(speaker)
-    indent = ""
     if _BLOCK.match(first):
-        indent = "  "
         own = dict[str, str]()
         for found in _OF_BLOCK.finditer("\n".join(speaker_of(e)[1] for e in above)):
             _add(own, found)
         fields = _of_another(fields, own)
-    elif first.lstrip().startswith(TRACEBACK.key):  # pasted with an indent
-        indent = first[: len(first) - len(first.lstrip())]
+    prefix = _prefix_of_all(first)
     said = (
-        (index, line, rest.removeprefix(indent))
+        (index, line, prefix.sub("", rest, 1))
         for index, data in enumerate(lines, 1)
         for line in (_decoded(data[:MAX_LINE_BYTES]),)
         for other, rest in (speaker_of(line),)
@@ -640,10 +657,14 @@ def _traceback(
         if all(other.get(name) == speaker.get(name) for name in _SPEAKER)
     )
     _add_whose(fields, head, above)
-    at, last = 0, head
+    at, last, cell = 0, head, ""
     _add_frame(fields, first)  # of a traceback whose first line is missing
     for at, last, rest in said:  # noqa: B007 - the last line counts
-        if rest.startswith((" ", "\t")):
+        taken.add(number + at)
+        if rest.startswith(_BESIDE):
+            if rest[0] in "│|":  # rich cuts long names of files
+                cell = (cell if re.match(r"/\S+$", cell) else "") + rest.strip("│| ")
+                rest = f"│ {cell}"  # noqa: PLW2901 - what it says
             _add_frame(fields, rest)
         elif raised := _EXCEPTION.match(rest):
             fields["what"] = raised["what"]
@@ -665,6 +686,20 @@ def _add_whose(fields: dict[str, str], head: str, above: Sequence[str]) -> None:
             _add(fields, whose)
 
 
+def _prefix_of_all(first: str) -> re.Pattern[str]:
+    """Return what stands before all lines of a traceback, by its first line.
+
+    It is an indent, what a logger writes with other numbers, or a bar for each group of
+    exceptions. Lines without it are taken as they are.
+    """
+    head, key, _ = first.partition(TRACEBACK.key)
+    if not key or _BLOCK.match(first):
+        return re.compile("^  " if key else "^")
+    if head.endswith("Exception Group "):
+        return re.compile(r"^ *\| ")
+    return re.compile("^" + re.sub(r"\d+", r"\\d+", re.escape(head)))
+
+
 def _add_below(fields: dict[str, str], lines: Iterable[str]) -> None:
     """Note what stands below an exception, and whether another follows from it."""
     below: list[str] = []
@@ -682,10 +717,11 @@ def _add_frame(fields: dict[str, str], text: str) -> None:
     frame = _FRAME.search(text)
     if frame is None:
         return
-    name = frame["file"]
+    name = frame["file"] or frame["path"]
     fields["frame"] = name
     if name.endswith("distributed_c10d.py"):
-        fields["op"] = frame["function"]
+        fields["op"] = frame["function"] or frame["name"]
     elif "-packages" not in name and not name.startswith("<"):
-        fields["site"] = f"{os.path.basename(name)}:{frame['line']}"
+        line = frame["line"] or frame["number"]
+        fields["site"] = f"{os.path.basename(name)}:{line}"
         fields.pop("op", None)

@@ -74,6 +74,7 @@ class LogPattern:
     counter: str = ""
     before: int = 0
     after: int = 0
+    is_form: bool = False
 
     @cached_property
     def keys(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.doctor import causes
-from ranktable.doctor.lines import MAX_BELOW, recognise, speaker_of
+from ranktable.doctor.lines import MAX_BELOW, recognise, speaker_of, voice_of
 from ranktable.doctor.patterns import Evidence, LogPattern
 
 if TYPE_CHECKING:
@@ -95,8 +95,7 @@ def _chains(
         if event.kind is not Evidence.EXCEPTION:
             kept.append(event)
             continue
-        names = ("rank", "pid", "pod", "task", "local_rank", "voice")
-        who = (event.file, *(event.fields.get(name, "") for name in names))
+        who = (event.file, *voice_of(event))
         chain = [*begun.pop(who, []), event]
         if event.fields.get("is_chained"):
             begun[who] = chain
@@ -155,13 +154,19 @@ def _unwrapped(event: LogEvent, depth: int = MAX_DEPTH) -> LogEvent:
             # The text of the driver beside it tells more.
             is_better = wrapper is None or wrapper[0].name == "npu-code"
             wrapper = found if is_better else wrapper
-        elif found is not None and found[0].kind not in SILENT:
+        elif found is not None and _tells_more(found[0], event):
             return _unwrapped(_told(event, *found), depth - 1)
         if causes.meaning_of(text) is not None:
             return _told(event, ERROR, {"what": text[:MAX_TEXT]})
     if wrapper is not None:
         return _told(event, *wrapper)
     return _of_others(event) if event.kind is Evidence.EXCEPTION else event
+
+
+def _tells_more(carried: LogPattern, event: LogEvent) -> bool:
+    """Whether a message tells more than the one that carries it."""
+    is_same = carried.is_form and event.kind is Evidence.EXCEPTION
+    return carried.kind not in SILENT and not is_same
 
 
 def _of_others(event: LogEvent) -> LogEvent:

@@ -26,6 +26,7 @@ from ranktable.doctor.case import (
     Case,
     Cause,
     cause_of,
+    name_of_process,
     shortened,
 )
 from ranktable.doctor.failures import (
@@ -303,6 +304,8 @@ def _rest(case: Case) -> Iterator[Cause]:
         for event in case.events
         if _is_error(event) and event.kind is not Evidence.UNKNOWN
     ]
+    if case.by_kind[Evidence.END]:
+        events = [event for event in events if not _signal_of_stop(event)]
     if stopped := _stopped_by_hand(case, events):
         yield stopped
         return
@@ -329,7 +332,8 @@ def _rest(case: Case) -> Iterator[Cause]:
 def _stopped_by_hand(case: Case, events: Sequence[LogEvent]) -> Cause | None:
     """Return that a job was told to end, if nothing was wrong above the first line.
 
-    SIGTERM is left out: launchers send it to the rest of a job that has failed.
+    SIGTERM counts only if a shell tells it and nothing else is known: launchers send it
+    to the rest of a job that has failed.
     """
     told = [(event, name) for event in events if (name := _signal_of_stop(event))]
     first: dict[str, int] = {}
@@ -345,7 +349,8 @@ def _stopped_by_hand(case: Case, events: Sequence[LogEvent]) -> Cause | None:
     what = f"was told to end by {' and '.join(signals)}; nothing failed above that"
     advice = (
         "SIGINT is Ctrl-C or a launcher that got it, SIGHUP a terminal that was closed "
-        "(start the job with sbatch, tmux or nohup and setsid). If it hung before, "
+        "(start the job with sbatch, tmux or nohup and setsid), SIGTERM what `kill`, a "
+        "scheduler or a launcher sends. If it hung before, "
         "`py-spy dump --pid` of every rank shows where it stands."
     )
     lines = [event for event, _ in told]
@@ -354,7 +359,9 @@ def _stopped_by_hand(case: Case, events: Sequence[LogEvent]) -> Cause | None:
 
 
 def _signal_of_stop(event: LogEvent) -> str | None:
-    """Return SIGINT or SIGHUP if a line says that a process got it from outside."""
+    """Return the signal by which a line says that a process was told to end."""
+    if event.pattern.speaker == "shell":
+        return "SIGTERM" if "Terminated" in event.fields.values() else None
     number = event.fields.get("stop") or event.fields.get("stop_signal")
     if number is not None:
         return {"1": "SIGHUP", "2": "SIGINT"}.get(number)
@@ -367,7 +374,7 @@ def told_unknown(case: Case, unknown: Sequence[LogEvent]) -> str:
     """Return ``errors of unknown kind: 3 ranks, first n1/worker.log:88: text``."""
     speakers = {case.ranks.speaker(event) for event in unknown}
     ranks = sorted(rank for rank in speakers if rank is not None)
-    who = counted(len(unknown), "line")
+    who = name_of_process(unknown) or counted(len(unknown), "line")
     if ranks:
         who = f"{counted(len(ranks), 'rank')} ({folded(ranks)})"
     first = unknown[0]

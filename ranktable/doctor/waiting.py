@@ -676,7 +676,12 @@ def _silent_ranks(
         verb = "is" if len(accused) == 1 else "are"
         what = f"{verb} waited for; no log of {'it' if verb == 'is' else 'them'}"
         what += " was given"
-    return cause_of(case, rule, accused, what, events[:4])
+    own = [event for event in case.by_kind[Evidence.UNKNOWN]
+           if case.ranks.speaker(event) in accused]  # fmt: skip
+    if own:
+        text = own[-1].fields.get("what") or own[-1].text
+        what += f" after an error that is not known: {text.strip()[:160]}"
+    return cause_of(case, rule, accused, what, [*own[-1:], *events[:4]])
 
 
 def _missing_members(case: Case) -> set[int]:
@@ -710,13 +715,17 @@ def _missing_members(case: Case) -> set[int]:
 
 
 def _most_likely(case: Case, missing: set[int]) -> set[int]:
-    """Return those whose end a launcher tells; else those whose log was given."""
+    """Return those whose end a launcher tells; else those whose log was given.
+
+    Among these, those that tell an error which is not known.
+    """
     stopped = causes.data()["ended"]["stopped"]
     ended = {case.ranks.speaker(event) for event in case.by_kind[Evidence.EXIT]
              if event.fields.get("exit", "0") not in stopped
              and (event.file, event.fields.get("pid")) not in case.closing}  # fmt: skip
     named = {rank for rank in ended if rank is not None} - case.waiters
-    return (missing & named) or (missing & case.seen) or named or missing
+    own = missing & set(case.speakers(Evidence.UNKNOWN))
+    return (missing & named) or own or (missing & case.seen) or named or missing
 
 
 def _late(case: Case) -> Iterator[Cause]:

@@ -128,7 +128,7 @@ def test_taking_logs_away_never_names_another_rank(seed: int) -> None:
 
 
 SWITCHES: dict[str, tuple[object, str, object]] = {
-    "prefixes": (lines, "_num_known", lambda _text, _fields=None: 0),
+    "prefixes": (lines, "speaker_of", lambda text: ({}, text)),
     "coverage": (
         case.Case,
         "gaps",
