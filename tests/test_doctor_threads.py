@@ -133,6 +133,13 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "peers of a crash": (
         raised(0, "EOFError") + raised(1, "BrokenPipeError: [Errno 32] Broken pipe")
         + ended(2, -11), "RT611", (2,)),
+    "pod without a node": (
+        ("Status:           Pending\nEvents:\n  Warning  FailedScheduling  3m  "
+         "default-scheduler  0/8 nodes are available: 8 Insufficient memory.\n"),
+        "RT604", ()),
+    "pod without its image": (
+        "    State:          Waiting\n      Reason:       ImagePullBackOff\n", "RT604",
+        ()),
     "abort of MPI": (
         ("MPI_ABORT was invoked on rank 6 in communicator MPI_COMM_WORLD\nwith error"
          "code 2.\nmpirun noticed that process rank 0 with PID 22 on node u1 exited on "
@@ -776,3 +783,29 @@ def test_a_traceback_in_a_block_is_of_the_entry_above_it(
     (cause, *_) = diagnose([str(tmp_path)]).causes
 
     assert cause.ranks == (10,)
+
+
+PORT = "n1:9:9 [0] NCCL WARN NET/IB : mlx5_2:1 Got async event : port error\n"
+SERVER = "".join(
+    "INFO 11-05 14:20:01 [loggers.py:116] Engine 000: Avg prompt throughput: 5.1 "
+    f"tokens/s, Avg generation throughput: {n}.8 tokens/s, Running: 1 reqs\n"
+    for n in range(9)
+)  # fmt: skip
+REQUEST = 'INFO:     10.0.0.1:4001 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
+
+
+@pytest.mark.parametrize(
+    "text", [steps(9) + PORT + steps(9, 9), SERVER, REQUEST * 9, SERVER + REQUEST]
+)
+def test_a_job_or_server_that_goes_on_has_not_failed(text: str, tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_text(text)
+
+    found = diagnose([str(tmp_path)])
+
+    assert (found.causes, found.has_ended_well) == ((), True)
+
+
+def test_a_port_that_failed_at_the_end_of_a_job_is_told(tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_text(steps(9) + PORT)
+
+    assert diagnose([str(tmp_path)]).causes[0].rule.code == "RT623"

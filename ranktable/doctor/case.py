@@ -248,7 +248,9 @@ class Case:
         is_done = rank is None and event.line < self._finished.get(event.file, 0)
         is_soon = "is_cut" in event.fields or (event.pattern.is_form and rank is None)
         progress = 1 if is_soon else PROGRESS
-        if rank is None and self._has_step_of_process(event):
+        is_port = event.pattern.name == "nccl-port-event"  # a link may come back
+        is_back = is_port and min(below.values(), default=0) > 1
+        if is_back or (rank is None and self._has_step_of_process(event)):
             return True
         if rank in below and not is_done:
             return below[rank] >= (progress if rank is None else 1)

@@ -154,8 +154,10 @@ _SLURM_DAEMON = re.compile(r"slurm(?:step|ctl)?d\[")
 _STEP = re.compile(
     rb"(?i)\b(?:step|iter(?:ation)?|epoch|batch|global_step)s?\b[\s:=#\[(]*\d"
     rb"|\d%\|.*\d/\d|\bloss\b\W{0,3}\d"
+    rb"|throughput(?: \(token/s\))?: (?!0\.0+\b)\d[\d.]* ?(?:tokens/s|,)"
+    rb"|\"POST /\S{1,200} HTTP/[\d.]+\" 2\d\d"
 )
-"""A line of training that goes on."""
+"""A line of training, or of a server of a model, that goes on."""
 
 _SIZE = re.compile(
     r"(?i)(?<![\w-])(?<!local )(?<!node )(?<!group )(?<!\b[tdpec]p )"

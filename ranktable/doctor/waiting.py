@@ -132,8 +132,15 @@ def _not_started(case: Case) -> Iterator[Cause]:
             return
 
 
+def _absences(case: Case) -> list[LogEvent]:
+    """Return who did not join; a pod without a node may have started since then."""
+    return [event for event in case.by_kind[Evidence.ABSENT]
+            if event.pattern.name != "pod-unscheduled"
+            or not case.by_kind[Evidence.LIFE]]  # fmt: skip
+
+
 def _absent(case: Case) -> Iterator[Cause]:
-    events = case.by_kind[Evidence.ABSENT]
+    events = _absences(case)
     named = [(event, case.ranks.peers(event)) for event in events]
     speakers = {case.ranks.speaker(event) for event in events}
     missing = {rank for _, peers in named for rank in peers} - speakers
@@ -163,12 +170,14 @@ def _absent(case: Case) -> Iterator[Cause]:
     elif hosts:
         yield _hosts_did_not_join(case, hosts)
     elif events and not counts:
-        text = events[0].fields.get("what") or events[0].pattern.what
+        first = events[0]
+        text = ": ".join(filter(None, (first.pattern.what, first.fields.get("what"))))
         if nodes := events[0].numbers("nodes"):
             text = f"node{'s' * (len(nodes) > 1)} {folded(nodes)} {text}"
         if text:
             yield Cause(rule=rules.NEVER_JOINED, headline=text,
-                        evidence=shortened(events, case))  # fmt: skip
+                        evidence=shortened(events, case),
+                        advice=events[0].pattern.advice or None)  # fmt: skip
 
 
 def _hosts_did_not_join(case: Case, events: Sequence[LogEvent]) -> Cause:
