@@ -809,3 +809,30 @@ def test_a_port_that_failed_at_the_end_of_a_job_is_told(tmp_path: Path) -> None:
     (tmp_path / "job.log").write_text(steps(9) + PORT)
 
     assert diagnose([str(tmp_path)]).causes[0].rule.code == "RT623"
+
+
+@pytest.mark.parametrize(
+    ("who", "end"),
+    [
+        ("", "training completed"),
+        ("[rank1]: ", "[rank0]: Training finished"),
+    ],
+)
+def test_a_sentence_of_a_script_does_not_end_an_uncaught_exception_well(
+    who: str, end: str, tmp_path: Path
+) -> None:
+    lines = [f"[rank0]: step {n} loss 2.5" for n in range(30)]
+    lines += [
+        f"{who}Traceback (most recent call last):",
+        f'{who}  File "/w/train.py", line 92, in <module>',
+        f"{who}    main()",
+        f"{who}OSError: [Errno 28] No space left on device: '/out/a.pt'",
+        end,
+    ]
+    log = tmp_path / "job.log"
+    log.write_text("\n".join(lines) + "\n")
+
+    assert [cause.rule.code for cause in diagnose([str(log)]).causes] == ["RT617"]
+    lines[-1:] = [f"[rank{n % 2}]: step {n} loss 2.5" for n in range(30, 80)]
+    log.write_text("\n".join([*lines, end]) + "\n")
+    assert diagnose([str(log)]).causes == ()

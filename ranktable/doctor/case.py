@@ -139,6 +139,7 @@ class Case:
         self.ranks = ranks
         told = judged_again(events)
         self._last_step: dict[tuple[str, tuple[str, ...]], int] = {}
+        self._ends: dict[str, dict[int | None, list[int]]] = {}
         self._lives = self._find_lives(told)
         self._succeeded = {
             event.file: event.line
@@ -208,7 +209,11 @@ class Case:
             if event.kind in (Evidence.LIFE, Evidence.END):
                 times = PROGRESS if event.kind is Evidence.END else 1
                 of_file = lives.setdefault(event.file, defaultdict(list))
-                of_file[self.ranks.speaker(event)].extend([event.line] * times)
+                rank = self.ranks.speaker(event)
+                of_file[rank].extend([event.line] * times)
+                if times > 1:
+                    ends = self._ends.setdefault(event.file, defaultdict(list))
+                    ends[rank].append(event.line)
                 self._last_step[event.file, voice_of(event)] = event.line
         for of_file in lives.values():
             for lines in of_file.values():
@@ -242,10 +247,19 @@ class Case:
         rank, of_file = self.ranks.speaker(event), self._lives.get(event.file, {})
         below = {one: len(lines) - bisect_right(lines, event.line)
                  for one, lines in of_file.items()}  # fmt: skip
+        # Where a process ended, a script or another rank may say that it is done.
+        is_end = event.pattern.speaker == "shell" or "from_module" in event.fields
+        if is_end:
+            for one, lines in self._ends.get(event.file, {}).items():
+                said = len(lines) - bisect_right(lines, event.line)
+                below[one] -= said * PROGRESS
+                if len(of_file[one]) == len(lines) * PROGRESS:  # no step at all
+                    del below[one]
         is_warning = event.pattern.speaker == "store" and "[W" in event.text
         if is_warning or event.pattern.name.startswith(STALLS):
             return any(below.values())  # nobody goes on during a stall
-        is_done = rank is None and event.line < self._finished.get(event.file, 0)
+        finished = 0 if is_end else self._finished.get(event.file, 0)
+        is_done = rank is None and event.line < finished
         is_soon = "is_cut" in event.fields or (event.pattern.is_form and rank is None)
         progress = 1 if is_soon else PROGRESS
         is_port = event.pattern.name == "nccl-port-event"  # a link may come back

@@ -720,6 +720,8 @@ def _add_frame(fields: dict[str, str], text: str) -> None:
     if frame is None:
         return
     name = frame["file"] or frame["path"]
+    if "frame" not in fields and "<module>" in (frame["function"], frame["name"]):
+        fields["from_module"] = "1"  # nothing above it handles the exception
     fields["frame"] = name
     if name.endswith("distributed_c10d.py"):
         fields["op"] = frame["function"] or frame["name"]
