@@ -559,6 +559,9 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "a crash at the end of a rank that raised": (
         raised(1, "RuntimeError: x") + "[rank1]: double free or corruption (!prev)\n"
         + raised(0, "EOFError"), "RT610", (1,)),
+    "PALS": (
+        steps(30) + "nid7.hsn: rank 12 died from signal 9\nnid6.hsn: rank 0 died from "
+        "signal 15\n", "RT611", (12,)),
     "old client of a store": (
         raised(None, "RuntimeError: connect() timed out. Original timeout was 9 ms."),
         "RT630", ()),

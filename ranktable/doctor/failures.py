@@ -326,7 +326,7 @@ def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
     name = _signal(event)
     is_of_shell = event.pattern.speaker in ("shell", "system")
     is_said_by_it = is_of_shell and bool(event.fields.keys() & {"rank", "task"})
-    if is_of_shell and name == "SIGTERM":
+    if name == "SIGTERM" and (is_of_shell or event.pattern.speaker == "pals"):
         return  # what ended the others of a job that failed says so too
     if name == "SIGKILL" and _is_aborted_above(case, event):
         return
