@@ -839,3 +839,27 @@ def test_a_sentence_of_a_script_does_not_end_an_uncaught_exception_well(
     lines[-1:] = [f"[rank{n % 2}]: step {n} loss 2.5" for n in range(30, 80)]
     log.write_text("\n".join([*lines, end]) + "\n")
     assert diagnose([str(log)]).causes == ()
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "{'train_runtime': 811.2, 'train_loss': 1.2, 'epoch': 3.0}",
+        "[after training is done] datetime: 2026-11-05 12:00:00",
+        "exiting program after 5000 iterations at 2026-11-05 12:00:00",
+        "# Avg bus bandwidth    : 187.3",
+        "Job 'raysubmit_x1' succeeded",
+    ],
+)
+def test_an_error_in_a_job_that_a_framework_ended_is_a_note(
+    end: str, tmp_path: Path
+) -> None:
+    lines = [f"step {n} loss 2.5" for n in range(30)]
+    lines += ["2026-11-05 11:59:58 ERROR metrics: push failed", end]
+    log = tmp_path / "job.log"
+    log.write_text("\n".join(lines) + "\n")
+
+    said = diagnose([str(log)])
+
+    assert said.causes == ()
+    assert "1 line" in (said.unknown_text or "")
