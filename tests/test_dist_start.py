@@ -152,8 +152,8 @@ def test_another_launcher_than_the_one_named_is_refused(
 
 
 def test_a_launcher_that_does_not_exist_is_refused_with_those_that_do() -> None:
-    with pytest.raises(ValueError, match=r"no launcher 'jsrun'; there are .*open mpi"):
-        dist.init_dist("jsrun", "gloo")
+    with pytest.raises(ValueError, match=r"no launcher 'qsub'; there are .*open mpi"):
+        dist.init_dist("qsub", "gloo")
 
 
 @pytest.mark.parametrize(
