@@ -105,6 +105,32 @@ SCRIPTS = {
         script("-N1 --gpus-per-node=4", "srun torchrun --nproc_per 8 t.py"),
         script("-N1 --gpus-per-node=4", "srun torchrun --nproc_per 4 t.py"),
     ),
+    "rank counted on every node": (
+        [("RT324", E)],
+        script(
+            "-N2 --ntasks-per-node=4",
+            HEAD,
+            "srun bash -c 'RANK=$SLURM_LOCALID WORLD_SIZE=8 python t.py'",
+        ),
+        script(
+            "-N1 --ntasks-per-node=4",
+            HEAD,
+            "srun bash -c 'RANK=$SLURM_LOCALID WORLD_SIZE=4 python t.py'",
+        ),
+    ),
+    "rank of a node in several tasks": (
+        [("RT324", E)],
+        script(
+            "-N2 --ntasks-per-node=4",
+            HEAD,
+            "srun bash -c 'RANK=$SLURM_NODEID WORLD_SIZE=8 python t.py'",
+        ),
+        script(
+            "-N2 --ntasks-per-node=1",
+            HEAD,
+            "srun bash -c 'RANK=$SLURM_NODEID WORLD_SIZE=2 python t.py'",
+        ),
+    ),
     "options in an array": (
         [("RT320", E)],
         script("-N1 --gpus-per-node=4", "a=(--nproc_per 8)", "torchrun ${a[@]} t.py"),

@@ -808,6 +808,7 @@ def _judge_program(one: Submission, role: Role) -> Iterator[Finding]:
         return
     for name in ("RANK", "LOCAL_RANK", "NODE_RANK"):
         yield from _judge_expanded(name, one, role, starts)
+    yield from _judge_counter(one, role, starts)
     yield from _judge_world_size(one, role, starts)
     for name, judge_setting in (
         ("MASTER_ADDR", _judge_address),
@@ -845,6 +846,24 @@ def _judge_expanded(
             hint=f"srun bash -c '{shell.shown(setting.said)} python ...', in single "
             "quotes",
         )
+
+
+def _judge_counter(one: Submission, role: Role, starts: int) -> Iterator[Finding]:
+    """Report a rank that is counted by what begins again or stands still."""
+    setting, nodes = role.variables.get("RANK"), one.nodes or 1
+    if setting is None:
+        return
+    if setting.text == shell.IN_TASK["SLURM_LOCALID"] and nodes > 1:
+        why = f"counts the tasks of each of {nodes} nodes from 0"
+    elif setting.text == shell.IN_TASK["SLURM_NODEID"] and starts > nodes:
+        why = f"is the same in all tasks of a node, and there are {starts} on {nodes}"
+    else:
+        return
+    yield rules.SAME_RANK.finding(
+        setting.span,
+        f"{shell.shown(setting.said)} {why}",
+        hint="the number of a task in the job is $SLURM_PROCID",
+    )
 
 
 def _judge_world_size(one: Submission, role: Role, starts: int) -> Iterator[Finding]:
