@@ -131,6 +131,11 @@ SCRIPTS = {
             "srun bash -c 'RANK=$SLURM_NODEID WORLD_SIZE=2 python t.py'",
         ),
     ),
+    "accelerate without machines": (
+        [("RT323", W)],
+        script(TWO, HEAD, "srun accelerate launch --num_processes 4 t.py"),
+        script(TWO, HEAD, "srun accelerate launch --config_file c.yaml t.py"),
+    ),
     "options in an array": (
         [("RT320", E)],
         script("-N1 --gpus-per-node=4", "a=(--nproc_per 8)", "torchrun ${a[@]} t.py"),

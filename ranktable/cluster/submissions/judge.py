@@ -327,6 +327,13 @@ def expected_agents(role: Role) -> Range | None:
     return None if None in ends else Range(ends[0] or 0, ends[1] or 0, given.said)
 
 
+def _is_of_one_machine(role: Role) -> bool:
+    """Whether accelerate is told of no other machine on its command line."""
+    command = role.command
+    is_told = {"nnodes", "node-rank", "config-file"} & command.options.keys()
+    return command.program == "accelerate" and command.is_whole and not is_told
+
+
 def _judge_agents(one: Submission, group: Group) -> Iterator[Finding]:
     role = group.role
     if role.command.program not in _AGENTS:
@@ -342,6 +349,15 @@ def _judge_agents(one: Submission, group: Group) -> Iterator[Finding]:
         "standalone" in role.command.options
         or (expected is not None and expected.said == "no --nnodes")
     )
+    if starts > 1 and _is_of_one_machine(role):
+        yield rules.NODES_ALONE.finding(
+            span,
+            f"{_started(one, starts)}, and each is a job of its own, because no "
+            "--num_machines means 1 if no configuration of accelerate says otherwise",
+            hint=f"add --num_machines {starts} --machine_rank and --main_process_ip",
+            severity=Severity.WARNING,
+        )
+        return
     if is_alone:
         standalone = role.command.options.get("standalone")
         why = (

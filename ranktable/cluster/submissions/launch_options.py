@@ -39,6 +39,7 @@ _PLAIN: Final = {
         "main-process-ip": "master-addr",
         "main-process-port": "master-port",
         **{name: name for name in ("num-processes", "rdzv-backend", "no-python")},
+        "config-file": "config-file",
         **dict.fromkeys(("m", "module"), "module"),
     },
     "deepspeed": {
