@@ -863,3 +863,37 @@ def test_an_error_in_a_job_that_a_framework_ended_is_a_note(
 
     assert said.causes == ()
     assert "1 line" in (said.unknown_text or "")
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        "[Rank 2] watchdog thread terminated with exception: driver shutting down",
+        "[rank2]: CUDA error: context is destroyed",
+    ],
+)
+def test_what_a_thread_gets_as_its_process_ends_is_no_cause(
+    below: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(
+        "[rank0]: Traceback (most recent call last):\n"
+        '[rank0]:   File "/w/train.py", line 92, in main\n'
+        f"[rank0]: ValueError: bad\n{below}\n"
+    )
+
+    assert [cause.ranks for cause in diagnose([str(log)]).causes] == [(0,)]
+
+
+def test_a_checkpoint_tells_the_exception_of_another_rank(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    told = "torch.distributed.checkpoint.api.CheckpointException: CheckpointException"
+    log.write_text(
+        f"[rank0]: {told} ranks:dict_keys([4])\n"
+        "[rank0]: Traceback (most recent call last): (RANK 4)\n"
+        '[rank0]:   File "/w/load.py", line 250, in local_step\n'
+        "[rank0]:     assert metadata is not None\n"
+        "[rank0]: AssertionError\n"
+    )
+
+    assert [cause.ranks for cause in diagnose([str(log)]).causes] == [(4,)]
