@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,7 @@ def _seen(report: Report) -> set[str]:
         d.code
         for d in report.diagnostics
         if (d.code in SHAPE_CODES | NUMBER_CODES and "is a spare" not in d.message)
-        or (d.code == "RT208" and d.message.endswith("is negative"))
+        or (d.code == "RT208" and re.search(r"is negative$|^chip -", d.message))
         or (d.code == "RT206" and d.message.startswith("local_rank is -"))
     }
 
