@@ -702,6 +702,10 @@ def best_order(
     return order, cost
 
 
+MOST_EXCHANGED = 8
+"""Most ranks of a node whose chips are exchanged in pairs."""
+
+
 def _priced(
     order: Sequence[int],
     held: Sequence[Held],
@@ -771,7 +775,30 @@ def _by_role(held: Sequence[Held], wanted: Sequence[Hashable]) -> tuple[int, ...
             taken[place] = chip
             del left[chip]
     rest = iter(sorted(left, key=lambda chip: held[chip][2] is not None))
-    return tuple([next(rest) if chip is None else chip for chip in taken])
+    order = [next(rest) if chip is None else chip for chip in taken]
+    if len(order) <= MOST_EXCHANGED:
+        _exchange_places(order, held, wanted)
+    return tuple(order)
+
+
+def _exchange_places(
+    order: list[int], held: Sequence[Held], wanted: Sequence[Hashable]
+) -> None:
+    """Exchange two chips as long as fewer load other weights, or get another rank."""
+
+    def cost(chip: int, at: int) -> tuple[bool, bool]:
+        _, role, place = held[chip]
+        return place is None or role != wanted[at], place not in (None, at)
+
+    def both(one: int, other: int, at: int, to: int) -> tuple[int, int]:
+        first, second = cost(one, at), cost(other, to)
+        return first[0] + second[0], first[1] + second[1]
+
+    moved = [at for at, chip in enumerate(order) if cost(chip, at)[1]]
+    for at, to in combinations(moved, 2):
+        one, other = order[at], order[to]
+        if both(other, one, at, to) < both(one, other, at, to):
+            order[at], order[to] = other, one
 
 
 @lru_cache(maxsize=4096)

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from ranktable.layout import ParallelLayout, make_boundary
 from ranktable.layout.change.placement import tight_groups
 from ranktable.layout.parallel import roles
-from ranktable.layout.solver import Chip, Cost, PlacementRequest, solve
+from ranktable.layout.solver import (
+    Chip,
+    Cost,
+    Held,
+    PlacementRequest,
+    best_order,
+    solve,
+)
 from ranktable.layout.traffic import CostModel, given_flows
 from ranktable.schema.topology import SOPHGO_8
 from tests.effort import law
@@ -149,3 +156,10 @@ def test_no_placement_of_a_few_ranks_costs_less(request: PlacementRequest) -> No
     assert len(set(carriers)) == len(request.roles)
     assert cost == cost_of(request, carriers)
     assert cost[:4] == least(request)[:4]
+
+
+def test_a_chip_keeps_its_rank_if_another_has_the_role_too() -> None:
+    held = [Held(None, "a", 0), Held(None, "b", -1)]
+    order, cost = best_order(held, ["b", "b"], None)
+
+    assert (order, cost.loads, cost.moves) == ((0, 1), 1, 1)
