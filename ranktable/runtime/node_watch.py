@@ -282,6 +282,8 @@ def has_children() -> bool:
     of that parent, and torchrun's ranks are in this one, or begin one.
     """
     there = _children()
+    if there and not _inherited and os.getpid() != 1:
+        return True  # the kernel's list may miss one while others end
     _inherited.intersection_update(there)
     own = os.getsid(0)
     for pid in there - _inherited:
@@ -302,4 +304,4 @@ def _children() -> set[int]:
     for file in files:
         with suppress(OSError):  # the thread has ended
             found.update(map(int, file.read_text().split()))
-    return found if files else {0}
+    return found or {0}
