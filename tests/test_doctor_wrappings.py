@@ -355,3 +355,16 @@ def test_a_described_pod_is_not_the_one_that_prints_it(
     (cause,) = diagnose([str(log)]).causes
 
     assert cause.headline.startswith("pod bert-worker-1 on gke-a100-7f2c was killed")
+
+
+def test_a_part_of_a_model_is_no_host(tmp_path: Path) -> None:
+    log = tmp_path / "job.ndjson"
+    lines = ["Traceback (most recent call last):", '  File "/a.py", line 1, in main',
+             "ValueError: bad"]  # fmt: skip
+    log.write_text("".join(
+        json.dumps({"host": "n7", "rank": 3, "message": f"stage-1: {line}"}) + "\n"
+        for line in lines))  # fmt: skip
+
+    (cause,) = diagnose([str(log)]).causes
+
+    assert (cause.ranks, cause.host) == ((3,), "n7")

@@ -108,7 +108,10 @@ _PREFIXES = tuple(
             r"(?:P\d+ +)? *(?P<task>\d{1,7}): "
             r"(?!\[[\w./:-]+(?:, [\w./:-]+)*(?: \.{3})?\]$)"
         ),
-        r"(?P<host>[a-z][\w-]*-\d+): ",
+        (  # pdsh; not a part of a model or of a run, such as ``stage-1: ``
+            r"(?!(?:rank|step|stage|epoch|layer|shard|batch|iter|trial|cuda|gpu|npu|tpu"
+            r"|chip|device|group|[dtpe]p)-)(?P<host>[a-z][\w-]*-\d+): "
+        ),
     )
 )
 """What launchers and loggers put before a line, repeatedly and in any order."""
