@@ -11,7 +11,6 @@ import threading
 import time
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -34,6 +33,7 @@ from tests.test_store_round import Counting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from tests.commands import Outcome, Started
 
@@ -258,17 +258,14 @@ def ended(processes: Sequence[Started], folder: Path, ranks: Sequence[int]) -> s
     return "".join((folder / str(rank)).read_text() for rank in ranks)
 
 
-def await_connections(port: int, count: int) -> None:
-    """Wait until some clients are connected to a port of this machine."""
+def await_records(port: int, count: int) -> None:
+    """Wait until some processes have posted what they know in the store of a port."""
+    store = TCPStore("localhost", port, is_master=False, timeout=timedelta(minutes=1))
     end = time.monotonic() + 60
-    while time.monotonic() < end:
-        files = [Path("/proc/net/tcp"), Path("/proc/net/tcp6")]
-        rows = [r.split() for file in files for r in file.read_text().splitlines()]
-        mark = f":{port:04X}"
-        if sum(row[1].endswith(mark) and row[3] == "01" for row in rows) >= count:
-            return
+    records = PrefixStore("ranktable/0/1/records", store)
+    while records.add("count", 0) < count:
+        assert time.monotonic() < end, "nobody came"
         time.sleep(0.05)
-    raise AssertionError("nobody came")
 
 
 @pytest.mark.deadline
@@ -313,8 +310,7 @@ def test_rank_that_ends_or_stops_while_it_waits_is_missing(
 ) -> None:
     port = free_port()
     processes = [real(rank, 3, port, tmp_path, time_s=90) for rank in range(2)]
-    await_connections(port, 2)
-    time.sleep(3)
+    await_records(port, 2)
     processes[1].send_signal(sent)
     processes.append(real(2, 3, port, tmp_path, time_s=90))
     said = ended(processes, tmp_path, [0, 2])
@@ -584,9 +580,8 @@ def test_rank_that_is_killed_while_another_never_comes_is_named_with_it(
     tmp_path: Path,
 ) -> None:
     port = free_port()
-    processes = [real(rank, 3, port, tmp_path, time_s=8) for rank in range(2)]
-    await_connections(port, 2)
-    time.sleep(2)
+    processes = [real(rank, 3, port, tmp_path, time_s=20) for rank in range(2)]
+    await_records(port, 2)
     processes[1].send_signal(signal.SIGKILL)
     said = ended(processes, tmp_path, [0])
 
