@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ranktable.cluster.submissions.judge import processes_per_start
+from ranktable.cluster.submissions.agents import processes_per_start
 from ranktable.cluster.submissions.shell import (
     IN_BATCH,
     IN_TASK,

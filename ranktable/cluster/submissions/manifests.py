@@ -1,4 +1,4 @@
-"""Read manifests of Kubernetes with jobs in them; ``job_kinds`` has one reader a kind.
+"""Read manifests of Kubernetes with jobs in them; ``kinds`` has one reader a kind.
 
 Expressions of Helm, ``{{ ... }}``, are values that are not known. A document with
 ``{{ if }}`` or other control lines is not judged.

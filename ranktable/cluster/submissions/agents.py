@@ -1,0 +1,130 @@
+"""How many agents a launcher expects, and how many processes one start of it makes.
+
+Sources: pytorch/pytorch, torch/distributed/run.py; huggingface/accelerate,
+utils/launch.py.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ranktable.cluster.submissions import shell
+from ranktable.cluster.submissions.submission import Fact, Role, Setting, Submission
+from ranktable.schema.text import counted
+
+AGENTS: Final = ("torchrun", "accelerate")
+
+
+class Range(NamedTuple):
+    """How many agents a launcher expects."""
+
+    least: int
+    most: int
+    said: str
+
+
+class Group(NamedTuple):
+    """Roles that run the same command.
+
+    Attributes:
+        role: The first of them.
+        starts: How often they start it, None if that is not known.
+        is_first: Whether the first node of the job is among them.
+        name: Their names for a message, empty if all roles run the same.
+    """
+
+    role: Role
+    starts: int | None
+    is_first: bool
+    name: str
+
+
+def groups_of(one: Submission) -> list[Group]:
+    """Return the roles of a submission, those with the same command together."""
+    if len(one.roles) == 1:
+        return [Group(one.roles[0], one.starts(), is_first=True, name="")]
+    alike: list[list[Role]] = []
+    for role in one.roles:
+        same = next((roles for roles in alike if _is_alike(roles[0], role)), None)
+        if same is None:
+            alike.append([role])
+        else:
+            same.append(role)
+    each = one.tasks_per_node
+    found = []
+    for roles in alike:
+        nodes = [role.nodes.value for role in roles if role.nodes is not None]
+        is_known = each is not None and len(nodes) == len(roles)
+        starts = sum(nodes) * each.value if each is not None and is_known else None
+        name = " and ".join(role.name for role in roles) if len(alike) > 1 else ""
+        found.append(Group(roles[0], starts, one.roles[0] in roles, name))
+    return found
+
+
+def _is_alike(one: Role, other: Role) -> bool:
+    """Whether two roles run the same command, with the same options of torchrun."""
+
+    def texts(role: Role) -> object:
+        given = role.variables.items()
+        settings = {name: each.text for name, each in given if name.startswith("PET_")}
+        settings |= {name: each.text for name, each in role.command.options.items()}
+        return role.command.program, role.command.is_whole, settings
+
+    return texts(one) == texts(other)
+
+
+def processes_per_start(role: Role) -> Fact | None:
+    """Return how many processes one start of the command makes, None if not known."""
+    command = role.command
+    if command.program == "torchrun":
+        return _workers_of_agent(role)
+    if command.program == "accelerate":
+        total, machines = (fact_of(role.option(n)) for n in ("num-processes", "nnodes"))
+        if total is None or machines is None or machines.value == 0:
+            return None
+        return Fact(total.value // machines.value, total.said, total.span)
+    if command.program == "deepspeed":
+        return fact_of(role.option("nproc-per-node"))
+    is_one = command.program != "mpirun" and command.is_whole
+    return Fact(1, "") if is_one else None
+
+
+def _workers_of_agent(role: Role) -> Fact | None:
+    given = role.option("nproc-per-node")
+    if given is None:
+        return Fact(1, "no --nproc-per-node") if role.command.is_whole else None
+    if given.text in ("auto", "gpu") and role.chips is not None:
+        seen = role.chips_per_task or role.chips
+        return Fact(seen.value, given.said, given.span)
+    return fact_of(given)
+
+
+def fact_of(setting: Setting | None) -> Fact | None:
+    """Return the number that an option or a variable gives, None if there is none."""
+    value = None if setting is None else shell.plain_number(setting.text)
+    return None if value is None else Fact(value, setting.said, setting.span)  # type: ignore[union-attr]
+
+
+def expected_agents(role: Role) -> Range | None:
+    """Return how many agents a launcher expects, None if that is not known."""
+    given = role.option("nnodes")
+    if given is None:
+        is_known = role.command.program == "torchrun" and role.command.is_whole
+        return Range(1, 1, "no --nnodes") if is_known else None
+    least, _, most = given.text.partition(":")
+    ends = [shell.plain_number(text) for text in (least, most or least)]
+    return None if None in ends else Range(ends[0] or 0, ends[1] or 0, given.said)
+
+
+def started(one: Submission, starts: int) -> str:
+    """Return what starts the agents, in words."""
+    if not one.is_script:
+        return f"the job has {counted(starts, one.node)}"
+    said = one.tasks.said if one.tasks else ""
+    return f"srun starts {counted(starts, 'task')}" + (f" ({said})" if said else "")
+
+
+def is_static(role: Role) -> bool:
+    """Whether the agents of a role are numbered by --node_rank."""
+    backend = role.option("rdzv-backend")
+    return backend is None or backend.text == "static"

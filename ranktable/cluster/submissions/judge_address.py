@@ -1,0 +1,155 @@
+"""Judge the address, the port and the id at which processes meet.
+
+Source: pytorch/pytorch, torch/distributed/elastic/rendezvous.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ranktable.cluster.submissions import shell
+from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.agents import Group, expected_agents
+from ranktable.schema.finding import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.cluster.submissions.submission import Role, Setting, Submission
+    from ranktable.schema.finding import Finding
+
+_LOOPBACK: Final = re.compile(
+    r"(?i)localhost(?:\.localdomain)?|127(?:\.\d{1,3}){3}|\[?::1\]?|0\.0\.0\.0"
+)
+
+_MAX_PORT: Final = 65535
+_WHOLE_NODE: Final = 4
+"""A job with so many chips of a node usually has the node for itself."""
+_FIRST_HOST: Final = (
+    "compute it in the script: "
+    "$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)"
+)
+
+BOTH: Final = "--rdzv_backend c10d --rdzv_endpoint HOST:PORT"
+
+
+def judge_meeting(one: Submission, group: Group, starts: int) -> Iterator[Finding]:
+    """Judge the address, the port and the id at which the agents meet."""
+    role = group.role
+    # The first node may call itself by a name that means another one elsewhere.
+    is_first_alone = bool(group.name) and group.is_first and group.starts == 1
+    if (one.nodes or 1) > 1 and starts > 1:
+        yield from _judge_id(role)
+        if not is_first_alone:
+            yield from _judge_missing_address(role)
+    endpoint = role.option("rdzv-endpoint")
+    if endpoint is not None:
+        host, _, text = endpoint.text.rpartition(":")
+        address: Setting | None = endpoint._replace(text=host or endpoint.text)
+        port: Setting | None = endpoint._replace(text=text if host else "")
+    else:
+        address, port = role.option("master-addr"), role.option("master-port")
+    if address is not None and not is_first_alone:
+        yield from judge_address(one, address)
+    if port is not None:
+        yield from judge_port(one, port)
+
+
+def _judge_id(role: Role) -> Iterator[Finding]:
+    given = role.option("rdzv-id")
+    if given is not None and shell.RANDOM in given.text:
+        yield rules.NODES_ALONE.finding(
+            given.span,
+            f"every node draws its own {given.said}, so the agents do not meet",
+            hint="use one value: --rdzv_id $SLURM_JOB_ID",
+        )
+
+
+def _judge_missing_address(role: Role) -> Iterator[Finding]:
+    """Report agents that connect to themselves, because no address is given."""
+    names = ("rdzv-endpoint", "master-addr", "rdzv-conf")
+    expected = expected_agents(role)
+    if any(role.option(name) for name in names) or not role.command.is_whole:
+        return
+    if role.command.program != "torchrun" or expected is None or expected.most < 2:
+        return
+    backend = role.option("rdzv-backend")
+    is_static = backend is None or backend.text == "static"
+    if (
+        is_static
+        and role.option("node-rank") is None
+        and "PET_NODE_RANK" not in role.counted
+    ):
+        return  # said already
+    if is_static or backend is None or backend.text == "c10d":
+        default = "127.0.0.1" if is_static else "localhost"
+        option = "--master_addr" if is_static else "--rdzv_endpoint"
+        yield rules.NODES_ALONE.finding(
+            role.command.span,
+            f"{option} is not given, so every agent connects to {default}, itself",
+            hint=f"add {option} with the first node; " + _FIRST_HOST,
+        )
+
+
+def judge_address(one: Submission, given: Setting) -> Iterator[Finding]:
+    """Judge the address of the rendezvous of several nodes."""
+    if (one.nodes or 1) < 2:
+        return
+    text = given.text
+    if _LOOPBACK.fullmatch(text):
+        yield rules.MASTER_ADDRESS.finding(
+            given.span,
+            f"{given.said} is another machine on each of the {one.nodes} {one.node}s",
+            hint=_FIRST_HOST if one.is_script else "name the first pod",
+        )
+    elif shell.OWN_HOST in text:
+        yield rules.NODES_ALONE.finding(
+            given.span,
+            f"{given.said} is computed by every node, so each one meets itself",
+            hint=_FIRST_HOST + ", before srun",
+        )
+    for mark, why in _DOUBTFUL_ADDRESSES.items():
+        if mark in text:
+            yield rules.MASTER_ADDRESS.finding(
+                given.span,
+                f"{given.said}: {why}",
+                hint=_FIRST_HOST,
+                severity=Severity.WARNING,
+            )
+
+
+_DOUBTFUL_ADDRESSES: Final = {
+    shell.LAUNCH_NODE: "this is where srun ran, with salloc often a login node",
+    shell.CUT_LIST: "a list such as n[01-02] is cut here, which gives no host",
+    shell.OR_LOCALHOST: "without scontrol, as in many images, it is localhost",
+}
+
+
+def judge_port(one: Submission, given: Setting) -> Iterator[Finding]:
+    """Judge the port of the rendezvous."""
+    port = shell.plain_number(given.text)
+    hint = "compute it from the job: $((20000 + SLURM_JOB_ID % 10000))"
+    if shell.JOB_SUM in given.text:
+        yield rules.MASTER_PORT.finding(
+            given.span,
+            f"{given.said} is above {_MAX_PORT} for large numbers of jobs",
+            hint=hint,
+            severity=Severity.WARNING,
+        )
+    elif port is not None and not 1 <= port <= _MAX_PORT:
+        yield rules.MASTER_PORT.finding(
+            given.span, f"{given.said}: a port is between 1 and {_MAX_PORT}"
+        )
+    elif port is not None and one.is_script and one.is_shared:
+        chips = [role.chips.value for role in one.roles if role.chips is not None]
+        if chips and max(chips) >= _WHOLE_NODE and not one.is_array:
+            return
+        other = "another element of the array" if one.is_array else "another job"
+        yield rules.MASTER_PORT.finding(
+            given.span,
+            f"{given.said} is taken if {other} on the node uses it too; the job does "
+            "not ask for whole nodes (--exclusive)",
+            hint=hint,
+            severity=Severity.WARNING if one.is_array else Severity.NOTE,
+        )

@@ -1,0 +1,274 @@
+"""Judge the agents of a job: their number and their node ranks.
+
+Sources: pytorch/pytorch, torch/distributed/run.py; huggingface/accelerate,
+utils/launch.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ranktable.cluster.submissions import shell
+from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.agents import (
+    AGENTS,
+    Group,
+    Range,
+    expected_agents,
+    fact_of,
+    groups_of,
+    is_static,
+    started,
+)
+from ranktable.cluster.submissions.judge_address import BOTH, judge_meeting
+from ranktable.schema.finding import Severity
+from ranktable.schema.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.cluster.submissions.submission import Role, Setting, Submission
+    from ranktable.schema.finding import Finding
+
+_ONE_TASK: Final = (
+    "start one on each node: #SBATCH --ntasks-per-node=1, or "
+    "srun -n $SLURM_NNODES --ntasks-per-node=1"
+)
+
+
+def _is_of_one_machine(role: Role) -> bool:
+    """Whether accelerate is told of no other machine on its command line."""
+    command = role.command
+    is_told = {"nnodes", "node-rank", "config-file"} & command.options.keys()
+    return command.program == "accelerate" and command.is_whole and not is_told
+
+
+def judge_agents(one: Submission, group: Group) -> Iterator[Finding]:
+    """Compare the agents that are started with those that each expects."""
+    role = group.role
+    if role.command.program not in AGENTS:
+        return
+    expected, starts = expected_agents(role), _agents_of(one)
+    span = role.command.span
+    if one.is_first_node_only:
+        yield from judge_without_srun(one, role, expected)
+        return
+    if starts is None or (starts == 1 and not one.is_alone):
+        return
+    is_alone = starts > 1 and (
+        "standalone" in role.command.options
+        or (expected is not None and expected.said == "no --nnodes")
+    )
+    if starts > 1 and _is_of_one_machine(role):
+        yield rules.NODES_ALONE.finding(
+            span,
+            f"{started(one, starts)}, and each is a job of its own, because no "
+            "--num_machines means 1 if no configuration of accelerate says otherwise",
+            hint=f"add --num_machines {starts} --machine_rank and --main_process_ip",
+            severity=Severity.WARNING,
+        )
+        return
+    if is_alone:
+        standalone = role.command.options.get("standalone")
+        why = (
+            "no --nnodes means 1"
+            if standalone is None
+            else f"{standalone.said} is given"
+        )
+        yield rules.NODES_ALONE.finding(
+            span,
+            f"{started(one, starts)}, and each is a job of its own, because {why}",
+            hint=f"drop --standalone; add --nnodes {starts} {BOTH}"
+            if standalone
+            else f"add --nnodes {starts} {BOTH}",
+        )
+        return
+    if (
+        expected is not None
+        and not expected.least <= starts <= expected.most
+        and one.is_alone
+    ):
+        # The same script may be submitted for each node.
+        is_part = starts == 1 and one.nodes == 1 and (one.job_nodes or 1) == 1
+        yield rules.WRONG_AGENTS.finding(
+            span,
+            f"{started(one, starts)}, each one agent of {role.command.program}, but "
+            f"{expected.said} expects {_amount(expected)}",
+            hint=_ONE_TASK if one.is_script and starts > expected.most else None,
+            severity=Severity.WARNING if is_part else None,
+        )
+    if one.is_alone and starts > 1:
+        yield from _judge_node_rank(one, group, starts)
+    yield from judge_meeting(one, group, starts)
+
+
+def _agents_of(one: Submission) -> int | None:
+    """Return how many agents a submission starts, None if that is not known."""
+    groups = groups_of(one)
+    agents = [group for group in groups if group.role.command.program in AGENTS]
+    others = [group for group in groups if group not in agents]
+    if not others:
+        return one.starts()
+    if any(not group.role.command.is_whole for group in others):
+        return None
+    starts = [group.starts for group in agents]
+    return None if None in starts else sum(number or 0 for number in starts)
+
+
+def _amount(expected: Range) -> str:
+    if expected.least == expected.most:
+        return str(expected.least)
+    return f"{expected.least} to {expected.most}"
+
+
+def judge_without_srun(
+    one: Submission, role: Role, expected: Range | None
+) -> Iterator[Finding]:
+    """Judge an agent that the batch script starts itself."""
+    nodes = one.nodes
+    if not one.is_alone or nodes is None or (expected is None and nodes == 1):
+        return
+    most = 0 if expected is None else expected.least
+    message = "the batch script runs on the first node only"
+    hint = "put srun before it, with one task on each node"
+    if most > 1:
+        said = "" if expected is None else expected.said
+        yield rules.WRONG_AGENTS.finding(
+            role.command.span,
+            f"{message}, so one agent starts there, but {said} expects {most}",
+            hint=hint,
+            severity=None if nodes > 1 else Severity.WARNING,
+        )
+    elif nodes > 1:
+        yield rules.WRONG_AGENTS.finding(
+            role.command.span,
+            f"{message}; the other {counted(nodes - 1, 'node')} of the job start "
+            "nothing",
+            hint=hint,
+            severity=Severity.WARNING,
+        )
+
+
+def _judge_node_rank(one: Submission, group: Group, starts: int) -> Iterator[Finding]:
+    """Judge --node_rank: with static rendezvous every agent needs its own."""
+    role = group.role
+    given = role.command.options.get("node-rank")
+    backend = role.option("rdzv-backend")
+    if not is_static(role):
+        if given is not None and backend and shell.UNKNOWN not in backend.text:
+            yield rules.NO_EFFECT.finding(
+                given.span,
+                f"{given.said} has no effect with {backend.said}: the agents are "
+                "numbered as they join",
+                hint="drop it, or use --master_addr and --master_port instead of "
+                "--rdzv_*",
+            )
+        return
+    number = group.starts if group.name else starts
+    why = _same_rank(given, one) if _has_own_rank(one, role) else None
+    if why and number is not None and number > 1:
+        whose = f" of {group.name}" if group.name else ""
+        yield rules.SAME_RANK.finding(
+            role.command.span if given is None else given.span,
+            f"all {number} agents{whose} have {why}",
+            hint=_node_rank_hint(role, given),
+        )
+
+
+def _has_own_rank(one: Submission, role: Role) -> bool:
+    """Whether the command of a role, or its absence there, decides the node rank."""
+    if role.command.options.get("node-rank") is not None:
+        return True
+    if role.command.program == "accelerate" or one.kind == "PyTorchJob":
+        return False  # in a file of settings; said by the reader of the kind
+    known = {*role.variables, *role.counted}
+    return role.command.is_whole and "PET_NODE_RANK" not in known
+
+
+def judge_first_ranks(one: Submission) -> Iterator[Finding]:
+    """Report roles of one pod each that have the same node rank."""
+    first: dict[str, Group] = {}
+    for group in groups_of(one):
+        role = group.role
+        given = role.command.options.get("node-rank")
+        text = "0" if given is None else given.text
+        is_certain = (
+            role.command.program in AGENTS
+            and is_static(role)
+            and _has_own_rank(one, role)
+            and text.isdecimal()
+            and group.starts == 1
+        )
+        if not is_certain:
+            continue
+        other = first.setdefault(text, group)
+        if other is not group:
+            yield rules.SAME_RANK.finding(
+                role.command.span if given is None else given.span,
+                f"{group.name} has node rank {text}, as {other.name} has",
+                hint=f"give {group.name} another one",
+            )
+
+
+def judge_rank(role: Role) -> Iterator[Finding]:
+    """Report a node rank that no agent can have."""
+    given, expected = role.command.options.get("node-rank"), expected_agents(role)
+    if given is None or expected is None or not is_static(role):
+        return
+    if shell.OWN_HOST in given.text:
+        message = f"{given.said} is a name, and a node rank is a number"
+    elif (shell.plain_number(given.text) or 0) >= max(expected.most, 1):
+        last = max(expected.most, 1) - 1
+        message = f"{given.said}: node ranks go from 0 to {last} ({expected.said})"
+    else:
+        return
+    yield rules.SAME_RANK.finding(given.span, message)
+
+
+def _same_rank(given: Setting | None, one: Submission) -> str | None:
+    """Return why all agents have the same node rank, None if they have not."""
+    if given is None:
+        return (
+            "node rank 0, because --node_rank is not given and the rendezvous is static"
+        )
+    for name, mark in shell.IN_BATCH.items():
+        if mark in given.text:
+            return f"node rank 0: the batch script expands ${name}, not the task"
+    each = one.tasks_per_node
+    if (
+        shell.IN_TASK["SLURM_LOCALID"] == given.text
+        and each is not None
+        and each.value == 1
+    ):
+        return "node rank 0: $SLURM_LOCALID counts the tasks of a node"
+    if given.text.isdigit():
+        return f"the same node rank ({given.said})"
+    return None
+
+
+def _node_rank_hint(role: Role, given: Setting | None) -> str:
+    if given is None:
+        return (
+            f"add {BOTH}"
+            if "rdzv-endpoint" not in role.command.options
+            else "add --rdzv_backend c10d"
+        )
+    return (
+        "let every task expand it, in single quotes: srun bash -c 'torchrun "
+        "--node_rank $SLURM_NODEID ...'"
+    )
+
+
+def judge_accelerate(role: Role) -> Iterator[Finding]:
+    """Report processes that accelerate does not start on any machine."""
+    total, machines = (fact_of(role.option(n)) for n in ("num-processes", "nnodes"))
+    if role.command.program != "accelerate" or total is None or machines is None:
+        return
+    if machines.value and total.value % machines.value:
+        each = total.value // machines.value
+        yield rules.WRONG_SIZE.finding(
+            total.span,
+            f"{total.said} on {machines.value} machines: accelerate starts {each} on "
+            f"each, {each * machines.value} in all",
+            hint="--num_processes is the number of all machines together",
+        )

@@ -1,0 +1,148 @@
+"""Judge the processes of a node against its chips, and the chips that each sees."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ranktable.cluster.submissions import shell
+from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.agents import AGENTS, processes_per_start
+from ranktable.cluster.submissions.submission import Fact, Role, Submission
+from ranktable.schema.finding import Severity
+from ranktable.schema.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.schema.finding import Finding
+
+_INSTANCE: Final = re.compile(r"\bmig-|\b[0-9]g\.[0-9]+gb|_[0-9]g\.[0-9]+gb")
+
+
+def judge_chips(one: Submission, role: Role) -> Iterator[Finding]:
+    """Compare the processes of a node with its chips."""
+    each, tasks, chips = processes_per_start(role), one.tasks_per_node, role.chips
+    if each is None:
+        return
+    seen = role.chips_per_task
+    hint = "ask for the chips of the node: --gpus-per-node"
+    if seen is None and (one.is_first_node_only or not one.is_script):
+        seen, hint = _listed_chips(role), "let the list show a chip for each"
+    if seen is not None and each.value > seen.value:
+        what = "task" if one.is_step else one.node
+        yield rules.MORE_THAN_CHIPS.finding(
+            each.span or role.command.span,
+            f"every {what} starts {each.value} processes ({each.said}), but sees "
+            f"{counted(seen.value, 'chip')} ({seen.said})",
+            hint=hint,
+        )
+        return
+    if role.command.program == "deepspeed":  # it starts those of the whole job
+        tasks = Fact(1, "")
+    if tasks is None or chips is None or chips.value == 0:
+        return
+    number = tasks.value * each.value
+    is_launched = role.command.program in (*AGENTS, "deepspeed")
+    where = f"every {one.node}" + (f" of {role.name}" if role.name else "")
+    said = ", ".join(dict.fromkeys(t for t in (tasks.said, each.said) if t))
+    message = f"{where} starts {counted(number, 'process', 'processes')} ({said})"
+    span = each.span or tasks.span or role.command.span
+    if number > chips.value:
+        certain = is_launched or not one.is_script
+        yield rules.MORE_THAN_CHIPS.finding(
+            span,
+            f"{message}, but has {counted(chips.value, 'chip')} ({chips.said})",
+            hint=f"start {chips.value}, or ask for {number} chips",
+            severity=None if certain else Severity.WARNING,
+        )
+    elif number < chips.value and one.is_alone and (is_launched or number > 1):
+        yield rules.IDLE_CHIPS.finding(
+            span,
+            f"{message}, and has {chips.value} chips ({chips.said})",
+            hint=f"start {chips.value} processes, unless one process uses several "
+            "chips",
+        )
+    elif (
+        number < chips.value
+        and one.is_step
+        and role.command.program == "python"
+        and span != role.command.span  # a step with a number of its own means it
+    ):
+        yield rules.IDLE_CHIPS.finding(
+            span,
+            f"{message}, and has {chips.value} chips ({chips.said})",
+            hint=f"start {chips.value} tasks a node, unless the program uses several "
+            "chips, or starts the others itself",
+            severity=Severity.NOTE,
+        )
+
+
+def _judge_instances(role: Role) -> Iterator[Finding]:
+    """Warn about several processes on instances of MIG: each process uses the first."""
+    each, chips = processes_per_start(role), role.chips_per_task or role.chips
+    if each is None or chips is None or not _INSTANCE.search(chips.said):
+        return
+    if each.value > 1 and chips.value > 1:
+        yield rules.CHIPS_VISIBLE.finding(
+            each.span or role.command.span,
+            f"{each.value} processes ({each.said}) see {chips.value} instances of MIG "
+            f"({chips.said}), and CUDA gives each process only the first",
+            hint="give each process the UUID of its own in CUDA_VISIBLE_DEVICES",
+        )
+
+
+def _listed_chips(role: Role) -> Fact | None:
+    """Return the chips of a list of numbers that a command is given, None if none is.
+
+    Slurm gives the tasks of a step another list.
+    """
+    for name, setting in role.variables.items():
+        numbers = setting.text.split(",")
+        if name.endswith("VISIBLE_DEVICES") and all(map(str.isdecimal, numbers)):
+            return Fact(len(set(numbers)), setting.said, setting.span)
+    return None
+
+
+def judge_visible(one: Submission, role: Role) -> Iterator[Finding]:
+    """Warn about tasks that see only a chip of their own, and about exported lists."""
+    seen, tasks = role.chips_per_task, one.tasks_per_node or one.tasks
+    several = tasks is not None and tasks.value > 1
+    yield from _judge_instances(role)
+    rank = role.variables.get("LOCAL_RANK")
+    is_first = rank is not None and rank.text == "0"
+    is_plain = role.command.program in ("", "python")
+    if seen is not None and several and is_plain and not is_first:
+        yield rules.CHIPS_VISIBLE.finding(
+            seen.span or role.command.span,
+            f"{seen.said} shows every task its own chips, numbered from 0; with local "
+            "rank 1 and above a program that takes the chip of its local rank finds "
+            "none",
+            hint="ask for the chips of the node (--gpus-per-node), or add "
+            "--tres-bind=gres/gpu:none",
+        )
+    for name, setting in role.variables.items() if one.is_script else ():
+        text, chips = setting.text, role.chips
+        if chips is None or not name.endswith("VISIBLE_DEVICES"):
+            continue
+        is_same = any(mark in text for mark in shell.IN_BATCH.values())
+        is_of_task = one.is_step and setting.span == role.command.span
+        if is_of_task and several and seen is None and (is_same or text.isdecimal()):
+            yield rules.CHIPS_VISIBLE.finding(
+                setting.span,
+                f"{setting.said} gives all tasks of a node one chip",
+                hint=f"let every task expand it: {name}=$SLURM_LOCALID",
+                severity=Severity.ERROR,
+            )
+        elif not is_of_task and shell.IN_TASK["SLURM_LOCALID"] not in text:
+            also = ", and is 0 in all tasks" if is_same else ""
+            yield rules.CHIPS_VISIBLE.finding(
+                setting.span,
+                f"{setting.said} replaces the chips that Slurm gives the job "
+                f"({chips.said}){also}",
+                hint="delete the line",
+                # Commands beside each other on one node may share its chips so.
+                severity=None
+                if one.is_alone or one.is_step or is_same
+                else Severity.NOTE,
+            )

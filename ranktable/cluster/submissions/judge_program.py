@@ -1,0 +1,188 @@
+"""Judge programs that are no agents: those with a rank in variables, mpirun, deepspeed.
+
+Source: microsoft/DeepSpeed, launcher/runner.py.
+"""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+from ranktable.cluster.submissions import shell
+from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.agents import fact_of, processes_per_start, started
+from ranktable.cluster.submissions.judge_address import judge_address, judge_port
+from ranktable.cluster.submissions.judge_agents import judge_without_srun
+from ranktable.cluster.submissions.parallel_sizes import parallel_sizes
+from ranktable.schema.finding import Severity
+from ranktable.schema.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.cluster.submissions.submission import Role, Submission
+    from ranktable.schema.finding import Finding
+
+_MEGATRON: Final = (
+    *("tensor-model-parallel-size", "pipeline-model-parallel-size"),
+    "context-parallel-size",
+)
+
+
+def judge_parallel(one: Submission, role: Role) -> Iterator[Finding]:
+    """Compare the sizes of Megatron's groups with the number of processes."""
+    each, starts = processes_per_start(role), one.starts()
+    sizes = parallel_sizes(role.command.script, _MEGATRON)
+    if each is None or starts is None or not sizes or len(one.roles) > 1:
+        return
+    product, world = prod(sizes.values()), starts * each.value
+    if product and world % product:
+        listed = " x ".join(f"--{name} {size}" for name, size in sizes.items())
+        yield rules.WRONG_SIZE.finding(
+            role.command.span,
+            f"{listed} needs a multiple of {counted(product, 'process', 'processes')}, "
+            f"but {world} are started",
+            hint="change the sizes, or the number of nodes",
+        )
+
+
+def judge_mpirun(one: Submission, role: Role) -> Iterator[Finding]:
+    """Compare the processes of an mpirun with the slots of the job."""
+    count, slots = fact_of(role.option("np")), one.slots
+    is_told = role.option("hostfile") is not None  # the slots are in that file
+    if is_told:
+        return
+    if count is not None and slots is not None and count.value != slots.value:
+        is_more = count.value > slots.value
+        if is_more and "oversubscribe" in role.command.options:
+            return
+        verb = "more" if is_more else "fewer"
+        yield rules.WRONG_AGENTS.finding(
+            count.span,
+            f"mpirun starts {count.value} processes ({count.said}), {verb} than the "
+            f"{slots.value} slots of the job ({slots.said})",
+            hint=f"write {slots.value}, or leave it out",
+            severity=None if is_more and not one.is_script else Severity.WARNING,
+        )
+    hosts = role.option("host")
+    if hosts is not None and one.is_script:
+        yield rules.NO_EFFECT.finding(
+            hosts.span,
+            f"{hosts.said} names hosts by hand; the job may have others",
+            hint="leave it out: mpirun takes the nodes of the job",
+        )
+
+
+def judge_deepspeed(one: Submission, role: Role) -> Iterator[Finding]:
+    """Judge the slots that deepspeed is given, and how often it is started."""
+    starts, chosen, chips = one.starts(), role.option("include"), role.chips
+    slots = re.findall(r"[:,]([0-9]{1,6})(?=[,@]|$)", chosen.text if chosen else "")
+    if chosen and chips and max(map(int, slots), default=0) >= chips.value:
+        yield rules.MORE_THAN_CHIPS.finding(
+            chosen.span,
+            f"{chosen.said} names slot {max(map(int, slots))}, but a node has "
+            f"{counted(chips.value, 'chip')} ({chips.said}), numbered from 0",
+            hint="the numbers are those of the chips that the job sees",
+        )
+    if one.is_first_node_only or starts is None or starts < 2:
+        return
+    if "launcher" not in role.command.options and one.is_script:
+        yield rules.WRONG_AGENTS.finding(
+            role.command.span,
+            f"{started(one, starts)}, and each is a deepspeed that starts the whole "
+            "job "
+            "with ssh",
+            hint="start deepspeed once, without srun, or use torchrun",
+            severity=Severity.WARNING,
+        )
+
+
+def judge_program(one: Submission, role: Role) -> Iterator[Finding]:
+    """Judge a program that takes its rank from variables."""
+    starts = one.starts()
+    if one.is_first_node_only:
+        yield from judge_without_srun(one, role, None)
+        return
+    if starts is None:
+        return
+    for name in ("RANK", "LOCAL_RANK", "NODE_RANK"):
+        yield from _judge_expanded(name, one, role, starts)
+    yield from _judge_counter(one, role, starts)
+    yield from _judge_world_size(one, role, starts)
+    for name, judge_setting in (
+        ("MASTER_ADDR", judge_address),
+        ("MASTER_PORT", judge_port),
+    ):
+        if name in role.variables and starts > 1 and one.is_script:
+            yield from judge_setting(one, role.variables[name])
+
+
+def _judge_expanded(
+    name: str, one: Submission, role: Role, starts: int
+) -> Iterator[Finding]:
+    setting = role.variables.get(name)
+    marks = (
+        []
+        if setting is None
+        else [m for m in shell.IN_BATCH.values() if m in setting.text]
+    )
+    if len(one.roles) > 1:
+        starts = role.nodes.value if role.nodes else 1  # others have their own
+    number = starts if name != "NODE_RANK" else min(starts, one.nodes or 1)
+    is_fixed = setting is not None and setting.text.isdecimal()
+    if setting is not None and is_fixed and name != "LOCAL_RANK" and number > 1:
+        yield rules.SAME_RANK.finding(
+            setting.span,
+            f"{setting.said} is the same in all {starts} tasks",
+            hint="delete it, or let every task set it: srun bash -c 'export "
+            f"{name}=$SLURM_PROCID; ...'",
+        )
+    if setting is not None and marks and number > 1:
+        yield rules.SAME_RANK.finding(
+            setting.span,
+            f"{setting.said} is expanded by the batch script, so it is 0 in all "
+            f"{starts} tasks",
+            hint=f"srun bash -c '{shell.shown(setting.said)} python ...', in single "
+            "quotes",
+        )
+
+
+def _judge_counter(one: Submission, role: Role, starts: int) -> Iterator[Finding]:
+    """Report a rank that is counted by what begins again or stands still."""
+    setting, nodes = role.variables.get("RANK"), one.nodes or 1
+    if setting is None:
+        return
+    if setting.text == shell.IN_TASK["SLURM_LOCALID"] and nodes > 1:
+        why = f"counts the tasks of each of {nodes} nodes from 0"
+    elif setting.text == shell.IN_TASK["SLURM_NODEID"] and starts > nodes:
+        why = f"is the same in all tasks of a node, and there are {starts} on {nodes}"
+    else:
+        return
+    yield rules.SAME_RANK.finding(
+        setting.span,
+        f"{shell.shown(setting.said)} {why}",
+        hint="the number of a task in the job is $SLURM_PROCID",
+    )
+
+
+def _judge_world_size(one: Submission, role: Role, starts: int) -> Iterator[Finding]:
+    """Compare WORLD_SIZE with the processes that are started."""
+    setting = role.variables.get("WORLD_SIZE")
+    size = fact_of(setting)
+    if setting is None or size is None or size.value == starts:
+        return
+    is_own = one.is_script or setting.span is not None  # not that of an operator
+    if role.command.program != "python" or (is_own and len(one.roles) > 1):
+        return  # some of the roles may be a world of their own
+    each = one.tasks_per_node
+    if one.is_script and size.value > starts and (each is None or each.value == 1):
+        return  # the program may start the others itself
+    yield rules.WRONG_SIZE.finding(
+        setting.span or role.command.span,
+        f"WORLD_SIZE is {size.value} ({setting.said}), but "
+        f"{counted(starts, 'process is', 'processes are')} started",
+        hint="export WORLD_SIZE=$SLURM_NTASKS"
+        if one.is_script
+        else "start torchrun in every pod",
+    )

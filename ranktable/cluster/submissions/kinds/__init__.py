@@ -1,0 +1,1 @@
+"""What jobs of Kubernetes start, one kind per reader."""

@@ -1,0 +1,46 @@
+"""What a Job of Kubernetes starts, if it is one of a training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
+from ranktable.cluster.submissions.pod_names import judge_master, judge_service
+from ranktable.cluster.submissions.pod_roles import (
+    POD,
+    judge_completions,
+    pod_job,
+    pod_role,
+)
+
+if TYPE_CHECKING:
+    from ranktable.cluster.submissions.manifests import Manifest, Manifests
+    from ranktable.cluster.submissions.submission import Submission
+
+
+def read_job(job: Manifest, made: Manifests) -> list[Submission]:
+    """Return what an Indexed Job of Kubernetes starts."""
+    template = PodTemplate(job, ("spec", *POD))
+    is_indexed = job.text("spec", "completionMode") == "Indexed"
+    counting = {"JOB_COMPLETION_INDEX": 0} if is_indexed else {}
+    pods = job.number("spec", "parallelism", default=1)
+    role = pod_role(template, pods, counted_from=counting)
+    if role.command.program != "torchrun" and not is_indexed:
+        return []  # any program that runs to its end
+    judge_pod(made, template)
+    if is_indexed:
+        judge_completions(job, made, role, ("spec",))
+    domain = job.text("spec", *POD, "subdomain")
+    if pods is not None and pods.value > 1 and role.command.program == "torchrun":
+        if not is_indexed:
+            made.report(
+                rules.NO_RANK,
+                job.span("spec"),
+                "the Job is not Indexed, so its pods have no JOB_COMPLETION_INDEX",
+                hint="add completionMode: Indexed",
+            )
+        if job.name:
+            judge_master(made, role, {job.name}, domain)
+    judge_service(job, made, domain)
+    return pod_job(job, [role])

@@ -1,0 +1,69 @@
+"""What a JobSet starts.
+
+Source: kubernetes-sigs/jobset, pkg/controllers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
+from ranktable.cluster.submissions.pod_names import judge_master
+from ranktable.cluster.submissions.pod_roles import (
+    POD,
+    is_world,
+    judge_completions,
+    pod_job,
+    pod_role,
+    report_same_index,
+)
+from ranktable.cluster.submissions.submission import Fact, Role, Submission
+
+if TYPE_CHECKING:
+    from ranktable.cluster.submissions.manifests import Manifest, Manifests
+    from ranktable.schema.document import Path
+
+
+def read_jobset(job: Manifest, made: Manifests) -> list[Submission]:
+    """Return what a JobSet starts."""
+    count = len(job.items("spec", "replicatedJobs"))
+    roles = [_replicated_job(job, made, at, count) for at in range(count)]
+    launched = [role for role in roles if role.command.program == "torchrun"]
+    domain = job.text("spec", "network", "subdomain") or job.name
+    if job.get("spec", "network", "enableDNSHostnames") is False:
+        domain = ""
+    pods = {f"{job.name}-{each.name}" for each in launched}
+    for role in launched if job.name else ():
+        judge_master(made, role, pods, domain)
+    worlds = [role for role in launched if is_world(role)]
+    others = [role for role in launched if not is_world(role)]
+    alone = [one for role in worlds for one in pod_job(job, [role])]
+    return alone + (pod_job(job, others or roles) if others or not worlds else [])
+
+
+def _replicated_job(job: Manifest, made: Manifests, at: int, count: int) -> Role:
+    """Return the pods of one of the Jobs of a JobSet."""
+    path: Path = ("spec", "replicatedJobs", at)
+    inner = (*path, "template", "spec")
+    jobs = job.number(*path, "replicas", default=1)
+    pods = job.number(*inner, "parallelism", default=1)
+    nodes = None
+    if jobs is not None and pods is not None:
+        said = f"{jobs.said}, {pods.said}"
+        nodes = Fact(jobs.value * pods.value, said, pods.span)
+    template = PodTemplate(job, (*inner, *POD))
+    judge_pod(made, template)
+    role = pod_role(
+        template,
+        nodes,
+        name=job.text(*path, "name") or str(at),
+        counted_from={"JOB_COMPLETION_INDEX": 0},
+    )
+    judge_completions(job, made, role, inner)
+    is_repeated = jobs is not None and jobs.value > 1
+    if is_repeated or (count > 1 and not is_world(role)):
+        report_same_index(made, role)
+    if is_repeated and pods is not None and pods.value:
+        role = replace(role, per_job=pods.value)
+    return role

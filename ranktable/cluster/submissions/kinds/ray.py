@@ -1,0 +1,81 @@
+"""What a RayCluster starts, or that of a RayJob.
+
+Source: ray-project/kuberay, ray-operator/controllers/ray/common/pod.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
+from ranktable.cluster.submissions.pod_roles import ONCE, POD, pod_job
+from ranktable.cluster.submissions.shell import plain_number
+from ranktable.cluster.submissions.submission import (
+    Fact,
+    LaunchCommand,
+    Role,
+    Submission,
+)
+from ranktable.schema.text import quoted
+
+if TYPE_CHECKING:
+    from ranktable.cluster.submissions.manifests import Manifest, Manifests
+    from ranktable.schema.document import Path
+
+
+def read_ray(job: Manifest, made: Manifests) -> list[Submission]:
+    """Return the pods of a RayCluster, or of that of a RayJob."""
+    top: Path = ("spec",)
+    if job.text("kind") == "RayJob":
+        top = ("spec", "rayClusterSpec")
+    if not job.members(*top, "headGroupSpec"):
+        return []
+    groups = range(len(job.items(*top, "workerGroupSpecs")))
+    paths: list[Path] = [(*top, "workerGroupSpecs", at) for at in groups]
+    roles = []
+    for path in ((*top, "headGroupSpec"), *paths):
+        template = PodTemplate(job, (*path, *POD))
+        template.index = 0  # Ray runs in the first container
+        judge_pod(made, template)
+        _judge_ray_params(made, job, path, template.chips())
+        nodes: Fact | None = ONCE
+        if path in paths:
+            count = job.number(*path, "replicas")
+            hosts = job.number(*path, "numOfHosts", default=1)
+            nodes = count and hosts and count._replace(value=count.value * hosts.value)
+        role = Role(
+            name=job.text(*path, "groupName") or "head",
+            nodes=nodes,
+            chips=template.chips(),
+            command=LaunchCommand(is_whole=False, span=job.span(*path)),
+        )
+        roles.append(role)
+    return pod_job(job, roles)
+
+
+def _judge_ray_params(
+    made: Manifests, job: Manifest, path: Path, chips: Fact | None
+) -> None:
+    """Compare the chips that Ray is told with those of the pod."""
+    params = job.members(*path, "rayStartParams")
+    for name, value in params.items():
+        if not isinstance(value, str):
+            made.report(
+                rules.REFUSED,
+                job.span(*path, "rayStartParams", name),
+                f"{name} is {quoted(value)}, and Kubernetes accepts a text only here",
+                hint="write it in quotes",
+            )
+    told = plain_number(str(params.get("num-gpus", "")))
+    if not told or chips is None or "gpu" not in chips.said.lower():
+        return
+    if told != chips.value:
+        is_more = told > chips.value
+        made.report(
+            rules.MORE_THAN_CHIPS if is_more else rules.IDLE_CHIPS,
+            job.span(*path, "rayStartParams", "num-gpus"),
+            f"Ray counts {told} chips in this pod (num-gpus), which has {chips.value} "
+            f"({chips.said})",
+            hint="leave num-gpus out: KubeRay takes it from the limits",
+        )

@@ -1,0 +1,29 @@
+"""What a StatefulSet starts; most run no job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
+from ranktable.cluster.submissions.pod_names import judge_master, judge_service
+from ranktable.cluster.submissions.pod_roles import POD, pod_job, pod_role
+
+if TYPE_CHECKING:
+    from ranktable.cluster.submissions.manifests import Manifest, Manifests
+    from ranktable.cluster.submissions.submission import Submission
+
+
+def read_statefulset(job: Manifest, made: Manifests) -> list[Submission]:
+    """Return the agents that a StatefulSet starts; most run no job."""
+    role = pod_role(PodTemplate(job, ("spec", *POD)), job.number(*_REPLICAS, default=1))
+    if role.command.program not in ("torchrun", "accelerate"):
+        return []
+    judge_pod(made, PodTemplate(job, ("spec", *POD)))
+    domain = job.text("spec", "serviceName")
+    if job.name and role.command.program == "torchrun":
+        judge_master(made, role, {job.name}, domain)
+    judge_service(job, made, domain)
+    return pod_job(job, [role])
+
+
+_REPLICAS: Final = ("spec", "replicas")

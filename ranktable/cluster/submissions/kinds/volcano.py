@@ -1,0 +1,140 @@
+"""What a Job of Volcano starts.
+
+Source: volcano-sh/volcano, pkg/controllers/job/plugins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
+from ranktable.cluster.submissions.pod_roles import (
+    POD,
+    is_world,
+    listed,
+    operator_settings,
+    pod_job,
+    pod_role,
+    report_same_index,
+    total_of,
+    warn_one_for_all,
+)
+from ranktable.schema.finding import Severity
+from ranktable.schema.text import counted, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ranktable.cluster.submissions.manifests import Manifest, Manifests
+    from ranktable.cluster.submissions.submission import Fact, Submission
+    from ranktable.schema.document import Path
+
+
+def read_volcano(job: Manifest, made: Manifests) -> list[Submission]:
+    """Return what a Job of Volcano starts."""
+    tasks = job.items("spec", "tasks")
+    counts: dict[str, Fact | None] = {}
+    paths: dict[str, Path] = {}
+    for at, task in enumerate(tasks):
+        name = task.get("name") if isinstance(task, dict) else None
+        key = name if isinstance(name, str) else f"task {at}"
+        paths[key] = ("spec", "tasks", at)
+        counts[key] = job.number(*paths[key], "replicas", default=1)
+        judge_pod(made, PodTemplate(job, (*paths[key], *POD)))
+    total, least = total_of(list(counts.values())), job.number("spec", "minAvailable")
+    if least is not None and total is not None and least.value != total:
+        is_more = least.value > total
+        effect = "it never starts" if is_more else "it starts before all pods can run"
+        made.report(
+            rules.GANG,
+            least.span,
+            f"{least.said}, but the tasks have {counted(total, 'pod')}: {effect}",
+            hint=f"set minAvailable: {total}",
+            severity=None if is_more else Severity.WARNING,
+        )
+    flags = _flags(job.get("spec", "plugins", "pytorch"))
+    if flags is None:
+        counting = {"VC_TASK_INDEX": 0, "VK_TASK_INDEX": 0}
+        roles = [
+            pod_role(
+                PodTemplate(job, (*paths[name], *POD)),
+                counts[name],
+                name=name,
+                counted_from=counting,
+            )
+            for name in paths
+        ]
+        agents = [r for r in roles if r.command.program == "torchrun"]
+        for role in agents if len(agents) > 1 else ():
+            if not is_world(role):
+                report_same_index(
+                    made, role, "task", "use the plugin pytorch, and its RANK"
+                )
+        return pod_job(job, roles)
+    master, worker = flags.get("master", "master"), flags.get("worker", "worker")
+    if master not in counts:
+        made.report(
+            rules.NO_RANK,
+            job.span("spec", "plugins", "pytorch"),
+            f"no task is called {quoted(master)}, so the plugin pytorch sets no RANK, "
+            "WORLD_SIZE and MASTER_ADDR",
+            hint="name the task: pytorch: [--master=NAME, --worker=NAME]",
+        )
+        return []
+    first = counts[master]
+    if first is not None and first.value != 1:
+        made.report(
+            rules.SAME_RANK,
+            first.span,
+            f"{quoted(master)} has {counted(first.value, 'pod')}, and all of them get "
+            "RANK 0",
+            hint="set replicas: 1, and add the others to the worker",
+        )
+    chosen = [name for name in dict.fromkeys((master, worker)) if name in counts]
+    _other_tasks(job, made, counts, chosen)
+    size = total_of([counts[name] for name in chosen])
+    variables = operator_settings(
+        WORLD_SIZE=size,
+        MASTER_ADDR=f"{job.name}-{master}-0.{job.name}",
+        MASTER_PORT=flags.get("port", "23456"),
+    )
+    roles = [
+        pod_role(
+            PodTemplate(job, (*paths[name], *POD)),
+            counts[name],
+            name=name,
+            variables=variables,
+            counted_from={"RANK": int(name != master)},
+        )
+        for name in chosen
+    ]
+    warn_one_for_all(made, roles, f"WORLD_SIZE is the number of pods, {size}")
+    return pod_job(job, roles)
+
+
+def _flags(given: object) -> dict[str, str] | None:
+    """Return the flags of a plugin, None if it is not used."""
+    if not isinstance(given, list):
+        return None
+    pairs = (str(flag).lstrip("-").partition("=") for flag in given)
+    return {name: value for name, _, value in pairs}
+
+
+def _other_tasks(
+    job: Manifest,
+    made: Manifests,
+    counts: Mapping[str, Fact | None],
+    chosen: list[str],
+) -> None:
+    others = {name: count for name, count in counts.items() if name not in chosen}
+    number = total_of(list(others.values()))
+    if others and number:
+        made.report(
+            rules.WRONG_SIZE,
+            job.span("spec", "tasks"),
+            f"before Volcano 1.12 WORLD_SIZE counts {counted(number, 'pod')} of "
+            f"{listed(others)} too, which do not train",
+            hint="upgrade, or put them into another job",
+            severity=Severity.WARNING,
+        )

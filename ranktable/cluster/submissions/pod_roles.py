@@ -1,0 +1,168 @@
+"""The pods of a job: their roles, and what is the same for jobs of several kinds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.shell import POD_INDEX
+from ranktable.cluster.submissions.submission import Fact, Role, Setting, Submission
+from ranktable.schema.finding import Severity
+from ranktable.schema.text import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ranktable.cluster.submissions.manifests import Manifest, Manifests, PodTemplate
+    from ranktable.schema.document import Path
+
+POD: Final = ("template", "spec")
+ONCE: Final = Fact(1, "")
+PET: Final = ("NNODES", "NPROC_PER_NODE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
+
+
+def operator_settings(**texts: str | int | None) -> dict[str, Setting]:
+    """Return the variables that an operator sets; None leaves one out."""
+    return {
+        name: Setting(str(text), f"{name}={text} of the operator")
+        for name, text in texts.items()
+        if text is not None
+    }
+
+
+def pod_role(
+    template: PodTemplate,
+    nodes: Fact | None,
+    *,
+    name: str = "",
+    variables: Mapping[str, Setting] = {},
+    counted_from: Mapping[str, int] = {},
+    chips: Fact | None = None,
+) -> Role:
+    """Return the role of the pods of a template."""
+    count = {each: Setting(POD_INDEX, f"${each}") for each in counted_from}
+    own = {**template.env(), **variables}
+    found = template.command({**own, **count})
+    lists = {n: s for n, s in found.variables.items() if n.endswith("VISIBLE_DEVICES")}
+    return Role(
+        name=name,
+        nodes=nodes,
+        chips=chips or template.chips(),
+        command=found.command,
+        variables=own | lists,
+        counted=counted_from,
+    )
+
+
+def pod_job(job: Manifest, roles: list[Role], **more: Fact | None) -> list[Submission]:
+    """Return the submission of a job with some roles."""
+    kept = [role for role in roles if role.nodes is None or role.nodes.value]
+    if not kept:
+        return []
+    one = Submission(
+        kind=job.text("kind"),
+        name=job.name,
+        span=job.span("kind"),
+        roles=tuple(kept),
+        tasks_per_node=ONCE,
+        node="pod",
+    )
+    return [replace(one, **more)]  # type: ignore[arg-type]
+
+
+def total_of(facts: list[Fact | None]) -> int | None:
+    """Return the sum of some numbers, None if one is not known."""
+    return None if None in facts else sum(fact.value for fact in facts if fact)
+
+
+def warn_set_by_hand(
+    made: Manifests, template: PodTemplate, names: tuple[str, ...]
+) -> None:
+    """Warn about variables that the operator sets too."""
+    for name, setting in template.env().items():
+        if name in names:
+            made.report(
+                rules.NO_EFFECT,
+                setting.span,
+                f"{name} is set here, and by the operator too, whose value comes last",
+                hint="delete it",
+                severity=Severity.WARNING,
+            )
+
+
+def warn_chips_differ(
+    made: Manifests, job: Manifest, roles: list[Role], why: str
+) -> None:
+    """Warn about roles with different numbers of chips."""
+    named = [(role.name, role.chips) for role in roles if role.chips is not None]
+    if len({chips.value for _, chips in named}) > 1:
+        listed = " and ".join(f"{name} {chips.value}" for name, chips in named)
+        made.report(
+            rules.IDLE_CHIPS,
+            job.span("spec"),
+            f"the chips of the roles differ ({listed}), and {why}",
+            hint="give every pod the same number of chips",
+        )
+
+
+def warn_one_for_all(made: Manifests, roles: list[Role], why: str) -> None:
+    """Warn about pods that start one process for several chips."""
+    for role in roles:
+        if role.command.program == "python" and role.chips and role.chips.value > 1:
+            made.report(
+                rules.IDLE_CHIPS,
+                role.command.span,
+                f"every pod of {role.name} starts one process for {role.chips.value} "
+                f"chips ({role.chips.said}), and {why}",
+                hint="start torchrun in every pod, with a process for each chip",
+            )
+
+
+def listed(names: Mapping[str, object]) -> str:
+    """Return the first names and the number of the others."""
+    shown = ", ".join(map(quoted, list(names)[:3]))
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+
+
+def is_world(role: Role) -> bool:
+    """Whether the agents of a role are all that they expect."""
+    given = role.option("nnodes")
+    nodes = role.nodes
+    return given is not None and nodes is not None and given.text == str(nodes.value)
+
+
+def judge_completions(job: Manifest, made: Manifests, role: Role, path: Path) -> None:
+    """Report agents of which only some run at the same time."""
+    pods = job.number(*path, "parallelism", default=1)
+    ends = job.number(*path, "completions")
+    if role.command.program != "torchrun" or pods is None or ends is None:
+        return
+    if pods.value != ends.value:
+        made.report(
+            rules.WRONG_AGENTS,
+            ends.span,
+            f"{ends.said} and {pods.said}: only {pods.value} pods run at the same time",
+            hint="set both to the number of nodes",
+            severity=Severity.ERROR if pods.value < ends.value else Severity.WARNING,
+        )
+
+
+def report_same_index(
+    made: Manifests,
+    role: Role,
+    part: str = "Job",
+    hint: str = "use one Job (replicas: 1) with completions and parallelism, or the "
+    "label jobset.sigs.k8s.io/job-global-index",
+) -> None:
+    """Report a node rank that begins at 0 again in every part of a job."""
+    rank = role.command.options.get("node-rank")
+    if role.command.program != "torchrun" or rank is None:
+        return
+    if rank.text == POD_INDEX:
+        made.report(
+            rules.SAME_RANK,
+            rank.span,
+            f"the index of a pod begins at 0 in every {part}: several pods are node 0",
+            hint=hint,
+        )
