@@ -850,6 +850,24 @@ def test_env_says_whether_this_process_finds_a_chip(
     assert bool(data["chip"]["wrong"]) == ("RT720" in done.out)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "is_said"),
+    [
+        ("ZE_AFFINITY_MASK", "0,1", True),
+        ("ZE_AFFINITY_MASK", "0,1,2,3", False),
+        ("MLU_VISIBLE_DEVICES", "0", True),
+    ],
+)
+def test_env_says_that_a_list_of_another_vendor_is_too_short(
+    run: Run, name: str, text: str, *, is_said: bool
+) -> None:
+    job = {"RANK": "3", "LOCAL_RANK": "3", "WORLD_SIZE": "4", "MASTER_ADDR": "n1"}
+    done = run("ranktable", "env", env={**job, name: text})
+
+    assert done.status == 0
+    assert ("whether this process has a device is not judged" in done.out) == is_said
+
+
 def test_run_names_the_step_that_has_one_task_here_and_several_elsewhere(
     run: Run, tmp_path: Path
 ) -> None:

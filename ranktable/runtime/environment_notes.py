@@ -10,7 +10,9 @@ from ranktable.runtime.environment import advising
 from ranktable.runtime.launchers.declared import LAUNCHERS
 from ranktable.runtime.launchers.launcher import Scope
 from ranktable.runtime.launchers.slurm import follows_topology
+from ranktable.runtime.process_chip import UNREAD_LISTS
 from ranktable.runtime.values import is_plain, said
+from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -28,7 +30,12 @@ def notes(found: Environment, env: Mapping[str, str]) -> list[str]:
     """Return what else the variables say, in sentences."""
     return [
         note
-        for note in (_start_line(found, env), _no_master(found, env), _others(env))
+        for note in (
+            _start_line(found, env),
+            _no_master(found, env),
+            _others(env),
+            _short_list(found, env),
+        )
         if note is not None
     ]
 
@@ -82,6 +89,24 @@ def _start_line(found: Environment, env: Mapping[str, str]) -> str | None:
     if not found.node_rank:
         words.insert(1, "--node-rank 0")
     return f"{launcher.name} says: torchrun {' '.join(words)} SCRIPT"
+
+
+def _short_list(found: Environment, env: Mapping[str, str]) -> str | None:
+    """Return that a list of a vendor that is not read has no entry for this process.
+
+    How many devices an entry of ZE_AFFINITY_MASK is depends on the machine.
+    """
+    if found.local_rank is None:
+        return None
+    for name in UNREAD_LISTS:
+        entries = [entry for entry in env.get(name, "").split(",") if entry.strip()]
+        if 0 < len(entries) <= found.local_rank:
+            count = counted(len(entries), "entry", "entries")
+            return (
+                f"{name}={env[name]} has {count}, and the local rank is "
+                f"{found.local_rank}: whether this process has a device is not judged"
+            )
+    return None
 
 
 def _no_master(found: Environment, env: Mapping[str, str]) -> str | None:
