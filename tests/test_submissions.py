@@ -1020,13 +1020,15 @@ def job(
     service: str = "",
     resources: str = "",
     pod_more: str = "",
+    env: str = "[]",
 ) -> str:
     limits = resources or "limits: {nvidia.com/gpu: 4}"
     return (
         f"{service}apiVersion: batch/v1\nkind: Job\nmetadata: {{name: j}}\nspec:\n"
         "  completions: 2\n  parallelism: 2\n  completionMode: Indexed\n"
         f"  template: {{spec: {{{subdomain}{pod_more}containers: [{{name: c, image: i, "
-        f"command: {agent(2, INDEX, 'j-0.j')}, resources: {{{limits}}}}}]}}}}\n"
+        f"env: {env}, command: {agent(2, INDEX, 'j-0.j')}, "
+        f"resources: {{{limits}}}}}]}}}}\n"
     )
 
 
@@ -1129,6 +1131,44 @@ MANIFESTS = {
         pytorchjob(
             '[torchrun, "--master_addr=$(MASTER_ADDR)", t.py, "a=${oc.env:B}", "$C"]'
         ),
+    ),
+    "a variable that the container does not have": (
+        [("RT328", E)],
+        job().replace("j-0.j", "$(MASTER)"),
+        job(env="[{name: MASTER, value: j-0.j}]").replace("=j-0.j", "=$(MASTER)"),
+    ),
+    "a variable in the value of a variable": (
+        [("RT328", E)],
+        job(env="[{name: M, value: j-0.j}, {name: A, value: $M}]").replace(
+            "=j-0.j", "=$(A)"
+        ),
+        job(env="[{name: M, value: j-0.j}, {name: A, value: $(M)}]").replace(
+            "=j-0.j", "=$(A)"
+        ),
+    ),
+    "a variable that is set below": (
+        [("RT328", E)],
+        job(env="[{name: A, value: $(M)}, {name: M, value: j-0.j}]").replace(
+            "=j-0.j", "=$(A)"
+        ),
+        job(env="[{name: A, value: $(M)}], envFrom: [{secretRef: {name: s}}]").replace(
+            "=j-0.j", "=$(A)"
+        ),
+    ),
+    "a value that is no option": (
+        [("RT328", W)],
+        job(env="[{name: OUT, value: /data/$(RUN)}]"),
+        job(env="[{name: OUT, value: /data/$(A_SERVICE_HOST)/$RUN/$$(RUN)}]"),
+    ),
+    "a rank in a variable for torchrun": (
+        [("RT328", E)],
+        job(env="[{name: PET_LOG_DIR, value: $X}]"),
+        job(env="[{name: LOG_DIR, value: $X}]"),
+    ),
+    "an argument that no shell reads": (
+        [("RT328", W), ("RT328", W)],
+        pytorchjob("[python, t.py, --rank=$RANK]", each='"1"', chips=(1, 1)),
+        pytorchjob("[python, t.py, --rank=$(RANK), $A]", each='"1"', chips=(1, 1)),
     ),
     "a list in the shell of a pod": (
         [("RT320", E), ("RT320", E)],
@@ -1778,6 +1818,15 @@ def test_job_set_of_another_group_is_not_judged() -> None:
     assert [text for _, text in notes(text)] == [
         'not judged: a JobSet of "jobset.sigs.k8s.io/v1alpha2" is not known'
     ]
+
+
+def test_variable_in_the_words_of_a_script_of_a_pod_is_said() -> None:
+    script_first = job().replace('["torchrun', '["/opt/entry.sh", "torchrun')
+    text = script_first.replace("$(JOB_COMPLETION_INDEX)", "$JOB_COMPLETION_INDEX")
+
+    said = "not judged: entry.sh gets the text $JOB_COMPLETION_INDEX"
+    assert (found(text), [reason for _, reason in notes(text)]) == ([], [said])
+    assert notes(script_first) == []
 
 
 def test_loop_in_the_command_of_a_pod_is_said() -> None:

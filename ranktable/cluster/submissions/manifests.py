@@ -14,12 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.launch_options import (
-    SHELLS,
-    base,
-    find_launch,
-    torchrun_name,
-)
+from ranktable.cluster.submissions.pod_text import judge_texts, replaced
 from ranktable.cluster.submissions.shell import (
     JOB_INDEX,
     POD_INDEX,
@@ -32,6 +27,7 @@ from ranktable.cluster.submissions.shell import (
 from ranktable.cluster.submissions.submission import (
     Fact,
     LaunchCommand,
+    Role,
     Setting,
     Submission,
     Unjudged,
@@ -58,8 +54,6 @@ _CONTROL: Final = re.compile(
     r"\{\{-?\s*(?:if|else|range|with|define|block|end|include)\b"
 )
 _DIVIDER: Final = re.compile(r"(?m)^---(?=[ \t\r]*$|[ \t]+#)")
-_NAME_OF_VARIABLE: Final = re.compile(r"\$\(([A-Za-z_][\w.-]*)\)")
-_OF_SHELL: Final = re.compile(r"\$(?:\{(?=\w+\}))?([A-Za-z_]\w*)\}?")
 _NOT_CHIPS: Final = re.compile(
     r"(?i)rdma|roce|infiniband|\bib\b|hca|sriov|nic|efa|vpc|eni|fuse|kvm|hugepages|smarter"
     r"|mps\.com|tun|ipv4|pod|network|device-plugin"
@@ -195,15 +189,23 @@ class PodTemplate:
 
     def env(self) -> dict[str, Setting]:
         """Return the variables that the container itself sets."""
-        found = {}
+        found: dict[str, Setting] = {}
+        above: dict[str, str] = {}
         for at, item in enumerate(self.job.items(*self.here, "env")):
             name = item.get("name") if isinstance(item, dict) else None
             if isinstance(name, str):
                 span = self.job.span(*self.here, "env", at)
                 value = item.get("value")
-                text = value if isinstance(value, str) else _index_of(item)
+                is_text = isinstance(value, str)
+                text = replaced(value, above) if is_text else _index_of(item)
+                above[name] = text
                 found[name] = Setting(text, f"{name}={shown(text)}", span)
         return found
+
+    @property
+    def has_other_variables(self) -> bool:
+        """Whether the container has variables whose names are not in the file."""
+        return bool(self.job.items(*self.here, "envFrom"))
 
     def command(self, variables: Mapping[str, Setting]) -> TaskCommand:
         """Return what the container runs; Kubernetes replaces $(NAME) in it."""
@@ -214,10 +216,7 @@ class PodTemplate:
             unread = LaunchCommand(is_whole=False, span=self.job.span(*here))
             return TaskCommand(unread, variables)
         texts = {name: each.text for name, each in variables.items()}
-        words = [
-            _NAME_OF_VARIABLE.sub(lambda m: texts.get(m[1], m[0]), word)
-            for word in written
-        ]
+        words = [replaced(word, texts) for word in written]
         scope = Scope(is_task=True, values=dict(texts), exported=set(texts))
         span = self.job.span(*here, "command")
         return task_command(words, scope, variables, span)
@@ -286,12 +285,19 @@ def judge_resources(made: Manifests, job: Manifest, path: Path) -> None:
             )
 
 
-def judge_pod(made: Manifests, template: PodTemplate) -> None:
-    """Report what is wrong with a template, whatever the kind of its job."""
+def judge_pod(made: Manifests, template: PodTemplate, role: Role | None = None) -> None:
+    """Report what is wrong with a template, whatever the kind of its job.
+
+    Args:
+        made: Where to report.
+        template: The template.
+        role: What its pods run, if they run a command of the job.
+    """
     for index in range(len(template.containers())):
         path = (*template.path, "containers", index, "resources")
         judge_resources(made, template.job, path)
-    _judge_dollars(made, template)
+    if role is not None:
+        judge_texts(made, template, role)
     pod = template.job.members(*template.path)
     policy = pod.get("dnsPolicy")
     if pod.get("hostNetwork") is True and policy in (None, "ClusterFirst"):
@@ -302,29 +308,6 @@ def judge_pod(made: Manifests, template: PodTemplate) -> None:
             hint="add dnsPolicy: ClusterFirstWithHostNet",
             severity=Severity.WARNING,
         )
-
-
-def _judge_dollars(made: Manifests, template: PodTemplate) -> None:
-    """Report variables of a shell in words that no shell reads."""
-    given = [
-        (key, at, str(word))
-        for key in ("command", "args")
-        for at, word in enumerate(template.job.items(*template.here, key))
-    ]
-    words = [word for _, _, word in given]
-    is_shell = not words or base(words[0]) in SHELLS or words[0].endswith(".sh")
-    if is_shell or find_launch(words)[0] != "torchrun":
-        return
-    for place, (key, at, word) in enumerate(given):
-        option = word if word.startswith("-") else words[place - 1]
-        if (match := _OF_SHELL.search(word)) and torchrun_name(option):
-            made.report(
-                rules.NO_EFFECT,
-                template.job.span(*template.here, key, at),
-                f"nobody replaces {match[0]} here: no shell reads this command",
-                hint=f"write $({match[1]}), or start it with sh -c",
-                severity=Severity.ERROR,
-            )
 
 
 def read_manifests(text: str, kinds: Kinds) -> Manifests:

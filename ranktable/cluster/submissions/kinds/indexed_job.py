@@ -28,7 +28,7 @@ def read_job(job: Manifest, made: Manifests) -> list[Submission]:
     role = pod_role(template, pods, counted_from=counting)
     if role.command.program != "torchrun" and not is_indexed:
         return []  # any program that runs to its end
-    judge_pod(made, template)
+    judge_pod(made, template, role)
     if is_indexed:
         judge_completions(job, made, role, ("spec",))
     domain = job.text("spec", *POD, "subdomain")

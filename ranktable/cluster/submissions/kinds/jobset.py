@@ -53,13 +53,13 @@ def _replicated_job(job: Manifest, made: Manifests, at: int, count: int) -> Role
         said = f"{jobs.said}, {pods.said}"
         nodes = Fact(jobs.value * pods.value, said, pods.span)
     template = PodTemplate(job, (*inner, *POD))
-    judge_pod(made, template)
     role = pod_role(
         template,
         nodes,
         name=job.text(*path, "name") or str(at),
         counted_from={"JOB_COMPLETION_INDEX": 0},
     )
+    judge_pod(made, template, role)
     judge_completions(job, made, role, inner)
     is_repeated = jobs is not None and jobs.value > 1
     if is_repeated or (count > 1 and not is_world(role)):

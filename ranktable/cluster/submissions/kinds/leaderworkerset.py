@@ -45,12 +45,12 @@ def read_leaderworkerset(job: Manifest, made: Manifests) -> list[Submission]:
             value = 1 if name == "leader" else size.value - 1
             count = Fact(value, size.said, size.span)
         template = PodTemplate(job, (*top, key, "spec"))
-        if name == "worker" or leader == "leaderTemplate":
-            judge_pod(made, template)
         counting = {"LWS_WORKER_INDEX": first}
         role = pod_role(
             template, count, name=name, variables=variables, counted_from=counting
         )
+        if name == "worker" or leader == "leaderTemplate":
+            judge_pod(made, template, role)
         roles.append(role)
     warn_chips_differ(made, job, roles, "all pods of a group usually do the same")
     _judge_serving(made, job, roles, (*top, leader, "spec"))

@@ -33,8 +33,13 @@ def read_mpijob(job: Manifest, made: Manifests) -> list[Submission]:
     works = job.get("spec", "runLauncherAsWorker") is True
     launcher = PodTemplate(job, (*specs, "Launcher", *POD))
     worker = PodTemplate(job, (*specs, "Worker", *POD))
-    for template in (launcher, worker):
-        judge_pod(made, template)
+    role = Role(
+        nodes=workers,
+        chips=worker.chips(),
+        command=launcher.command(launcher.env()).command,
+    )
+    judge_pod(made, launcher, role)
+    judge_pod(made, worker)
     chips = worker.chips()
     if slots is not None and chips is not None and chips.value != slots.value:
         _judge_slots(made, slots, chips)
@@ -50,9 +55,6 @@ def read_mpijob(job: Manifest, made: Manifests) -> list[Submission]:
     if slots is not None and workers is not None:
         pods = workers.value + works
         total = Fact(slots.value * pods, f"{slots.said} on {counted(pods, 'pod')}")
-    role = Role(
-        nodes=workers, chips=chips, command=launcher.command(launcher.env()).command
-    )
     return pod_job(job, [role], slots=total, tasks_per_node=slots)
 
 

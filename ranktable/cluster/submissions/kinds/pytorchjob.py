@@ -74,15 +74,14 @@ def read_pytorchjob(job: Manifest, made: Manifests) -> list[Submission]:
         first = {"Master": 0, "Worker": 1}[name]
         counting = dict.fromkeys(("RANK", "PET_NODE_RANK"), first)
         counting = counting if "Master" in given else {}
-        judge_pod(made, template)
         warn_set_by_hand(
             made, template, ("RANK", "WORLD_SIZE", *(f"PET_{n}" for n in PET))
         )
-        roles.append(
-            pod_role(
-                template, count, name=name, variables=variables, counted_from=counting
-            )
+        role = pod_role(
+            template, count, name=name, variables=variables, counted_from=counting
         )
+        judge_pod(made, template, role)
+        roles.append(role)
     _judge_pytorchjob(job, made, roles, text, total)
     return pod_job(job, roles)
 

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 def read_statefulset(job: Manifest, made: Manifests) -> list[Submission]:
     """Return the agents that a StatefulSet starts; most run no job."""
-    role = pod_role(PodTemplate(job, ("spec", *POD)), job.number(*_REPLICAS, default=1))
+    template = PodTemplate(job, ("spec", *POD))
+    role = pod_role(template, job.number(*_REPLICAS, default=1))
     if role.command.program not in ("torchrun", "accelerate"):
         return []
-    judge_pod(made, PodTemplate(job, ("spec", *POD)))
+    judge_pod(made, template, role)
     domain = job.text("spec", "serviceName")
     if job.name and role.command.program == "torchrun":
         judge_master(made, role, {job.name}, domain)

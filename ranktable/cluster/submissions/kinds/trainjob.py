@@ -22,6 +22,7 @@ from ranktable.cluster.submissions.pod_roles import (
     pod_job,
     pod_role,
 )
+from ranktable.cluster.submissions.pod_text import judge_texts
 from ranktable.cluster.submissions.shell import UNKNOWN, plain_number
 from ranktable.cluster.submissions.submission import (
     Fact,
@@ -80,6 +81,7 @@ def read_trainjob(job: Manifest, made: Manifests) -> list[Submission]:
         counted_from={"PET_NODE_RANK": 0} if is_torch else {},
         chips=chips,
     )
+    judge_texts(made, template, role)
     if is_torch:
         _judge_torch_trainer(made, job, runtime, role, processes)
     if role.command.program == "" and not role.command.is_whole and is_torch:
@@ -132,6 +134,11 @@ class _TrainerTemplate(PodTemplate):
     def here(self) -> Path:
         """The path of the trainer."""
         return ("spec", "trainer")
+
+    @property
+    def has_other_variables(self) -> bool:
+        """Whether the container has other variables: those of the runtime."""
+        return True
 
     def chips(self) -> Fact | None:
         """Return the chips of a node."""

@@ -5,7 +5,7 @@ Source: volcano-sh/volcano, pkg/controllers/job/plugins.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ranktable.cluster.submissions.manifests import Manifest, Manifests
-    from ranktable.cluster.submissions.submission import Fact, Submission
+    from ranktable.cluster.submissions.submission import Fact, Role, Setting, Submission
     from ranktable.schema.document import Path
+
+
+_INDEXES: Final = ("VC_TASK_INDEX", "VK_TASK_INDEX")
 
 
 def read_volcano(job: Manifest, made: Manifests) -> list[Submission]:
@@ -41,7 +44,6 @@ def read_volcano(job: Manifest, made: Manifests) -> list[Submission]:
         key = name if isinstance(name, str) else f"task {at}"
         paths[key] = ("spec", "tasks", at)
         counts[key] = job.number(*paths[key], "replicas", default=1)
-        judge_pod(made, PodTemplate(job, (*paths[key], *POD)))
     total, least = total_of(list(counts.values())), job.number("spec", "minAvailable")
     if least is not None and total is not None and least.value != total:
         is_more = least.value > total
@@ -54,24 +56,47 @@ def read_volcano(job: Manifest, made: Manifests) -> list[Submission]:
             severity=None if is_more else Severity.WARNING,
         )
     flags = _flags(job.get("spec", "plugins", "pytorch"))
-    if flags is None:
-        counting = {"VC_TASK_INDEX": 0, "VK_TASK_INDEX": 0}
-        roles = [
-            pod_role(
-                PodTemplate(job, (*paths[name], *POD)),
-                counts[name],
-                name=name,
-                counted_from=counting,
+    if flags is not None:
+        return _with_pytorch(job, made, counts, paths, flags)
+    roles = [
+        _task(job, made, paths[name], counts[name], name, dict.fromkeys(_INDEXES, 0))
+        for name in paths
+    ]
+    agents = [r for r in roles if r.command.program == "torchrun"]
+    for role in agents if len(agents) > 1 else ():
+        if not is_world(role):
+            report_same_index(
+                made, role, "task", "use the plugin pytorch, and its RANK"
             )
-            for name in paths
-        ]
-        agents = [r for r in roles if r.command.program == "torchrun"]
-        for role in agents if len(agents) > 1 else ():
-            if not is_world(role):
-                report_same_index(
-                    made, role, "task", "use the plugin pytorch, and its RANK"
-                )
-        return pod_job(job, roles)
+    return pod_job(job, roles)
+
+
+def _task(
+    job: Manifest,
+    made: Manifests,
+    path: Path,
+    count: Fact | None,
+    name: str,
+    counted_from: Mapping[str, int],
+    variables: Mapping[str, Setting] = {},
+) -> Role:
+    """Return the role of a task, whose template is judged."""
+    template = PodTemplate(job, (*path, *POD))
+    role = pod_role(
+        template, count, name=name, variables=variables, counted_from=counted_from
+    )
+    judge_pod(made, template, role)
+    return role
+
+
+def _with_pytorch(
+    job: Manifest,
+    made: Manifests,
+    counts: Mapping[str, Fact | None],
+    paths: Mapping[str, Path],
+    flags: Mapping[str, str],
+) -> list[Submission]:
+    """Return what a job with the plugin pytorch starts."""
     master, worker = flags.get("master", "master"), flags.get("worker", "worker")
     if master not in counts:
         made.report(
@@ -100,12 +125,14 @@ def read_volcano(job: Manifest, made: Manifests) -> list[Submission]:
         MASTER_PORT=flags.get("port", "23456"),
     )
     roles = [
-        pod_role(
-            PodTemplate(job, (*paths[name], *POD)),
+        _task(
+            job,
+            made,
+            paths[name],
             counts[name],
-            name=name,
-            variables=variables,
-            counted_from={"RANK": int(name != master)},
+            name,
+            {"RANK": int(name != master)},
+            variables,
         )
         for name in chosen
     ]
