@@ -54,6 +54,7 @@ def notes(text: str) -> list[tuple[int | None, str]]:
 
 
 LIST = "CUDA_VISIBLE_DEVICES="
+ASCEND = "ASCEND_RT_VISIBLE_DEVICES="
 ONE_CHIP = "bash -c 'CUDA_VISIBLE_DEVICES=0 LOCAL_RANK=0 python t.py'"
 STEP = "torchrun --nnodes=2 --node_rank={} --master_addr=n1 t.py"
 
@@ -69,7 +70,7 @@ SCRIPTS = {
         script(TWO, HEAD, f"srun torchrun --nnodes 2 --nproc-per-node 4 {C10D} t.py"),
     ),
     "agents counted by the job's tasks": (
-        [("RT322", E)],
+        [("RT320", E), ("RT322", E)],
         script(
             "--nodes=2 --ntasks=4 --gres=gpu:2 --exclusive",
             HEAD,
@@ -307,14 +308,116 @@ SCRIPTS = {
             "srun torchrun --nproc-per-node 4 t.py",
         ),
     ),
-    "visible devices beside gres": (
+    "a list that Slurm replaces in every step": (
+        [("RT328", W)],
+        script("-N1 -n4 --gres=gpu:4", f"export {LIST}0", "srun python t.py"),
+        script("-N1 -n4 --gres=gpu:4", f"export {LIST}0,1,2,3", "srun python t.py"),
+    ),
+    "a list that Slurm does not replace": (
+        [("RT329", E)],
+        script("-N1 -n4 --gres=npu:4", f"export {ASCEND}0", "srun python t.py"),
+        script("-N1 -n4 --gres=npu:4", f"export {ASCEND}0,1,2,3", "srun python t.py"),
+    ),
+    "more processes of a task than its own list shows": (
+        [("RT320", E)],
+        script(
+            "-N1 --gres=gpu:4",
+            f"srun bash -c '{LIST}0,1 torchrun --nproc-per-node 4 t.py'",
+        ),
+        script(
+            "-N1 --gres=gpu:4",
+            f"srun bash -c '{LIST}3,2,1,0 torchrun --nproc-per-node 4 t.py'",
+        ),
+    ),
+    "a list of one chip beside a local rank": (
         [("RT329", W)],
         script(
-            "-N1 --ntasks-per-node=4 --gres=gpu:4",
-            "export CUDA_VISIBLE_DEVICES=0,1,2,3",
-            "srun python t.py",
+            "-N1 -n4 --gres=gpu:4",
+            f"srun bash -c 'export LOCAL_RANK=$SLURM_LOCALID {LIST}$LOCAL_RANK; "
+            "python t.py'",
         ),
-        script("-N1 --ntasks-per-node=4 --gres=gpu:4", "srun python t.py"),
+        script(
+            "-N1 -n4 --gres=gpu:4",
+            f"srun bash -c 'export LOCAL_RANK=0 {LIST}$SLURM_LOCALID; python t.py'",
+        ),
+    ),
+    "a chip that a binding gives several tasks": (
+        [("RT329", E)],
+        script("-N1 -n4 --gres=gpu:4", "srun --gpu-bind=map_gpu:0,1 python t.py"),
+        script("-N1 -n4 --gres=gpu:4", "srun --gpu-bind=mask_gpu:0xf python t.py"),
+    ),
+    "masks of a chip that several tasks get": (
+        [("RT329", E)],
+        script("-N1 -n4 --gres=gpu:4", "srun --gpu-bind=mask_gpu:0x1*4 python t.py"),
+        script("-N1 -n1 --gres=gpu:4", "srun --gpu-bind=mask_gpu:0x1*4 python t.py"),
+    ),
+    "four tasks on each chip, and four chips": (
+        [("RT329", E)],
+        script("-N1 -n4 --gres=gpu:4", "srun --gpu-bind=single:4 python t.py"),
+        script("-N1 -n1 --gres=gpu:4", "srun --gpu-bind=single:4 python t.py"),
+    ),
+    "a map of one chip for each task": (
+        [("RT329", W)],
+        script("-N1 -n4 --gres=gpu:4", "srun --gpu-bind=map_gpu:3,2,1,0 python t.py"),
+        script(
+            "-N1 -n4 --gres=gpu:4",
+            "srun --gpu-bind=map_gpu:3,2,1,0 bash -c 'LOCAL_RANK=0 python t.py'",
+        ),
+    ),
+    "the chips near the processors": (
+        [("RT329", W)],
+        script("-N1 -n4 --gres=gpu:4", "srun --accel-bind=gn python t.py"),
+        script("-N1 -n4 --gres=gpu:4", "srun --accel-bind=n python t.py"),
+    ),
+    "the closest chips": (
+        [("RT329", W)],
+        script("-N1 -n4 --gres=gpu:4", "srun --gpu-bind=closest python t.py"),
+        script("-N1 -n1 --gres=gpu:4", "srun --gpu-bind=closest python t.py"),
+    ),
+    "tasks counted by the chips": (
+        [("RT329", W)],
+        script("-N2 --gres=gpu:4 --ntasks-per-gpu=1", "srun python t.py"),
+        script("-N2 --gres=gpu:1 --ntasks-per-gpu=1", "srun python t.py"),
+    ),
+    "a step on more nodes than its job": (
+        [("RT331", E)],
+        script("-N2 -n8 --exclusive", "srun -N4 python t.py"),
+        script("-N4 -n8 --exclusive", "srun -N4 python t.py"),
+    ),
+    "a step on more nodes than tasks": (
+        [("RT322", E)],
+        script(TWO, HEAD, f"srun -N4 torchrun --nnodes 4 {C10D} t.py"),
+        script(TWO, HEAD, f"srun -N4 torchrun --nnodes 2 {C10D} t.py"),
+    ),
+    "all tasks of a job on one of its nodes": (
+        [("RT320", E)],
+        script(EIGHT, HEAD, f"srun -N1 torchrun --nnodes 2 --nproc-per 8 {C10D} t.py"),
+        script(EIGHT, HEAD, f"srun -N2 torchrun --nnodes 2 --nproc-per 8 {C10D} t.py"),
+    ),
+    "one node rank for all tasks of a job on one of its nodes": (
+        [("RT324", E), ("RT324", E)],
+        script(TWO, *(f"srun -N1 {STEP.format(n)}" for n in (0, 1))),
+        script(TWO, *(f"srun -N1 -n1 {STEP.format(n)} &" for n in (0, 1))),
+    ),
+    "more tasks than chips on some node": (
+        [("RT320", W)],
+        script("-N2 --ntasks-per-node=4 --gres=gpu:4", "srun -n 9 python t.py"),
+        script("-N2 --ntasks-per-node=4 --gres=gpu:4", "srun -n 8 python t.py"),
+    ),
+    "more chips for a step than its job has": (
+        [("RT329", W), ("RT331", E)],
+        script("-N1 -n2 --gres=gpu:2", "srun --gpus-per-task=2 python t.py"),
+        script("-N1 -n1 --gres=gpu:2", "srun --gpus-per-task=2 python t.py"),
+    ),
+    "more chips of a node for a step": (
+        [("RT331", E)],
+        script("-N2 --gpus-per-node=2", "srun --gres=gpu:4 python t.py"),
+        script("-N2 --gpus-per-node=4", "srun --gres=gpu:4 python t.py"),
+    ),
+    "fewer chips for a step": (
+        [("RT320", E)],
+        script("-N1 --gres=gpu:4", "srun --gres=gpu:1 torchrun --nproc-per 4 t.py"),
+        script("-N1 --gres=gpu:4", "srun --gres=gpu:4 torchrun --nproc-per 4 t.py"),
     ),
     "rank of the batch script": (
         [("RT324", E), ("RT324", E)],

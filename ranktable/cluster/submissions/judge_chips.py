@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ranktable.cluster.submissions import shell
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.agents import AGENTS, processes_per_start
-from ranktable.cluster.submissions.submission import Fact, Role, Submission
+from ranktable.cluster.submissions.submission import Fact, Role, Setting, Submission
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted
 
@@ -27,8 +27,8 @@ def judge_chips(one: Submission, role: Role) -> Iterator[Finding]:
         return
     seen = role.chips_per_task
     hint = "ask for the chips of the node: --gpus-per-node"
-    if seen is None and (one.is_first_node_only or not one.is_script):
-        seen, hint = _listed_chips(role), "let the list show a chip for each"
+    if seen is None:
+        seen, hint = _listed_chips(one, role), "let the list show a chip for each"
     if seen is not None and each.value > seen.value:
         what = "task" if one.is_step else one.node
         yield rules.MORE_THAN_CHIPS.finding(
@@ -40,11 +40,14 @@ def judge_chips(one: Submission, role: Role) -> Iterator[Finding]:
         return
     if role.command.program == "deepspeed":  # it starts those of the whole job
         tasks = Fact(1, "")
+    is_least = tasks is None  # the nodes may have different numbers of tasks
+    tasks = tasks or _least_tasks(one)
     if tasks is None or chips is None or chips.value == 0:
         return
     number = tasks.value * each.value
     is_launched = role.command.program in (*AGENTS, "deepspeed")
-    where = f"every {one.node}" + (f" of {role.name}" if role.name else "")
+    which = "some" if is_least else "every"
+    where = f"{which} {one.node}" + (f" of {role.name}" if role.name else "")
     said = ", ".join(dict.fromkeys(t for t in (tasks.said, each.said) if t))
     message = f"{where} starts {counted(number, 'process', 'processes')} ({said})"
     span = each.span or tasks.span or role.command.span
@@ -56,7 +59,9 @@ def judge_chips(one: Submission, role: Role) -> Iterator[Finding]:
             hint=f"start {chips.value}, or ask for {number} chips",
             severity=None if certain else Severity.WARNING,
         )
-    elif number < chips.value and one.is_alone and (is_launched or number > 1):
+    elif number == chips.value or is_least:
+        return
+    elif one.is_alone and (is_launched or number > 1):
         yield rules.IDLE_CHIPS.finding(
             span,
             f"{message}, and has {chips.value} chips ({chips.said})",
@@ -64,8 +69,7 @@ def judge_chips(one: Submission, role: Role) -> Iterator[Finding]:
             "chips",
         )
     elif (
-        number < chips.value
-        and one.is_step
+        one.is_step
         and role.command.program == "python"
         and span != role.command.span  # a step with a number of its own means it
     ):
@@ -76,6 +80,13 @@ def judge_chips(one: Submission, role: Role) -> Iterator[Finding]:
             "chips, or starts the others itself",
             severity=Severity.NOTE,
         )
+
+
+def _least_tasks(one: Submission) -> Fact | None:
+    """Return how many tasks the fullest node of a submission has at least."""
+    if one.tasks is None or not one.nodes:
+        return None
+    return one.tasks._replace(value=-(-one.tasks.value // one.nodes))
 
 
 def _judge_instances(role: Role) -> Iterator[Finding]:
@@ -92,49 +103,48 @@ def _judge_instances(role: Role) -> Iterator[Finding]:
         )
 
 
-def _listed_chips(role: Role) -> Fact | None:
+def _listed_chips(one: Submission, role: Role) -> Fact | None:
     """Return the chips of a list of numbers that a command is given, None if none is.
 
     Slurm gives the tasks of a step another list.
     """
     for name, setting in role.variables.items():
         numbers = setting.text.split(",")
-        if name.endswith("VISIBLE_DEVICES") and all(map(str.isdecimal, numbers)):
+        is_list = name.endswith("VISIBLE_DEVICES") and all(map(str.isdecimal, numbers))
+        if is_list and (not one.is_step or _reaches_task(name, setting, role)):
             return Fact(len(set(numbers)), setting.said, setting.span)
     return None
 
 
 def judge_visible(one: Submission, role: Role) -> Iterator[Finding]:
     """Warn about tasks that see only a chip of their own, and about exported lists."""
-    seen, tasks = role.chips_per_task, one.tasks_per_node or one.tasks
-    several = tasks is not None and tasks.value > 1
     yield from _judge_instances(role)
-    rank = role.variables.get("LOCAL_RANK")
-    is_first = rank is not None and rank.text == "0"
-    is_plain = role.command.program in ("", "python")
-    if seen is not None and several and is_plain and not is_first:
-        yield rules.CHIPS_VISIBLE.finding(
-            seen.span or role.command.span,
-            f"{seen.said} shows every task its own chips, numbered from 0; with local "
-            "rank 1 and above a program that takes the chip of its local rank finds "
-            "none",
-            hint="ask for the chips of the node (--gpus-per-node), or add "
-            "--tres-bind=gres/gpu:none",
-        )
+    yield from _judge_binding(one, role)
+    tasks = one.tasks_per_node or one.tasks
+    several = tasks is not None and tasks.value > 1
     for name, setting in role.variables.items() if one.is_script else ():
         text, chips = setting.text, role.chips
         if chips is None or not name.endswith("VISIBLE_DEVICES"):
             continue
         is_same = any(mark in text for mark in shell.IN_BATCH.values())
-        is_of_task = one.is_step and setting.span == role.command.span
-        if is_of_task and several and seen is None and (is_same or text.isdecimal()):
-            yield rules.CHIPS_VISIBLE.finding(
-                setting.span,
-                f"{setting.said} gives all tasks of a node one chip",
-                hint=f"let every task expand it: {name}=$SLURM_LOCALID",
-                severity=Severity.ERROR,
-            )
-        elif not is_of_task and shell.IN_TASK["SLURM_LOCALID"] not in text:
+        if one.is_step and not _reaches_task(name, setting, role):
+            if text != ",".join(map(str, range(chips.value))):
+                yield rules.NO_EFFECT.finding(
+                    setting.span,
+                    f"{setting.said} does not reach the tasks: Slurm gives them the "
+                    f"list of the chips of their step ({chips.said})",
+                    hint="delete it, or set it in the task: srun bash -c '...'",
+                )
+        elif one.is_step:
+            is_one = several and role.chips_per_task is None
+            if is_one and (is_same or text.isdecimal()):
+                yield rules.CHIPS_VISIBLE.finding(
+                    setting.span,
+                    f"{setting.said} gives all tasks of a node one chip",
+                    hint=f"let every task expand it: {name}=$SLURM_LOCALID",
+                    severity=Severity.ERROR,
+                )
+        elif shell.IN_TASK["SLURM_LOCALID"] not in text:
             also = ", and is 0 in all tasks" if is_same else ""
             yield rules.CHIPS_VISIBLE.finding(
                 setting.span,
@@ -142,7 +152,68 @@ def judge_visible(one: Submission, role: Role) -> Iterator[Finding]:
                 f"({chips.said}){also}",
                 hint="delete the line",
                 # Commands beside each other on one node may share its chips so.
-                severity=None
-                if one.is_alone or one.is_step or is_same
-                else Severity.NOTE,
+                severity=None if one.is_alone or is_same else Severity.NOTE,
+            )
+
+
+def _reaches_task(name: str, setting: Setting, role: Role) -> bool:
+    """Whether a list of chips is that of a task, not one that Slurm replaces.
+
+    Slurm 22.05 gave the tasks of a step with chips the lists of CUDA and ROCm again,
+    whatever the batch script had exported.
+    """
+    of_slurm = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+    return name not in of_slurm or setting.span == role.command.span
+
+
+def _judge_binding(one: Submission, role: Role) -> Iterator[Finding]:
+    """Judge which of the chips of its node a task sees."""
+    seen, chips = role.chips_per_task, role.chips
+    tasks = one.tasks_per_node or one.tasks
+    if tasks is None or tasks.value < 2 or role.command.program not in ("", "python"):
+        return
+    number, rank = role.tasks_per_chip, role.variables.get("LOCAL_RANK")
+    hint = (
+        "ask for the chips of the node (--gpus-per-node), or add "
+        "--tres-bind=gres/gpu:none"
+    )
+    if seen is not None and number > 1 and chips and tasks.value <= chips.value:
+        yield rules.CHIPS_VISIBLE.finding(
+            seen.span or role.command.span,
+            f"{seen.said} puts {number} tasks of a node on one chip, and the node has "
+            f"{chips.value} for {tasks.value} tasks ({chips.said})",
+            hint="--gpu-bind=single:1 gives each task a chip of its own",
+            severity=Severity.ERROR,
+        )
+    elif rank is not None and rank.text == "0":
+        return
+    elif seen is not None and not (chips and seen.value >= chips.value):
+        yield rules.CHIPS_VISIBLE.finding(
+            seen.span or role.command.span,
+            f"{seen.said} shows every task its own chips, numbered from 0; with local "
+            "rank 1 and above a program that takes the chip of its local rank finds "
+            "none",
+            hint=hint,
+        )
+    elif role.near is not None:
+        yield rules.CHIPS_VISIBLE.finding(
+            role.near.span or role.command.span,
+            f"{role.near.said} shows every task the chips near its processors only, "
+            "numbered from 0; a program that takes the chip of its local rank may find "
+            "none",
+            hint=hint,
+        )
+    elif rank is not None and rank.text == shell.IN_TASK["SLURM_LOCALID"]:
+        yield from _judge_own_list(role, rank)
+
+
+def _judge_own_list(role: Role, rank: Setting) -> Iterator[Finding]:
+    """Warn about a list of one chip beside a local rank above 0."""
+    for name, setting in role.variables.items():
+        if name.endswith("VISIBLE_DEVICES") and setting.text == rank.text:
+            yield rules.CHIPS_VISIBLE.finding(
+                setting.span,
+                f"{setting.said} shows every task one chip, beside {rank.said}: a "
+                "program that takes the chip of its local rank finds none from 1 on",
+                hint="set LOCAL_RANK=0, or leave the list to Slurm",
             )

@@ -37,10 +37,10 @@ from ranktable.cluster.submissions.shell import (
     commands,
     is_assignment,
     name_of,
-    plain_number,
     shown,
     without_marks,
 )
+from ranktable.cluster.submissions.slurm_job import Binding, SlurmJob, chip_count
 from ranktable.cluster.submissions.submission import (
     Fact,
     Role,
@@ -63,7 +63,6 @@ if TYPE_CHECKING:
 
     from ranktable.schema.finding import Finding
 
-_CHIPS: Final = re.compile(r"(?:gres[/:])?(?:gpu|npu|tpu|mlu|dcu|gcu|xpu)(?::.*|=.*)?")
 _REMOTE: Final = (
     *("ssh", "pdsh", "clush", "pssh", "dsh", "parallel", "xargs", "ray", "ibrun"),
 )
@@ -74,7 +73,6 @@ _NUMBERS: Final = (
     *("nodes", "ntasks", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task"),
     *("cpus-per-task", "gres", "ntasks-per-gpu"),
 )
-_BINDING: Final = re.compile(r"per_task:([0-9]{1,4})|single(?!:[02-9])|map")
 _COUNTS: Final = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 _PLACEHOLDER: Final = re.compile(r"[{}<>@%$]")
 """What a script has that another program completes."""
@@ -109,76 +107,6 @@ def read_sbatch(text: str) -> Script:
     return reader.script
 
 
-class _Job:
-    """The options of a job, or of a step in it."""
-
-    def __init__(self, options: Mapping[str, Setting]) -> None:
-        self.options = dict(options)
-        of_task = options.get("tres-per-task")
-        count = None if of_task is None else _chip_count(of_task.text, "gres")
-        if of_task is not None and count is not None:
-            text = str(count)
-            self.options.setdefault("gpus-per-task", of_task._replace(text=text))
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.options
-
-    def number(self, name: str) -> Fact | None:
-        """Return the number of an option, None if there is none."""
-        given = self.options.get(name)
-        value = None if given is None else plain_number(given.text)
-        return None if value is None else Fact(value, given.said, given.span)  # type: ignore[union-attr]
-
-    def nodes(self) -> Fact | None:
-        """Return the number of nodes, None if it is a range or not known."""
-        given = self.options.get("nodes")
-        if given is not None:
-            least, _, most = given.text.partition("-")
-            value = plain_number(least) if most in ("", least) else None
-            return None if not value else Fact(value, given.said, given.span)
-        tasks = self.number("ntasks")
-        if "ntasks" in self.options and (tasks is None or tasks.value > 1):
-            return None
-        return Fact(1, "no --nodes")
-
-    def chips(self, tasks_per_node: Fact | None, nodes: Fact | None) -> Fact | None:
-        """Return the chips of a node, None if they are not known."""
-        for name in ("gpus-per-node", "gres", "tres-per-node"):
-            given = self.options.get(name)
-            kind = "gpus-per-node" if name == "gpus-per-node" else "gres"
-            count = None if given is None else _chip_count(given.text, kind)
-            if given is not None and count is not None:
-                return Fact(count, given.said, given.span)
-        each = self.number("gpus-per-task")
-        if each is not None and tasks_per_node is not None:
-            return Fact(each.value * tasks_per_node.value, each.said, each.span)
-        given = self.options.get("gpus")
-        count = None if given is None else _chip_count(given.text, "gpus-per-node")
-        if given is None or count is None or nodes is None or nodes.value != 1:
-            return None
-        return Fact(count, given.said, given.span)
-
-
-def _chip_count(text: str, name: str) -> int | None:
-    """Return the chips of a list such as ``gpu:a100:4``, None if it has none."""
-    total = None
-    for item in text.split(","):
-        if name == "gres" and not _CHIPS.fullmatch(item):
-            continue
-        parts = item.split("(")[0].replace("=", ":").split(":")
-        given = plain_number(parts[-1])
-        # A card of this type is one device to torch, or two.
-        if (
-            parts[1:2] == ["pvc"]
-            or UNKNOWN in item
-            or "$" in item
-            or (given is None and name != "gres")
-        ):
-            return None
-        total = (total or 0) + (1 if given is None else given)
-    return total
-
-
 class _Reader:
     """Reads a script from its first line to its last."""
 
@@ -190,9 +118,10 @@ class _Reader:
         self.body = head.end()
         self.is_heterogeneous = False
         self.refuse_form()
-        self.job = _Job(self.directives())
+        self.job = SlurmJob(self.directives())
         self.nodes = None if self.is_heterogeneous else self.job_nodes()
         self.tasks = self.job_tasks()
+        self.chips = self.job.chips(self.job.number("ntasks-per-node"), self.nodes)
         self.scope = Scope(known=self.known(self.nodes, self.tasks))
         self.settings: dict[str, Setting] = {}
         self.has_remote = False
@@ -276,7 +205,7 @@ class _Reader:
                 message = f"{one.said} excludes {options[name].said}"
                 self.report(rules.REFUSED, one.span, message, hint="drop one")
         chips, list_ = options.get("gpus-per-node"), options.get("gres")
-        if chips and list_ and _chip_count(list_.text, "gres"):
+        if chips and list_ and chip_count(list_.text, "gres"):
             # Slurm 22.05 takes both; srun.1 of 26.11 says that they are refused.
             self.report(
                 rules.REFUSED,
@@ -305,7 +234,7 @@ class _Reader:
         """Return the tasks of the job, as SLURM_NTASKS has them; None if not set."""
         if "ntasks" in self.job:
             return self.job.number("ntasks")
-        each = self.job.number("ntasks-per-node")
+        each = self.job.tasks_per_node(self.nodes)
         if each is None or self.nodes is None:
             return None
         said = (
@@ -318,7 +247,7 @@ class _Reader:
     def known(self, nodes: Fact | None, tasks: Fact | None) -> dict[str, str]:
         """Return what Slurm's variables are, as far as it is known."""
         per_node = self.job.number("ntasks-per-node")
-        chips = self.job.chips(per_node, self.nodes)
+        chips = self.chips
         facts = {
             **dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes),
             **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), tasks),
@@ -498,10 +427,9 @@ class _Reader:
                 for reason in found.command.unjudged or (first,):
                     self.leave(span, reason)
             return
-        job_chips = self.job.chips(self.job.number("ntasks-per-node"), self.nodes)
         role = Role(
             nodes=self.nodes,
-            chips=job_chips,
+            chips=self.chips,
             command=found.command,
             variables=found.variables,
         )
@@ -522,7 +450,7 @@ class _Reader:
         said = {
             name: Setting(v, _said(name, v), span) for name, v in line.options.items()
         }
-        step = _Job(said)
+        step = SlurmJob(said)
         if self.is_heterogeneous:
             self.refuse_component(step, span)
         nodes = step.nodes() if "nodes" in step else self.nodes
@@ -531,17 +459,20 @@ class _Reader:
             tasks = per_node = None
         if nodes is not None and tasks is not None and 0 < tasks.value < nodes.value:
             nodes, per_node = tasks, Fact(1, tasks.said, tasks.span)  # fewer nodes do
+        self.refuse_nodes(nodes, span)
         unknown = [
             one.said for n, one in said.items() if n in _NUMBERS and UNKNOWN in one.text
         ]
         if unknown or not line.is_whole:
             listed = ", ".join(unknown) or "some options of srun"
             self.leave(span, f"the file does not say the value of {listed}")
-        both = _Job({**self.job.options, **said})
+        chips, binding = self.step_chips(step, per_node, nodes, span)
         role = Role(
             nodes=nodes,
-            chips=both.chips(per_node, nodes),
-            chips_per_task=_seen_by_task(both),
+            chips=chips,
+            chips_per_task=binding.seen,
+            tasks_per_chip=binding.shared,
+            near=binding.near,
         )
         passed = step.options.get("export", self.job.options.get("export"))
         self.settings, all_settings = self.passed(passed, step), self.settings
@@ -556,7 +487,7 @@ class _Reader:
             return
         self.add(role, per_node, tasks, command)
 
-    def passed(self, given: Setting | None, step: _Job) -> dict[str, Setting]:
+    def passed(self, given: Setting | None, step: SlurmJob) -> dict[str, Setting]:
         """Return what of the exported variables reaches the tasks of a step."""
         texts = [] if given is None else given.text.split(",")
         names = [text.partition("=")[0] for text in texts]
@@ -577,7 +508,7 @@ class _Reader:
                 )
         return kept
 
-    def refuse_component(self, step: _Job, span: SourceSpan) -> None:
+    def refuse_component(self, step: SlurmJob, span: SourceSpan) -> None:
         """Warn about a step in the first component of several."""
         self.leave(span, "the job has several components")
         if "het-group" not in step and "pack-group" not in step:
@@ -590,23 +521,24 @@ class _Reader:
             )
 
     def step_tasks(
-        self, step: _Job, nodes: Fact | None, span: SourceSpan
+        self, step: SlurmJob, nodes: Fact | None, span: SourceSpan
     ) -> tuple[Fact | None, Fact | None]:
         """Return the tasks of a step, and those of each of its nodes."""
         each = step.number("ntasks-per-node")
+        both = {*self.job.options, *step.options}
         if "ntasks" in step:
             tasks = step.number("ntasks")
         elif "ntasks-per-node" in step:
             tasks = self.step_of(each, nodes, span)
-        elif "nodes" in step and self.tasks is not None:
-            return None, None  # Slurm tries to put the tasks of the job there
-        elif "ntasks" in self.job or "ntasks-per-node" in self.job:
+        elif "ntasks-per-gpu" in step or {"gpus", "gpus-per-task"} <= both:
+            tasks = self.tasks if "ntasks" in self.job else None
+        elif {"ntasks", "ntasks-per-node", "ntasks-per-gpu"} & both:
             tasks = self.tasks
-        elif {"ntasks-per-gpu", "gpus"} & {*self.job.options, *step.options}:
-            return None, None
+            if "nodes" in step and tasks is not None:  # SLURM_NTASKS is an option too
+                tasks = tasks._replace(said=f"SLURM_NTASKS of {tasks.said}")
         else:
             tasks = nodes and Fact(nodes.value, nodes.said, nodes.span)
-        each = each or self.job.number("ntasks-per-node")
+        each = each or self.job.tasks_per_node(self.nodes)
         if tasks is None or nodes is None:
             return tasks, None
         if nodes.value in (1, tasks.value):
@@ -634,6 +566,51 @@ class _Reader:
             )
             return None
         return Fact(product, each.said, each.span)
+
+    def refuse_nodes(self, nodes: Fact | None, span: SourceSpan) -> None:
+        """Report a step on more nodes than the job has; measured with Slurm 22.05."""
+        if nodes is None or self.nodes is None or nodes.value <= self.nodes.value:
+            return
+        self.report(
+            rules.REFUSED,
+            nodes.span or span,
+            f"{nodes.said} asks for more nodes than the job has ({self.nodes.said}), "
+            "which srun refuses",
+            hint="leave it out: a step has the nodes of its job",
+        )
+
+    def step_chips(
+        self,
+        step: SlurmJob,
+        per_node: Fact | None,
+        nodes: Fact | None,
+        span: SourceSpan,
+    ) -> tuple[Fact | None, Binding]:
+        """Return the chips of a step on a node, and which of them a task sees."""
+        both = SlurmJob({**self.job.options, **step.options})
+        chips, binding = both.chips(per_node, nodes), both.binding(per_node)
+        asked, has = step.chips(per_node, nodes), self.chips
+        of_job = self.job.listed("gpus-per-node")
+        if asked is None or has is None:
+            return chips, binding
+        if asked.value > has.value:
+            self.report(
+                rules.REFUSED,
+                asked.span or span,
+                f"{asked.said} asks for {asked.value} chips of a node, and the job has "
+                f"{has.value} ({has.said}), so srun refuses it",
+                hint="ask for the chips in an #SBATCH line",
+            )
+            return None, binding
+        if of_job and "gpus-per-node" not in step and "gpus-per-task" not in step:
+            if asked.value != of_job.value:
+                self.leave(
+                    span,
+                    f"Slurm 22.05 takes {asked.said} for {of_job.said} of the job, and "
+                    "newer versions may refuse both together",
+                )
+            return (chips if asked.value == of_job.value else None), binding
+        return chips, binding
 
     def in_task(
         self, rest: Sequence[str], scope: Scope, role: Role, span: SourceSpan
@@ -732,21 +709,3 @@ def _directive(text: str) -> Line:
 def _said(name: str, value: str) -> str:
     sign = "--" if len(name) > 1 else "-"
     return f"{sign}{name}={shown(value)}" if value else f"{sign}{name}"
-
-
-def _seen_by_task(job: _Job) -> Fact | None:
-    """Return how many chips a task sees, None if it sees those of its node."""
-    shared = job.options.get("gres-flags")
-    if shared is not None and "allow-task-sharing" in shared.text:
-        return None
-    for name in ("tres-bind", "gpu-bind"):
-        given = job.options.get(name)
-        match = None if given is None else _BINDING.search(given.text)
-        if given is not None and match is not None:
-            return Fact(int(match[1] or 1), given.said, given.span)
-        if given is not None:
-            return None if "none" in given.text else job.number("gpus-per-task")
-    each = job.options.get("ntasks-per-gpu")
-    if each is not None and each.text == "1":
-        return Fact(1, each.said, each.span)
-    return job.number("gpus-per-task")

@@ -74,6 +74,8 @@ class Role:
         nodes: Number of nodes or pods.
         chips: Chips of each.
         chips_per_task: Chips that one task sees, if it does not see those of its node.
+        tasks_per_chip: How many tasks of a node are bound to one same chip.
+        near: What shows each task the chips near its processors, if something does.
         command: What is started there.
         variables: What a task or pod finds in its environment.
         counted: Variables that count the nodes of this role, and their first values.
@@ -84,6 +86,8 @@ class Role:
     nodes: Fact | None = None
     chips: Fact | None = None
     chips_per_task: Fact | None = None
+    tasks_per_chip: int = 1
+    near: Setting | None = None
     command: LaunchCommand = field(default_factory=LaunchCommand)
     variables: Mapping[str, Setting] = field(default_factory=dict)
     counted: Mapping[str, int] = field(default_factory=dict)
