@@ -985,6 +985,47 @@ def test_right_script_is_silent(name: str) -> None:
     assert found(right) == []
 
 
+@pytest.mark.parametrize(
+    ("value", "severities"),
+    [
+        ("$(date +%s%N)", [E]),
+        ("$(date -u +%s%3N | md5sum)", [E]),
+        ("j$$", [E]),
+        ("$(hostname)", [E]),
+        ("$(uname -n)", [E]),
+        ("$SLURM_NODEID", [E]),
+        ("$(mktemp -u)", [E]),
+        ("$(cat /proc/sys/kernel/random/uuid)", [E]),
+        ("$((RANDOM % 1000))", [E]),
+        ("$((SLURM_JOB_ID + RANDOM))", [E]),
+        ('$(python3 -c "import uuid; print(uuid.uuid4())")', [E]),
+        ("$(date +%s)", [W]),
+        ("$(date)", [W]),
+        ("$(date +%s%N | cut -c1-10)", [W]),
+        ("$EPOCHSECONDS", [W]),
+        ("$(date +%Y%m%d)", []),
+        ("$(date -r run.sh +%s)", []),
+        ("$(md5sum run.sh)", []),
+        ("$(shuf --random-source=run.sh -i 1-9 -n1)", []),
+        ("$((SLURM_JOB_ID % 1000))", []),
+        ("$SLURM_LOCALID", []),
+        ("$ID", []),
+    ],
+)
+def test_id_that_is_another_one_on_every_node(
+    value: str, severities: list[str]
+) -> None:
+    line = f"srun bash -c 'torchrun --nnodes 2 --rdzv_id {value} --rdzv_backend c10d "
+    text = script(
+        TWO,
+        f"export {HEAD}",
+        "export ID=$(uuidgen)",
+        line + "--rdzv_endpoint $head:29500 t.py'",
+    )
+
+    assert found(text) == [("RT323", severity) for severity in severities]
+
+
 def pod(command: str, chips: int | None = 4, *, name: str = "pytorch") -> str:
     """Return the template of a pod in one line."""
     limits = (

@@ -40,7 +40,7 @@ def judge_meeting(one: Submission, group: Group, starts: int) -> Iterator[Findin
     # The first node may call itself by a name that means another one elsewhere.
     is_first_alone = bool(group.name) and group.is_first and group.starts == 1
     if (one.nodes or 1) > 1 and starts > 1:
-        yield from _judge_id(role)
+        yield from _judge_id(one, group)
         if not is_first_alone:
             yield from _judge_missing_address(role)
     endpoint = role.option("rdzv-endpoint")
@@ -56,14 +56,37 @@ def judge_meeting(one: Submission, group: Group, starts: int) -> Iterator[Findin
         yield from judge_port(one, port)
 
 
-def _judge_id(role: Role) -> Iterator[Finding]:
-    given = role.option("rdzv-id")
-    if given is not None and shell.RANDOM in given.text:
+def _judge_id(one: Submission, group: Group) -> Iterator[Finding]:
+    """Judge the id, which must be the same for all agents."""
+    given = group.role.option("rdzv-id")
+    if given is None:
+        return
+    hint = f"use one value: {'$SLURM_JOB_ID' if one.is_script else 'a name'}"
+    if any(mark in given.text for mark in _differing(group)):
         yield rules.NODES_ALONE.finding(
             given.span,
-            f"every node draws its own {given.said}, so the agents do not meet",
-            hint="use one value: --rdzv_id $SLURM_JOB_ID",
+            f"every node makes its own {given.said}, so the agents do not meet",
+            hint=hint,
         )
+    elif shell.CLOCK in given.text:
+        yield rules.NODES_ALONE.finding(
+            given.span,
+            f"{given.said} is the time at which each node gets there; nodes with "
+            "different ones do not meet",
+            hint=hint,
+            severity=Severity.WARNING,
+        )
+
+
+def _differing(group: Group) -> list[str]:
+    """Return the marks of values that are different on each node of a group."""
+    role = group.role
+    nodes = role.per_job or (role.nodes.value if role.nodes else 1)
+    marks = [shell.RANDOM, shell.DRAWN]
+    if not group.name or group.starts != 1:
+        of_node = ("SLURM_NODEID", "SLURM_PROCID")
+        marks += [shell.OWN_HOST, *(shell.IN_TASK[name] for name in of_node)]
+    return [*marks, shell.POD_INDEX] if nodes > 1 else marks
 
 
 def _judge_missing_address(role: Role) -> Iterator[Finding]:

@@ -31,6 +31,10 @@ OWN_HOST: Final = "\ue003"
 """The host of the process itself, computed in every task."""
 RANDOM: Final = "\ue004"
 """A random number that every task draws for itself."""
+DRAWN: Final = "\ue00b"
+"""Another value in every task, whatever command makes it."""
+CLOCK: Final = "\ue00c"
+"""The time at which a task gets there."""
 JOB_ID: Final = "\ue005"
 LAUNCH_NODE: Final = "\ue006"
 CUT_LIST: Final = "\ue007"
@@ -64,7 +68,11 @@ _IN_TASK: Final = {
     **IN_TASK,
     **dict.fromkeys(_OF_HOST, OWN_HOST),
     "RANDOM": RANDOM,
+    **dict.fromkeys(("SRANDOM", "EPOCHREALTIME"), DRAWN),
+    "EPOCHSECONDS": CLOCK,
 }
+_PROCESS_IDS: Final = dict.fromkeys(("$", "PPID", "BASHPID"), DRAWN)
+"""They are alike in the containers of pods, where they begin at 1."""
 _IN_BATCH: Final = {**_FIXED, **IN_BATCH, **dict.fromkeys(_OF_HOST, FIRST_HOST)}
 
 MAX_NESTING: Final = 40
@@ -332,6 +340,7 @@ class Scope:
 
     def of_task(self, known: Mapping[str, str]) -> Scope:
         """Return the variables of a shell that a task starts."""
+        known = {**known, **_PROCESS_IDS}
         return Scope(known=known, is_task=True, outer=self, spent=self.spent)
 
     def is_exported(self, name: str) -> bool:
@@ -530,6 +539,9 @@ class Scope:
             return UNKNOWN
         named = re.sub(r"(?<![\w${])([A-Za-z_]\w*)", r"$\1", text)
         whole = "".join("".join(self._quoted(named, depth + 1)).split())
+        drawn = [mark for mark in (RANDOM, DRAWN, CLOCK) if mark in whole]
+        if drawn and "/" not in whole:
+            return drawn[0]
         if JOB_ID in whole and not set(whole) & set("%/"):
             return JOB_SUM
         if JOB_ID in whole:
@@ -546,10 +558,10 @@ class Scope:
             plain = re.sub(r"[\\'\"]", "", text[5:])
             whole = "".join("".join(self._quoted(plain, 1)).split())
             return UNKNOWN if _MARKS.search(whole) else _arithmetic(whole)
-        if text.split()[:1] == ["hostname"]:
+        if text.split()[:1] == ["hostname"] or text.split() == ["uname", "-n"]:
             return OWN_HOST if self.is_task else FIRST_HOST
-        if self.is_task and _DRAWS.search(text):
-            return RANDOM
+        if self.is_task and (drawn := _drawn_by(text)):
+            return drawn
         names = [name.strip("${}") for name in _USED.findall(text)]
         is_of_list = any(NODE_LIST in self.value(name) for name in names)
         return CUT_LIST if is_of_list and _CUTS.fullmatch(text.strip()) else UNKNOWN
@@ -561,12 +573,42 @@ _FIRST_LINE: Final = re.compile(
     r"head\s+(?:-n\s*)?-?1\b|sed\s+-n\s+['\"]?1p|NR\s*==\s*1"
 )
 _WHICH: Final = re.compile(r"(?:which|command -v|type -P)[ \t]+([\w.-]+)")
-_DRAWS: Final = re.compile(r"\$RANDOM|\bshuf\b|\buuidgen\b")
+_DRAWS: Final = re.compile(
+    r"\bshuf\b|\buuidgen\b|\bmktemp\b|\buuid[14]\b|\A\s*uuid\b|openssl\s+rand\b"
+    r"|\$\$|/dev/u?random\b|random/uuid\b|\$\{?(?:SRANDOM|EPOCHREALTIME|BASHPID)\b"
+    r"|\brandom\.(?:rand|choice|getrandbits|sample|uniform)|\bsecrets\."
+)
+_SAME_DRAW: Final = re.compile(r"\bseed\b|random-source")
+_DATE: Final = re.compile(
+    r"date(?:\s+-u|\s+--utc)*(?:\s+(?:\+|[\"']\+)([^|]*))?(\|.*)?"
+)
+_MOMENT: Final = re.compile(r"%[-_0]?[0-9]?N")
+_SECONDS: Final = re.compile(r"%[-_0]?[sSTcrXMR]")
 _USED: Final = re.compile(r"\$\{?\w+")
 _CUTS: Final = re.compile(
     r"(?:echo|printf)\s[^|]*(?:\|\s*(?:cut|sed|awk|tr|head)\b[^|]*)+"
     r"|(?:cut|sed|awk|tr)\s[^|]*<<<[^|]*"
 )
+
+
+def _drawn_by(text: str) -> str:
+    """Return the mark of a command whose output differs between tasks, or nothing."""
+    if _SAME_DRAW.search(text):
+        return ""
+    if "$RANDOM" in text or "${RANDOM" in text:
+        return RANDOM
+    if _DRAWS.search(text):
+        return DRAWN
+    date = _DATE.fullmatch(text.strip())
+    if date is None:
+        return ""
+    form, pipe = date.groups()
+    if form and _MOMENT.search(form) and (not pipe or "sum" in pipe):
+        return DRAWN
+    is_exact = form is None or _MOMENT.search(form) or _SECONDS.search(form)
+    return CLOCK if is_exact else ""
+
+
 _OPERATORS: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
