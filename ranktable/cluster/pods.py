@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ranktable.cluster import pod_rules as rules
+from ranktable.cluster.chip_words import CHIP_WORDS
 from ranktable.schema.declare import SUPER_POD_KEY
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Finding, Findings
@@ -38,7 +39,7 @@ _CONFIGURATION = re.compile(r"(?:.*/)?ascend-\w+-configuration")
 _REAL_CHIP = re.compile(r"(?:Ascend[0-9A-Za-z]*|npu)-([0-9]{1,6})")
 _CHIP = re.compile(
     r"(?!.*(?:mem|core|percent|shared))[^/]+/.*"
-    r"(?:ascend|npu|gpu|tpu|gaudi|mlu|dcu|chip|sophon|accelerator|neuron)",
+    rf"(?:{CHIP_WORDS}|chip)",
     re.IGNORECASE,
 )
 """Resources that count chips, and not their memory or cores."""

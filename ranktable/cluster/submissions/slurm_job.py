@@ -11,6 +11,7 @@ from collections import Counter
 from itertools import chain, cycle, islice, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ranktable.cluster.chip_words import CHIP_WORDS
 from ranktable.cluster.submissions.shell import UNKNOWN, plain_number
 from ranktable.cluster.submissions.submission import Fact
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.submissions.submission import Setting
 
-_CHIPS: Final = re.compile(r"(?:gres[/:])?(?:gpu|npu|tpu|mlu|dcu|gcu|xpu)(?::.*|=.*)?")
+_CHIPS: Final = re.compile(
+    rf"(?:gres[/:])?(?!neuron)(?:{CHIP_WORDS})(?:[0-9][0-9a-z]*)?(?::.*|=.*)?"
+)
 _BINDING: Final = re.compile(r"(per_task|single|map|mask)(?:_gpu)?:([0-9a-fx,*]+)")
 _MOST: Final = 256
 """Tasks of a node whose chips are compared."""
