@@ -22,6 +22,7 @@ from ranktable.runtime.process_chip import (
 )
 from ranktable.schema.check import check
 from ranktable.schema.finding import Severity
+from ranktable.schema.values import UNSET_ADDRESS
 from ranktable.schema.writing import dumps
 from tests.commands import BIN, run_process
 from tests.conftest import HERE
@@ -232,6 +233,10 @@ def test_master_and_open_files_are_judged_without_a_table(tmp_path: Path) -> Non
     assert "link-local" in {e.code: e.why for e in near.not_checked}["RT714"]
     job = {"RANK": "0", "WORLD_SIZE": "4096", "MASTER_ADDR": "10.0.0.1"}
     assert set(found(checked_at(tree, None, **job))) == {"RT717"}
+    nodes = {**job, "GROUP_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "x"}
+    for address in ("127.0.0.1", UNSET_ADDRESS, "::", "::1"):
+        own = checked_at(tree, None, **nodes | {"MASTER_ADDR": address})
+        assert "loopback" in {e.code: e.why for e in own.not_checked}["RT714"]
 
 
 @pytest.mark.parametrize(
@@ -389,6 +394,23 @@ def test_variables_are_judged(
     tmp_path: Path, env: dict[str, str], codes: set[str]
 ) -> None:
     assert set(found(checked_at(npu_host(tmp_path), hccl_table(), **env))) == codes
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [("4,5,6,7", None), ("7,6,5,4", "4,5,6,7"), ("4,5,5", "4,5"), ("0,1-3", "0,1,3")],
+)
+def test_list_of_npus_is_judged_as_a_text_where_no_chip_is_found(
+    tmp_path: Path, text: str, hint: str | None
+) -> None:
+    job = {"LOCAL_RANK": "0", "RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    tree = Tree(tmp_path, "n1")
+    checked = checked_at(tree, ASCEND_RT_VISIBLE_DEVICES=text, **job)
+
+    hints = [each.hint or "" for each in checked.diagnostics]
+    assert [each.endswith(f"VISIBLE_DEVICES={hint}") for each in hints] == (
+        [] if hint is None else [True]
+    )
 
 
 # This machine, and the command

@@ -378,9 +378,33 @@ def test_several_addresses_of_a_device_are_read() -> None:
 
 @pytest.mark.parametrize(
     ("second", "code"),
-    [("10.0.1.2", "RT214"), (UNSET_ADDRESS, "RT211"), ("10.0.1.256", "RT211")],
+    [
+        ("10.0.1.2", "RT214"),
+        *((text, "RT211") for text in (UNSET_ADDRESS, "10.0.1.256", "224.0.0.1")),
+        ("255.255.255.255", "RT211"),
+    ],
 )
 def test_a_defect_of_one_of_several_addresses_is_found(second: str, code: str) -> None:
     data = _of_two_cards(second)
 
     assert [found.code for found in check(data).diagnostics] == [code]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.3.1", "::1", "fe80::2"])
+def test_address_of_one_host_is_doubtful_between_servers_alone(address: str) -> None:
+    servers = [
+        {"server_id": f"n{n}", "device": [
+            {"device_id": "0", "device_ip": f"10.0.1.{n}", "rank_id": str(n)}
+        ]}
+        for n in range(2)
+    ]  # fmt: skip
+    servers[0]["device"][0]["device_ip"] = address  # type: ignore[index]
+
+    def codes(count: int) -> list[tuple[str, str]]:
+        table = {"version": "1.0", "status": "completed", "server_count": str(count),
+                 "server_list": servers[:count]}  # fmt: skip
+        found = check(json.dumps(table).encode()).diagnostics
+        return [(each.code, each.severity.value) for each in found]
+
+    assert codes(1) == []
+    assert codes(2)[0] == ("RT211", "warning")

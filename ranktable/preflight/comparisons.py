@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import structs
 
 from ranktable.cluster.discovery.machine import NotDetectedError
-from ranktable.preflight.facts import SHARED_MEMORY, is_loopback
+from ranktable.preflight.facts import SHARED_MEMORY
 from ranktable.preflight.socket_interfaces import lost_interfaces, takes_loopback
 from ranktable.runtime.process_chip import (
     ASCEND_LIST,
@@ -26,6 +26,8 @@ from ranktable.runtime.process_chip import (
     ROCR_LIST,
     UNORDERED,
     UNREAD_LISTS,
+    VISIBLE_LISTS,
+    ascends,
     hides_all,
     is_unordered,
     isolated_by,
@@ -33,6 +35,7 @@ from ranktable.runtime.process_chip import (
     read_gpu_list,
     read_mounted,
 )
+from ranktable.runtime.values import is_loopback
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted, folded, quoted
 from ranktable.schema.values import is_address, plain_number
@@ -200,6 +203,8 @@ def _lists(facts: Facts, declared: Declared | None) -> tuple[str, ...]:
     """Return the names of the lists that the libraries of these chips read."""
     if uses_npus(facts, declared):
         return (ASCEND_LIST,)
+    if facts.probe.vendor is None and declared is None:  # lists are judged as texts
+        return VISIBLE_LISTS
     # Slurm without AutoDetect sets the lists of all vendors on every host.
     return {None: GPU_LISTS, "nvidia": (CUDA_LIST, HIP_LIST)}.get(
         facts.probe.vendor, ()
@@ -226,10 +231,10 @@ def visible_text(facts: Facts, declared: Declared | None) -> Iterator[Disagreeme
                     hint=f"write numbers and commas only: {name}="
                     + ",".join(map(str, read_mounted(text) or ids)),
                 )
-        count = left if isinstance(left, int) else _num_visible(facts) or 4
+        count = left if isinstance(left, int) else _num_visible(facts)
         meant = {int(each) for each in re.findall(r"\b[0-9]{1,6}\b", text)}
-        there = sorted(each for each in meant if each < count) or range(count)
-        numbers = ",".join(map(str, there))
+        there = sorted(each for each in meant if count is None or each < count)
+        numbers = ",".join(map(str, there or range(count or 4)))
         example = f"numbers and commas only, each chip once: {name}={numbers}"
         if rest.strip() and not hides_all(rest):
             hint = f"write {'ascending ' * (name == ASCEND_LIST)}{example}"
@@ -240,7 +245,7 @@ def visible_text(facts: Facts, declared: Declared | None) -> Iterator[Disagreeme
                 f"follows is ignored without a message: {why}",
                 hint=hint,
             )
-        elif name == ASCEND_LIST and any(a >= b for a, b in pairwise(map(int, ids))):
+        elif name == ASCEND_LIST and not ascends(ids):
             yield Disagreement(
                 f"{name}={quoted(text)} does not ascend",
                 hint=f"write ascending {example}",

@@ -29,6 +29,7 @@ from ranktable.runtime.process_chip import (
     process_chip,
     read_mounted,
 )
+from ranktable.runtime.values import is_loopback
 from ranktable.schema.values import is_address
 
 if TYPE_CHECKING:
@@ -452,11 +453,6 @@ def _link(output: str) -> str:
     if found is None:
         raise NotDetectedError("hccn_tool -link prints no link status")
     return found[1].upper()
-
-
-def is_loopback(address: str) -> bool:
-    """Whether an address is one of the host that asks."""
-    return address.startswith("127.") or address == "::1"
 
 
 _LISTENING = re.compile(r"(?m)^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) \S+ 0A\b")

@@ -12,6 +12,7 @@ ASCEND_RT_VISIBLE_DEVICES; rocm.docs.amd.com, GPU isolation; Slurm, gres.html an
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
@@ -187,6 +188,11 @@ def read_ascend_list(text: str, chips: Sequence[SeenChip] | int | None) -> Visib
     return VisibleList(tuple(ids), text[at:], "only digits and commas are read")
 
 
+def ascends(ids: Sequence[int | str]) -> bool:
+    """Whether each id is above the one before, as CANN asks of its list."""
+    return all(int(a) < int(b) for a, b in pairwise(ids))
+
+
 def read_mounted(text: str) -> list[int]:
     """Return the physical chips that the container runtime mounts, sorted.
 
@@ -281,6 +287,8 @@ def _narrowed(
     if listed.why:
         lost = f"{quoted(listed.rest)} ends the list: {listed.why}"
     unknown = before.unknown
+    if name == ASCEND_LIST and not ascends(listed.entries):
+        unknown, chips = "the list does not ascend", (None,) * len(chips)
     is_number = any(isinstance(each, int) for each in listed.entries)
     there = [chip for chip in known or () if chip is not None]
     if is_number and is_unordered(env, vendor, there):

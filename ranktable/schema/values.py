@@ -155,6 +155,7 @@ def _odd_string(text: str) -> OddNumber:
 
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
+_NO_HOST = 224  # the first octet from which addresses are of no host
 UNSET_ADDRESS = "0.0.0.0"  # noqa: S104 - is compared
 
 
@@ -166,9 +167,12 @@ def is_address(text: str) -> bool:
 def is_device_address(text: str) -> bool:
     """Whether a text is an address that an Ascend device can have.
 
-    HCCL reads 0.0.0.0 as "no address".
+    HCCL reads 0.0.0.0 as "no address"; a multicast address and those from 224.0.0.0 on
+    belong to no device (RFC 1112, RFC 4291).
     """
-    return is_address(text) and text != UNSET_ADDRESS
+    if is_ipv4(text):
+        return text != UNSET_ADDRESS and int(text.partition(".")[0]) < _NO_HOST
+    return is_ipv6(text) and not text.lower().startswith("ff")
 
 
 def is_ipv4(text: str) -> bool:

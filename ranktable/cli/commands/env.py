@@ -118,6 +118,8 @@ def _chip_text(chip: ProcessChip, note: str, style: Style) -> Iterator[str]:
         number = "unknown" if chip.device_id is None else str(chip.device_id)
         more = chip.identity or chip.unknown
         yield f"{'chip':<16} {printable(f'{number}  ({more})' if more else number)}\n"
+    elif chip.is_none and not chip.wrong:
+        yield f"{'chip':<16} none  ({printable(chip.unknown)})\n"
     if chip.wrong:
         kind = "note" if chip.is_doubtful else "error"
         yield f"{style.mark(f'{kind}[RT720]', kind)}: {printable(chip.wrong)}\n"

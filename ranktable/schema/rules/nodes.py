@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.columns import repeated
 from ranktable.schema.declare import SPARES_KEY, TOPOLOGY_KEY, Kind
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.finding import Rule
+from ranktable.schema.finding import Rule, Severity
 from ranktable.schema.text import counted, quoted
 from ranktable.schema.topology import BUILT_IN
 from ranktable.schema.values import (
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 _PIECE = 2048
 _LARGE_BYTES = 1 << 14
+# Loopback and link-local addresses (RFC 1122, 3927, 4291).
+_OF_ONE_HOST = re.compile(r"127\.|169\.254\.|::1$|(?i:fe[89ab])")
+_NOT_ORDINARY = {0, 127, 169, *range(224, 256)}
 _TO_COMMAS = bytes.maketrans(b". ", b",,")
 
 
@@ -169,9 +173,10 @@ class Addresses(NamedTuple):
         return self.numbers is not None
 
     @property
-    def have_placeholder(self) -> bool:
-        """Whether 0.0.0.0 is among IPv4 addresses."""
-        return self.numbers is not None and 0 in self.numbers
+    def are_ordinary(self) -> bool:
+        """Whether no IPv4 address begins as those do that other hosts do not reach."""
+        firsts = {number >> 24 for number in self.numbers or ()}
+        return firsts.isdisjoint(_NOT_ORDINARY)
 
     @property
     def are_repeated(self) -> bool:
@@ -245,9 +250,11 @@ def _integers(data: bytes) -> list[int]:
 
 def _bad_addresses(columns: Columns, _: Options) -> Iterable[_BadAddress]:
     known, format_ = columns.once(addresses_of), columns.format
-    is_usable = is_device_address if format_.joins_addresses else is_address
+    is_usable = is_address
+    if format_.joins_addresses:
+        is_usable = is_device_address if columns.num_nodes == 1 else _is_reached
     are_wrong = not known.are_ipv4 and not all(map(is_usable, set(known.each)))
-    if are_wrong or (format_.joins_addresses and known.have_placeholder):
+    if are_wrong or (format_.joins_addresses and not known.are_ordinary):
         # If both keys are present, the address is the emulator's, which SCCL reads.
         keys = format_.address_keys[::-1]
         for index, address in enumerate(columns.addresses):
@@ -281,6 +288,17 @@ def _bad_other_addresses(
             yield _BadAddress(index, (field.key,), address, of_node)
 
 
+def _is_reached(text: str) -> bool:
+    """Whether an address can be one that devices of other hosts reach."""
+    return is_device_address(text) and not _OF_ONE_HOST.match(text)
+
+
+def _weight_of_address(_: Columns, bad: _BadAddress) -> Severity:
+    parts = (bad.address or "").split(",")
+    is_device = all(map(is_device_address, parts))
+    return Severity.WARNING if is_device else Severity.ERROR
+
+
 class _BadAddress(NamedTuple):
     """The index of a device or a node, and the address that it has under a key."""
 
@@ -298,6 +316,10 @@ def _bad_address(columns: Columns, bad: _BadAddress) -> Finding:
     message = f"{key} {quoted(address)} is not an IP address"
     if address == UNSET_ADDRESS:
         message = f"{key} {quoted(address)} is a placeholder, not an address"
+    elif found := next(filter(_OF_ONE_HOST.match, (address or "").split(",")), None):
+        message = f"{key} {quoted(found)} is an address that no other host reaches"
+    elif address and is_address(address):
+        message = f"{key} {quoted(address)} is an address that no device has"
     if address == "":
         hint = "leave the key out, or write the address of the host"
     elif address == UNSET_ADDRESS or (address and not any(map(str.isalnum, address))):
@@ -357,6 +379,7 @@ BAD_ADDRESS = Rule(
     "where a job has several servers.",
     find=_bad_addresses,
     tell=_bad_address,
+    severity_of=_weight_of_address,
 )
 DUPLICATE_HOST = Rule(
     code="RT212",
