@@ -1250,6 +1250,8 @@ def volcano_tasks(rank: str) -> str:
     return text
 
 
+ADDRESS = "--master_addr="
+RDZV = "--rdzv_backend=c10d, --rdzv_endpoint="
 MASK = "export CUDA_VISIBLE_DEVICES="
 HAMI = ", nvidia.com/gpumem: 8000, nvidia.com/gpucores: 30"
 
@@ -1313,6 +1315,52 @@ MANIFESTS = {
         [("RT328", W), ("RT328", W)],
         pytorchjob("[python, t.py, --rank=$RANK]", each='"1"', chips=(1, 1)),
         pytorchjob("[python, t.py, --rank=$(RANK), $A]", each='"1"', chips=(1, 1)),
+    ),
+    "a master that a PyTorchJob does not have": (
+        [("RT334", E), ("RT334", E)],
+        pytorchjob(f"[torchrun, {ADDRESS}train-master-1, t.py]"),
+        pytorchjob(f"[torchrun, {ADDRESS}train-master-0.default.svc, t.py]"),
+    ),
+    "the master of another PyTorchJob": (
+        [("RT334", E), ("RT334", E)],
+        pytorchjob(f"[torchrun, {ADDRESS}other-master-0, t.py]"),
+        pytorchjob(f"[torchrun, {ADDRESS}other, t.py]"),
+    ),
+    "a store beside node 0": (
+        [("RT326", E), ("RT326", E)],
+        pytorchjob(f"[torchrun, {ADDRESS}train-worker-0, t.py]"),
+        pytorchjob(f"[torchrun, {RDZV}train-worker-0:29400, t.py]"),
+    ),
+    "a store beside node 0 of a Job": (
+        [("RT326", E)],
+        job().replace("=j-0.j", "=j-1.j"),
+        job().replace("=j-0.j", "=j-0.j.default.svc.cluster.local"),
+    ),
+    "a pod above the last one": (
+        [("RT334", E)],
+        job().replace("=j-0.j", "=j-2.j"),
+        job().replace("=j-0.j", "=gpu-2"),
+    ),
+    "a name inside of a pod": (
+        [("RT334", W)],
+        job().replace("=j-0.j", "=j-0"),
+        job(service=service().replace("{name: j}", "{name: j-0}")).replace(
+            "=j-0.j", "=j-0"
+        ),
+    ),
+    "the master of a program in a JobSet": (
+        [("RT334", E)],
+        jobset(1, 2, "[python, t.py]").replace(
+            "name: pytorch,", "name: x, env: [{name: MASTER_ADDR, value: s-v-0-0.s}],"
+        ),
+        jobset(1, 2, "[python, t.py]").replace(
+            "name: pytorch,", "name: x, env: [{name: MASTER_ADDR, value: s-w-0-0.s}],"
+        ),
+    ),
+    "the master of another task of Volcano": (
+        [("RT334", E), ("RT334", E)],
+        volcano_tasks("1").replace("v-master-0.v", "v-main-0.v"),
+        volcano_tasks("1").replace("svc: [], ", "").replace("v-master", "v-main"),
     ),
     "a list in the shell of a pod": (
         [("RT320", E), ("RT320", E)],

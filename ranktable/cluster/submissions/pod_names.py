@@ -6,45 +6,126 @@ Source: kubernetes.io, "DNS for Services and Pods".
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.shell import UNKNOWN
+from ranktable.cluster.submissions.agents import AGENTS, is_static
+from ranktable.cluster.submissions.shell import POD_INDEX, UNKNOWN, plain_number
+from ranktable.schema.finding import Severity
 from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ranktable.cluster.submissions.manifests import Manifest, Manifests
-    from ranktable.cluster.submissions.submission import Role
+    from ranktable.cluster.submissions.submission import Role, Setting
 
 _POD_NAME: Final = re.compile(r"([a-z][a-z0-9-]*?)(?:-[0-9]+){1,2}\.([a-z0-9-]+)")
 """The name of a pod with its index, or with those of its Job and itself."""
+_OF_A_SERVICE: Final = re.compile(r"[a-z0-9-]+-(?:master|worker)-[0-9]+(?![a-z0-9-])")
+"""The name that the training operator gives a pod and its Service."""
 
 
-def judge_master(made: Manifests, role: Role, pods: set[str], domain: str) -> None:
-    """Report the address of a pod that this job does not have.
+class Pods(NamedTuple):
+    """Pods of a role whose names differ by their indexes.
+
+    Attributes:
+        role: What they run.
+        base: Their name without the indexes.
+        counts: How many there are by each index, None if that is not known.
+    """
+
+    role: Role
+    base: str
+    counts: tuple[int | None, ...]
+
+    def indexes(self, label: str) -> tuple[int, ...] | None:
+        """Return the indexes in a name, None if no pod here has it."""
+        one = r"-(0|[1-9][0-9]{0,8})" * len(self.counts)
+        match = re.fullmatch(re.escape(self.base) + one, label)
+        found = () if match is None else tuple(map(int, match.groups()))
+        pairs = zip(found, self.counts, strict=False)
+        is_one = all(count is None or index < count for index, count in pairs)
+        return found if found and is_one else None
+
+
+def judge_addresses(made: Manifests, pods: list[Pods], domain: str | None) -> None:
+    """Report addresses of pods that this job does not have, or that cannot be used.
 
     Args:
         made: Where to report.
-        role: The role whose command is judged.
-        pods: The names of pods of this job, without their indexes.
-        domain: The subdomain of the pods, empty if they have none.
+        pods: The pods of the job.
+        domain: The subdomain of the pods, empty if they have none; None if each pod has
+            a Service of its own.
     """
-    for name in ("master-addr", "rdzv-endpoint"):
-        given = role.command.options.get(name)
-        match = None if given is None else _POD_NAME.match(given.text)
-        if given is None or match is None or any(UNKNOWN in pod for pod in pods):
-            continue
-        if match[1] in pods and match[2] == domain:
-            continue
+    if any(UNKNOWN in each.base for each in pods):
+        return
+    for given in (given for each in pods for given in _addresses(each.role)):
         host = given.text.partition(":")[0]
-        first = min(pods)
-        reason = "" if domain else ", because its pods have no subdomain"
-        made.report(
-            rules.POD_NAMES,
-            given.span,
-            f"no pod of this job is called {quoted(host)}{reason}",
-            hint=f"the pods are called {first}-INDEX.{domain or 'SUBDOMAIN'}",
-        )
+        label, _, rest = host.partition(".")
+        named = ((each, each.indexes(label)) for each in pods)
+        found = next(((each, at) for each, at in named if at is not None), None)
+        is_meant = (_POD_NAME if domain is not None else _OF_A_SERVICE).match(host)
+        is_elsewhere = domain is not None and rest.partition(".")[0] != domain
+        if is_meant and (found is None or is_elsewhere):
+            first = pods[0].base + "-0" * len(pods[0].counts)
+            last = "" if domain is None else f".{domain or 'SUBDOMAIN'}"
+            why = ", because its pods have no subdomain" if domain == "" else ""
+            made.report(
+                rules.POD_NAMES,
+                given.span,
+                f"no pod of this job is called {quoted(host)}{why}",
+                hint=f"the first pod is called {first}{last}",
+            )
+        elif found is not None and domain and not rest and _is_alone(made, pods, label):
+            made.report(
+                rules.POD_NAMES,
+                given.span,
+                f"{quoted(host)} is a name inside of its pod only",
+                hint=f"write {label}.{domain}",
+                severity=Severity.WARNING,
+            )
+        elif found is not None and (node_rank := _node_rank(*found)):
+            made.report(
+                rules.MASTER_ADDRESS,
+                given.span,
+                f"{label} has node rank {node_rank}, and the store of a static "
+                "rendezvous is on node 0",
+                hint="name the pod with node rank 0",
+            )
+
+
+def _is_alone(made: Manifests, pods: list[Pods], label: str) -> bool:
+    """Whether other pods have no Service with the name of a pod."""
+    numbers = [each.role.nodes.value if each.role.nodes else 2 for each in pods]
+    return sum(numbers) > 1 and ("Service", label) not in made.named
+
+
+def _addresses(role: Role) -> Iterator[Setting]:
+    """Yield the addresses of the master that a role is given in the file."""
+    options, backend = role.command.options, role.option("rdzv-backend")
+    if role.command.program in AGENTS:
+        names = ["master-addr"]
+        if backend is None or backend.text in ("c10d", "static"):
+            names.append("rdzv-endpoint")
+        yield from (options[name] for name in names if name in options)
+    given = role.variables.get("MASTER_ADDR")
+    if role.command.program == "python" and given is not None and given.span:
+        yield given
+
+
+def _node_rank(pods: Pods, indexes: tuple[int, ...]) -> int | None:
+    """Return the node rank of a pod in a static rendezvous, None if not known."""
+    role = pods.role
+    if role.command.program not in AGENTS or not is_static(role):
+        return None
+    given = role.option("node-rank")
+    is_counted = "PET_NODE_RANK" in role.counted
+    if given.text == POD_INDEX if given is not None else is_counted:
+        first = next(iter(role.counted.values()), 0)
+        return first + indexes[-1] if pods.counts[:-1] in ((), (1,)) else None
+    is_one = pods.counts in ((1,), (1, 1))
+    return plain_number(given.text) if given is not None and is_one else None
 
 
 def judge_service(job: Manifest, made: Manifests, domain: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
-from ranktable.cluster.submissions.pod_names import judge_master, judge_service
+from ranktable.cluster.submissions.pod_names import Pods, judge_addresses, judge_service
 from ranktable.cluster.submissions.pod_roles import (
     POD,
     judge_completions,
@@ -32,8 +32,8 @@ def read_job(job: Manifest, made: Manifests) -> list[Submission]:
     if is_indexed:
         judge_completions(job, made, role, ("spec",))
     domain = job.text("spec", *POD, "subdomain")
-    if pods is not None and pods.value > 1 and role.command.program == "torchrun":
-        if not is_indexed:
+    if pods is not None and pods.value > 1:
+        if not is_indexed and role.command.program == "torchrun":
             made.report(
                 rules.NO_RANK,
                 job.span("spec"),
@@ -41,6 +41,6 @@ def read_job(job: Manifest, made: Manifests) -> list[Submission]:
                 hint="add completionMode: Indexed",
             )
         if job.name:
-            judge_master(made, role, {job.name}, domain)
+            judge_addresses(made, [Pods(role, job.name, (pods.value,))], domain)
     judge_service(job, made, domain)
     return pod_job(job, [role])

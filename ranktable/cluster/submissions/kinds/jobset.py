@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
-from ranktable.cluster.submissions.pod_names import judge_master
+from ranktable.cluster.submissions.pod_names import Pods, judge_addresses
 from ranktable.cluster.submissions.pod_roles import (
     POD,
     is_world,
@@ -33,13 +33,24 @@ def read_jobset(job: Manifest, made: Manifests) -> list[Submission]:
     domain = job.text("spec", "network", "subdomain") or job.name
     if job.get("spec", "network", "enableDNSHostnames") is False:
         domain = ""
-    pods = {f"{job.name}-{each.name}" for each in launched}
-    for role in launched if job.name else ():
-        judge_master(made, role, pods, domain)
+    pods = [
+        Pods(role, f"{job.name}-{role.name}", _counts(job, at))
+        for at, role in enumerate(roles)
+    ]
+    if job.name and pods:
+        judge_addresses(made, pods, domain)
     worlds = [role for role in launched if is_world(role)]
     others = [role for role in launched if not is_world(role)]
     alone = [one for role in worlds for one in pod_job(job, [role])]
     return alone + (pod_job(job, others or roles) if others or not worlds else [])
+
+
+def _counts(job: Manifest, at: int) -> tuple[int | None, ...]:
+    """Return the numbers of Jobs and of their pods."""
+    path: Path = ("spec", "replicatedJobs", at)
+    jobs = job.number(*path, "replicas", default=1)
+    pods = job.number(*path, "template", "spec", "parallelism", default=1)
+    return jobs and jobs.value, pods and pods.value
 
 
 def _replicated_job(job: Manifest, made: Manifests, at: int, count: int) -> Role:

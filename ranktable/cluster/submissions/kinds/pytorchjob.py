@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
+from ranktable.cluster.submissions.pod_names import Pods, judge_addresses
 from ranktable.cluster.submissions.pod_roles import (
     PET,
     POD,
@@ -83,6 +84,12 @@ def read_pytorchjob(job: Manifest, made: Manifests) -> list[Submission]:
         judge_pod(made, template, role)
         roles.append(role)
     _judge_pytorchjob(job, made, roles, text, total)
+    pods = [
+        Pods(role, f"{job.name}-{role.name.lower()}", (count and count.value,))
+        for role, count in zip(roles, counts, strict=True)
+    ]
+    if job.name:
+        judge_addresses(made, pods, None)
     return pod_job(job, roles)
 
 

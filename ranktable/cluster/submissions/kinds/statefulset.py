@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
-from ranktable.cluster.submissions.pod_names import judge_master, judge_service
+from ranktable.cluster.submissions.pod_names import Pods, judge_addresses, judge_service
 from ranktable.cluster.submissions.pod_roles import POD, pod_job, pod_role
 
 if TYPE_CHECKING:
@@ -21,8 +21,10 @@ def read_statefulset(job: Manifest, made: Manifests) -> list[Submission]:
         return []
     judge_pod(made, template, role)
     domain = job.text("spec", "serviceName")
-    if job.name and role.command.program == "torchrun":
-        judge_master(made, role, {job.name}, domain)
+    if job.name:
+        is_counted = role.nodes is not None and not job.members("spec", "ordinals")
+        count = role.nodes.value if is_counted and role.nodes else None
+        judge_addresses(made, [Pods(role, job.name, (count,))], domain)
     judge_service(job, made, domain)
     return pod_job(job, [role])
 

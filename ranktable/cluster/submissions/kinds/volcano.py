@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
+from ranktable.cluster.submissions.pod_names import Pods, judge_addresses
 from ranktable.cluster.submissions.pod_roles import (
     POD,
     is_world,
@@ -20,6 +21,7 @@ from ranktable.cluster.submissions.pod_roles import (
     total_of,
     warn_one_for_all,
 )
+from ranktable.cluster.submissions.submission import Role
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted, quoted
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ranktable.cluster.submissions.manifests import Manifest, Manifests
-    from ranktable.cluster.submissions.submission import Fact, Role, Setting, Submission
+    from ranktable.cluster.submissions.submission import Fact, Setting, Submission
     from ranktable.schema.document import Path
 
 
@@ -62,6 +64,7 @@ def read_volcano(job: Manifest, made: Manifests) -> list[Submission]:
         _task(job, made, paths[name], counts[name], name, dict.fromkeys(_INDEXES, 0))
         for name in paths
     ]
+    _judge_names(job, made, counts, paths, roles)
     agents = [r for r in roles if r.command.program == "torchrun"]
     for role in agents if len(agents) > 1 else ():
         if not is_world(role):
@@ -136,8 +139,36 @@ def _with_pytorch(
         )
         for name in chosen
     ]
+    _judge_names(job, made, counts, paths, roles)
     warn_one_for_all(made, roles, f"WORLD_SIZE is the number of pods, {size}")
     return pod_job(job, roles)
+
+
+def _judge_names(
+    job: Manifest,
+    made: Manifests,
+    counts: Mapping[str, Fact | None],
+    paths: Mapping[str, Path],
+    roles: list[Role],
+) -> None:
+    """Judge the names that the plugins svc and pytorch give the pods."""
+    made_roles = {role.name: role for role in roles}
+    pods = [
+        Pods(
+            made_roles.get(name, Role(name=name, nodes=count)),
+            f"{job.name}-{name}",
+            (count and count.value,),
+        )
+        for name, count in counts.items()
+    ]
+    is_own = any(
+        job.get(*path, *POD, key) is not None
+        for path in paths.values()
+        for key in ("hostname", "subdomain")
+    )
+    is_named = job.members("spec", "plugins").keys() & {"svc", "pytorch"}
+    if job.name and pods and is_named and not is_own:
+        judge_addresses(made, pods, job.name)
 
 
 def _flags(given: object) -> dict[str, str] | None:
