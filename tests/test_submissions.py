@@ -1252,6 +1252,20 @@ def volcano_tasks(rank: str) -> str:
 
 ADDRESS = "--master_addr="
 RDZV = "--rdzv_backend=c10d, --rdzv_endpoint="
+
+
+def driver_and_workers(nodes: int, more: str = "") -> str:
+    """Return a JobSet with a Job of one pod and one of four."""
+    more = more or "--rdzv-backend=c10d --rdzv-endpoint=s-v-0-0.s:29500"
+    words = f"torchrun --nnodes={nodes} --nproc-per-node=4 {more} t.py".split()
+    command, env = json.dumps(words), of_label("jobset.sigs.k8s.io/job-global-index")
+    text = jobset(1, 4, command) + jobset(1, 1, command).split("Jobs:\n")[1].replace(
+        "name: w", "name: v"
+    )
+    return text.replace("name: pytorch,", f"name: c, env: [{env}],")
+
+
+COUNTING, GLOBAL = "--node-rank=$(JOB_COMPLETION_INDEX)", "--node-rank=$(R)"
 MASK = "export CUDA_VISIBLE_DEVICES="
 HAMI = ", nvidia.com/gpumem: 8000, nvidia.com/gpucores: 30"
 
@@ -1361,6 +1375,16 @@ MANIFESTS = {
         [("RT334", E), ("RT334", E)],
         volcano_tasks("1").replace("v-master-0.v", "v-main-0.v"),
         volcano_tasks("1").replace("svc: [], ", "").replace("v-master", "v-main"),
+    ),
+    "a driver and workers that meet at one address": (
+        [("RT322", E)],
+        driver_and_workers(nodes=4),
+        driver_and_workers(nodes=5),
+    ),
+    "a driver with the index of its workers": (
+        [("RT324", E), ("RT324", E)],
+        driver_and_workers(nodes=5, more=f"{COUNTING} --master-addr=s-v-0-0.s"),
+        driver_and_workers(nodes=5, more=f"{GLOBAL} --master-addr=s-v-0-0.s"),
     ),
     "a list in the shell of a pod": (
         [("RT320", E), ("RT320", E)],

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ranktable.cluster.submissions.submission import Role, Setting, Submission
     from ranktable.schema.finding import Finding
 
-_LOOPBACK: Final = re.compile(
+LOOPBACK: Final = re.compile(
     r"(?i)localhost(?:\.localdomain)?|127(?:\.\d{1,3}){3}|\[?::1\]?|0\.0\.0\.0"
 )
 
@@ -120,7 +120,7 @@ def judge_address(one: Submission, given: Setting) -> Iterator[Finding]:
     if (one.nodes or 1) < 2:
         return
     text = given.text
-    if _LOOPBACK.fullmatch(text):
+    if LOOPBACK.fullmatch(text):
         yield rules.MASTER_ADDRESS.finding(
             given.span,
             f"{given.said} is another machine on each of the {one.nodes} {one.node}s",

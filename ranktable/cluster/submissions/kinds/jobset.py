@@ -6,8 +6,9 @@ Source: kubernetes-sigs/jobset, pkg/controllers.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from ranktable.cluster.submissions.judge_address import LOOPBACK
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
 from ranktable.cluster.submissions.pod_names import Pods, judge_addresses
 from ranktable.cluster.submissions.pod_roles import (
@@ -18,6 +19,7 @@ from ranktable.cluster.submissions.pod_roles import (
     pod_role,
     report_same_index,
 )
+from ranktable.cluster.submissions.shell import has_marks
 from ranktable.cluster.submissions.submission import Fact, Role, Submission
 
 if TYPE_CHECKING:
@@ -25,11 +27,13 @@ if TYPE_CHECKING:
     from ranktable.schema.document import Path
 
 
+_MEETING: Final = ("rdzv-endpoint", "master-addr", "master-port", "rdzv-id")
+
+
 def read_jobset(job: Manifest, made: Manifests) -> list[Submission]:
     """Return what a JobSet starts."""
     count = len(job.items("spec", "replicatedJobs"))
-    roles = [_replicated_job(job, made, at, count) for at in range(count)]
-    launched = [role for role in roles if role.command.program == "torchrun"]
+    roles = [_replicated_job(job, made, at) for at in range(count)]
     domain = job.text("spec", "network", "subdomain") or job.name
     if job.get("spec", "network", "enableDNSHostnames") is False:
         domain = ""
@@ -39,10 +43,31 @@ def read_jobset(job: Manifest, made: Manifests) -> list[Submission]:
     ]
     if job.name and pods:
         judge_addresses(made, pods, domain)
-    worlds = [role for role in launched if is_world(role)]
-    others = [role for role in launched if not is_world(role)]
-    alone = [one for role in worlds for one in pod_job(job, [role])]
-    return alone + (pod_job(job, others or roles) if others or not worlds else [])
+    worlds = _worlds(roles)
+    for world in worlds:
+        for role in world:
+            if len(world) > 1 or role.per_job is not None:
+                report_same_index(made, role)
+    found = [one for world in worlds for one in pod_job(job, world)]
+    return found or pod_job(job, roles)
+
+
+def _worlds(roles: list[Role]) -> list[list[Role]]:
+    """Return the agents of a JobSet, those together that meet at one address.
+
+    Where no address is written, agents that are fewer than they expect belong together.
+    """
+    found: dict[object, list[Role]] = {}
+    for role in roles:
+        if role.command.program != "torchrun":
+            continue
+        given = [role.option(name) for name in _MEETING]
+        texts = tuple("" if each is None else each.text for each in given)
+        is_told = any(texts[:2]) and not any(map(has_marks, texts))
+        is_told = is_told and not LOOPBACK.match("".join(texts[:2]))
+        alone = role.name if is_world(role) else None
+        found.setdefault(texts if is_told else alone, []).append(role)
+    return list(found.values())
 
 
 def _counts(job: Manifest, at: int) -> tuple[int | None, ...]:
@@ -53,7 +78,7 @@ def _counts(job: Manifest, at: int) -> tuple[int | None, ...]:
     return jobs and jobs.value, pods and pods.value
 
 
-def _replicated_job(job: Manifest, made: Manifests, at: int, count: int) -> Role:
+def _replicated_job(job: Manifest, made: Manifests, at: int) -> Role:
     """Return the pods of one of the Jobs of a JobSet."""
     path: Path = ("spec", "replicatedJobs", at)
     inner = (*path, "template", "spec")
@@ -73,8 +98,6 @@ def _replicated_job(job: Manifest, made: Manifests, at: int, count: int) -> Role
     judge_pod(made, template, role)
     judge_completions(job, made, role, inner)
     is_repeated = jobs is not None and jobs.value > 1
-    if is_repeated or (count > 1 and not is_world(role)):
-        report_same_index(made, role)
     if is_repeated and pods is not None and pods.value:
         role = replace(role, per_job=pods.value)
     return role
