@@ -106,6 +106,23 @@ SCRIPTS = {
         script("-N1 --gpus-per-node=4", "srun torchrun --nproc_per 8 t.py"),
         script("-N1 --gpus-per-node=4", "srun torchrun --nproc_per 4 t.py"),
     ),
+    "a server in every task": (
+        [("RT320", W)],
+        script(
+            f"{TWO} --gpus-per-node=4", "srun vllm serve m --tensor-parallel-size 8"
+        ),
+        script(
+            f"{TWO} --gpus-per-node=4",
+            "srun -N1 -n1 vllm serve m --tensor-parallel-size 8",
+        ),
+    ),
+    "a server without the chips": (
+        [("RT320", E)],
+        script(
+            "-N1 --gpus-per-node=4", "vllm serve m --tensor_parallel_size=8 --port 80"
+        ),
+        script("-N1 --gpus-per-node=8", "python -m sglang.launch_server --tp 8"),
+    ),
     "rank counted on every node": (
         [("RT324", E)],
         script(
@@ -1265,6 +1282,22 @@ def driver_and_workers(nodes: int, more: str = "") -> str:
     return text.replace("name: pytorch,", f"name: c, env: [{env}],")
 
 
+def served(size: int, leader: str, worker: str) -> str:
+    """Return a LeaderWorkerSet that serves a model, with four chips a pod."""
+    first, others = (pod(json.dumps(["sh", "-c", line])) for line in (leader, worker))
+    return (
+        "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\n"
+        "metadata: {name: l}\nspec:\n  leaderWorkerTemplate:\n"
+        f"    size: {size}\n    leaderTemplate: {first}\n"
+        f"    workerTemplate: {others}\n"
+    )
+
+
+SGLANG = (
+    "python3 -m sglang.launch_server --model-path m --tp 8 --dist-init-addr "
+    "$(LWS_LEADER_ADDRESS):20000 --nnodes {} --node-rank {}"
+)
+VLLM = "vllm serve m --tensor-parallel-size=8 --nnodes 2 --master-addr l-0.l"
 COUNTING, GLOBAL = "--node-rank=$(JOB_COMPLETION_INDEX)", "--node-rank=$(R)"
 MASK = "export CUDA_VISIBLE_DEVICES="
 HAMI = ", nvidia.com/gpumem: 8000, nvidia.com/gpucores: 30"
@@ -1385,6 +1418,46 @@ MANIFESTS = {
         [("RT324", E), ("RT324", E)],
         driver_and_workers(nodes=5, more=f"{COUNTING} --master-addr=s-v-0-0.s"),
         driver_and_workers(nodes=5, more=f"{GLOBAL} --master-addr=s-v-0-0.s"),
+    ),
+    "more pods than nodes of SGLang": (
+        [("RT322", E), ("RT322", E), ("RT324", E)],
+        served(3, SGLANG.format(2, 0), SGLANG.format(2, 1)),
+        served(2, SGLANG.format(2, 0), SGLANG.format(2, 1)),
+    ),
+    "workers of SGLang with one node rank": (
+        [("RT324", E)],
+        served(4, SGLANG.format(4, 0), SGLANG.format(4, 1)),
+        served(4, SGLANG.format(4, 0), SGLANG.format(4, "$(LWS_WORKER_INDEX)")),
+    ),
+    "sizes of SGLang that its nodes do not share": (
+        [("RT325", W), ("RT325", W)],
+        served(3, SGLANG.format(3, 0), SGLANG.format(3, "$(LWS_WORKER_INDEX)")),
+        served(3, "vllm serve m -tp 4 -pp 3", "ray start --address=a:1 --block"),
+    ),
+    "mpirun in every pod": (
+        [("RT320", E), ("RT323", W)],
+        pytorchjob('[mpirun, -np, "8", python, t.py]', each='"1"'),
+        pytorchjob('[mpirun, -np, "4", python, t.py]', each='"1"', worker=None),
+    ),
+    "mpirun in every pod, with hosts": (
+        [("RT323", W)],
+        pytorchjob('[mpirun, -np, "4", python, t.py]', each='"4"'),
+        pytorchjob('[mpirun, -np, "8", -H, "a,b", python, t.py]', each='"4"'),
+    ),
+    "deepspeed in every pod": (
+        [("RT323", W)],
+        pytorchjob("[deepspeed, --num_gpus=4, t.py]", each='"4"'),
+        pytorchjob("[deepspeed, --num_gpus=4, --hostfile=/h, t.py]", each='"4"'),
+    ),
+    "more chips of SGLang than a pod has": (
+        [("RT320", E)],
+        served(1, SGLANG.format(1, 0), ""),
+        served(1, SGLANG.format(1, 0).replace("8", "4"), ""),
+    ),
+    "nodes of vLLM": (
+        [("RT324", E)],
+        served(2, f"{VLLM} --node-rank 0", f"{VLLM} --node-rank 2"),
+        served(2, VLLM, f"{VLLM} --node-rank 1 --headless"),
     ),
     "a list in the shell of a pod": (
         [("RT320", E), ("RT320", E)],

@@ -13,6 +13,9 @@ from ranktable.cluster.submissions.submission import Fact, Role, Setting, Submis
 from ranktable.schema.text import counted
 
 AGENTS: Final = ("torchrun", "accelerate")
+SERVERS: Final = ("sglang", "vllm")
+NUMBERED: Final = (*AGENTS, *SERVERS)
+"""Programs that are started once on every node, with the number of the node."""
 
 
 class Range(NamedTuple):
@@ -85,7 +88,7 @@ def processes_per_start(role: Role) -> Fact | None:
         return Fact(total.value // machines.value, total.said, total.span)
     if command.program == "deepspeed":
         return fact_of(role.option("nproc-per-node"))
-    is_one = command.program != "mpirun" and command.is_whole
+    is_one = command.program not in ("mpirun", *SERVERS) and command.is_whole
     return Fact(1, "") if is_one else None
 
 

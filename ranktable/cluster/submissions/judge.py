@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import shell
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.agents import AGENTS, groups_of
+from ranktable.cluster.submissions.agents import AGENTS, NUMBERED, SERVERS, groups_of
 from ranktable.cluster.submissions.judge_agents import (
     judge_accelerate,
     judge_agents,
@@ -25,6 +25,7 @@ from ranktable.cluster.submissions.judge_program import (
     judge_parallel,
     judge_program,
 )
+from ranktable.cluster.submissions.judge_server import judge_servers
 from ranktable.cluster.submissions.launch_options import JUDGED
 from ranktable.cluster.submissions.submission import Role, Submission, Unjudged
 from ranktable.schema.finding import Severity
@@ -47,7 +48,11 @@ def judge(one: Submission) -> Iterator[Finding]:
         yield from _judge_words(group.role)
         yield from _judge_script_options(group.role)
     yield from judge_parallel(one, role)
-    if role.command.program in AGENTS:
+    yield from judge_servers(one)
+    is_server = role.command.program in SERVERS
+    if is_server and (one.is_first_node_only or role.option("nnodes") is None):
+        return  # one server, perhaps with a cluster of Ray
+    if role.command.program in NUMBERED:
         for group in groups_of(one):
             yield from judge_agents(one, group)
             yield from judge_accelerate(group.role)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 from ranktable.cluster.submissions import shell
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.agents import (
-    AGENTS,
+    NUMBERED,
+    SERVERS,
     Group,
     Range,
     expected_agents,
@@ -46,7 +47,7 @@ def _is_of_one_machine(role: Role) -> bool:
 def judge_agents(one: Submission, group: Group) -> Iterator[Finding]:
     """Compare the agents that are started with those that each expects."""
     role = group.role
-    if role.command.program not in AGENTS:
+    if role.command.program not in NUMBERED:
         return
     expected, starts = expected_agents(role), _agents_of(one)
     span = role.command.span
@@ -105,7 +106,7 @@ def judge_agents(one: Submission, group: Group) -> Iterator[Finding]:
 def _agents_of(one: Submission) -> int | None:
     """Return how many agents a submission starts, None if that is not known."""
     groups = groups_of(one)
-    agents = [group for group in groups if group.role.command.program in AGENTS]
+    agents = [group for group in groups if group.role.command.program in NUMBERED]
     others = [group for group in groups if group not in agents]
     if not others:
         return one.starts()
@@ -181,6 +182,8 @@ def _has_own_rank(one: Submission, role: Role) -> bool:
         return True
     if role.command.program == "accelerate" or one.kind == "PyTorchJob":
         return False  # in a file of settings; said by the reader of the kind
+    if role.command.program in SERVERS:
+        return role.command.is_whole and role.option("nnodes") is not None
     known = {*role.variables, *role.counted}
     return role.command.is_whole and "PET_NODE_RANK" not in known
 
@@ -193,7 +196,7 @@ def judge_first_ranks(one: Submission) -> Iterator[Finding]:
         given = role.command.options.get("node-rank")
         text = "0" if given is None else given.text
         is_certain = (
-            role.command.program in AGENTS
+            role.command.program in NUMBERED
             and is_static(role)
             and _has_own_rank(one, role)
             and text.isdecimal()

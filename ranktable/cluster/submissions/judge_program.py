@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import shell
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.agents import fact_of, processes_per_start, started
+from ranktable.cluster.submissions.agents import (
+    fact_of,
+    groups_of,
+    processes_per_start,
+    started,
+)
 from ranktable.cluster.submissions.judge_address import judge_address, judge_port
 from ranktable.cluster.submissions.judge_agents import judge_without_srun
 from ranktable.cluster.submissions.parallel_sizes import parallel_sizes
@@ -66,12 +71,39 @@ def judge_mpirun(one: Submission, role: Role) -> Iterator[Finding]:
             severity=None if is_more and not one.is_script else Severity.WARNING,
         )
     hosts = role.option("host")
+    if not (one.is_script or one.kind == "MPIJob" or hosts):
+        yield from _judge_alone(one)
     if hosts is not None and one.is_script:
         yield rules.NO_EFFECT.finding(
             hosts.span,
             f"{hosts.said} names hosts by hand; the job may have others",
             hint="leave it out: mpirun takes the nodes of the job",
         )
+
+
+def _judge_alone(one: Submission) -> Iterator[Finding]:
+    """Judge launchers in pods that know no other pods."""
+    for group in groups_of(one):
+        role, program = group.role, group.role.command.program
+        count = fact_of(role.option("np"))
+        is_told = any("hostfile" in name for name in role.variables)
+        if program not in ("mpirun", "deepspeed") or role.option("hostfile") or is_told:
+            continue
+        if count is not None and role.chips and count.value > role.chips.value:
+            yield rules.MORE_THAN_CHIPS.finding(
+                count.span,
+                f"mpirun starts {count.value} processes ({count.said}) in this pod, "
+                f"which has {counted(role.chips.value, 'chip')} ({role.chips.said})",
+                hint="name the hosts of the others, or use an MPIJob",
+            )
+        if (group.starts or 1) > 1 and role.command.is_whole:
+            yield rules.NODES_ALONE.finding(
+                role.command.span,
+                f"{counted(group.starts or 1, 'pod')} start {program} each, and each "
+                "is a job of its own",
+                hint="start it in one pod with the hosts of all, or use torchrun",
+                severity=Severity.WARNING,
+            )
 
 
 def judge_deepspeed(one: Submission, role: Role) -> Iterator[Finding]:
@@ -87,6 +119,8 @@ def judge_deepspeed(one: Submission, role: Role) -> Iterator[Finding]:
         )
     if one.is_first_node_only or starts is None or starts < 2:
         return
+    if not (one.is_script or "launcher" in role.command.options):
+        yield from _judge_alone(one)
     if "launcher" not in role.command.options and one.is_script:
         yield rules.WRONG_AGENTS.finding(
             role.command.span,

@@ -45,8 +45,21 @@ _PLAIN: Final = {
     "deepspeed": {
         **dict.fromkeys(("launcher", "no-ssh"), "launcher"),
         "num-gpus": "nproc-per-node",  # of every node
-        **{name: name for name in ("include", "no-python", "module")},
+        **{name: name for name in ("include", "no-python", "module", "hostfile")},
     },
+}
+_SIZES: Final = {
+    **dict.fromkeys(("tensor-parallel-size", "tp-size", "tp"), "tp"),
+    **dict.fromkeys(("pipeline-parallel-size", "pp-size", "pp"), "pp"),
+    **dict.fromkeys(("data-parallel-size", "dp-size", "dp"), "dp"),
+    **{name: name for name in ("nnodes", "node-rank")},
+}
+_SERVERS: Final = {
+    "sglang": {
+        **_SIZES,
+        **dict.fromkeys(("dist-init-addr", "nccl-init-addr"), "rdzv-endpoint"),
+    },
+    "vllm": {**_SIZES, **{name: name for name in ("master-addr", "master-port")}},
 }
 _FLAGS: Final = (  # of accelerate and deepspeed; their other options have a value
     *("q", "quiet", "cpu", "multi-gpu", "tpu", "use-mps-device", "use-xpu", "debug"),
@@ -63,7 +76,7 @@ SIZES: Final = ("nnodes", "nproc-per-node", "num-processes", "np")
 JUDGED: Final = (
     *SIZES,
     *("node-rank", "master-addr", "master-port", "rdzv-endpoint", "rdzv-backend"),
-    *("standalone", "launcher", "host", "virtual-local-rank"),
+    *("standalone", "launcher", "host", "virtual-local-rank", "tp", "pp"),
 )
 _SCRIPT_ONLY: Final = ("nnodes", "nproc-per-node", "node-rank", "rdzv-endpoint")
 
@@ -148,8 +161,17 @@ _MODULES: Final = {
     "torchrun_jsc": "torchrun",
     "accelerate.commands.launch": "accelerate",
     "deepspeed.launcher.runner": "deepspeed",
+    "sglang.launch_server": "sglang",
+    "vllm.entrypoints.openai.api_server": "vllm",
 }
 _TORCHRUN: Final = ("torchrun", "torchrun_jsc")  # the latter is that of FZ Juelich
+_PROGRAMS: Final = {
+    **dict.fromkeys(_TORCHRUN, "torchrun"),
+    "accelerate-launch": "accelerate",
+    "deepspeed": "deepspeed",
+    **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra"), "mpirun"),
+}
+_VERBS: Final = {"accelerate": "launch", "vllm": "serve", "sglang": "serve"}
 _OTHER_LAUNCHERS: Final = (
     *("horovodrun", "bpslaunch", "msrun", "composer", "colossalai", "tune", "fabric"),
     *("lightning", "torchx", "llamafactory-cli", "axolotl", "xtuner", "swift"),
@@ -230,16 +252,12 @@ def find_launch(words: Sequence[str]) -> tuple[str, Sequence[str]]:
         name, rest = base(word), words[at + 1 :]
         has_script = has_script or name.endswith(_SCRIPT_ENDINGS)
         is_value = has_script and words[at - 1].startswith("-")
-        if name in _TORCHRUN:
-            return "torchrun", rest
+        if name in _PROGRAMS:
+            return _PROGRAMS[name], rest
         if _PYTHON.fullmatch(word) and not is_value:  # ./test.sh -p python
             return _python(rest)
-        if name == "accelerate" and rest[:1] == ["launch"]:
-            return "accelerate", rest[1:]
-        if name in ("accelerate-launch", "deepspeed"):
-            return name.removesuffix("-launch"), rest
-        if name in ("mpirun", "mpiexec", "mpiexec.hydra"):
-            return "mpirun", rest
+        if name in _VERBS and rest[:1] == [_VERBS[name]]:
+            return name, rest[1:]
     return "", words
 
 
@@ -263,6 +281,13 @@ def read_command(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand
         return _torchrun(rest, span)
     if program in _PLAIN:
         return _with_plain_options(program, rest, span)
+    if program in _SERVERS:
+        return LaunchCommand(
+            program=program,
+            span=span,
+            options=_plain_options(rest, _SERVERS[program], span),
+            is_whole=not any(word[:1] == UNKNOWN for word in rest),
+        )
     if program == "mpirun":
         return _mpirun(rest, span)
     is_whole = not any(base(word)[:1] == UNKNOWN for word in words[:1])

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.agents import AGENTS, is_static
+from ranktable.cluster.submissions.agents import NUMBERED, is_static
 from ranktable.cluster.submissions.shell import POD_INDEX, UNKNOWN, plain_number
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import quoted
@@ -104,7 +104,7 @@ def _is_alone(made: Manifests, pods: list[Pods], label: str) -> bool:
 def _addresses(role: Role) -> Iterator[Setting]:
     """Yield the addresses of the master that a role is given in the file."""
     options, backend = role.command.options, role.option("rdzv-backend")
-    if role.command.program in AGENTS:
+    if role.command.program in NUMBERED:
         names = ["master-addr"]
         if backend is None or backend.text in ("c10d", "static"):
             names.append("rdzv-endpoint")
@@ -117,7 +117,7 @@ def _addresses(role: Role) -> Iterator[Setting]:
 def _node_rank(pods: Pods, indexes: tuple[int, ...]) -> int | None:
     """Return the node rank of a pod in a static rendezvous, None if not known."""
     role = pods.role
-    if role.command.program not in AGENTS or not is_static(role):
+    if role.command.program not in NUMBERED or not is_static(role):
         return None
     given = role.option("node-rank")
     is_counted = "PET_NODE_RANK" in role.counted

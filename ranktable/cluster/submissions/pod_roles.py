@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.agents import NUMBERED
 from ranktable.cluster.submissions.shell import POD_INDEX
 from ranktable.cluster.submissions.submission import Fact, Role, Setting, Submission
 from ranktable.schema.finding import Severity
@@ -157,9 +158,7 @@ def report_same_index(
 ) -> None:
     """Report a node rank that begins at 0 again in every part of a job."""
     rank = role.command.options.get("node-rank")
-    if role.command.program != "torchrun" or rank is None:
-        return
-    if rank.text == POD_INDEX:
+    if role.command.program in NUMBERED and rank and rank.text == POD_INDEX:
         made.report(
             rules.SAME_RANK,
             rank.span,

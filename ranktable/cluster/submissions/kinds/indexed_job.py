@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.agents import NUMBERED, is_static
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
 from ranktable.cluster.submissions.pod_names import Pods, judge_addresses, judge_service
 from ranktable.cluster.submissions.pod_roles import (
@@ -26,14 +27,14 @@ def read_job(job: Manifest, made: Manifests) -> list[Submission]:
     counting = {"JOB_COMPLETION_INDEX": 0} if is_indexed else {}
     pods = job.number("spec", "parallelism", default=1)
     role = pod_role(template, pods, counted_from=counting)
-    if role.command.program != "torchrun" and not is_indexed:
+    if role.command.program not in NUMBERED and not is_indexed:
         return []  # any program that runs to its end
     judge_pod(made, template, role)
     if is_indexed:
         judge_completions(job, made, role, ("spec",))
     domain = job.text("spec", *POD, "subdomain")
     if pods is not None and pods.value > 1:
-        if not is_indexed and role.command.program == "torchrun":
+        if not is_indexed and role.command.program in NUMBERED and is_static(role):
             made.report(
                 rules.NO_RANK,
                 job.span("spec"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from ranktable.cluster.submissions.agents import NUMBERED
 from ranktable.cluster.submissions.judge_address import LOOPBACK
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
 from ranktable.cluster.submissions.pod_names import Pods, judge_addresses
@@ -59,7 +60,7 @@ def _worlds(roles: list[Role]) -> list[list[Role]]:
     """
     found: dict[object, list[Role]] = {}
     for role in roles:
-        if role.command.program != "torchrun":
+        if role.command.program not in NUMBERED:
             continue
         given = [role.option(name) for name in _MEETING]
         texts = tuple("" if each is None else each.text for each in given)

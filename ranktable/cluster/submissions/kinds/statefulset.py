@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ranktable.cluster.submissions.agents import NUMBERED
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
 from ranktable.cluster.submissions.pod_names import Pods, judge_addresses, judge_service
 from ranktable.cluster.submissions.pod_roles import POD, pod_job, pod_role
@@ -17,7 +18,7 @@ def read_statefulset(job: Manifest, made: Manifests) -> list[Submission]:
     """Return the agents that a StatefulSet starts; most run no job."""
     template = PodTemplate(job, ("spec", *POD))
     role = pod_role(template, job.number(*_REPLICAS, default=1))
-    if role.command.program not in ("torchrun", "accelerate"):
+    if role.command.program not in NUMBERED:
         return []
     judge_pod(made, template, role)
     domain = job.text("spec", "serviceName")
