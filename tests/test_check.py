@@ -405,7 +405,7 @@ def test_list_of_npus_is_judged_as_a_text_where_no_chip_is_found(
 ) -> None:
     job = {"LOCAL_RANK": "0", "RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     tree = Tree(tmp_path, "n1")
-    checked = checked_at(tree, ASCEND_RT_VISIBLE_DEVICES=text, **job)
+    checked = checked_at(tree, None, ASCEND_RT_VISIBLE_DEVICES=text, **job)
 
     hints = [each.hint or "" for each in checked.diagnostics]
     assert [each.endswith(f"VISIBLE_DEVICES={hint}") for each in hints] == (
