@@ -1576,6 +1576,71 @@ MANIFESTS = {
         pytorchjob().replace("name: pytorch,", "name: main,"),
         pytorchjob(),
     ),
+    "a text where a number is expected": (
+        [("RT331", E)],
+        pytorchjob().replace("Worker: {replicas: 1", "Worker: {replicas: '1'"),
+        pytorchjob(),
+    ),
+    "workers that are fewer than none": (
+        [("RT331", E)],
+        pytorchjob().replace("Worker: {replicas: 1", "Worker: {replicas: -1"),
+        pytorchjob().replace("Worker: {replicas: 1", "Worker: {replicas: 0x1"),
+    ),
+    "no nodes of a TrainJob": (
+        [("RT331", E)],
+        trainjob(f"{{numNodes: 0, command: [torchrun, t.py], {ONE_GPU}}}"),
+        trainjob(f"{{numNodes: 1, command: [torchrun, t.py], {ONE_GPU}}}"),
+    ),
+    "a text for the slots": (
+        [("RT331", E)],
+        mpijob("[mpirun, python, t.py]", slots='slotsPerWorker: "8"'),
+        mpijob("[mpirun, python, t.py]", slots="slotsPerWorker: 8"),
+    ),
+    "a word for an MPI that does not exist": (
+        [("RT331", E)],
+        mpijob("[mpirun, python, t.py]", more="  mpiImplementation: OpenMpi\n"),
+        mpijob("[mpirun, python, t.py]", more="  mpiImplementation: OpenMPI\n"),
+    ),
+    "fewer chips than none": (
+        [("RT330", E)],
+        job(resources="limits: {nvidia.com/gpu: -4}"),
+        job(resources='limits: {nvidia.com/gpu: "4.0", memory: 8.5Gi, cpu: 500m}'),
+    ),
+    "no container": (
+        [("RT331", E)],
+        pytorchjob(worker=None).replace("containers: [{", "containers: [], x: [{"),
+        pytorchjob(worker=None),
+    ),
+    "a command that is no list": (
+        [("RT331", E)],
+        job(pod_more="initContainers: [{name: i, command: sleep 5}], "),
+        job(pod_more="initContainers: [{name: i, command: [sleep, '5']}], "),
+    ),
+    "a number in a command": (
+        [("RT331", E)],
+        job(pod_more="initContainers: [{name: i, command: [sleep, 5]}], "),
+        job(pod_more="initContainers: [{name: i, command: [sleep, $(N)]}], "),
+    ),
+    "a number for a variable": (
+        [("RT331", E)],
+        job(pod_more="initContainers: [{name: i, env: [{name: N, value: 5}]}], "),
+        job(pod_more="initContainers: [{name: i, env: [{name: N, value: '5'}]}], "),
+    ),
+    "a Job that starts again for ever": (
+        [("RT331", E)],
+        job(pod_more="restartPolicy: Always, "),
+        job(pod_more="restartPolicy: Never, "),
+    ),
+    "a text for true": (
+        [("RT331", E)],
+        job(pod_more="hostNetwork: 'false', "),
+        job(pod_more="hostNetwork: no, "),
+    ),
+    "tasks of Volcano with a large letter": (
+        [("RT331", E)],
+        volcano(("Master", 1), flags='["--master=Master"]'),
+        volcano(("master", 1), flags='["--master=master"]'),
+    ),
     "a number where a text is expected": (
         [("RT331", E)],
         pytorchjob(each="4"),
@@ -2080,6 +2145,38 @@ def test_expression_of_helm_is_not_judged_and_said() -> None:
 
     assert found(text) == []
     assert notes(text) == [(5, "not judged: it is a template")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('nprocPerNode: "4"', 'nprocPerNode: "${NPROC}"'),
+        ('nprocPerNode: "4"', "nprocPerNode: $NPROC"),
+        ('nprocPerNode: "4"', 'nprocPerNode: "@@NPROC@@"'),
+        ('nprocPerNode: "4"', "nprocPerNode: [[ nproc ]]"),
+        ('nprocPerNode: "4"', "nprocPerNode: <% nproc %>"),
+        ('nprocPerNode: "4"', "nprocPerNode: <number of GPUs>"),
+        ("Worker: {replicas: 1", 'Worker: {replicas: "${WORKERS:-1}"'),
+        ("Worker: {replicas: 1", "Worker: {replicas: ${WORKERS}"),
+        ("nvidia.com/gpu: 4", "nvidia.com/gpu: ${GPUS}"),
+        ("name: train", "name: ${JOB}-train"),
+    ],
+)
+def test_value_that_another_tool_puts_in_is_not_judged_and_said(
+    old: str, new: str
+) -> None:
+    text = pytorchjob().replace(old, new)
+
+    assert found(text) == []
+    assert notes(text)
+    assert all("another tool puts a value" in reason for _, reason in notes(text))
+
+
+def test_words_of_a_file_that_another_tool_completes_are_not_judged() -> None:
+    text = pytorchjob("[torchrun, '--nnodes=${N}', t.py]")
+
+    assert found(text) == [("RT328", E), ("RT328", E)]
+    assert found(text.replace("name: train", "name: ${JOB}")) == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The kinds of jobs of Kubernetes: one reader each."""
+"""The jobs of a file with manifests, and the reader of each kind."""
 
 from __future__ import annotations
 
@@ -13,11 +13,20 @@ from ranktable.cluster.submissions.kinds.ray import read_ray
 from ranktable.cluster.submissions.kinds.statefulset import read_statefulset
 from ranktable.cluster.submissions.kinds.trainjob import read_trainjob
 from ranktable.cluster.submissions.kinds.volcano import read_volcano
+from ranktable.cluster.submissions.manifest_fields import judge_fields
+from ranktable.cluster.submissions.manifests import read_objects
+from ranktable.cluster.submissions.submission import Unjudged
+from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
-    from ranktable.cluster.submissions.manifests import Kinds
+    from collections.abc import Callable, Mapping
 
-KINDS: Final[Kinds] = {
+    from ranktable.cluster.submissions.manifests import Manifest, Manifests
+    from ranktable.cluster.submissions.submission import Submission
+
+    Kinds = Mapping[tuple[str, str], Callable[[Manifest, Manifests], list[Submission]]]
+
+_KINDS: Final[Kinds] = {
     ("kubeflow.org", "PyTorchJob"): read_pytorchjob,
     ("trainer.kubeflow.org", "TrainJob"): read_trainjob,
     ("kubeflow.org", "MPIJob"): read_mpijob,
@@ -30,3 +39,30 @@ KINDS: Final[Kinds] = {
     ("ray.io", "RayJob"): read_ray,
 }
 """The reader of each kind, by the group of its version and its name."""
+
+_OTHER_FORMS: Final = {
+    "MPIJob": ("v1alpha1", "v1alpha2"),
+    "PyTorchJob": ("v1alpha1", "v1alpha2", "v1beta1", "v1beta2"),
+    "TrainJob": ("v2alpha1",),
+}
+"""Versions whose fields are not those that are read here."""
+
+
+def read_manifests(text: str) -> Manifests:
+    """Return what the jobs of a file start."""
+    made = read_objects(text)
+    known = {kind for _, kind in _KINDS}
+    for job in made.objects:
+        group, _, version = job.text("apiVersion").partition("/")
+        kind = job.text("kind")
+        read = _KINDS.get((group, kind))
+        is_other = version in _OTHER_FORMS.get(kind, ())
+        if not is_other:
+            judge_fields(job, made, (group, kind))
+        if read is not None and not is_other:
+            made.submissions += read(job, made)
+        elif kind.endswith("Job") or kind in known:
+            named = quoted(job.text("apiVersion"))
+            reason = f"a {kind} of {named} is not known"
+            made.unjudged.append(Unjudged(job.span("kind"), reason))
+    return made

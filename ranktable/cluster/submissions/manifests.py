@@ -34,25 +34,23 @@ from ranktable.cluster.submissions.submission import (
 )
 from ranktable.cluster.submissions.task_command import TaskCommand, task_command
 from ranktable.schema.document import Document, SourceSpan
-from ranktable.schema.finding import Finding, Rule, Severity
+from ranktable.schema.finding import Finding, Findings, Rule, Severity
 from ranktable.schema.json_parser import parse
-from ranktable.schema.rules.syntax import REFUSED_YAML
+from ranktable.schema.rules.syntax import NOT_YAML, REFUSED_YAML
 from ranktable.schema.text import quoted
 from ranktable.schema.yaml_parser import parse_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from ranktable.schema.document import Path
-
-    Kinds = Mapping[
-        tuple[str, str], Callable[["Manifest", "Manifests"], list[Submission]]
-    ]
 
 _BRACES: Final = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _CONTROL: Final = re.compile(
     r"\{\{-?\s*(?:if|else|range|with|define|block|end|include)\b"
 )
+BRACED: Final = re.compile(r"\$\{[A-Za-z_]\w*(?:[:=?+-][^{}\n]*)?\}")
+"""A text of envsubst and Flux, which YAML does not take in braces and brackets."""
 _DIVIDER: Final = re.compile(r"(?m)^---(?=[ \t\r]*$|[ \t]+#)")
 _NOT_CHIPS: Final = re.compile(
     r"(?i)rdma|roce|infiniband|\bib\b|hca|sriov|nic|efa|vpc|eni|fuse|kvm|hugepages|smarter"
@@ -62,14 +60,6 @@ _NOT_CHIPS: Final = re.compile(
 )
 _OF_SEVERAL_CORES: Final = re.compile(r"aws\.amazon\.com/neuron(?:device)?")
 """Each of these chips is several devices to torch; how many depends on the machine."""
-
-
-_OTHER_FORMS: Final = {
-    "MPIJob": ("v1alpha1", "v1alpha2"),
-    "PyTorchJob": ("v1alpha1", "v1alpha2", "v1beta1", "v1beta2"),
-    "TrainJob": ("v2alpha1",),
-}
-"""Versions whose fields are not those that are read here."""
 
 
 class Manifest:
@@ -128,6 +118,7 @@ class Manifests:
         submissions: What its jobs start.
         unjudged: What is not judged.
         found: What is wrong with it.
+        is_filled: Whether another tool replaces ``${NAME}`` in it.
     """
 
     objects: list[Manifest] = field(default_factory=list)
@@ -135,6 +126,7 @@ class Manifests:
     submissions: list[Submission] = field(default_factory=list)
     unjudged: list[Unjudged] = field(default_factory=list)
     found: list[Finding] = field(default_factory=list)
+    is_filled: bool = False
 
     def report(
         self,
@@ -267,7 +259,7 @@ def judge_resources(made: Manifests, job: Manifest, path: Path) -> None:
         elif (
             "/" in name
             and str(limits[name]) != str(value)
-            and UNKNOWN not in str(value)
+            and UNKNOWN not in f"{limits[name]}{value}"
         ):
             made.report(
                 rules.POD_RESOURCES,
@@ -277,7 +269,7 @@ def judge_resources(made: Manifests, job: Manifest, path: Path) -> None:
                 hint="write the same number in both",
             )
     for name, value in limits.items():
-        if is_chip(name) and re.fullmatch(r"\d+\.\d+|\d+m", str(value)):
+        if is_chip(name) and re.fullmatch(r"\d*\.\d*[1-9]\d*|\d+m", str(value)):
             made.report(
                 rules.POD_RESOURCES,
                 job.span(*path, "limits", name),
@@ -310,29 +302,17 @@ def judge_pod(made: Manifests, template: PodTemplate, role: Role | None = None) 
         )
 
 
-def read_manifests(text: str, kinds: Kinds) -> Manifests:
-    """Return what the jobs of a file start.
-
-    Args:
-        text: The file.
-        kinds: The reader of each kind, by the group of its version and its name.
-    """
+def read_objects(text: str) -> Manifests:
+    """Return the objects of a file; what they start is not read yet."""
     made = Manifests()
     made.objects = list(_objects(without_marks(text), made))
     made.named = {(each.text("kind"), each.name): each for each in made.objects}
-    known = {kind for _, kind in kinds}
-    for job in made.objects:
-        group, _, version = job.text("apiVersion").partition("/")
-        kind = job.text("kind")
-        read = kinds.get((group, kind))
-        is_other = version in _OTHER_FORMS.get(kind, ())
-        if read is not None and not is_other:
-            made.submissions += read(job, made)
-        elif kind.endswith("Job") or kind in known:
-            named = quoted(job.text("apiVersion"))
-            reason = f"a {kind} of {named} is not known"
-            made.unjudged.append(Unjudged(job.span("kind"), reason))
     return made
+
+
+def replaced_later(span: SourceSpan | None, text: str) -> Unjudged:
+    """Return what is said of a text that another tool replaces."""
+    return Unjudged(span, f"another tool puts a value in the place of {text}")
 
 
 def _objects(text: str, made: Manifests) -> Iterator[Manifest]:
@@ -356,13 +336,29 @@ def _documents(text: str, made: Manifests) -> list[Document]:
             return []
         made.found += parsed[1]
         return [Document(text=text, data=parsed[0])]
-    documents, found = parse_yaml(_without_braces(text, made))
+    text = _without_braces(text, made)
+    documents, found = parse_yaml(text)
+    if any(finding.rule is NOT_YAML for finding in found):
+        documents, found = _parse_filled(text, made) or (documents, found)
     for finding in found:
         if finding.rule is REFUSED_YAML:
             made.unjudged.append(Unjudged(finding.span, finding.message))
         else:
             made.found.append(finding)
     return documents
+
+
+def _parse_filled(text: str, made: Manifests) -> tuple[list[Document], Findings] | None:
+    """Return the documents of a text that is YAML once ``${NAME}`` is replaced."""
+    places = list(BRACED.finditer(text))
+    documents, found = parse_yaml(BRACED.sub(lambda m: UNKNOWN * len(m[0]), text))
+    if not places or any(finding.rule is NOT_YAML for finding in found):
+        return None
+    for place in places:
+        span = SourceSpan(offsets=place.span())
+        made.unjudged.append(replaced_later(span, place[0]))
+    made.is_filled = True
+    return documents, found
 
 
 def _without_braces(text: str, made: Manifests) -> str:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.detect import is_sbatch
-from ranktable.cluster.submissions.job_kinds import KINDS
+from ranktable.cluster.submissions.job_kinds import read_manifests
 from ranktable.cluster.submissions.judge import judge, unknown_parts
-from ranktable.cluster.submissions.manifests import read_manifests
 from ranktable.cluster.submissions.sbatch import read_sbatch
 from ranktable.schema.file_kind import not_judged
 from ranktable.schema.finding import Finding, Findings
@@ -68,7 +67,7 @@ def read_submissions(
         return ReadSubmissions(make_report([decoded], file=file, text=text))
     text, marks = decoded
     is_script = is_sbatch(text) if is_script is None else is_script
-    read = read_sbatch(text) if is_script else read_manifests(text, KINDS)
+    read = read_sbatch(text) if is_script else read_manifests(text)
     findings = Findings([*marks, *read.found], limit=limit)
     told = set()
     for one in read.submissions:

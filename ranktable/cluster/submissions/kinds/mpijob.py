@@ -21,14 +21,7 @@ if TYPE_CHECKING:
 def read_mpijob(job: Manifest, made: Manifests) -> list[Submission]:
     """Return what an MPIJob of version v2beta1 starts."""
     specs = ("spec", "mpiReplicaSpecs")
-    launchers = job.number(*specs, "Launcher", "replicas", default=1)
     workers = job.number(*specs, "Worker", "replicas", default=1)
-    if launchers is not None and launchers.value != 1:
-        message = f"Launcher has {launchers.said}; it has to be 1"
-        made.report(rules.REFUSED, launchers.span, message)
-    if workers is not None and "Worker" in job.members(*specs) and workers.value < 1:
-        message = f"Worker has {workers.said}; it is at least 1"
-        made.report(rules.REFUSED, workers.span, message)
     slots = job.number("spec", "slotsPerWorker", default=1)
     works = job.get("spec", "runLauncherAsWorker") is True
     launcher = PodTemplate(job, (*specs, "Launcher", *POD))

@@ -5,8 +5,7 @@ Source: kubeflow/training-operator release-1.9, pkg/controller.v1/pytorch, pkg/w
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from ranktable.cluster.submissions.manifests import Manifest, Manifests
     from ranktable.cluster.submissions.submission import Role, Submission
     from ranktable.schema.document import Path
-
-_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
 def read_pytorchjob(job: Manifest, made: Manifests) -> list[Submission]:
@@ -99,14 +96,7 @@ def _refuse_pytorchjob(job: Manifest, made: Manifests, specs: Path) -> None:
     def refuse(path: Path, message: str, hint: str | None = None) -> None:
         made.report(rules.REFUSED, job.span(*path), message, hint=hint)
 
-    if job.name and UNKNOWN not in job.name and not _LABEL.fullmatch(job.name):
-        message = f"{quoted(job.name)} is not a name that begins with a letter"
-        refuse(("metadata", "name"), message)
     elastic = job.members("spec", "elasticPolicy")
-    each = job.get("spec", "nprocPerNode")
-    if isinstance(each, int) and not isinstance(each, bool):
-        message = f"nprocPerNode is the number {each}; Kubernetes accepts a text only"
-        refuse(("spec", "nprocPerNode"), message, f'write it in quotes: "{each}"')
     is_elastic = job.get("spec", "elasticPolicy") is not None
     if is_elastic and "Worker" not in job.members(*specs):
         refuse(("spec", "elasticPolicy"), "elasticPolicy needs the role Worker")
@@ -129,11 +119,6 @@ def _refuse_role(job: Manifest, made: Manifests, path: Path) -> None:
         made.report(rules.REFUSED, job.span(*path, *place), message, hint=hint)
 
     name = str(path[-1])
-    replicas = job.number(*path, "replicas", default=1)
-    if replicas is not None and name == "Master" and replicas.value != 1:
-        refuse(("replicas",), f"Master has {replicas.said}; it has to be 1")
-    if replicas is not None and name == "Worker" and replicas.value < 1:
-        refuse(("replicas",), f"Worker has {replicas.said}; it is at least 1")
     containers = PodTemplate(job, (*path, *POD)).containers()
     if containers and "pytorch" not in [each.get("name") for each in containers]:
         hint = "call the container that trains pytorch"

@@ -17,7 +17,6 @@ from ranktable.cluster.submissions.submission import (
     Role,
     Submission,
 )
-from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.submissions.manifests import Manifest, Manifests
@@ -59,14 +58,6 @@ def _judge_ray_params(
 ) -> None:
     """Compare the chips that Ray is told with those of the pod."""
     params = job.members(*path, "rayStartParams")
-    for name, value in params.items():
-        if not isinstance(value, str):
-            made.report(
-                rules.REFUSED,
-                job.span(*path, "rayStartParams", name),
-                f"{name} is {quoted(value)}, and Kubernetes accepts a text only here",
-                hint="write it in quotes",
-            )
     told = plain_number(str(params.get("num-gpus", "")))
     if not told or chips is None or "gpu" not in chips.said.lower():
         return
