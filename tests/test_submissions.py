@@ -57,6 +57,8 @@ LIST = "CUDA_VISIBLE_DEVICES="
 ASCEND = "ASCEND_RT_VISIBLE_DEVICES="
 ONE_CHIP = "bash -c 'CUDA_VISIBLE_DEVICES=0 LOCAL_RANK=0 python t.py'"
 STEP = "torchrun --nnodes=2 --node_rank={} --master_addr=n1 t.py"
+PORT = STEP.format("$SLURM_NODEID").replace("n1", "n1 --master_port {}")
+OMPI, OMPI_NODE = "$OMPI_COMM_WORLD_RANK", "$OMPI_COMM_WORLD_NODE_RANK"
 
 E, W = "error", "warning"
 SCRIPTS = {
@@ -323,6 +325,115 @@ SCRIPTS = {
         script(
             "-N1 --ntasks-per-node=1 --gpus-per-node=4",
             "srun torchrun --nproc-per-node 4 t.py",
+        ),
+    ),
+    "ranks of the batch script for the program": (
+        [("RT324", E), ("RT324", W)],
+        script(
+            "-N2 --ntasks-per-node=2",
+            "srun python t.py $SLURM_PROCID --node-rank=$SLURM_NODEID",
+        ),
+        script(
+            "-N2 --ntasks-per-node=1",
+            "srun bash -c 'python t.py $SLURM_PROCID' --log out_$SLURM_PROCID",
+            "srun -N1 -n1 python t.py --node-rank=$SLURM_NODEID --id $SLURM_LOCALID",
+        ),
+    ),
+    "a port that every node draws": (
+        [("RT327", E)],
+        script(TWO, f"srun bash -c '{PORT.format('$RANDOM')}'"),
+        script(TWO, "export P=$((RANDOM))", f"srun bash -c '{PORT.format('$P')}'"),
+    ),
+    "a port with the number of the node": (
+        [("RT327", E)],
+        script(TWO, f"srun bash -c '{PORT.format('$((29500+SLURM_NODEID))')}'"),
+        script(TWO, f"srun bash -c '{PORT.format('$((29500+SLURM_NODEID%1))')}'"),
+    ),
+    "a port that every node shuffles": (
+        [("RT327", E)],
+        script(TWO, f"srun bash -c '{PORT.format('$(shuf -i 2000-3000 -n 1)')}'"),
+        script(
+            TWO,
+            "export P=$(shuf -i 2000-3000 -n 1)",
+            f"srun bash -c '{PORT.format('$P')}'",
+        ),
+    ),
+    "a sum that is a node rank": (
+        [("RT324", E)],
+        script(TWO, f"srun {STEP.format('$((SLURM_NODEID))')}"),
+        script(TWO, f"srun bash -c '{STEP.format('$((SLURM_NODEID))')}'"),
+    ),
+    "all addresses of the first host": (
+        [("RT326", W)],
+        script(TWO, "export MASTER_ADDR=$(hostname -I)", "srun python t.py"),
+        script(
+            TWO,
+            "all=($(hostname -I))",
+            "export MASTER_ADDR=${all[0]}",
+            "srun python t.py",
+            "export MASTER_ADDR=$(hostname -I | cut -d' ' -f1)",
+            "srun python t.py",
+        ),
+    ),
+    "ranks of mpirun that the batch script expands": (
+        [("RT324", E)],
+        script(TWO, "mpirun -npernode 1 " + STEP.format(OMPI).replace("t.py", "t")),
+        script(TWO, f"mpirun -npernode 1 bash -c '{STEP.format(OMPI)}'"),
+    ),
+    "an exported rank of mpirun": (
+        [("RT324", E)],
+        script(TWO, f"export RANK={OMPI}", "mpirun python t.py"),
+        script(TWO, f"export RANK={OMPI}", "echo $RANK", "unset RANK", "mpirun t"),
+    ),
+    "agents of mpirun": (
+        [("RT320", E), ("RT322", E)],
+        script(
+            "-N2 --ntasks-per-node=4 --gres=gpu:4 --exclusive",
+            HEAD,
+            f"mpirun torchrun --nnodes 2 --nproc-per-node 4 {C10D} t.py",
+        ),
+        script(
+            "-N2 --ntasks-per-node=4 --gres=gpu:4 --exclusive",
+            HEAD,
+            "mpirun -np 2 --map-by ppr:1:node torchrun --nnodes 2 --nproc-per-node 4 "
+            f"{C10D} t.py",
+        ),
+    ),
+    "the number of mpirun on each node as a node rank": (
+        [("RT324", E)],
+        script(TWO, f"mpirun -npernode 1 bash -c '{STEP.format(OMPI_NODE)}'"),
+        script(TWO, f"mpirun -npernode 1 bash -c '{STEP.format(OMPI)}'"),
+    ),
+    "more processes of mpirun on a node than chips": (
+        [("RT320", W)],
+        script("-N2 -n8 --gres=gpu:4", "mpirun -np 8 -npernode 8 python t.py"),
+        script("-N2 -n8 --gres=gpu:4", "mpirun -np 4 -npernode 2 python t.py"),
+    ),
+    "more slots of a node than chips": (
+        [("RT320", W)],
+        script("-N2 -n8 --gres=gpu:2", "mpirun ./t"),
+        script("-N2 -n8 --gres=gpu:4", "mpirun ./t"),
+    ),
+    "tasks and chips of another component": (
+        [("RT320", E)],
+        script(
+            "-N1 --gres=gpu:8 hetjob -N2 --gres=gpu:4",
+            "srun --het-group=1 torchrun --nproc-per-node 8 --nnodes 2 t.py",
+        ).replace("t.py", C10D.replace("$head", "n1") + " t.py"),
+        script(
+            "-N1 --gres=gpu:8 hetjob -N2 --gres=gpu:4",
+            "srun --het-group=0 torchrun --nproc-per-node 8 t.py",
+        ),
+    ),
+    "agents in all components": (
+        [("RT322", E)],
+        script(
+            "-N1 --ntasks-per-node=1 hetjob -N2 --ntasks-per-node=1",
+            f"srun --het-group=0,1 {STEP.format('$SLURM_NODEID')}",
+        ).replace("--node_rank", "--rdzv_backend c10d --rdzv_endpoint n1 --rdzv_id"),
+        script(
+            "-N1 --ntasks-per-node=1 hetjob -N1 --ntasks-per-node=1",
+            f"srun --het-group=0,1 bash -c '{STEP.format('$SLURM_NODEID')}'",
         ),
     ),
     "a list that Slurm replaces in every step": (
@@ -1951,6 +2062,11 @@ def test_right_manifest_is_silent(name: str) -> None:
             "srun python -m paddle.distributed.launch t.py",
             "what paddle.distributed.launch starts is not judged",
         ),
+        (
+            "srun python -u -m site.launch --nproc_per_node 4 t.py",
+            "what site.launch starts is not judged",
+        ),
+        ("srun --multi-prog tasks.conf", "tasks.conf says what each task starts"),
         ("sh test.sh -p python -n 2", "what test.sh starts is not in the file"),
         ("srun -n 2 bash -e run/train.sh", "what train.sh starts is not in the file"),
         ("srun env A=1 ./train.sh 3", "what train.sh starts is not in the file"),
@@ -1983,7 +2099,7 @@ def test_line_that_is_not_judged_is_said(line: str, reason: str) -> None:
     "line",
     [
         *("source ~/.bashrc", "source venv/bin/activate", "set -eu", "module load x"),
-        *("shift", "[ -d x ]"),
+        *("shift", "[ -d x ]", "srun python -m train --num_nodes 2"),
     ],
 )
 def test_usual_lines_are_not_mentioned(line: str) -> None:
@@ -2007,6 +2123,17 @@ def test_step_of_a_job_with_components_is_not_judged() -> None:
     assert notes(f"{text}srun --het-group=0 ./a : --het-group=1 ./b\n") == [
         (5, "not judged: the job has several components")
     ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["srun --het-group=0 ./a : --het-group=1 ./b", "srun --het-group=0,1 ./a"],
+)
+def test_job_with_components_of_which_nothing_is_judged_has_status_2(line: str) -> None:
+    text = "#!/bin/sh\n#SBATCH -N 1\n#SBATCH hetjob\n#SBATCH -n 2 -N 1\n"
+
+    assert found(f"{text}{line}\n") == [("RT008", E)]
+    assert [at for at, _ in notes(f"{text}{line}\n")] == [5]
 
 
 def test_template_of_helm_is_no_json() -> None:

@@ -167,7 +167,7 @@ def _environments(one: Submission, start: Start) -> Iterator[dict[str, str]]:
 def _of_scheduler(one: Submission, start: Start) -> dict[str, str]:
     """Return what Slurm sets in a task; operators set what their roles have."""
     tasks, nodes = one.tasks_per_node, one.nodes
-    if not one.is_script or one.is_first_node_only or tasks is None or nodes is None:
+    if not one.is_step or tasks is None or nodes is None:
         return {}
     return {
         "SLURM_PROCID": str(start.task),

@@ -123,8 +123,8 @@ def started(one: Submission, starts: int) -> str:
     """Return what starts the agents, in words."""
     if not one.is_script:
         return f"the job has {counted(starts, one.node)}"
-    said = one.tasks.said if one.tasks else ""
-    return f"srun starts {counted(starts, 'task')}" + (f" ({said})" if said else "")
+    said = f" ({one.tasks.said})" if one.tasks and one.tasks.said else ""
+    return f"{one.starter} starts {counted(starts, 'task')}{said}"
 
 
 def is_static(role: Role) -> bool:

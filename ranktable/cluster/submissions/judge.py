@@ -20,6 +20,7 @@ from ranktable.cluster.submissions.judge_agents import (
 )
 from ranktable.cluster.submissions.judge_chips import judge_chips, judge_visible
 from ranktable.cluster.submissions.judge_program import (
+    judge_arguments,
     judge_deepspeed,
     judge_mpirun,
     judge_parallel,
@@ -48,6 +49,7 @@ def judge(one: Submission) -> Iterator[Finding]:
         yield from _judge_words(group.role)
         yield from _judge_script_options(group.role)
     yield from judge_parallel(one, role)
+    yield from judge_arguments(one, role)
     yield from judge_servers(one)
     is_server = role.command.program in SERVERS
     if is_server and (one.is_first_node_only or role.option("nnodes") is None):
@@ -73,7 +75,7 @@ def unknown_parts(one: Submission) -> Iterator[Unjudged]:
         unknown = [
             setting.said
             for name, setting in command.options.items()
-            if name in JUDGED and shell.UNKNOWN in setting.text
+            if name in JUDGED and _is_unknown(name, setting.text)
         ]
         for reason in command.unjudged:
             yield Unjudged(command.span, reason)
@@ -83,6 +85,12 @@ def unknown_parts(one: Submission) -> Iterator[Unjudged]:
             yield Unjudged(command.span, f"the file does not say the value of {listed}")
         elif is_lost:
             yield Unjudged(command.span, "the program is not in the file")
+
+
+def _is_unknown(name: str, text: str) -> bool:
+    """Whether the file does not say the value of an option."""
+    is_counted = shell.EACH_NODE in text and not name.endswith(("port", "endpoint"))
+    return shell.UNKNOWN in text or is_counted
 
 
 def _judge_words(role: Role) -> Iterator[Finding]:

@@ -30,7 +30,7 @@ _FIRST_HOST: Final = (
     "compute it in the script: "
     "$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)"
 )
-
+_PORT: Final = "$((20000 + SLURM_JOB_ID % 10000))"
 BOTH: Final = "--rdzv_backend c10d --rdzv_endpoint HOST:PORT"
 
 
@@ -116,10 +116,18 @@ def _judge_missing_address(role: Role) -> Iterator[Finding]:
 
 
 def judge_address(one: Submission, given: Setting) -> Iterator[Finding]:
-    """Judge the address of the rendezvous of several nodes."""
+    """Judge the address of the rendezvous."""
+    text = given.text
+    if shell.ALL_ADDRESSES in text:
+        yield rules.MASTER_ADDRESS.finding(
+            given.span,
+            f"{given.said} is all addresses of the host and a blank behind each, which "
+            "is no name of one",
+            hint=_FIRST_HOST,
+            severity=Severity.WARNING,
+        )
     if (one.nodes or 1) < 2:
         return
-    text = given.text
     if LOOPBACK.fullmatch(text):
         yield rules.MASTER_ADDRESS.finding(
             given.span,
@@ -152,8 +160,16 @@ _DOUBTFUL_ADDRESSES: Final = {
 def judge_port(one: Submission, given: Setting) -> Iterator[Finding]:
     """Judge the port of the rendezvous."""
     port = shell.plain_number(given.text)
-    hint = "compute it from the job: $((20000 + SLURM_JOB_ID % 10000))"
-    if shell.JOB_SUM in given.text:
+    hint = f"compute it from the job: {_PORT}"
+    of_node = (shell.IN_TASK["SLURM_NODEID"], shell.IN_TASK["SLURM_PROCID"])
+    marks = {shell.RANDOM, shell.DRAWN, shell.EACH_NODE, *of_node}
+    if marks & {*given.text} and (one.nodes or 1) > 1:
+        yield rules.MASTER_PORT.finding(
+            given.span,
+            f"{given.said} is another port on every node, so the processes do not meet",
+            hint="compute it once, before srun: " + _PORT,
+        )
+    elif shell.JOB_SUM in given.text:
         yield rules.MASTER_PORT.finding(
             given.span,
             f"{given.said} is above {_MAX_PORT} for large numbers of jobs",

@@ -238,12 +238,14 @@ def _same_rank(given: Setting | None, one: Submission) -> str | None:
         if mark in given.text:
             return f"node rank 0: the batch script expands ${name}, not the task"
     each = one.tasks_per_node
-    if (
-        shell.IN_TASK["SLURM_LOCALID"] == given.text
-        and each is not None
-        and each.value == 1
-    ):
-        return "node rank 0: $SLURM_LOCALID counts the tasks of a node"
+    counters = {
+        mark: name
+        for marks in (shell.IN_TASK, shell.IN_MPI)
+        for name, mark in marks.items()
+        if name in (*shell.MPI_LOCAL_RANKS, "SLURM_LOCALID")
+    }
+    if given.text in counters and each is not None and each.value == 1:
+        return f"node rank 0: ${counters[given.text]} counts the tasks of a node"
     if given.text.isdigit():
         return f"the same node rank ({given.said})"
     return None

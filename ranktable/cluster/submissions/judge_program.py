@@ -26,9 +26,12 @@ from ranktable.schema.text import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.cluster.submissions.submission import Role, Submission
+    from ranktable.cluster.submissions.submission import Fact, Role, Submission
     from ranktable.schema.finding import Finding
 
+_RANK: Final = re.compile(
+    r"(?i)-.*(?:rank|(?:proc|process|node|worker|machine)[-_]?id)"
+)
 _MEGATRON: Final = (
     *("tensor-model-parallel-size", "pipeline-model-parallel-size"),
     "context-parallel-size",
@@ -52,15 +55,43 @@ def judge_parallel(one: Submission, role: Role) -> Iterator[Finding]:
         )
 
 
+def judge_arguments(one: Submission, role: Role) -> Iterator[Finding]:
+    """Report numbers of a task that the batch script expands for the program."""
+    each, tasks = one.tasks_per_node, one.starts()
+    counts = {
+        "SLURM_PROCID": tasks,
+        "SLURM_NODEID": one.nodes if tasks != 1 else 1,
+        "SLURM_LOCALID": None if each is None else each.value,
+    }
+    words = role.command.script
+    for at, word in enumerate(words) if one.is_step else ():
+        option, sign, value = word.rpartition("=")
+        for name, mark in shell.IN_BATCH.items():
+            if value != mark or (counts[name] or 1) < 2:
+                continue
+            before = option if sign else words[at - 1] if at else ""
+            yield rules.SAME_RANK.finding(
+                role.command.span,
+                f"{before + (sign or ' ') if before[:1] == '-' else ''}${name} is "
+                f"expanded by the batch script, so it is 0 in all {tasks} tasks",
+                hint="let every task expand it: srun bash -c '...', in single quotes",
+                severity=None if _RANK.search(before) else Severity.WARNING,
+            )
+
+
 def judge_mpirun(one: Submission, role: Role) -> Iterator[Finding]:
     """Compare the processes of an mpirun with the slots of the job."""
     count, slots = fact_of(role.option("np")), one.slots
     is_told = role.option("hostfile") is not None  # the slots are in that file
     if is_told:
         return
-    if count is not None and slots is not None and count.value != slots.value:
+    each = fact_of(role.option("per-node"))
+    is_over = "oversubscribe" in role.command.options
+    yield from _judge_node_of_mpirun(one, role, each, count or slots)
+    is_fewer = each is None or count is None or count.value > (slots or count).value
+    if count and slots and count.value != slots.value and is_fewer:
         is_more = count.value > slots.value
-        if is_more and "oversubscribe" in role.command.options:
+        if is_more and is_over:
             return
         verb = "more" if is_more else "fewer"
         yield rules.WRONG_AGENTS.finding(
@@ -104,6 +135,24 @@ def _judge_alone(one: Submission) -> Iterator[Finding]:
                 hint="start it in one pod with the hosts of all, or use torchrun",
                 severity=Severity.WARNING,
             )
+
+
+def _judge_node_of_mpirun(
+    one: Submission, role: Role, each: Fact | None, total: Fact | None
+) -> Iterator[Finding]:
+    """Compare the processes that an mpirun starts on a node with its chips."""
+    chips, nodes = role.chips, one.nodes
+    if each is None and total is not None and nodes:
+        each = total._replace(value=-(-total.value // nodes))
+    is_told = "host" in role.command.options or not one.is_script
+    if not is_told and each is not None and chips and each.value > chips.value:
+        yield rules.MORE_THAN_CHIPS.finding(
+            each.span,
+            f"mpirun starts {each.value} processes on some node ({each.said}), but it "
+            f"has {counted(chips.value, 'chip')} ({chips.said})",
+            hint=f"start {chips.value}, or ask for {each.value} chips",
+            severity=Severity.WARNING,
+        )
 
 
 def judge_deepspeed(one: Submission, role: Role) -> Iterator[Finding]:
@@ -161,7 +210,7 @@ def _judge_expanded(
         if setting is None
         else [m for m in shell.IN_BATCH.values() if m in setting.text]
     )
-    if len(one.roles) > 1:
+    if len(one.roles) > 1 and not one.is_script:
         starts = role.nodes.value if role.nodes else 1  # others have their own
     number = starts if name != "NODE_RANK" else min(starts, one.nodes or 1)
     is_fixed = setting is not None and setting.text.isdecimal()

@@ -139,13 +139,16 @@ _MPIRUN: Final = {
     **dict.fromkeys(("np", "n", "c"), "np"),
     **dict.fromkeys(("H", "host", "hosts"), "host"),
     **dict.fromkeys(("hostfile", "machinefile", "f"), "hostfile"),
+    **dict.fromkeys(("npernode", "N", "ppn", "perhost"), "per-node"),
+    "map-by": "map-by",
 }
+_ON_EACH_NODE: Final = re.compile(r"ppr:([0-9]{1,6}):node\b.*")
 # Open MPI 4 and 5, and Hydra of MPICH and Intel MPI; options not named here have no
 # value, or one behind an equals sign.
 _MPIRUN_VALUES: Final = {
     **dict.fromkeys(_MPIRUN, 1),
-    **dict.fromkeys(("N", "npernode", "npersocket", "ppn", "perhost", "ppr"), 1),
-    **dict.fromkeys(("x", "map-by", "rank-by", "bind-to", "cpu-set", "cpu-list"), 1),
+    **dict.fromkeys(("npersocket", "ppr"), 1),
+    **dict.fromkeys(("x", "rank-by", "bind-to", "cpu-set", "cpu-list"), 1),
     **dict.fromkeys(
         ("rf", "rankfile", "prefix", "wdir", "wd", "path", "tune", "am"), 1
     ),
@@ -312,11 +315,23 @@ def _other_launcher(words: Sequence[str]) -> str:
         if base(word) in _OTHER_LAUNCHERS:
             return base(word)
         if _PYTHON.fullmatch(word):
-            module = words[at + 2 : at + 3] if words[at + 1 : at + 2] == ["-m"] else ()
-            return next((name for name in module if name in _OTHER_MODULES), "")
+            return _other_module(words[at + 1 :])
     if find_launch(words)[0] or not any(map(_OF_LAUNCHERS.fullmatch, words[1:])):
         return ""
     return shown(base(words[0]))
+
+
+def _other_module(words: Sequence[str]) -> str:
+    """Return a module that starts several processes by rules of its own, or nothing."""
+    at = next((n for n, word in enumerate(words) if word in ("-m", "-c")), len(words))
+    if not all(word.startswith("-") for word in words[:at]) or words[at:][:1] != ["-m"]:
+        return ""
+    module, rest = next(iter(words[at + 1 : at + 2]), ""), words[at + 2 :]
+    is_launcher = any(  # that of Lightning is an option of many programs
+        _OF_LAUNCHERS.fullmatch(word) and "num" not in word for word in rest
+    )
+    known = module in _MODULES
+    return module if not known and (module in _OTHER_MODULES or is_launcher) else ""
 
 
 def _script_of_shell(words: Sequence[str]) -> str:
@@ -433,8 +448,12 @@ def _with_plain_options(
 
 
 def _mpirun(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand:
-    own = words[: _end_of_mpirun(words)]
+    end = _end_of_mpirun(words)
+    own = words[:end]
     options = _plain_options(own, _MPIRUN, span)
+    by = options.get("map-by")
+    if by is not None and (match := _ON_EACH_NODE.fullmatch(by.text)):
+        options["per-node"] = by._replace(text=match[1])
     if any("oversubscribe" in word.lower() for word in own):
         options["oversubscribe"] = Setting("", "--oversubscribe", span)
     is_whole = UNKNOWN not in own
@@ -442,7 +461,11 @@ def _mpirun(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand:
         options.pop("np", None)
         is_whole = False
     return LaunchCommand(
-        program="mpirun", span=span, options=options, is_whole=is_whole
+        program="mpirun",
+        span=span,
+        options=options,
+        script=tuple(words[end:]),
+        is_whole=is_whole,
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.agents import AGENTS, fact_of
 from ranktable.cluster.submissions.detect import (
     DIRECTIVE,
     HEAD,
@@ -28,7 +29,10 @@ from ranktable.cluster.submissions.launch_options import (
     split_wrappers,
 )
 from ranktable.cluster.submissions.shell import (
+    EMPTY,
     IN_BATCH,
+    IN_MPI,
+    TASK_VARIABLES,
     UNKNOWN,
     Scope,
     ShellCommand,
@@ -37,6 +41,7 @@ from ranktable.cluster.submissions.shell import (
     commands,
     is_assignment,
     name_of,
+    plain_number,
     shown,
     without_marks,
 )
@@ -61,6 +66,7 @@ from ranktable.schema.text import quoted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ranktable.cluster.submissions.submission import LaunchCommand
     from ranktable.schema.finding import Finding
 
 _REMOTE: Final = (
@@ -74,6 +80,7 @@ _NUMBERS: Final = (
     *("cpus-per-task", "gres", "ntasks-per-gpu"),
 )
 _COUNTS: Final = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
+_HETEROGENEOUS: Final = re.compile(r"(?m)^#SBATCH[ \t]+(?:hetjob|packjob)\b")
 _PLACEHOLDER: Final = re.compile(r"[{}<>@%$]")
 """What a script has that another program completes."""
 _ACTIVATION: Final = re.compile(
@@ -116,16 +123,27 @@ class _Reader:
         head = HEAD.match(text)
         assert head is not None
         self.body = head.end()
-        self.is_heterogeneous = False
         self.refuse_form()
-        self.job = SlurmJob(self.directives())
-        self.nodes = None if self.is_heterogeneous else self.job_nodes()
-        self.tasks = self.job_tasks()
-        self.chips = self.job.chips(self.job.number("ntasks-per-node"), self.nodes)
+        self.components = []
+        for options in self.directives():
+            self.job = SlurmJob(options)
+            self.nodes = self.job_nodes()
+            self.tasks = self.job_tasks()
+            self.chips = self.job.chips(self.job.number("ntasks-per-node"), self.nodes)
+            self.components.append((self.job, self.nodes, self.tasks, self.chips))
+        self.enter(0)
         self.scope = Scope(known=self.known(self.nodes, self.tasks))
         self.settings: dict[str, Setting] = {}
         self.has_remote = False
+        self.told: set[SourceSpan | None] = set()
         self.perhaps: list[Unjudged] = []
+
+    def enter(self, component: int) -> None:
+        """Read steps of a component; the batch script has the variables of the first.
+
+        Measured with Slurm 22.05: a step has the options of its component only.
+        """
+        self.job, self.nodes, self.tasks, self.chips = self.components[component]
 
     def leave(self, span: SourceSpan | None, reason: str) -> None:
         """Note that a line is not judged."""
@@ -154,9 +172,11 @@ class _Reader:
 
     # --- the lines that begin with #SBATCH
 
-    def directives(self) -> dict[str, Setting]:
-        """Return the options in the lines above the first command."""
+    def directives(self) -> list[dict[str, Setting]]:
+        """Return the options above the first command, of each component of the job."""
         options: dict[str, Setting] = {}
+        components = [options]
+        ends = [match.start() for match in _HETEROGENEOUS.finditer(self.text)]
         for match in DIRECTIVE.finditer(self.text, 0, self.body):
             span = SourceSpan(offsets=match.span())
             if match[1] == "sbatch":
@@ -164,6 +184,10 @@ class _Reader:
                 message = f"{word} is a comment for sbatch; only #SBATCH in capitals"
                 self.report(rules.NO_EFFECT, span, f"{message} counts")
                 continue
+            while ends and ends[0] < match.start():
+                options = {}
+                components.append(options)
+                ends.pop(0)
             line = _directive(match[2])
             for name, value in line.options.items():
                 options[name] = Setting(value, _said(name, value), span)
@@ -179,11 +203,9 @@ class _Reader:
             hint = "move them above it"
             place = SourceSpan(offsets=late[0].span())
             self.report(rules.NO_EFFECT, place, message + others, hint=hint)
-        self.is_heterogeneous = bool(
-            re.search(r"(?m)^#SBATCH[ \t]+(?:hetjob|packjob)\b", self.text[: self.body])
-        )
-        self.refuse_pairs(options)
-        return options
+        for each in components:
+            self.refuse_pairs(each)
+        return components
 
     def refuse_value(self, name: str, setting: Setting) -> None:
         """Report a number that sbatch refuses; measured with Slurm 22.05."""
@@ -395,6 +417,7 @@ class _Reader:
         is_script = head.endswith((".sh", ".bash"))  # srun may be a word for it
         if at and not (is_script or head in _REMOTE or find_launch(texts[:at])[0]):
             head, texts = "srun", texts[at:]  # timeout, nsys and others start it
+        self.refuse_empty(texts, scope, span)
         if head == "srun":
             self.srun(texts[1:], scope, command, span)
         elif head == "xargs" and not _STARTS.search(" ".join(texts)):
@@ -406,6 +429,29 @@ class _Reader:
             self.leave(span, "its first word is not in the file")
         elif head not in HARMLESS and head:
             self.on_first_node(texts, scope, command, span)
+
+    def refuse_empty(
+        self, texts: Sequence[str], scope: Scope, span: SourceSpan
+    ) -> None:
+        """Report variables of MPI's processes that the batch script expands."""
+        text = " ".join(texts)
+        found = {
+            setting.span: setting.said
+            for setting in self.variables(scope).values()
+            if {*setting.text} & {*EMPTY.values()}
+        }
+        names = [f"${name}" for name, mark in EMPTY.items() if mark in text]
+        found |= {span: " and ".join(names)} if names else {}
+        for place, said in found.items() if LAUNCHERS.search(text) else ():
+            if place not in self.told:
+                self.report(
+                    rules.SAME_RANK,
+                    place,
+                    f"{said} is expanded by the batch script, where it is empty",
+                    hint="let every process expand it, in single quotes: "
+                    "mpirun bash -c '...'",
+                )
+            self.told.add(place)
 
     def on_first_node(
         self,
@@ -427,13 +473,50 @@ class _Reader:
                 for reason in found.command.unjudged or (first,):
                     self.leave(span, reason)
             return
+        if self.by_mpirun(found.command, scope, command, span):
+            return
         role = Role(
             nodes=self.nodes,
             chips=self.chips,
             command=found.command,
             variables=found.variables,
         )
-        self.add(role, Fact(1, "no srun"), Fact(1, "no srun"), command, is_batch=True)
+        one = Fact(1, "no srun")
+        self.add([role], one, one, command, starter="")
+
+    def by_mpirun(
+        self,
+        outer: LaunchCommand,
+        scope: Scope,
+        command: ShellCommand,
+        span: SourceSpan,
+    ) -> bool:
+        """Read the agents that an mpirun starts; return whether it starts any."""
+        known = {**self.known(None, None), **dict.fromkeys(TASK_VARIABLES, UNKNOWN)}
+        inner = scope.of_task(known | IN_MPI)
+        found = task_command(outer.script, inner, self.variables(scope), span)
+        is_agent = found.command.program in AGENTS
+        if outer.program != "mpirun" or not outer.is_whole or not is_agent:
+            return False
+        is_told = "hostfile" in outer.options or "host" in outer.options
+        nodes = None if is_told else self.nodes
+        each, tasks = (fact_of(outer.options.get(n)) for n in ("per-node", "np"))
+        if tasks is None and "np" not in outer.options:
+            tasks = self.tasks
+            if each is not None:
+                tasks = nodes and each._replace(value=each.value * nodes.value)
+        if each and tasks and nodes and tasks.value < each.value * nodes.value:
+            nodes = tasks._replace(value=-(-tasks.value // max(each.value, 1)))
+        if nodes is not None and nodes.value == 1:
+            each = tasks
+        role = Role(
+            nodes=nodes,
+            chips=self.chips,
+            command=found.command,
+            variables=found.variables,
+        )
+        self.add([role], each, tasks, command, starter="mpirun")
+        return True
 
     def srun(
         self,
@@ -451,21 +534,34 @@ class _Reader:
             name: Setting(v, _said(name, v), span) for name, v in line.options.items()
         }
         step = SlurmJob(said)
-        if self.is_heterogeneous:
-            self.refuse_component(step, span)
-        nodes = step.nodes() if "nodes" in step else self.nodes
-        tasks, per_node = self.step_tasks(step, nodes, span)
-        if not line.is_whole or self.is_heterogeneous:
-            tasks = per_node = None
-        if nodes is not None and tasks is not None and 0 < tasks.value < nodes.value:
-            nodes, per_node = tasks, Fact(1, tasks.said, tasks.span)  # fewer nodes do
-        self.refuse_nodes(nodes, span)
+        if "multi-prog" in step:
+            self.leave(span, f"{shown(line.rest[0])} says what each task starts")
+            return
         unknown = [
             one.said for n, one in said.items() if n in _NUMBERS and UNKNOWN in one.text
         ]
         if unknown or not line.is_whole:
             listed = ", ".join(unknown) or "some options of srun"
             self.leave(span, f"the file does not say the value of {listed}")
+        made = []
+        for component in self.components_of(step, line.rest, span):
+            self.enter(component)
+            made.append(self.step_size(step, span, is_whole=line.is_whole))
+        if made:
+            self.step(step, line.rest, scope, made, command)
+        self.enter(0)
+
+    def step_size(
+        self, step: SlurmJob, span: SourceSpan, *, is_whole: bool
+    ) -> tuple[Role, Fact | None, Fact | None]:
+        """Return the nodes and chips of a step, its tasks on each node, and all."""
+        nodes = step.nodes() if "nodes" in step else self.nodes
+        tasks, per_node = self.step_tasks(step, nodes, span)
+        if not is_whole:
+            tasks = per_node = None
+        if nodes is not None and tasks is not None and 0 < tasks.value < nodes.value:
+            nodes, per_node = tasks, Fact(1, tasks.said, tasks.span)  # fewer nodes do
+        self.refuse_nodes(nodes, span)
         chips, binding = self.step_chips(step, per_node, nodes, span)
         role = Role(
             nodes=nodes,
@@ -474,18 +570,49 @@ class _Reader:
             tasks_per_chip=binding.shared,
             near=binding.near,
         )
+        return role, per_node, tasks
+
+    def step(
+        self,
+        step: SlurmJob,
+        words: Sequence[str],
+        scope: Scope,
+        made: Sequence[tuple[Role, Fact | None, Fact | None]],
+        command: ShellCommand,
+    ) -> None:
+        """Read the program of a step whose size is known, of each component."""
+        first = command.words[0]
+        span = SourceSpan(offsets=(first.start, command.words[-1].end))
+        role, per_node, tasks = made[0]
+        nodes = role.nodes
+        if len(made) > 1:
+            numbers = {each and each.value for _, each, _ in made}
+            if len(numbers) > 1 or per_node is None:
+                self.leave(span, "the components have different numbers of tasks")
+                return
+            nodes = tasks = None
         passed = step.options.get("export", self.job.options.get("export"))
         self.settings, all_settings = self.passed(passed, step), self.settings
         inner = scope.of_task(self.known(nodes, tasks))
-        role = self.in_task(line.rest, inner, role, span)
+        found = task_command(words, inner, self.variables(inner), span)
         self.settings = all_settings
-        values = "".join(setting.text for setting in role.variables.values())
-        is_certain = bool({*values} & {*IN_BATCH.values()})  # whatever is started
-        if not (role.command.program or is_certain) and role.command.unjudged:
-            for reason in role.command.unjudged:
+        values = [setting.text for setting in found.variables.values()]
+        values += found.command.script
+        is_certain = bool({*"".join(values)} & {*IN_BATCH.values()})  # for any program
+        if not (found.command.program or is_certain) and found.command.unjudged:
+            for reason in found.command.unjudged:
                 self.leave(span, reason)
             return
-        self.add(role, per_node, tasks, command)
+        roles = [
+            replace(
+                one,
+                name=f"component {number}" if len(made) > 1 else "",
+                command=found.command,
+                variables=found.variables,
+            )
+            for number, (one, _, _) in enumerate(made)
+        ]
+        self.add(roles, per_node, tasks, command)
 
     def passed(self, given: Setting | None, step: SlurmJob) -> dict[str, Setting]:
         """Return what of the exported variables reaches the tasks of a step."""
@@ -508,10 +635,13 @@ class _Reader:
                 )
         return kept
 
-    def refuse_component(self, step: SlurmJob, span: SourceSpan) -> None:
-        """Warn about a step in the first component of several."""
-        self.leave(span, "the job has several components")
-        if "het-group" not in step and "pack-group" not in step:
+    def components_of(
+        self, step: SlurmJob, words: Sequence[str], span: SourceSpan
+    ) -> Sequence[int]:
+        """Return the components of the job that a step runs in, none if not known."""
+        number = len(self.components)
+        given = step.options.get("het-group") or step.options.get("pack-group")
+        if number > 1 and given is None:
             self.report(
                 rules.NO_EFFECT,
                 span,
@@ -519,6 +649,14 @@ class _Reader:
                 "several",
                 hint="name all of them: srun --het-group=0,1",
             )
+        if given is None or number == 1:
+            return (0,)
+        groups = [plain_number(text) for text in given.text.split(",")]
+        chosen = [group for group in groups if group is not None and group < number]
+        if ":" in words or len(chosen) < len(groups):
+            self.leave(span, "the job has several components")
+            return ()
+        return chosen
 
     def step_tasks(
         self, step: SlurmJob, nodes: Fact | None, span: SourceSpan
@@ -612,13 +750,6 @@ class _Reader:
             return (chips if asked.value == of_job.value else None), binding
         return chips, binding
 
-    def in_task(
-        self, rest: Sequence[str], scope: Scope, role: Role, span: SourceSpan
-    ) -> Role:
-        """Return a role with the command that its tasks run."""
-        found = task_command(rest, scope, self.variables(scope), span)
-        return replace(role, command=found.command, variables=found.variables)
-
     def variables(self, scope: Scope) -> dict[str, Setting]:
         """Return what a command inherits of the variables that scripts set."""
         return {
@@ -629,25 +760,26 @@ class _Reader:
 
     def add(
         self,
-        role: Role,
+        roles: Sequence[Role],
         per_node: Fact | None,
         tasks: Fact | None,
         command: ShellCommand,
         *,
-        is_batch: bool = False,
+        starter: str = "srun",
     ) -> None:
-        """Add what a line starts."""
+        """Add what a line starts; the batch script itself does if it has no starter."""
         words = command.words
         self.script.submissions.append(
             Submission(
                 kind="sbatch",
                 span=SourceSpan(offsets=(words[0].start, words[-1].end)),
-                roles=(role,),
+                roles=tuple(roles),
                 tasks_per_node=per_node,
                 tasks=tasks,
                 slots=self.tasks,
                 is_alone=command.after != "&",
-                is_first_node_only=is_batch,
+                is_first_node_only=not starter,
+                starter=starter,
                 is_shared="exclusive" not in self.job,
                 is_array="array" in self.job,
                 job_nodes=self.nodes and self.nodes.value,

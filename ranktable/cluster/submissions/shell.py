@@ -39,6 +39,10 @@ JOB_ID: Final = "\ue005"
 LAUNCH_NODE: Final = "\ue006"
 CUT_LIST: Final = "\ue007"
 """A host list that was cut at a comma or a character, not expanded."""
+ALL_ADDRESSES: Final = "\ue00d"
+"""The addresses of a host, in one line with blanks."""
+EACH_NODE: Final = "\ue00e"
+"""A sum that has another value on every node."""
 OR_LOCALHOST: Final = "\ue008"
 """A command with ``|| echo localhost`` behind it."""
 JOB_SUM: Final = "\ue009"
@@ -49,6 +53,23 @@ IN_TASK: Final = dict(zip(TASK_VARIABLES, "\ue010\ue011\ue012", strict=True))
 """Their values where every task expands them."""
 IN_BATCH: Final = dict(zip(TASK_VARIABLES, "\ue014\ue015\ue016", strict=True))
 """Their values in the batch script, which is 0 for all of them."""
+
+MPI_RANKS: Final = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
+MPI_LOCAL_RANKS: Final = (
+    *("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_NODE_RANK", "MPI_LOCALRANKID"),
+)
+_OF_MPI: Final = (
+    *(*MPI_RANKS, *MPI_LOCAL_RANKS),
+    *("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMI_SIZE"),
+)
+IN_MPI: Final = dict(
+    zip(_OF_MPI, map(chr, range(0xE020, 0xE020 + len(_OF_MPI))), strict=True)
+)
+"""Their values in the processes of mpirun."""
+EMPTY: Final = dict(
+    zip(_OF_MPI, map(chr, range(0xE030, 0xE030 + len(_OF_MPI))), strict=True)
+)
+"""The same names in the batch script, where nothing has set them."""
 
 POD_INDEX: Final = "\ue018"
 """The number that Kubernetes counts the pods of a Job or a role by."""
@@ -73,7 +94,12 @@ _IN_TASK: Final = {
 }
 _PROCESS_IDS: Final = dict.fromkeys(("$", "PPID", "BASHPID"), DRAWN)
 """They are alike in the containers of pods, where they begin at 1."""
-_IN_BATCH: Final = {**_FIXED, **IN_BATCH, **dict.fromkeys(_OF_HOST, FIRST_HOST)}
+_IN_BATCH: Final = {
+    **_FIXED,
+    **IN_BATCH,
+    **EMPTY,
+    **dict.fromkeys(_OF_HOST, FIRST_HOST),
+}
 
 MAX_NESTING: Final = 40
 _MAX_SPENT: Final = 1 << 24
@@ -521,14 +547,15 @@ class Scope:
         if rest[:1] in "%#/" and NODE_LIST in value:
             return [CUT_LIST]
         is_default = rest.startswith((":-", "-", ":=", "=", ":?", "?"))
-        return [value if is_default and value and UNKNOWN not in value else UNKNOWN]
+        is_set = value and not {UNKNOWN, *EMPTY.values()} & {*value}
+        return [value if is_default and is_set else UNKNOWN]
 
     def _item(self, name: str, index: str) -> list[str]:
         """Return an item of an array, or all of them."""
         items = self.array(name)
         if index in ("@", "*"):
             return items
-        if items == [HOSTS]:
+        if items in ([HOSTS], [ALL_ADDRESSES]):
             return [FIRST_HOST if index == "0" else UNKNOWN]
         is_known = _NUMBER.fullmatch(index) and int(index) < len(items)
         return [items[int(index)] if is_known else UNKNOWN]
@@ -544,9 +571,7 @@ class Scope:
             return drawn[0]
         if JOB_ID in whole and not set(whole) & set("%/"):
             return JOB_SUM
-        if JOB_ID in whole:
-            return JOB_ID
-        return UNKNOWN if _MARKS.search(whole) else _arithmetic(whole)
+        return _marked_sum(whole) if _MARKS.search(whole) else _arithmetic(whole)
 
     def _output(self, text: str) -> str:
         """Return what is known of the output of a command."""
@@ -559,7 +584,9 @@ class Scope:
             whole = "".join("".join(self._quoted(plain, 1)).split())
             return UNKNOWN if _MARKS.search(whole) else _arithmetic(whole)
         if text.split()[:1] == ["hostname"] or text.split() == ["uname", "-n"]:
-            return OWN_HOST if self.is_task else FIRST_HOST
+            is_all = _ALL_ADDRESSES.fullmatch(text.strip())
+            of_batch = ALL_ADDRESSES if is_all else FIRST_HOST
+            return OWN_HOST if self.is_task else of_batch
         if self.is_task and (drawn := _drawn_by(text)):
             return drawn
         names = [name.strip("${}") for name in _USED.findall(text)]
@@ -584,6 +611,7 @@ _DATE: Final = re.compile(
 )
 _MOMENT: Final = re.compile(r"%[-_0]?[0-9]?N")
 _SECONDS: Final = re.compile(r"%[-_0]?[sSTcrXMR]")
+_ALL_ADDRESSES: Final = re.compile(r"hostname\s+(?:-I|--all-ip-addresses)")
 _USED: Final = re.compile(r"\$\{?\w+")
 _CUTS: Final = re.compile(
     r"(?:echo|printf)\s[^|]*(?:\|\s*(?:cut|sed|awk|tr|head)\b[^|]*)+"
@@ -607,6 +635,20 @@ def _drawn_by(text: str) -> str:
         return DRAWN
     is_exact = form is None or _MOMENT.search(form) or _SECONDS.search(form)
     return CLOCK if is_exact else ""
+
+
+def _marked_sum(text: str) -> str:
+    """Return the mark for a sum with one in it."""
+    marks = {*_MARKS.findall(text)}
+    if JOB_ID in marks:
+        return JOB_ID
+    if len(marks) != 1:
+        return UNKNOWN
+    if text in marks:
+        return text
+    values = {_arithmetic(_MARKS.sub(number, text)) for number in "01"} - {UNKNOWN}
+    is_of_node = marks <= {IN_TASK["SLURM_NODEID"], IN_TASK["SLURM_PROCID"]}
+    return EACH_NODE if is_of_node and len(values) > 1 else UNKNOWN
 
 
 _OPERATORS: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
@@ -657,9 +699,14 @@ def has_marks(text: str) -> bool:
 
 
 _SHOWN: Final = {
-    **{mark: f"${name}" for name, mark in (*IN_TASK.items(), *IN_BATCH.items())},
+    **{
+        mark: f"${name}"
+        for marks in (IN_TASK, IN_BATCH, IN_MPI, EMPTY)
+        for name, mark in marks.items()
+    },
     JOB_ID: "$SLURM_JOB_ID",
     LAUNCH_NODE: "$SLURM_LAUNCH_NODE_IPADDR",
+    ALL_ADDRESSES: "$(hostname -I)",
     RANDOM: "$RANDOM",
     OWN_HOST: "$(hostname)",
     POD_INDEX: "(index of the pod)",

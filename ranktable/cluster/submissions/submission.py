@@ -116,6 +116,7 @@ class Submission:
         node: What a node is called: ``node`` or ``pod``.
         is_alone: Whether other commands of the job start processes beside these.
         is_first_node_only: Whether a batch script starts it, on its first node.
+        starter: What starts the tasks of a script: ``srun`` or ``mpirun``.
         is_shared: Whether other jobs may use the same nodes.
         is_array: Whether the job is submitted many times.
         job_nodes: Number of nodes of the job of a step, None if it is not known.
@@ -131,6 +132,7 @@ class Submission:
     node: str = "node"
     is_alone: bool = True
     is_first_node_only: bool = False
+    starter: str = "srun"
     is_shared: bool = False
     is_array: bool = False
     job_nodes: int | None = None
@@ -156,7 +158,8 @@ class Submission:
     @property
     def is_step(self) -> bool:
         """Whether srun starts its tasks."""
-        return self.is_script and not self.is_first_node_only
+        is_srun = self.starter == "srun" and not self.is_first_node_only
+        return self.is_script and is_srun
 
     def by_node(self) -> Iterator[tuple[int, Role, int]]:
         """Yield the index of every node, its role, and its index in the role."""
