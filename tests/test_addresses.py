@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ranktable.schema.check import check
 from ranktable.schema.rules.nodes import ipv4_numbers
 from ranktable.schema.values import is_address
 
@@ -37,3 +39,32 @@ def test_one_odd_address_among_thousands_is_seen(odd: str) -> None:
     assert len(ipv4_numbers(sound) or ()) == len(sound)
     assert ipv4_numbers([*sound, odd]) is None
     assert not is_address(odd)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "codes"),
+    [
+        (["n1", "n2"], []),
+        (["10.0.0.1", "fd00::1"], []),
+        (["fe80::1%eth0", "n2"], []),
+        (["localhost"], []),
+        (["localhost", "n2"], ["RT276"]),
+        (["127.0.1.1", "n2"], ["RT276"]),
+        (["N1", "n1"], ["RT212"]),
+        (["FD00:0::1", "fd00::1"], ["RT212"]),
+        (["n1:22", "n2"], ["RT218"]),
+        (["n 1", "n2"], ["RT218"]),
+        (["me@n1", "[fd00::1]"], ["RT218", "RT218"]),
+    ],
+)
+def test_host_of_a_table_can_be_connected_to(
+    hosts: list[str], codes: list[str]
+) -> None:
+    nodes = [
+        {"host": host, "device_list": [{"device_id": "0", "rank": str(rank)}]}
+        for rank, host in enumerate(hosts)
+    ]
+    found = check(json.dumps({"version": "1.0", "node_list": nodes}).encode())
+
+    told = [each.code for each in found.diagnostics]
+    assert [code for code in told if code not in ("RT118", "RT505")] == codes

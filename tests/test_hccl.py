@@ -235,7 +235,10 @@ def test_findings_about_mindie_need_a_table_for_mindie(
 ) -> None:
     meant = changed(
         document,
-        lambda t: [s.update(container_ip="10.5.0.1") for s in t["server_list"]],
+        lambda t: [
+            s.update(container_ip=f"10.5.0.{n}")
+            for n, s in enumerate(t["server_list"], 1)
+        ],
     )
 
     assert found_in(document) == []

@@ -176,6 +176,8 @@ ROWS: dict[str, Row] = {
     "MindIE one server": (mindie(1), lambda _: None, MINDIE, "RT290", ERROR, "refuses the table"),
     "MindIE 61 servers": (mindie(61), lambda _: None, MINDIE, "RT290", ERROR, "refuses the table"),
     "MindIE unequal": (mindie(2), lambda t: (devices(t)[1].update(rank_id="2"), server(t, 0)["device"].append({"device_id": "1", "device_ip": "10.7.7.7", "rank_id": "1"})), MINDIE, "RT289", ERROR, "refuses the table"),
+    "MindIE container of another": (mindie(2), lambda t: server(t, 1).update(container_ip=server(t, 0)["container_ip"]), MINDIE, "RT288", ERROR, "containerIp"),
+    "MindIE container no address": (mindie(2), lambda t: server(t, 1).update(container_ip="10.5.0.x"), MINDIE, "RT288", ERROR, "containerIp"),
     "MindIE no container": (mindie(2), lambda t: server(t, 1).pop("container_ip"), MINDIE, "RT288", ERROR, "containerIp"),
 }
 # fmt: on

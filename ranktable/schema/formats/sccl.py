@@ -24,7 +24,7 @@ from ranktable.schema.declare import (
     text,
     version,
 )
-from ranktable.schema.rules import nodes, placement, ranks
+from ranktable.schema.rules import hccl, nodes, placement, ranks
 
 _OURS = "Our own addition; readers of the vendor ignore it."
 LAYOUT = text(
@@ -186,6 +186,8 @@ FORMAT = node_list_format(
         *nodes.CHIP_RULES,
         nodes.BAD_ADDRESS,
         nodes.DUPLICATE_HOST,
+        nodes.BAD_HOST,
+        hccl.LOOPBACK,
         *nodes.SPARE_RULES,
         *placement.RULES,
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ranktable.schema.document import SourceSpan
@@ -258,12 +259,16 @@ def _long_name(columns: Columns, node: int) -> Finding:
     )
 
 
+_LOOPBACK = re.compile(r"127\.[0-9.]+|::1|(?i:localhost)")
+
+
 def _loopbacks(columns: Columns, _: Options) -> Iterable[int]:
     hosts = columns.hosts
     for node, host in enumerate(hosts):
-        if host is None or not host.startswith("127.") or hosts.count(host) > 1:
+        if host is None or not _LOOPBACK.fullmatch(host) or hosts.count(host) > 1:
             continue  # RT212 reports an address that is there twice
-        if host != "127.0.0.1" or len(hosts) > 1:
+        is_unusual = columns.format.is_hccl_1 and host not in ("127.0.0.1", "localhost")
+        if len(hosts) > 1 or is_unusual:
             yield node
 
 
@@ -353,7 +358,7 @@ LOOPBACK = Rule(
     code="RT276",
     name="loopback-server",
     severity=Severity.WARNING,
-    summary="the server_id is an address of the loopback network",
+    summary="the host of a node is an address or name that every host has",
     fix="Write the address of the host, or any name that no other host has.",
     find=_loopbacks,
     tell=_loopback,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from ranktable.schema.columns import repeated
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Rule, Severity
 from ranktable.schema.rules.hccl_chips import unequal_node, unequal_nodes
-from ranktable.schema.text import counted
+from ranktable.schema.text import counted, quoted
+from ranktable.schema.values import is_device_address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.finding import Finding
@@ -27,18 +29,38 @@ def _is_for_mindie(columns: Columns, options: Options) -> bool:
     return is_named or any(columns.optional.get(CONTAINER, ()))
 
 
-def _without_container(columns: Columns, options: Options) -> Iterable[int]:
-    if _is_for_mindie(columns, options):
-        written = columns.optional.get(CONTAINER, [None] * columns.num_nodes)
-        yield from (node for node, address in enumerate(written) if not address)
+def _without_container(columns: Columns, options: Options) -> Iterable[_Server]:
+    """Yield each server without an address of its own, and the server that has it."""
+    if not _is_for_mindie(columns, options):
+        return
+    written: Sequence[object] = columns.optional.get(CONTAINER, ())
+    first_of = dict(repeated(map(str, written)))
+    for node, address in enumerate(written or [None] * columns.num_nodes):
+        is_address = isinstance(address, str) and is_device_address(address)
+        if not is_address or node in first_of:
+            yield _Server(node, address, first_of[node] if is_address else None)
 
 
-def _no_container(columns: Columns, node: int) -> Finding:
+def _no_container(columns: Columns, place: _Server) -> Finding:
+    path = columns.node_path(place.node)
+    said = f"node {place.node} has no {CONTAINER}, by which MindIE finds its own server"
+    if place.address:
+        path = (*path, CONTAINER)
+        said = f"{CONTAINER} {quoted(str(place.address))} of node {place.node} is "
+        said += "no address" if place.first is None else f"that of node {place.first}"
     return NO_CONTAINER_ADDRESS.finding(
-        SourceSpan(columns.node_path(node)),
-        f"node {node} has no {CONTAINER}, by which MindIE finds its own server",
+        SourceSpan(path),
+        said,
         hint="write the address of the pod that runs on the server",
     )
+
+
+class _Server(NamedTuple):
+    """A server, the address that it has, and the server that has it before."""
+
+    node: int
+    address: object
+    first: int | None
 
 
 def _unequal(columns: Columns, options: Options) -> Iterable[int]:
@@ -83,7 +105,7 @@ NO_CONTAINER_ADDRESS = Rule(
     code="RT288",
     name="no-container-ip",
     severity=Severity.NOTE,
-    summary="a server has no container_ip, which MindIE needs",
+    summary="a server has no container_ip of its own, which MindIE needs",
     fix="Write the address of the pod into every server.",
     find=_without_container,
     tell=_no_container,

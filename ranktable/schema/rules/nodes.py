@@ -17,11 +17,12 @@ from ranktable.schema.values import (
     UNSET_ADDRESS,
     is_address,
     is_device_address,
+    is_ipv6,
     plain_number,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Any
 
     from ranktable.schema.columns import Columns
@@ -37,6 +38,8 @@ _PIECE = 2048
 _LARGE_BYTES = 1 << 14
 # Loopback and link-local addresses (RFC 1122, 3927, 4291).
 _OF_ONE_HOST = re.compile(r"127\.|169\.254\.|::1$|(?i:fe[89ab])")
+# What no name has; an IPv6 address has colons.
+_NOT_IN_HOST = re.compile(r"[\s/@:,;\[\]]")
 _NOT_ORDINARY = {0, 127, 169, *range(224, 256)}
 _TO_COMMAS = bytes.maketrans(b". ", b",,")
 
@@ -333,8 +336,19 @@ REACHABLE = "write the address that the other hosts reach it by"
 
 def _duplicate_hosts(columns: Columns, _: Options) -> Iterable[tuple[int, int]]:
     """Yield each node whose host an earlier one has, and that one."""
-    are_distinct = len(set(columns.hosts)) == len(columns.hosts)
-    return () if are_distinct else repeated(columns.hosts)
+    hosts: Sequence[str | None] = columns.hosts
+    if not columns.format.is_hccl_1:  # a server_id is any text, a host is connected to
+        hosts = [host and _plain_host(host) for host in hosts]
+    return () if len(set(hosts)) == len(hosts) else repeated(hosts)
+
+
+def _plain_host(host: str) -> str:
+    """Return one spelling of a host: names have no case, IPv6 has several forms."""
+    if is_ipv6(host):
+        import ipaddress
+
+        return str(ipaddress.IPv6Address(host))
+    return host.lower()
 
 
 def _duplicate_host(columns: Columns, place: tuple[int, int]) -> Finding:
@@ -345,6 +359,26 @@ def _duplicate_host(columns: Columns, place: tuple[int, int]) -> Finding:
         f"node {node} has the host {quoted(host)} of node {first}",
         hint=REACHABLE if host.startswith("127.") else None,
         related=(SourceSpan((*columns.node_path(first), key), label="first use"),),
+    )
+
+
+def _bad_hosts(columns: Columns, _: Options) -> Iterable[int]:
+    """Yield each node whose host no process can connect to."""
+    if not _NOT_IN_HOST.search("".join(filter(None, columns.hosts))):
+        return
+    for node, host in enumerate(columns.hosts):
+        if host and _NOT_IN_HOST.search(host) and not is_ipv6(host.partition("%")[0]):
+            yield node
+
+
+def _bad_host(columns: Columns, node: int) -> Finding:
+    host = columns.hosts[node] or ""
+    name = re.match(r"\s*(?:\w+@)?([\w.-]+)(?::[0-9]+)?\s*\Z", host)
+    hint = f"write {quoted(name[1])}" if name and name[1] != host else None
+    return BAD_HOST.finding(
+        SourceSpan((*columns.node_path(node), columns.format.host_key)),
+        f"the host of node {node} is {quoted(host)}, which is no name or address",
+        hint=hint,
     )
 
 
@@ -498,5 +532,13 @@ SPARE_CHIP = Rule(
 )
 
 CHIP_RULES = (DUPLICATE_CHIP, NO_SUCH_CHIP)
+BAD_HOST = Rule(
+    code="RT218",
+    name="bad-host",
+    summary="a node has a host that is no name or address",
+    fix="Write one host name or address, without a port, a user or a blank.",
+    find=_bad_hosts,
+    tell=_bad_host,
+)
 SPARE_RULES = (SPARE_ADDRESS, SPARE_CHIP)
-RULES = (*CHIP_RULES, WRONG_COUNT, BAD_ADDRESS, DUPLICATE_HOST, *SPARE_RULES)
+RULES = (*CHIP_RULES, WRONG_COUNT, BAD_ADDRESS, DUPLICATE_HOST, BAD_HOST, *SPARE_RULES)
