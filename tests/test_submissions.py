@@ -303,6 +303,62 @@ SCRIPTS = {
             "wait",
         ),
     ),
+    "a worker in the background and the master behind it": (
+        [("RT322", E), ("RT322", E)],
+        script(
+            TWO,
+            f"srun -N1 -n1 {STEP.format(0)}",
+            f"srun -N1 -n1 {STEP.format(1)}",
+        ),
+        script(
+            TWO,
+            f"srun -N1 -n1 {STEP.format(1)} &",
+            f"srun -N1 -n1 {STEP.format(0)}",
+        ),
+    ),
+    "a rank of a step in the background too": (
+        [("RT324", E)],
+        script(
+            TWO,
+            f"srun -N1 -n1 {STEP.format(0)} &",
+            f"srun -N1 -n1 {STEP.format(0)}",
+        ),
+        script(
+            TWO,
+            f"srun -N1 -n1 {STEP.format(1)} | tee log &",
+            f"srun -N1 -n1 {STEP.format(0)}",
+        ),
+    ),
+    "fewer agents in the background": (
+        [("RT322", E)],
+        script(TWO, HEAD, f"srun torchrun --nnodes 3 {C10D} t.py &", "wait"),
+        script(TWO, HEAD, f"srun torchrun --nnodes 2 {C10D} t.py &", "wait"),
+    ),
+    "a script that ends before its step": (
+        [("RT328", E)],
+        script("-n2", "srun python t.py > log 2>&1 &", "echo started"),
+        script("-n2", "srun python t.py > log 2>&1 &", "p=$!", "wait $p"),
+    ),
+    "a script that ends before its agent": (
+        [("RT328", E)],
+        script("-N1", "cd x && torchrun --standalone t.py &", "exit 0"),
+        script("-N1", "trap end EXIT", "torchrun --standalone t.py &"),
+    ),
+    "a script that ends before two steps": (
+        [("RT328", E)],
+        script(
+            TWO,
+            f"srun -N1 -n1 {STEP.format(0)} &",
+            f"srun -N1 -n1 {STEP.format(1)} &",
+            "jobs=$SLURM_NNODES",
+        ),
+        script(
+            TWO,
+            f"srun -N1 -n1 {STEP.format(0)} &",
+            f"srun -N1 -n1 {STEP.format(1)} &",
+            "while kill -0 $!; do sleep 9; done",
+        ),
+    ),
     "a chip of its own for every task": (
         [("RT329", W)],
         script("-N2 --ntasks-per-node=8 --gpus-per-task=1", "srun python t.py"),
@@ -525,7 +581,7 @@ SCRIPTS = {
     "one node rank for all tasks of a job on one of its nodes": (
         [("RT324", E), ("RT324", E)],
         script(TWO, *(f"srun -N1 {STEP.format(n)}" for n in (0, 1))),
-        script(TWO, *(f"srun -N1 -n1 {STEP.format(n)} &" for n in (0, 1))),
+        script(TWO, *(f"srun -N1 -n1 {STEP.format(n)} &" for n in (0, 1)), "wait"),
     ),
     "more tasks than chips on some node": (
         [("RT320", W)],
@@ -1047,10 +1103,12 @@ SCRIPTS = {
         script(
             "-N2 --ntasks-per-node=1",
             *(f"srun -N1 -n1 {STEP.format(n)} &" for n in (1, 2)),
+            "wait",
         ),
         script(
             "-N2 --ntasks-per-node=1",
             *(f"srun -N1 -n1 {STEP.format(n)} &" for n in (1, 0)),
+            "wait",
         ),
     ),
     "a node rank that is a name": (
@@ -1085,10 +1143,12 @@ SCRIPTS = {
         script(
             "-N2 --ntasks-per-node=1",
             *(f"srun -N1 -n1 {STEP.format(0)} &" for _ in "ab"),
+            "wait",
         ),
         script(
             "-N2 --ntasks-per-node=1",
             *(f"srun -N1 -n1 {STEP.format(n)} &" for n in range(2)),
+            "wait",
         ),
     ),
     "chips asked for twice": (

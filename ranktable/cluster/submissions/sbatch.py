@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.agents import AGENTS, fact_of
+from ranktable.cluster.submissions.background import Background, with_ends
 from ranktable.cluster.submissions.detect import (
     DIRECTIVE,
     HEAD,
@@ -292,14 +293,20 @@ class _Reader:
             self.leave(SourceSpan(offsets=(0, end)), "it is not a script of a shell")
             return
         is_tested = False
-        for command in commands(self.text, self.body):
+        background, script = Background(), self.script
+        for command in with_ends(commands(self.text, self.body)):
             block = command.block
             if command.before == "||" or (command.before == "&&" and is_tested):
                 block = block or "if"
             is_tested = command.words[0].raw in ("[", "[[", "test")
-            if not self.command(replace(command, block=block)):
+            made, left = len(script.submissions), len(script.unjudged)
+            is_on = self.command(replace(command, block=block))
+            is_unjudged = len(script.unjudged) > left
+            numbers = range(made, len(script.submissions))
+            background.see(command, numbers, is_unjudged=is_unjudged)
+            if not is_on:
                 break
-        self.drop_helpers()
+        self.drop_helpers(background)
         self.refuse_same_ranks()
         if not self.script.submissions and not self.script.unjudged:
             self.script.unjudged += self.perhaps  # a Python program, as a rule
@@ -777,7 +784,6 @@ class _Reader:
                 tasks_per_node=per_node,
                 tasks=tasks,
                 slots=self.tasks,
-                is_alone=command.after != "&",
                 is_first_node_only=not starter,
                 starter=starter,
                 is_shared="exclusive" not in self.job,
@@ -808,16 +814,25 @@ class _Reader:
                     hint="give every step its own node rank, from 0",
                 )
 
-    def drop_helpers(self) -> None:
+    def drop_helpers(self, background: Background) -> None:
         """Drop what only prepares the job: a Python line beside lines that start it."""
-        made = self.script.submissions
-        starts = [one for one in made if not _is_helper(one)]
-        if starts or self.has_remote:
-            self.script.submissions = starts
-        if self.has_remote:
-            self.script.submissions = [
-                replace(one, is_alone=False) for one in self.script.submissions
-            ]
+        has_start = self.has_remote or not all(map(_is_helper, self.script.submissions))
+        kept = []
+        for number, one in enumerate(self.script.submissions):
+            if has_start and _is_helper(one):
+                continue
+            is_beside = self.has_remote or number in background.beside
+            kept.append(replace(one, is_alone=not is_beside))
+            if number in background.left[:1]:
+                self.report(
+                    rules.NO_EFFECT,
+                    one.span,
+                    "the script ends while this runs in the background, and the job "
+                    "ends with the script",
+                    hint="add wait at the end of the script",
+                    severity=Severity.ERROR,
+                )
+        self.script.submissions = kept
 
 
 def _is_helper(one: Submission) -> bool:

@@ -68,8 +68,9 @@ NO_EFFECT = Rule(
     code="RT328",
     name="option-without-effect",
     severity=Severity.WARNING,
-    summary="an option that is not read, or that another one overrides",
-    fix="Move or drop the option.",
+    summary="an option that is not read or that another one overrides, or a line that "
+    "is stopped at once",
+    fix="Move or drop the option; wait for what runs in the background.",
 )
 CHIPS_VISIBLE = Rule(
     code="RT329",
