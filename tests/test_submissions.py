@@ -2310,6 +2310,24 @@ def test_script_of_no_kind_that_is_read_is_no_defect(
     assert (done.status, "RT008" in done.out) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("text", "status", "said"),
+    [
+        ("num_nodes: 2\nrun: |\n  python t.py\n", 2, "a task of SkyPilot is not"),
+        ("services:\n  a: {command: torchrun t.py}\n", 2, "a file of compose is not"),
+        ("jobs:\n  a: {run: torchrun t.py}\n", 2, "of no scheduler or operator"),
+        ("jobs:\n  a: {run: make}\n", 1, "nothing here says that it is"),
+    ],
+)
+def test_file_of_another_program_is_said_to_be_not_judged(
+    run: Run, tmp_path: Path, text: str, status: int, said: str
+) -> None:
+    (tmp_path / "job.yaml").write_text(text)
+    done = run("ranktable", "validate", "job.yaml")
+
+    assert (done.status, said in done.out) == (status, True)
+
+
 def test_line_that_eval_runs_is_not_judged_and_said() -> None:
     text = script("-N2", 'c="torchrun --nnodes 3 t.py"', 'eval "srun $c"', "eval $(x)")
 

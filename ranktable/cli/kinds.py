@@ -52,6 +52,21 @@ _MANIFEST = re.compile(rb"""(?m:^|[{,])[ \t]*["']?apiVersion["']?[ \t]*:""")
 _CONFIG_MAP = re.compile(rb"""\bkind["']?\s*:\s*["']?ConfigMap(?:List)?\b""")
 _COMMENTS = re.compile(r"\A\ufeff?(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*(?:#[^\n]*\Z)?")
 _SCRIPT = re.compile(r"#!|#(?:PBS|BSUB|\$|flux:|COBALT)[ \t]")
+_OF_OTHERS = (
+    (
+        "a task of SkyPilot is not judged: its nodes are known where it runs",
+        (re.compile(r"(?m)^num_nodes\s*:|\bSKYPILOT_"), re.compile(r"(?m)^run\s*:")),
+    ),
+    (
+        "a file of compose is not judged: its services may run on any host",
+        (re.compile(r"(?m)^services\s*:"),),
+    ),
+    (
+        "it starts processes, and is a file of no scheduler or operator that is read",
+        (re.compile(r"\b(?:torchrun|torch\.distributed\.|accelerate launch|mpirun)"),),
+    ),
+)
+"""Files of other programs: why they are not judged, and what is in their text."""
 _MAX_MANIFEST_BYTES = 8 * 1024 * 1024
 
 
@@ -164,6 +179,9 @@ def _judge_rest(source: Source, options: Options) -> list[Report]:
     # A message about what JSON expects in the first line would not help for these.
     is_other = body[:1] not in ("", "{", "[") and (is_yaml or is_commented)
     if is_other and not is_manifest(source.data) and "\ufffd" not in text:
+        for reason, marks in _OF_OTHERS:
+            if all(mark.search(body) for mark in marks):
+                return [not_judged(source.name, reason)]
         return [_unknown(source)]
     return check_each(source.data, options, file=source.name)
 
