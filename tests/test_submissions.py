@@ -1438,6 +1438,21 @@ def volcano_tasks(rank: str) -> str:
     return text
 
 
+def one_task(options: str, before: str = "") -> str:
+    """Return a job of one task, whose four pods start torchrun in a shell."""
+    agent = f"{before}torchrun --nnodes=4 --nproc-per-node=4 {options} t.py"
+    text = volcano(("w", 4), command=json.dumps(["sh", "-c", agent]), chips=4)
+    return text.replace("svc: [], pytorch: []", "env: [], svc: []")
+
+
+def of_shell(nodes: int, master: str) -> str:
+    """Return an agent with the index of its pod, in a shell."""
+    options = f"--nnodes={nodes} --nproc-per-node=4 --master-addr={master}"
+    rank = "--node-rank=$JOB_COMPLETION_INDEX"
+    return json.dumps(["sh", "-c", f"torchrun {options} {rank} t.py"])
+
+
+VC_RANK = "--node-rank=$VC_TASK_INDEX"
 ADDRESS = "--master_addr="
 RDZV = "--rdzv_backend=c10d, --rdzv_endpoint="
 
@@ -1574,6 +1589,57 @@ MANIFESTS = {
         jobset(1, 2, "[python, t.py]").replace(
             "name: pytorch,", "name: x, env: [{name: MASTER_ADDR, value: s-w-0-0.s}],"
         ),
+    ),
+    "an index of Volcano without its plugin": (
+        [("RT333", E)],
+        one_task(f"{VC_RANK} --master-addr=v-w-0.v").replace("env: [], ", ""),
+        one_task(f"{VC_RANK} --master-addr=v-w-0.v"),
+    ),
+    "an index of Volcano in a variable": (
+        [("RT333", E)],
+        one_task("--node-rank $R --master-addr=v-w-0.v", "R=$VC_TASK_INDEX; ").replace(
+            "env: [], ", ""
+        ),
+        one_task(
+            "--node-rank $R --master-addr=v-w-0.v", "R=${VC_TASK_INDEX:-$RANK}; "
+        ).replace("env: [], ", ""),
+    ),
+    "an index of Volcano that Kubernetes does not know": (
+        [("RT328", E), ("RT328", E)],
+        volcano_tasks("$(VC_TASK_INDEX)")
+        .replace(", env: []", "")
+        .replace("rank=0", "rank=$(VK_TASK_INDEX)"),
+        volcano_tasks("1").replace(", env: []", ""),
+    ),
+    "a name of Volcano without its plugin": (
+        [("RT334", E)],
+        one_task(f"{VC_RANK} --master-addr=v-w-0.v").replace(", svc: []", ""),
+        one_task(f"{VC_RANK} --master-addr=x-0.x").replace(", svc: []", ""),
+    ),
+    "the hosts of a task that Volcano does not have": (
+        [("RT333", E)],
+        one_task(f"{VC_RANK} --master-addr=${{VC_WORKER_HOSTS%%,*}}"),
+        one_task(f"{VC_RANK} --master-addr=${{VC_W_HOSTS%%,*}}"),
+    ),
+    "the number of hosts of a task of Volcano": (
+        [("RT322", E)],
+        one_task(f"{VC_RANK} --master-addr=v-w-0.v --nnodes=$((VC_W_NUM + 1))"),
+        one_task(f"{VC_RANK} --master-addr=v-w-0.v --nnodes=$VC_W_NUM"),
+    ),
+    "an index of Jobs that are not Indexed": (
+        [("RT333", E)],
+        jobset(1, 2, of_shell(2, "s-w-0-0.s")).replace("Indexed", "NonIndexed"),
+        jobset(1, 2, of_shell(2, "s-w-0-0.s")).replace("completionMode: Indexed, ", ""),
+    ),
+    "an index of a Job that is not Indexed": (
+        [("RT328", E)],
+        job().replace("  completionMode: Indexed\n", ""),
+        job(),
+    ),
+    "the index of a LeaderWorkerSet elsewhere": (
+        [("RT333", E), ("RT333", E)],
+        pytorchjob('[sh, -c, "torchrun --node-rank $LWS_WORKER_INDEX t.py"]'),
+        pytorchjob('[sh, -c, "echo $LWS_WORKER_INDEX; torchrun t.py"]'),
     ),
     "the master of another task of Volcano": (
         [("RT334", E), ("RT334", E)],

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.pod_text import judge_texts, replaced
+from ranktable.cluster.submissions.pod_text import judge_texts, replaced, unset_in
 from ranktable.cluster.submissions.shell import (
     JOB_INDEX,
     POD_INDEX,
     UNKNOWN,
+    UNSET,
     Scope,
     plain_number,
     shown,
@@ -209,7 +210,9 @@ class PodTemplate:
             return TaskCommand(unread, variables)
         texts = {name: each.text for name, each in variables.items()}
         words = [replaced(word, texts) for word in written]
-        scope = Scope(is_task=True, values=dict(texts), exported=set(texts))
+        unset = {} if self.has_other_variables else unset_in(written, variables)
+        values = dict.fromkeys(unset, UNSET) | texts
+        scope = Scope(is_task=True, values=values, exported=set(texts))
         span = self.job.span(*here, "command")
         return task_command(words, scope, variables, span)
 

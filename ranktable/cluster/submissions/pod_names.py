@@ -60,7 +60,7 @@ def judge_addresses(made: Manifests, pods: list[Pods], domain: str | None) -> No
     """
     if any(UNKNOWN in each.base for each in pods):
         return
-    for given in (given for each in pods for given in _addresses(each.role)):
+    for given in (given for each in pods for given in addresses(each.role)):
         host = given.text.partition(":")[0]
         label, _, rest = host.partition(".")
         named = ((each, each.indexes(label)) for each in pods)
@@ -101,7 +101,7 @@ def _is_alone(made: Manifests, pods: list[Pods], label: str) -> bool:
     return sum(numbers) > 1 and ("Service", label) not in made.named
 
 
-def _addresses(role: Role) -> Iterator[Setting]:
+def addresses(role: Role) -> Iterator[Setting]:
     """Yield the addresses of the master that a role is given in the file."""
     options, backend = role.command.options, role.option("rdzv-backend")
     if role.command.program in NUMBERED:

@@ -14,13 +14,14 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.launch_options import SHELLS, base
+from ranktable.cluster.submissions.launch_options import JUDGED, SHELLS, base
+from ranktable.cluster.submissions.shell import UNSET
 from ranktable.cluster.submissions.submission import Unjudged
 from ranktable.cluster.submissions.task_command import SET_BY_SCRIPTS
 from ranktable.schema.finding import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from ranktable.cluster.submissions.manifests import Manifests, PodTemplate
     from ranktable.cluster.submissions.submission import Role
@@ -35,6 +36,14 @@ _SET_BY_OTHERS: Final = re.compile(
     r"|KUBERNETES|JOB|JOBSET)_\w+|\w+_SERVICE_(?:HOST|PORT)\w*|\w+_(?:TCP|UDP)(?:_\w+)?"
 )
 """Variables of operators, Services and clouds, which stand in no manifest."""
+_ONLY_BY: Final = {
+    "JOB_COMPLETION_INDEX": "only Indexed Jobs have it",
+    "V[CK]_TASK_INDEX": "only the plugin env of Volcano sets it",
+    r"VC_\w+_(?:HOSTS|NUM)": "only the plugin svc of Volcano sets it, for each task",
+    "LWS_(?:LEADER_ADDRESS|GROUP_SIZE|WORKER_INDEX)": "only LeaderWorkerSet sets it",
+}
+"""Variables of operators that no image has."""
+_ANY: Final = re.compile(r"\$[{(]?([A-Z]\w*)")
 _NO_SHELL: Final = "no shell reads this command"
 
 
@@ -47,9 +56,26 @@ def replaced(text: str, values: Mapping[str, str]) -> str:
     return _REFERENCE.sub(value, text)
 
 
+def unset_in(texts: Iterable[str], known: Collection[str]) -> dict[str, str]:
+    """Return variables of operators that texts name, and who would set them.
+
+    Args:
+        texts: The words of a command.
+        known: The variables that the container has.
+    """
+    names = {name for text in texts for name in _ANY.findall(text)}
+    return {
+        name: who
+        for name in sorted(names.difference(known))
+        for pattern, who in _ONLY_BY.items()
+        if re.fullmatch(pattern, name)
+    }
+
+
 def judge_texts(made: Manifests, template: PodTemplate, role: Role) -> None:
     """Report options and variables whose value is the name of a variable."""
     texts = _Texts(made, template, role)
+    texts.judge_unset()
     texts.judge_options()
     texts.judge_variables()
     texts.judge_arguments()
@@ -70,6 +96,9 @@ class _Texts:
         self.has_shell = any(name in SHELLS for name in names)
         self.script = next((n for n in names[:1] if n.endswith((".sh", ".bash"))), "")
         self.told: set[str] = set()
+        known = {*self.own, *role.variables, *role.counted}
+        is_open = template.has_other_variables
+        self.unset = {} if is_open else unset_in(self.words.values(), known)
 
     def left_in(self, text: str) -> re.Match[str] | None:
         """Return what nobody replaces in a text, None if all of it may be replaced."""
@@ -77,12 +106,30 @@ class _Texts:
             name = match["pod"]
             if name is None or not (
                 self.template.has_other_variables
-                or _SET_BY_OTHERS.fullmatch(name)
+                or (_SET_BY_OTHERS.fullmatch(name) and name not in self.unset)
                 or name in self.role.counted
                 or (name in self.role.variables and name not in self.own)
             ):
                 return match
         return None
+
+    def judge_unset(self) -> None:
+        """Report options that are empty, because nobody sets a variable in this job."""
+        for name, setting in self.role.command.options.items():
+            if name not in JUDGED or UNSET not in setting.text:
+                continue
+            said = setting.said.partition("=")[0].partition(" ")[0]
+            near = [n for n in self.role.variables if n.startswith("VC_")]
+            hint = "; ".join(f"{name}: {who}" for name, who in self.unset.items())
+            if near:
+                hint += f"; this job has {', '.join(near[:4])}"
+            self.made.report(
+                rules.NO_RANK,
+                setting.span,
+                f"{said} has no value, because nobody sets "
+                f"{' and '.join(self.unset)} in this job",
+                hint=hint,
+            )
 
     def judge_options(self) -> None:
         """Judge the options of the launcher."""
@@ -105,7 +152,7 @@ class _Texts:
                 hint = f"set {name} above it, and write $({name})"
             elif match["pod"]:
                 message = f"the container has no variable {name}, so {match[0]} stays"
-                hint = f"set {name} in its env"
+                hint = self.unset.get(name, f"set {name} in its env")
             else:
                 why = "it is quoted" if self.has_shell else _NO_SHELL
                 message = f"nobody replaces {match[0]} here: {why}"

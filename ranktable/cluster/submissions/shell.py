@@ -76,6 +76,9 @@ POD_INDEX: Final = "\ue018"
 JOB_INDEX: Final = "\ue019"
 """The number that a JobSet counts its Jobs by."""
 
+UNSET: Final = "\ue01f"
+"""A variable of an operator that sets it in other jobs only."""
+
 _MARKS: Final = re.compile("[\ue000-\uf8ff]")
 _ANY_MARK: Final = re.compile(f"{UNKNOWN}+|[\ue001-\uf8ff]")
 _FIXED: Final = {
@@ -546,8 +549,10 @@ class Scope:
             return [value]
         if rest[:1] in "%#/" and NODE_LIST in value:
             return [CUT_LIST]
+        if rest[:1] in "%#/^," and UNSET in value:
+            return [UNSET]
         is_default = rest.startswith((":-", "-", ":=", "=", ":?", "?"))
-        is_set = value and not {UNKNOWN, *EMPTY.values()} & {*value}
+        is_set = value and not {UNKNOWN, UNSET, *EMPTY.values()} & {*value}
         return [value if is_default and is_set else UNKNOWN]
 
     def _item(self, name: str, index: str) -> list[str]:

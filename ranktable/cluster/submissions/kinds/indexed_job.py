@@ -34,7 +34,8 @@ def read_job(job: Manifest, made: Manifests) -> list[Submission]:
         judge_completions(job, made, role, ("spec",))
     domain = job.text("spec", *POD, "subdomain")
     if pods is not None and pods.value > 1:
-        if not is_indexed and role.command.program in NUMBERED and is_static(role):
+        is_numbered = is_indexed or "node-rank" in role.command.options
+        if not is_numbered and role.command.program in NUMBERED and is_static(role):
             made.report(
                 rules.NO_RANK,
                 job.span("spec"),

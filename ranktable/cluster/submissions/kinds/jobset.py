@@ -90,11 +90,12 @@ def _replicated_job(job: Manifest, made: Manifests, at: int) -> Role:
         said = f"{jobs.said}, {pods.said}"
         nodes = Fact(jobs.value * pods.value, said, pods.span)
     template = PodTemplate(job, (*inner, *POD))
+    is_indexed = job.text(*inner, "completionMode") != "NonIndexed"
     role = pod_role(
         template,
         nodes,
         name=job.text(*path, "name") or str(at),
-        counted_from={"JOB_COMPLETION_INDEX": 0},
+        counted_from={"JOB_COMPLETION_INDEX": 0} if is_indexed else {},
     )
     judge_pod(made, template, role)
     judge_completions(job, made, role, inner)

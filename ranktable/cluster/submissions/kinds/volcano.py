@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
-from ranktable.cluster.submissions.pod_names import Pods, judge_addresses
+from ranktable.cluster.submissions.pod_names import Pods, addresses, judge_addresses
 from ranktable.cluster.submissions.pod_roles import (
     POD,
     is_world,
@@ -21,6 +21,7 @@ from ranktable.cluster.submissions.pod_roles import (
     total_of,
     warn_one_for_all,
 )
+from ranktable.cluster.submissions.shell import UNKNOWN
 from ranktable.cluster.submissions.submission import Role
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted, quoted
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 
 _INDEXES: Final = ("VC_TASK_INDEX", "VK_TASK_INDEX")
+_WITH_NAMES: Final = {"svc", "pytorch", "tensorflow", "mpi", "ray"}
+"""Plugins by which pods have names: the others add svc."""
 
 
 def read_volcano(job: Manifest, made: Manifests) -> list[Submission]:
@@ -60,8 +63,11 @@ def read_volcano(job: Manifest, made: Manifests) -> list[Submission]:
     flags = _flags(job.get("spec", "plugins", "pytorch"))
     if flags is not None:
         return _with_pytorch(job, made, counts, paths, flags)
+    plugins = job.members("spec", "plugins")
+    indexes = dict.fromkeys(_INDEXES if "env" in plugins else (), 0)
+    hosts = _host_variables(job, counts)
     roles = [
-        _task(job, made, paths[name], counts[name], name, dict.fromkeys(_INDEXES, 0))
+        _task(job, made, paths[name], counts[name], name, indexes, hosts)
         for name in paths
     ]
     _judge_names(job, made, counts, paths, roles)
@@ -90,6 +96,21 @@ def _task(
     )
     judge_pod(made, template, role)
     return role
+
+
+def _host_variables(
+    job: Manifest, counts: Mapping[str, Fact | None]
+) -> dict[str, Setting]:
+    """Return the variables with the hosts of each task, and their number."""
+    plugins = job.members("spec", "plugins")
+    if not plugins.keys() & _WITH_NAMES:
+        return {}
+    found: dict[str, str | int] = {}
+    for task, count in counts.items():
+        name = f"VC_{task.replace('-', '_').upper()}"
+        found[f"{name}_HOSTS"] = UNKNOWN
+        found[f"{name}_NUM"] = UNKNOWN if count is None else count.value
+    return operator_settings(**found)
 
 
 def _with_pytorch(
@@ -122,7 +143,9 @@ def _with_pytorch(
     chosen = [name for name in dict.fromkeys((master, worker)) if name in counts]
     _other_tasks(job, made, counts, chosen)
     size = total_of([counts[name] for name in chosen])
-    variables = operator_settings(
+    has_index = "env" in job.members("spec", "plugins")
+    variables = _host_variables(job, counts) | operator_settings(
+        **dict.fromkeys(_INDEXES if has_index else (), UNKNOWN),
         WORLD_SIZE=size,
         MASTER_ADDR=f"{job.name}-{master}-0.{job.name}",
         MASTER_PORT=flags.get("port", "23456"),
@@ -166,9 +189,22 @@ def _judge_names(
         for path in paths.values()
         for key in ("hostname", "subdomain")
     )
-    is_named = job.members("spec", "plugins").keys() & {"svc", "pytorch"}
-    if job.name and pods and is_named and not is_own:
+    is_named = job.members("spec", "plugins").keys() & _WITH_NAMES
+    if not job.name or is_own or not pods:
+        return
+    if is_named:
         judge_addresses(made, pods, job.name)
+        return
+    for given in (given for role in roles for given in addresses(role)):
+        host = given.text.partition(":")[0]
+        if any(each.indexes(host.partition(".")[0]) for each in pods):
+            made.report(
+                rules.POD_NAMES,
+                given.span,
+                f"{quoted(host)} is no name without the plugin svc, which gives the "
+                "pods a Service",
+                hint="add svc: [] to the plugins",
+            )
 
 
 def _flags(given: object) -> dict[str, str] | None:
