@@ -100,6 +100,15 @@ def test_hosts_that_are_together_are_left_as_they_are(run: Run, tmp_path: Path) 
     assert "the hosts follow each other by rack already" in done.err
 
 
+def test_a_topology_without_an_order_is_refused(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "r").write_text("- topology: f\n  flat: true\n")
+    done = run(*GEN, "--hosts", "n[1-4]", "--racks", "r")
+
+    assert (done.status, done.out) == (2, "")
+    assert "r: a flat topology has no groups of nodes" in done.err
+    assert run("ranktable", "validate", "r").out == "r: sound\n"
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -211,7 +211,10 @@ def test_columns_with_a_mistake(
             ),
             ("RT147", 2, 23, 'the switch "a" is below itself'),
         ),
-        ("SwitchName=s1 Nodes=n1\nBlockName=b Nodes=n2\n", ("RT146", 2, 1, '"Bloc')),
+        (
+            "SwitchName=s1 Nodes=n1\nBlockName=b Nodes=n2\n",
+            ("RT146", 2, 11, 'block "b" beside a switch'),
+        ),
     ],
 )
 def test_topology_conf_with_a_mistake(

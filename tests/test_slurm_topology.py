@@ -104,7 +104,8 @@ def test_blocks_and_rings_are_groups_and_a_block_may_be_empty() -> None:
         ("BlockName=b1 Nodes=n1\nSwitchName=s1 Nodes=n2\n", "RT146"),
         ("BlockName=b1 Node=n1\n", "RT146"),
         ("BlockSizes=4\n", "RT133"),
-        ("- topology: a\n  flat: true\n", "RT146"),
+        ("- topology: a\n  tree: {}\n  flat: true\n", "RT146"),
+        ("- topology: a\n  trees: {switches: [{switch: s, nodes: n1}]}\n", "RT146"),
         ("- topology: a\n  block: {blocks: [{nodes: n1}]}\n", "RT146"),
         ("- topology: a\n  tree: {switches: [{switch: s, children: t}]}\n", "RT133"),
         ("SLURM_TOPOLOGY_ADDR=s1.n1\nSLURM_TOPOLOGY_ADDR=s2.n1\n", "RT147"),
@@ -112,6 +113,108 @@ def test_blocks_and_rings_are_groups_and_a_block_may_be_empty() -> None:
 )
 def test_what_is_wrong_in_a_topology_is_told(text: str, code: str) -> None:
     assert code in codes(text)
+
+
+def blocks(sizes: str) -> str:
+    return f"BlockName=b1 Nodes=n[1-4]\nBlockName=b2 Nodes=n[5-8]\nBlockSizes={sizes}\n"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_right"),
+    [("4,8", True), ("3,6,24", True), ("4", True), ("2,65536", True),
+     ("4,12", False), ("8,4", False), ("0", False), ("four", False), ("", False),
+     ("4,6", False), ("1,65536", False)],
+)  # fmt: skip
+def test_sizes_of_blocks_are_the_first_times_powers_of_two(
+    sizes: str, is_right: bool
+) -> None:
+    rows = "[{block: b1, nodes: 'n[1-4]'}, {block: b2, nodes: 'n[5-8]'}]"
+    yaml = f"- topology: t\n  block: {{block_sizes: [{sizes}], blocks: {rows}}}\n"
+
+    assert codes(blocks(sizes)) == ([] if is_right else ["RT148"])
+    assert codes(yaml) == ([] if is_right or not sizes else ["RT148"])
+
+
+def test_a_small_block_is_a_warning_and_a_long_ring_an_error() -> None:
+    small, _ = read_rack_file(blocks("5").encode(), file="t")
+    ring, _ = read_rack_file(b"RingName=r Nodes=n[1-17]\n", file="t")
+
+    assert [each.severity for each in small.diagnostics] == ["warning"] * 2
+    assert (small.ok, codes(blocks("5") + "BlockName=b3\n")) == (True, ["RT148"] * 2)
+    assert [(each.code, each.severity) for each in ring.diagnostics] == [
+        ("RT148", "error")
+    ]
+    assert codes("RingName=r Nodes=n[1-16]\n") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SwitchName=s1 Nodes=n1,\\\nn2\nSwitchName=s2 Nodes=n3\n",
+        "SwitchName=s1 Nodes=n[1\\\n-\\ # to\r\n2]\nSwitchName=s2 \\\n\tNodes=n3\n",
+        'SwitchName = s1 Nodes= n[1-2]\nSwitchName=s2 Nodes ="n3"\n',
+    ],
+)
+def test_lines_are_read_as_slurm_reads_them(text: str) -> None:
+    assert levels(text) == [("switch", {"n1": "s1", "n2": "s1", "n3": "s2"})]
+
+
+def test_a_mistake_in_a_continued_line_has_its_place() -> None:
+    report, _ = read_rack_file(b"SwitchName=s1 \\\n Nodes=n[1\\\n-2\n", file="t")
+    other, _ = read_rack_file(b"SwitchName=s1 \\\n Node=n1\n", file="t")
+
+    found = report.diagnostics + other.diagnostics
+    places = [(each.code, each.location.line, each.location.column) for each in found]
+    assert places == [("RT131", 2, 8), ("RT146", 2, 2)]
+
+
+def test_what_an_include_names_is_not_judged() -> None:
+    text = "include racks.conf\nSwitchName=s0 Switches=s1,s2\nSwitchName=s1 Nodes=n1\n"
+    report, hierarchy = read_rack_file(text.encode(), file="t")
+
+    assert (codes(text), report.ok) == (["RT332"], True)
+    assert hierarchy is not None
+    assert "Include" in hierarchy.refusal
+    assert codes(text + "SwitchName=s1 Nodes=n1\n") == ["RT332", "RT147"]
+
+
+def tree_of(name: str, nodes: str, *keys: str) -> str:
+    switch = f"{{switch: {name}1, nodes: '{nodes}'}}"
+    return "".join(
+        f"{line}\n"
+        for line in [
+            f"- topology: {name}",
+            *(f"  {key}: true" for key in keys),
+            f"  tree: {{switches: [{switch}]}}",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [
+        (tree_of("a", "n1") + tree_of("b", "n1"), "(a, b)"),
+        (tree_of("a", "n1") + tree_of("b", "n1", "cluster_default"), "b1"),
+        ("- topology: f\n  flat: true\n", "flat"),
+        ("- topology: f\n  flat: {alpha_step_rank: true}\n", "flat"),
+        ("- topology: f\n  flat: true\n" + tree_of("b", "n1"), "b1"),
+        ("BlockName=b1\nBlockSizes=4\n", "no nodes"),
+    ],
+)
+def test_a_topology_is_taken_if_it_is_the_default_or_the_only_one(
+    text: str, taken: str
+) -> None:
+    report, hierarchy = read_rack_file(text.encode(), file="t")
+
+    assert (report.diagnostics, hierarchy is None) == ((), False)
+    assert hierarchy is not None
+    assert taken in (hierarchy.refusal or hierarchy.levels[0].groups["n1"])
+
+
+def test_every_topology_of_a_file_is_judged() -> None:
+    twice = tree_of("b", "n[2-1]")
+
+    assert codes(tree_of("a", "n1", "cluster_default") + twice) == ["RT131"]
 
 
 def test_a_chain_of_switches_is_read_in_linear_time() -> None:

@@ -377,6 +377,8 @@ def read_racks(
         raise typer.Exit(DEFECTS_FOUND)
     if report.totals:
         show_findings([report], None, color, aside=True)
+    if hierarchy.refusal:
+        raise CommandError(f"{printable(name)}: {hierarchy.refusal}")
     return hierarchy
 
 

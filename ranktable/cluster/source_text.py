@@ -18,7 +18,7 @@ from ranktable.schema.values import is_address
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ranktable.schema.finding import Rule
+    from ranktable.schema.finding import Rule, Severity
 
 T = TypeVar("T")
 
@@ -86,11 +86,14 @@ class SourceText:
         *,
         hint: str | None = None,
         first_use: Token | None = None,
+        severity: Severity | None = None,
     ) -> None:
         """Add a finding of a rule."""
         span = place.span() if isinstance(place, Token) else place
         related = () if first_use is None else (first_use.span("first use"),)
-        self.found.add(rule.finding(span, message, hint=hint, related=related))
+        self.found.add(
+            rule.finding(span, message, hint=hint, related=related, severity=severity)
+        )
 
     @property
     def is_sound(self) -> bool:

@@ -117,9 +117,16 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hierarchy:
-    """Levels, the smallest groups first; each group lies in one of the next level."""
+    """Levels, the smallest groups first; each group lies in one of the next level.
+
+    Attributes:
+        levels: The levels.
+        refusal: Why a sound file says nothing by which nodes could be ordered; then
+            there are no levels.
+    """
 
     levels: tuple[Level, ...]
+    refusal: str = ""
 
     def with_hosts(self, instead: Mapping[str, str]) -> Hierarchy:
         """Return the hierarchy with new hosts in the groups of others."""

@@ -26,7 +26,13 @@ RACKS_DISAGREE = Rule(
     summary="a host, a rack or a switch is in two places",
     fix="Correct the wrong one of the two lines.",
 )
-RULES = (BAD_RACKS_LINE, RACKS_DISAGREE)
+TOPOLOGY_SIZE = Rule(
+    code="RT148",
+    name="topology-size",
+    summary="Slurm does not start with the size of a block or a ring",
+    fix="Write the base size, then powers of two times it: BlockSizes=4,8.",
+)
+RULES = (BAD_RACKS_LINE, RACKS_DISAGREE, TOPOLOGY_SIZE)
 
 
 def known_hosts(source: SourceText, word: Token, known: int) -> list[str]:
