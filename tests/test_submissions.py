@@ -1248,6 +1248,10 @@ def pytorchjob(
     return "\n".join((*lines, ""))
 
 
+def of_gang(pods: int) -> str:
+    return f"runPolicy: {{schedulingPolicy: {{minAvailable: {pods}}}}}"
+
+
 def trainjob(trainer: str, runtime: str = "torch-distributed") -> str:
     return (
         "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\n"
@@ -2040,6 +2044,40 @@ MANIFESTS = {
         [("RT335", W)],
         volcano(("master", 1), ("worker", 3), least=1),
         volcano(("master", 1), ("worker", 3)),
+    ),
+    "a gang that is larger than its task": (
+        [("RT331", E)],
+        volcano(("master", 1), ("worker", 3)).replace(
+            "replicas: 3", "replicas: 3, minAvailable: 4"
+        ),
+        volcano(("master", 1), ("worker", 3)).replace(
+            "replicas: 3", "replicas: 3, minAvailable: 2"
+        ),
+    ),
+    "a gang that is larger than a PyTorchJob": (
+        [("RT335", E)],
+        pytorchjob(more=of_gang(3)),
+        pytorchjob(more=of_gang(2)),
+    ),
+    "a gang that is smaller than a PyTorchJob": (
+        [("RT335", W)],
+        pytorchjob(worker=3, more=of_gang(2)),
+        pytorchjob(master=None, worker=3, more=f"elasticPolicy: {{}}\n  {of_gang(2)}"),
+    ),
+    "a gang that is larger than an MPIJob": (
+        [("RT335", E)],
+        mpijob("[mpirun, python, t.py]", more=f"  {of_gang(4)}\n"),
+        mpijob("[mpirun, python, t.py]", more=f"  {of_gang(3)}\n"),
+    ),
+    "a gang that is smaller than an MPIJob": (
+        [("RT335", W)],
+        mpijob("[mpirun, python, t.py]", more=f"  {of_gang(1)}\n"),
+        mpijob("[mpirun, python, t.py]", more=f"  {of_gang(2)}\n"),
+    ),
+    "limits of a group of Ray": (
+        [("RT331", W)],
+        ray("{}").replace("replicas: 2", "replicas: 2\n    maxReplicas: 1"),
+        ray("{}").replace("replicas: 2", "replicas: 2\n    maxReplicas: 2"),
     ),
     "tasks that do not train": (
         [("RT325", W)],

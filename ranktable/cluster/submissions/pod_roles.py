@@ -10,16 +10,17 @@ from ranktable.cluster.submissions.agents import NUMBERED
 from ranktable.cluster.submissions.shell import POD_INDEX
 from ranktable.cluster.submissions.submission import Fact, Role, Setting, Submission
 from ranktable.schema.finding import Severity
-from ranktable.schema.text import quoted
+from ranktable.schema.text import counted, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ranktable.cluster.submissions.manifests import Manifest, Manifests, PodTemplate
     from ranktable.schema.document import Path
 
 POD: Final = ("template", "spec")
 ONCE: Final = Fact(1, "")
+GANG: Final = ("spec", "runPolicy", "schedulingPolicy", "minAvailable")
 PET: Final = ("NNODES", "NPROC_PER_NODE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -75,6 +76,30 @@ def pod_job(job: Manifest, roles: list[Role], **more: Fact | None) -> list[Submi
 def total_of(facts: list[Fact | None]) -> int | None:
     """Return the sum of some numbers, None if one is not known."""
     return None if None in facts else sum(fact.value for fact in facts if fact)
+
+
+def judge_gang(
+    made: Manifests, least: Fact | None, total: int | None, accepted: Iterable[int] = ()
+) -> None:
+    """Report a gang of another number of pods than the job has.
+
+    Args:
+        made: Where to report.
+        least: How many pods the scheduler waits for.
+        total: How many there are.
+        accepted: Other numbers that may be meant.
+    """
+    if least is None or total is None or least.value in (0, total, *accepted):
+        return
+    is_more = least.value > total
+    effect = "it never starts" if is_more else "it starts before all pods can run"
+    made.report(
+        rules.GANG,
+        least.span,
+        f"{least.said}, but the job has {counted(total, 'pod')}: {effect}",
+        hint=f"set minAvailable: {total}",
+        severity=None if is_more else Severity.WARNING,
+    )
 
 
 def warn_set_by_hand(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
-from ranktable.cluster.submissions.pod_roles import POD, pod_job
+from ranktable.cluster.submissions.pod_roles import GANG, POD, judge_gang, pod_job
 from ranktable.cluster.submissions.submission import Fact, Role, Submission
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted
@@ -44,6 +44,8 @@ def read_mpijob(job: Manifest, made: Manifests) -> list[Submission]:
             hint="give the Launcher the limits of the Worker",
             severity=Severity.WARNING,
         )
+    if workers is not None:
+        judge_gang(made, job.number(*GANG), workers.value + 1, (workers.value,))
     total = None
     if slots is not None and workers is not None:
         pods = workers.value + works

@@ -11,8 +11,10 @@ from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
 from ranktable.cluster.submissions.pod_names import Pods, judge_addresses
 from ranktable.cluster.submissions.pod_roles import (
+    GANG,
     PET,
     POD,
+    judge_gang,
     operator_settings,
     pod_job,
     pod_role,
@@ -81,6 +83,8 @@ def read_pytorchjob(job: Manifest, made: Manifests) -> list[Submission]:
         judge_pod(made, template, role)
         roles.append(role)
     _judge_pytorchjob(job, made, roles, text, total)
+    fewer = range(total or 0) if isinstance(elastic, dict) else ()
+    judge_gang(made, job.number(*GANG), total, fewer)
     pods = [
         Pods(role, f"{job.name}-{role.name.lower()}", (count and count.value,))
         for role, count in zip(roles, counts, strict=True)

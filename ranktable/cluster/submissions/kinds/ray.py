@@ -17,6 +17,7 @@ from ranktable.cluster.submissions.submission import (
     Role,
     Submission,
 )
+from ranktable.schema.finding import Severity
 
 if TYPE_CHECKING:
     from ranktable.cluster.submissions.manifests import Manifest, Manifests
@@ -43,6 +44,7 @@ def read_ray(job: Manifest, made: Manifests) -> list[Submission]:
             count = job.number(*path, "replicas")
             hosts = job.number(*path, "numOfHosts", default=1)
             nodes = count and hosts and count._replace(value=count.value * hosts.value)
+            _warn_limits(made, job, path)
         role = Role(
             name=job.text(*path, "groupName") or "head",
             nodes=nodes,
@@ -51,6 +53,22 @@ def read_ray(job: Manifest, made: Manifests) -> list[Submission]:
         )
         roles.append(role)
     return pod_job(job, roles)
+
+
+def _warn_limits(made: Manifests, job: Manifest, path: Path) -> None:
+    """Warn about limits of a group that contradict each other."""
+    least, count, most = (
+        job.number(*path, key) for key in ("minReplicas", "replicas", "maxReplicas")
+    )
+    for less in (least, count):
+        if less is not None and most is not None and less.value > most.value:
+            made.report(
+                rules.REFUSED,
+                less.span,
+                f"{less.said} is more than {most.said}",
+                severity=Severity.WARNING,
+            )
+            return
 
 
 def _judge_ray_params(

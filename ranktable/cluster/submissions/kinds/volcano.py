@@ -13,6 +13,7 @@ from ranktable.cluster.submissions.pod_names import Pods, addresses, judge_addre
 from ranktable.cluster.submissions.pod_roles import (
     POD,
     is_world,
+    judge_gang,
     listed,
     operator_settings,
     pod_job,
@@ -49,17 +50,12 @@ def read_volcano(job: Manifest, made: Manifests) -> list[Submission]:
         key = name if isinstance(name, str) else f"task {at}"
         paths[key] = ("spec", "tasks", at)
         counts[key] = job.number(*paths[key], "replicas", default=1)
+        least, count = job.number(*paths[key], "minAvailable"), counts[key]
+        if least is not None and count is not None and least.value > count.value:
+            message = f"{least.said} of task {key} is more than its {count.said}"
+            made.report(rules.REFUSED, least.span, message)
     total, least = total_of(list(counts.values())), job.number("spec", "minAvailable")
-    if least is not None and total is not None and least.value != total:
-        is_more = least.value > total
-        effect = "it never starts" if is_more else "it starts before all pods can run"
-        made.report(
-            rules.GANG,
-            least.span,
-            f"{least.said}, but the tasks have {counted(total, 'pod')}: {effect}",
-            hint=f"set minAvailable: {total}",
-            severity=None if is_more else Severity.WARNING,
-        )
+    judge_gang(made, least, total)
     flags = _flags(job.get("spec", "plugins", "pytorch"))
     if flags is not None:
         return _with_pytorch(job, made, counts, paths, flags)
