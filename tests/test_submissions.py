@@ -1690,6 +1690,11 @@ MANIFESTS = {
         pytorchjob("[deepspeed, --num_gpus=4, t.py]", each='"4"'),
         pytorchjob("[deepspeed, --num_gpus=4, --hostfile=/h, t.py]", each='"4"'),
     ),
+    "deepspeed in a launcher": (
+        [("RT320", E)],
+        mpijob("[deepspeed, t.py]", chips=4),
+        mpijob("[deepspeed, t.py]"),
+    ),
     "more chips of SGLang than a pod has": (
         [("RT320", E)],
         served(1, SGLANG.format(1, 0), ""),

@@ -102,7 +102,7 @@ def judge_mpirun(one: Submission, role: Role) -> Iterator[Finding]:
             severity=None if is_more and not one.is_script else Severity.WARNING,
         )
     hosts = role.option("host")
-    if not (one.is_script or one.kind == "MPIJob" or hosts):
+    if not (one.is_script or hosts):
         yield from _judge_alone(one)
     if hosts is not None and one.is_script:
         yield rules.NO_EFFECT.finding(
@@ -113,8 +113,8 @@ def judge_mpirun(one: Submission, role: Role) -> Iterator[Finding]:
 
 
 def _judge_alone(one: Submission) -> Iterator[Finding]:
-    """Judge launchers in pods that know no other pods."""
-    for group in groups_of(one):
+    """Judge launchers in pods that know no other pods; the launcher of MPIJob does."""
+    for group in () if one.kind == "MPIJob" else groups_of(one):
         role, program = group.role, group.role.command.program
         count = fact_of(role.option("np"))
         is_told = any("hostfile" in name for name in role.variables)
