@@ -2015,6 +2015,16 @@ MANIFESTS = {
         mpijob('[mpirun, -n, "8", python, t.py]'),
         mpijob("[mpirun, python, t.py]"),
     ),
+    "more processes of a node than chips": (
+        [("RT320", E)],
+        mpijob('[mpirun, -N, "16", python, t.py]', slots="slotsPerWorker: 8"),
+        mpijob('[mpirun, -np, "16", -N, "8", python, t.py]'),
+    ),
+    "a worker that an MPIJob does not have": (
+        [("RT334", E)],
+        mpijob('[mpirun, -np, "16", -H, "m-worker-0:8,m-worker-2:8", t]'),
+        mpijob('[mpirun, -np, "16", -H, "m-worker-0:8,m-worker-1.m:8,n1", t]'),
+    ),
     "more slots than chips": (
         [("RT320", E)],
         mpijob("[mpirun, python, t.py]", chips=4),

@@ -142,16 +142,19 @@ def _judge_node_of_mpirun(
 ) -> Iterator[Finding]:
     """Compare the processes that an mpirun starts on a node with its chips."""
     chips, nodes = role.chips, one.nodes
+    is_of_pods = one.kind == "MPIJob" and each is not None
     if each is None and total is not None and nodes:
         each = total._replace(value=-(-total.value // nodes))
-    is_told = "host" in role.command.options or not one.is_script
+    if is_of_pods and each is not None and total is not None:
+        each = min(each, total, key=lambda fact: fact.value)
+    is_told = "host" in role.command.options or not (one.is_script or is_of_pods)
     if not is_told and each is not None and chips and each.value > chips.value:
         yield rules.MORE_THAN_CHIPS.finding(
             each.span,
-            f"mpirun starts {each.value} processes on some node ({each.said}), but it "
-            f"has {counted(chips.value, 'chip')} ({chips.said})",
+            f"mpirun starts {each.value} processes on some {one.node} ({each.said}), "
+            f"but it has {counted(chips.value, 'chip')} ({chips.said})",
             hint=f"start {chips.value}, or ask for {each.value} chips",
-            severity=Severity.WARNING,
+            severity=None if is_of_pods else Severity.WARNING,
         )
 
 

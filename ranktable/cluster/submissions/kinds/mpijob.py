@@ -5,14 +5,16 @@ Source: kubeflow/mpi-operator, pkg/controller and pkg/apis/kubeflow/validation.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
+from ranktable.cluster.submissions.pod_names import Pods
 from ranktable.cluster.submissions.pod_roles import GANG, POD, judge_gang, pod_job
 from ranktable.cluster.submissions.submission import Fact, Role, Submission
 from ranktable.schema.finding import Severity
-from ranktable.schema.text import counted
+from ranktable.schema.text import counted, quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.submissions.manifests import Manifest, Manifests
@@ -33,6 +35,7 @@ def read_mpijob(job: Manifest, made: Manifests) -> list[Submission]:
     )
     judge_pod(made, launcher, role)
     judge_pod(made, worker)
+    _judge_hosts(made, job, role)
     chips = worker.chips()
     if slots is not None and chips is not None and chips.value != slots.value:
         _judge_slots(made, slots, chips)
@@ -51,6 +54,21 @@ def read_mpijob(job: Manifest, made: Manifests) -> list[Submission]:
         pods = workers.value + works
         total = Fact(slots.value * pods, f"{slots.said} on {counted(pods, 'pod')}")
     return pod_job(job, [role], slots=total, tasks_per_node=slots)
+
+
+def _judge_hosts(made: Manifests, job: Manifest, role: Role) -> None:
+    """Report hosts of an mpirun that are named as workers and are none."""
+    given = role.option("host")
+    workers = Pods(role, f"{job.name}-worker", (role.nodes and role.nodes.value,))
+    for host in given.text.split(",") if given and job.name else ():
+        label = re.split("[.:]", host)[0]
+        if re.fullmatch(r"[a-z0-9-]+-worker-\d+", label) and not workers.indexes(label):
+            made.report(
+                rules.POD_NAMES,
+                given.span if given else None,
+                f"no worker of this job is called {quoted(label)}",
+                hint=f"the first worker is called {workers.base}-0",
+            )
 
 
 def _judge_slots(made: Manifests, slots: Fact, chips: Fact) -> None:
