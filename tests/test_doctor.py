@@ -666,6 +666,20 @@ def test_what_a_host_killed_is_joined_with_the_rank_that_is_behind(
     assert cause.waiting.startswith("3 ranks (0-2) wait for it in ALLREDUCE 77")
 
 
+def test_what_a_host_of_the_table_killed_counts_though_no_rank_of_it_spoke(
+    tmp_path: Path,
+) -> None:
+    logs = {
+        "n0.log": waits(0, 77) + waits(1, 77),
+        "n1.log": "[ 9.1] Memory cgroup out of memory: Killed process 9 (python3)\n",
+    }
+    table = TABLE.replace(b"10.0.0.1", b"n0").replace(b"10.0.0.2", b"n1")
+
+    (cause,) = judged(tmp_path, logs, table).causes
+
+    assert (cause.rule.code, cause.ranks, cause.host) == ("RT612", (), "n1")
+
+
 @pytest.mark.parametrize(("group_rank", "silent"), [(0, (7,)), (2, ())])
 def test_a_sub_group_is_found_in_the_layout_by_the_rank_in_it(
     group_rank: int, silent: tuple[int, ...], run: Run, tmp_path: Path

@@ -745,6 +745,47 @@ def test_the_kernel_says_nothing_of_a_job_that_ended_well(
     assert (found.causes, found.has_ended_well) == ((), True)
 
 
+KILL = "[8811.2] Memory cgroup out of memory: Killed process 4411 ({}) total-vm:9kB\n"
+OF_CHILD = "RuntimeError: DataLoader worker (pid 4411) is killed by signal: Killed. "
+OF_POOL = "BrokenProcessPool: A process in the process pool was terminated abruptly"
+
+
+@pytest.mark.parametrize(
+    ("log", "code", "ranks"),
+    [
+        (raised(0, "ValueError: bad label"), "RT610", (0,)),
+        (raised(0, "ValueError: x") + ended(0, 1, pid=901), "RT610", (0,)),
+        (raised(0, "ValueError: x") + ended(1, -9, pid=902), "RT612", (1,)),
+        (raised(0, OF_CHILD), "RT612", ()),
+        (raised(0, f"concurrent.futures.process.{OF_POOL}"), "RT612", ()),
+        ("[rank0]: RuntimeError: x\n", "RT612", ()),
+    ],
+)
+def test_a_kill_counts_before_an_exception_only_if_more_tells_of_the_process(
+    log: str, code: str, ranks: tuple[int, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "n1-dmesg.log").write_text(KILL.format("python3"))
+    (tmp_path / "n1.log").write_text(log)
+
+    found = diagnose([str(tmp_path)])
+
+    (cause,) = found.causes
+    assert (cause.rule.code, cause.ranks) == (code, ranks)
+    told = "the kernel of n1 killed process 4411 (python3) for memory"
+    assert any(told in note for note in found.notes) == (code == "RT610")
+
+
+def test_a_kill_of_a_data_worker_of_which_its_program_does_not_tell_is_a_note(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "n1-dmesg.log").write_text(KILL.format("pt_data_worker"))
+    (tmp_path / "n1.log").write_text(steps(30))
+
+    found = diagnose([str(tmp_path)])
+
+    assert (found.causes, len(found.notes), found.has_ended_well) == ((), 1, True)
+
+
 @pytest.mark.parametrize("head", ["", "Error in atexit._run_exitfuncs:\n"])
 @pytest.mark.parametrize("end", [steps(9, 9), "Training finished\n"])
 def test_what_python_ignored_is_no_failure(end: str, head: str, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ PROGRESS = 20
 
 _PROGRAMS = re.compile(r"(?i)python|torch|train|pt_|ray|worker|mpi|deepspeed|java")
 """Names of programs that may be processes of a job."""
+_PID = re.compile(r"\bpid\W{1,2}(\d{1,9})")
 
 NO_ERRORS = {
     Evidence.IDENTITY, Evidence.STATE, Evidence.ATTEMPT, Evidence.LIFE, Evidence.END,
@@ -131,6 +132,7 @@ class Case:
         listed: Ranks that a launcher started, whose own log was given.
         claimed: Ranks of which a launcher says how they ended.
         pids: Process ids that anybody but the kernel names.
+        kills: Lines of the kernel about programs that may be of the job.
         speakers_of_file: Ranks that say lines of a file, or of the files of one host.
     """
 
@@ -155,19 +157,28 @@ class Case:
         left = {id(event) for event in self.overcome}
         self.seen = set(ranks.seen)
         self.pids = {
-            event.fields.get("pid")
+            pid
             for event in told
             if event.pattern.speaker != "kernel"
-        }
-        self._is_over = bool(self._finished) and not any(
+            for pid in (
+                event.fields.get("pid"), *_PID.findall(event.fields.get("what", ""))
+            )
+        }  # fmt: skip
+        self._is_sound = not any(
             event.kind in FATAL | CONSEQUENCES and event.pattern.speaker != "kernel"
             for event in told
         )
+        self._goes_on = any(event.kind is Evidence.LIFE for event in told)
         self._jobs = {_name_of_job(event) for event in told
                       if event.pattern.speaker != "kubernetes"} - {""}  # fmt: skip
         self.events = [
             event for event in told if id(event) not in left and self._is_of_job(event)
         ]
+        self.kills = [
+            event for event in told
+            if event.kind is Evidence.OOM and event.pattern.speaker == "kernel"
+            and _PROGRAMS.search(event.fields.get("what", ""))
+        ]  # fmt: skip
         self.by_kind: dict[Evidence, list[LogEvent]] = defaultdict(list)
         for event in self.events:
             self.by_kind[event.kind].append(event)
@@ -312,16 +323,20 @@ class Case:
         if event.pattern.speaker != "kernel":
             return True
         host = _short(self.ranks.host(event))
-        hosts = {_short(self.ranks.host_of(rank)) for rank in self.seen} - {None}
+        ranks = self.seen | self.everyone()
+        hosts = {_short(self.ranks.host_of(rank)) for rank in ranks} - {None}
         if host is not None and hosts and host not in hosts:
             return False
-        if self._is_over and event.fields.get("pid") not in self.pids:
-            return False
+        if event.fields.get("pid") in self.pids:
+            return True
         name = event.fields.get("comm") or (
             event.fields.get("what", "") if event.kind is Evidence.OOM else ""
         )
-        is_known = event.fields.get("pid") in self.pids
-        return is_known or not name or bool(_PROGRAMS.search(name))
+        # The program of a worker of torch that loads data raises what became of it.
+        is_over = self._finished or (self._goes_on and name.startswith("pt_data"))
+        if is_over and self._is_sound:
+            return False
+        return not name or bool(_PROGRAMS.search(name))
 
     def speakers(self, *kinds: Evidence) -> Iterator[int]:
         """Yield the ranks that say lines of some kinds."""

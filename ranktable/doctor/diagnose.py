@@ -16,6 +16,7 @@ from ranktable.doctor.verdict import (
     agreed,
     decide,
     has_ended_well,
+    other_kills,
     parts_away,
     told_unknown,
     unknown_errors,
@@ -130,7 +131,7 @@ def judge_logs(logs: Sequence[Log], table: RankTable | None = None) -> Diagnosis
     if len(sure) < len(events):
         causes, doubt = agreed(causes, decide(Case(sure, ranks)))
         notes += doubt
-    notes += counted_behind(case)
+    notes += [*counted_behind(case), *other_kills(case, causes)]
     open_barriers = list(barriers_of(current))
     if not any(cause.rule.code in ("RT602", "RT604") for cause in causes):
         notes += open_barriers

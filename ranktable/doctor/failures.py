@@ -157,7 +157,8 @@ def _find(case: Case) -> Iterator[Failure]:
             said = " ".join(event.fields.get("what", "").split())
             text = f"{what}: {said}" if said and kind is not Evidence.OOM else what
             text = event.pattern.what or text if kind is Evidence.NODE else text
-            strength = OUTSIDE if kind is Evidence.SCHEDULER else HARD
+            strength = HARD if _is_joined(case, event) else SIGNAL
+            strength = OUTSIDE if kind is Evidence.SCHEDULER else strength
             one = _failure(case, rule, text[:200], event, strength)
             is_of_host = kind in (Evidence.NODE, Evidence.SCHEDULER)
             yield replace(one, rank=None) if is_of_host else one
@@ -172,6 +173,28 @@ def _find(case: Case) -> Iterator[Failure]:
         if not is_told:  # Ray tells what a process said that had lost another one
             yield from _exceptions(case, event)
     yield from _exits(case)
+
+
+def _is_joined(case: Case, event: LogEvent) -> bool:
+    """Whether a process that the kernel killed is of the job by more than its name.
+
+    Somebody tells its id, or that a process was killed there, or waits for that host.
+    """
+    if event not in case.kills or event.fields["pid"] in case.pids:
+        return True
+    host = case.ranks.host(event)
+    ended = case.by_kind[Evidence.EXIT]
+    is_killed = any(
+        _signal(one) == "SIGKILL" and case.ranks.host(one) in (None, host)
+        and (one.file, one.fields.get("pid")) not in case.closing
+        for one in ended
+    )  # fmt: skip
+    there = set(case.ranks.on_host(host or ""))
+    waited = {peer for _, peer, _ in case.edges} | behind(case)
+    of_child = causes.data()["of_child"]["match"]
+    return is_killed or bool(there & waited) or any(
+        re.search(of_child, root_of(one)) for one in case.by_kind[Evidence.EXCEPTION]
+    )  # fmt: skip
 
 
 def _errors(case: Case, event: LogEvent) -> Iterator[Failure]:

@@ -293,6 +293,20 @@ def parts_away(case: Case) -> list[tuple[LogEvent, str]]:
     ]
 
 
+def other_kills(case: Case, found: Sequence[Cause]) -> Iterator[str]:
+    """Yield what the kernel killed for memory, if no cause and nobody tells of it."""
+    if any(cause.rule is rules.HOST_MEMORY for cause in found):
+        return
+    events = {event.fields["pid"]: event for event in reversed(case.kills)}
+    for pid in [pid for pid in events if pid not in case.pids][:MAX_UNKNOWN]:
+        event = events[pid]
+        yield (
+            f"the kernel of {case.ranks.host(event) or 'a host'} killed process {pid} "
+            f"({event.fields['what']}) for memory ({event.file}:{event.line}); nothing "
+            "else shows that it was of the job"
+        )
+
+
 def _is_away(event: LogEvent) -> bool:
     return event.fields.get("state", "").lower() in ("down", "not responding", "lost")
 
