@@ -571,6 +571,14 @@ ROWS = "NAME    READY   STATUS   RESTARTS   AGE   IP   NODE\n"
          "on resource: memory. Threshold quantity: 750Mi\n", ("RT612", "n5")),
         (EVENTS + ASSIGNED + "3m2s   Warning   Evicted   pod/fit-5   The node was low "
          "on resource: ephemeral-storage.\n", ("RT616", "n5")),
+        (EVENTS + "1m   Warning   EvictionThresholdMet   node/n5   Attempting to "
+         "reclaim memory\n59s   Warning   Evicted   pod/fit-5   The node was low on "
+         "resource: memory.\n" + ASSIGNED.replace("9m", "9s").replace("n5", "n7"),
+         ("RT612", "n5")),
+        (EVENTS + "1m   Warning   EvictionThresholdMet   node/n5   Attempting to "
+         "reclaim memory\n" + ASSIGNED.replace("9m", "9s").replace("n5", "n7")
+         + "59s   Warning   Evicted   pod/fit-5   The node was low on resource: memory."
+         "\n", ("RT612", "n5")),
         (EVENTS + "42s   Normal   Preempted   pod/fit-5   Preempted by pod 7b3f on "
          "node n5\n41s   Normal   Killing   pod/fit-5   Stopping container main\n",
          ("RT616", "n5")),

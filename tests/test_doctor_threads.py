@@ -318,6 +318,29 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "memory of MindSpore": (
         raised(2, "RuntimeError: Device(id:3) memory isn't enough and alloc failed, "
                "kernel name: x"), "RT613", (2,)),
+    "one of SGLang that is ready, and others that are not": (
+        "[2026-11-05 14:20:00 TP3] Scheduler hit an exception: " + raised(
+            None, "ValueError: TP rank 3 could finish the model loading, but there are "
+            "other ranks that didn't finish loading. It is likely a slow node."),
+        "RT604", ()),
+    "a barrier in which rank 0 was lost": (
+        raised(None, "RuntimeError: Rank 2 successfully reached monitoredBarrier, but "
+               "received errors while waiting for send/recv from rank 0. Please check "
+               "rank 0 logs for faulty rank.", " Original exception: ",
+               "[/p/gloo/pair.cc:553] Connection closed by peer [10.0.0.8]:40"),
+        "RT620", (0,)),
+    "a barrier that one did not reach": (
+        raised(0, "RuntimeError: Rank 3 failed to pass monitoredBarrier in 9000 ms")
+        + raised(2, "RuntimeError: Rank 2 successfully reached monitoredBarrier, but "
+                 "received errors while waiting for send/recv from rank 0."),
+        "RT604", (3,)),
+    "a task of HCCL that waits for a peer": (
+        "2026-11-05 14:20:00,218 - lmdeploy - ERROR - agent.py:489 - Rank[5] failed.\n"
+        + raised(None, "RuntimeError: ACL stream synchronize failed.", "EI9999: Inner "
+                 "Error!", "EI9999: 2026-11-05-14:20:00.358.410  The error from device("
+                 "chipId:1, dieId:0), serial number is 2, hccl fftsplus task timeout "
+                 "occurred during task execution, stream_id:9, stuck notify num:1"),
+        "RT630", ()),
     "nodes on which the job was not started": (
         ("ranktable: gave up after 600 s: node 2 (n3), node 3 (n4) did not come; the "
         "ranks of this node are ended\n"), "RT604", ()),

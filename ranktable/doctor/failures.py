@@ -156,7 +156,7 @@ def _find(case: Case) -> Iterator[Failure]:
         for event in case.by_kind[kind]:
             said = " ".join(event.fields.get("what", "").split())
             text = f"{what}: {said}" if said and kind is not Evidence.OOM else what
-            text = event.pattern.what or text if kind is Evidence.NODE else text
+            text = text if kind is Evidence.SCHEDULER else event.pattern.what or text
             strength = HARD if _is_joined(case, event) else SIGNAL
             strength = OUTSIDE if kind is Evidence.SCHEDULER else strength
             one = _failure(case, rule, text[:200], event, strength)

@@ -461,25 +461,43 @@ def _host_names(events: Sequence[LogEvent], table: RankTable | None) -> HostName
     return HostNames(names - set(_UNKNOWN), pairs, listed)
 
 
+_AGE = re.compile(r"(?:^|\s)(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?\s")
+"""How long ago an event of Kubernetes was: ``3m10s``."""
+
+
 def _hosts_of_pods(events: Iterable[LogEvent]) -> dict[str, str]:
     """Return the hosts of pods, by what Kubernetes says of both, if it is one host.
 
-    A pod whose node was lost was on the only node of which that is said.
+    A pod whose node was lost, or short of memory, was on the only node of which that is
+    said. One that was started again after its end says nothing of where it ended.
     """
+    said = [event for event in events if event.pattern.speaker == "kubernetes"]
+    ended = {event.fields.get("pod"): event for event in said
+             if event.kind is not Evidence.IDENTITY}  # fmt: skip
     hosts: dict[str, set[str]] = defaultdict(set)
-    lost: set[str] = set()
-    of_lost: set[str] = set()
-    for event in events:
-        pod, host = event.fields.get("pod", ""), event.fields.get("host", "")
-        if event.pattern.speaker == "kubernetes":
-            lost |= {event.fields.get("lost_host", "")} - {""}
-            of_lost |= {pod} if event.kind is Evidence.NODE else set()
-            hosts[pod] |= {host} - {""}
-    if len(lost) == 1:
-        for pod in of_lost:
-            hosts[pod] |= hosts[pod] or lost
+    for event in said:
+        pod, end = event.fields.get("pod", ""), ended.get(event.fields.get("pod"))
+        if end is None or not _is_later(event, end):
+            hosts[pod] |= {event.fields.get("host", "")} - {""}
+    for kind, names in (
+        (Evidence.NODE, ("lost_host",)),
+        (Evidence.OOM, ("short_host", "short_of_memory")),
+    ):
+        fallen = {event.fields.get(name, "") for event in said for name in names} - {""}
+        for event in said if len(fallen) == 1 else ():
+            if event.kind is kind and not hosts[event.fields.get("pod", "")]:
+                hosts[event.fields.get("pod", "")] |= fallen
     hosts.pop("", None)
     return {pod: next(iter(one)) for pod, one in hosts.items() if len(one) == 1}
+
+
+def _is_later(event: LogEvent, end: LogEvent) -> bool:
+    """Whether a pod was assigned to a node after it had ended, by their ages."""
+    ages = [age for one in (event, end) if (age := _AGE.search(one.text))]
+    if event.pattern.name != "event-scheduled" or len(ages) < 2:
+        return False
+    scheduled, gone = ([int(part or 0) for part in age.groups()] for age in ages)
+    return scheduled < gone
 
 
 def _are_ranks(events: Sequence[LogEvent], claimed: set[int]) -> bool:

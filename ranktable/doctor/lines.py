@@ -623,8 +623,9 @@ _OF_RECORD = re.compile(
 _OF_SPAWNED = re.compile(
     r"-- Process (?P<local_rank>\d{1,7}) terminated with the following error:"
     r"|Exception in device=(?P<voice>[A-Z]{2,8}:\d{1,7})\b"
+    r"|- Rank\[(?P<rank>\d{1,7})\] failed\."
 )
-"""The line above what torch and torch_xla tell of a process that they started."""
+"""The line above what torch, torch_xla and LMDeploy tell of a process."""
 
 
 def _traceback(

@@ -36,7 +36,7 @@ STOPPED = LogPattern("stopped", "python", Evidence.CASCADE, "", "", "")
 WRAPPERS = {Evidence.EXCEPTION, Evidence.CASCADE, Evidence.CLOSED, Evidence.UNKNOWN}
 """What may carry something that tells more."""
 
-_OF_LIBRARY = re.compile(r"CCL|NPU|[Aa]cl|CUDA|HIP|error code|ERR\d|Last error")
+_OF_LIBRARY = re.compile(r"CCL|NPU|A[Cc][Ll]|acl|CUDA|HIP|error code|ERR\d|Last error")
 """Exceptions below which their library says more."""
 
 CODES = ("npu-code", "hccl-code")

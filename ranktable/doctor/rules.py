@@ -102,7 +102,7 @@ ENDED = Rule(
 HOST_MEMORY = Rule(
     code="RT612",
     name="host-memory",
-    summary="the kernel killed a process because its memory ran out",
+    summary="a process was ended because the memory of its host ran out",
     fix="Raise the memory limit, use fewer workers for loading data, or pin less "
     "memory.",
 )
