@@ -21,6 +21,13 @@ def steps(number: int, start: int = 0, prefix: str = "") -> str:
     )
 
 
+def metrics(number: int) -> str:
+    return "".join(
+        f"{{'loss': {3 - i / 100}, 'learning_rate': 1e-05, 'epoch': {i / 100}}}\n"
+        for i in range(number)
+    )
+
+
 def raised(rank: int | None, *errors: str, file: str = "/job/fit.py") -> str:
     prefix = "" if rank is None else f"[rank{rank}]: "
     lines = ("Traceback (most recent call last):", f'  File "{file}", line 7, in run',
@@ -330,10 +337,10 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
                "[/p/gloo/pair.cc:553] Connection closed by peer [10.0.0.8]:40"),
         "RT620", (0,)),
     "a barrier that one did not reach": (
-        raised(0, "RuntimeError: Rank 3 failed to pass monitoredBarrier in 9000 ms")
+        raised(0, "RuntimeError: Ranks 3, 5 failed to pass monitoredBarrier in 90 ms")
         + raised(2, "RuntimeError: Rank 2 successfully reached monitoredBarrier, but "
                  "received errors while waiting for send/recv from rank 0."),
-        "RT604", (3,)),
+        "RT604", (3, 5)),
     "a task of HCCL that waits for a peer": (
         "2026-11-05 14:20:00,218 - lmdeploy - ERROR - agent.py:489 - Rank[5] failed.\n"
         + raised(None, "RuntimeError: ACL stream synchronize failed.", "EI9999: Inner "
@@ -341,6 +348,10 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
                  "chipId:1, dieId:0), serial number is 2, hccl fftsplus task timeout "
                  "occurred during task execution, stream_id:9, stuck notify num:1"),
         "RT630", ()),
+    "a task of JAX that had started again": (
+        ("jax.errors.JaxRuntimeError: ABORTED: /job:jax_worker/replica:0/task:5 "
+        "unexpectedly tried to connect with a different incarnation. It has likely "
+        "restarted.\n"), "RT624", (5,)),
     "nodes on which the job was not started": (
         ("ranktable: gave up after 600 s: node 2 (n3), node 3 (n4) did not come; the "
         "ranks of this node are ended\n"), "RT604", ()),
@@ -677,6 +688,27 @@ HEALTHY: dict[str, str] = {
     "preempted, and started again": steps(40) + "slurmstepd: error: *** JOB 8 ON n1 "
     "CANCELLED AT 2026-11-05T14:20:00 DUE TO PREEMPTION ***\n" + steps(30)
     + "training finished\n",
+    "steps of a Trainer": metrics(9) + raised(None, "ValueError: no age") + metrics(40),
+    "steps in JSON": "".join(f'{{"loss": 2.{i:02}, "epoch": 0.{i:02}}}\n'
+                             for i in range(30)),
+    "a request that a server refused": "".join(
+        f"ERROR 11-05 14:20:00 [serving_chat.py:200] {line}\n"
+        for line in raised(None, "ValueError: too long").splitlines())
+    + 'INFO:  10.0.0.4:33 - "POST /v1/completions HTTP/1.1" 400 Bad\n' + "".join(
+        f"INFO 11-05 14:20:{i:02} [loggers.py:127] Engine 000: Avg prompt throughput: "
+        "9.5 tokens/s, Running: 3 reqs\n" for i in range(4)),
+    "data with words of errors": "".join(
+        f'[rank{i % 2}]: step {i} loss 1 sample="Traceback (most recent call last)"\n'
+        for i in range(30)) + "[rank0]: Training complete\n",
+    "a logger at the end": steps(9) + "{'train_runtime': 9.1}\n--- Logging error ---\n"
+    + raised(None, "ValueError: I/O operation on closed file.") + "Call stack:\n",
+    "a thread after the end": steps(9) + "{'train_runtime': 9.1}\nException in thread "
+    "Feeder-3:\n" + raised(None, "ConnectionResetError: [Errno 104] reset by peer"),
+    "a helper that the script ended": steps(9) + "Training completed.\n"
+    "[1]+  Killed                  tensorboard --logdir runs\n",
+    "preempted in the first line": "slurmstepd: error: *** JOB 8 ON n1 CANCELLED AT "
+    "2026-11-05T14:20:00 DUE TO PREEMPTION ***\n[rank0]: Resuming from checkpoint step "
+    "40\n" + steps(20, 40, "[rank0]: ") + "[rank0]: Training finished at step 60\n",
     "tasks": steps(40) + "srun: error: n2: tasks 0-7: Completed\n",
     "bar": "Epoch 0: 100%|####| 9/9 [00:01<00:00]\n`Trainer.fit` stopped: `max_epochs"
     "=1` reached.\n",
@@ -756,7 +788,15 @@ IGNORED = "Exception ignored in: <function It.__del__ at 0x7f>\n" + raised(
 )
 
 
-@pytest.mark.parametrize("kernel", [OLD_XID, OLD_XID.replace("31", "43"), OTHER_OOM])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        OLD_XID,
+        OLD_XID.replace("31", "43"),
+        OTHER_OOM,
+        OLD_XID.replace("31, pid=136", "63, pid='<unknown>', name=<unknown>"),
+    ],
+)
 def test_the_kernel_says_nothing_of_a_job_that_ended_well(
     kernel: str, tmp_path: Path
 ) -> None:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from ranktable.doctor.lines import LogEvent
     from ranktable.schema.finding import Rule
 
+    Lines = dict[str, dict[int | None, list[int]]]
+    """Numbers of lines of logs, by the ranks that say them."""
+
 MAX_EVIDENCE = 6
 DAY_S = 24 * 3600
 CLEARLY_S = 5
@@ -31,6 +34,9 @@ MAX_ROW = 1 << 16
 """Ranks of one log, from the first to the last, among which some are sought."""
 PROGRESS = 20
 """Ordinary lines of an unnamed speaker that show that a program went on."""
+SERVED = 3
+"""Lines of a server that answers, below an error, that show that it still does."""
+_SERVED = re.compile(r" HTTP/[\d.]+\" [24]\d\d|tokens/s, Running")
 
 _PROGRAMS = re.compile(r"(?i)python|torch|train|pt_|ray|worker|mpi|deepspeed|java")
 """Names of programs that may be processes of a job."""
@@ -141,8 +147,9 @@ class Case:
         self.ranks = ranks
         told = judged_again(events)
         self._last_step: dict[tuple[str, tuple[str, ...]], int] = {}
-        self._ends: dict[str, dict[int | None, list[int]]] = {}
-        self._lives = self._find_lives(told)
+        self._steps = self._lines_of(Evidence.LIFE, told)
+        self._ends = self._lines_of(Evidence.END, told)
+        self._served = self._lines_of(Evidence.LIFE, filter(_is_of_server, told))
         self._succeeded = {
             event.file: event.line
             for event in told
@@ -163,7 +170,7 @@ class Case:
             for pid in (
                 event.fields.get("pid"), *_PID.findall(event.fields.get("what", ""))
             )
-        }  # fmt: skip
+        } - {None}  # fmt: skip
         self._is_sound = not any(
             event.kind in FATAL | CONSEQUENCES and event.pattern.speaker != "kernel"
             for event in told
@@ -211,25 +218,15 @@ class Case:
 
     # Who went on
 
-    def _find_lives(
-        self, events: Iterable[LogEvent]
-    ) -> dict[str, dict[int | None, list[int]]]:
-        """Return the lines of progress, by file and speaker; END counts as many."""
-        lives: dict[str, dict[int | None, list[int]]] = {}
+    def _lines_of(self, kind: Evidence, events: Iterable[LogEvent]) -> Lines:
+        """Return the lines of a kind, by file and speaker."""
+        lines: Lines = {}
         for event in events:
-            if event.kind in (Evidence.LIFE, Evidence.END):
-                times = PROGRESS if event.kind is Evidence.END else 1
-                of_file = lives.setdefault(event.file, defaultdict(list))
-                rank = self.ranks.speaker(event)
-                of_file[rank].extend([event.line] * times)
-                if times > 1:
-                    ends = self._ends.setdefault(event.file, defaultdict(list))
-                    ends[rank].append(event.line)
+            if event.kind is kind:
+                of_file = lines.setdefault(event.file, defaultdict(list))
+                of_file[self.ranks.speaker(event)].append(event.line)
                 self._last_step[event.file, voice_of(event)] = event.line
-        for of_file in lives.values():
-            for lines in of_file.values():
-                lines.sort()
-        return lives
+        return lines
 
     def _has_step_of_process(self, event: LogEvent) -> bool:
         """Whether a process without a rank, as launchers call it, tells a step below.
@@ -249,23 +246,22 @@ class Case:
         If it is not known which process that was, all of the file have to go on. If
         only others tell their steps, many of them show it: nobody gets far alone.
         """
-        if event.line < self._succeeded.get(event.file, 0):
+        is_over = event.line > self._finished.get(event.file, event.line)
+        is_left = is_over and ("thread" in event.fields or _is_of_helper(event))
+        if is_left or event.line < self._succeeded.get(event.file, 0):
             return event.kind not in NO_ERRORS
         is_fatal = event.kind is Evidence.TIMEOUT and event.pattern.speaker == "torch"
         is_of_others = event.pattern.speaker in _OF_OTHERS
         if event.kind in NO_ERRORS or is_of_others or is_fatal:
             return False  # a watchdog of torch ends its process
-        rank, of_file = self.ranks.speaker(event), self._lives.get(event.file, {})
-        below = {one: len(lines) - bisect_right(lines, event.line)
-                 for one, lines in of_file.items()}  # fmt: skip
+        rank = self.ranks.speaker(event)
+        below = _number_below(event, self._steps)
         # Where a process ended, a script or another rank may say that it is done.
         is_end = event.pattern.speaker == "shell" or "from_module" in event.fields
-        if is_end:
-            for one, lines in self._ends.get(event.file, {}).items():
-                said = len(lines) - bisect_right(lines, event.line)
-                below[one] -= said * PROGRESS
-                if len(of_file[one]) == len(lines) * PROGRESS:  # no step at all
-                    del below[one]
+        if not is_end:
+            for one, number in _number_below(event, self._ends).items():
+                below[one] = below.get(one, 0) + number * PROGRESS
+        is_serving = sum(_number_below(event, self._served).values()) >= SERVED
         is_warning = event.pattern.speaker == "store" and "[W" in event.text
         if is_warning or event.pattern.name.startswith(STALLS):
             return any(below.values())  # nobody goes on during a stall
@@ -275,7 +271,9 @@ class Case:
         progress = 1 if is_soon else PROGRESS
         is_port = event.pattern.name == "nccl-port-event"  # a link may come back
         is_back = is_port and min(below.values(), default=0) > 1
-        if is_back or (rank is None and self._has_step_of_process(event)):
+        if is_back or (
+            rank is None and (is_serving or self._has_step_of_process(event))
+        ):
             return True
         if rank in below and not is_done:
             return below[rank] >= (progress if rank is None else 1)
@@ -284,9 +282,9 @@ class Case:
 
     def has_steps_below(self, event: LogEvent) -> bool:
         """Whether anybody in the log of an error of unknown rank tells a step below."""
-        of_file = self._lives.get(event.file, {})
+        numbers = (_number_below(event, lines) for lines in (self._steps, self._ends))
         return self.ranks.speaker(event) is None and any(
-            lines[-1] > event.line for lines in of_file.values() if lines
+            any(of_file.values()) for of_file in numbers
         )
 
     def _fatal_after_all(
@@ -305,8 +303,10 @@ class Case:
                 continue
             own = [event for event in told if self.ranks.speaker(event) == ranks[0]
                    and event.kind in FATAL and event.file == ended.file]  # fmt: skip
-            lives = self._lives.get(ended.file, {}).get(ranks[0], [])
-            is_last = not lives or lives[-1] < ended.line
+            is_last = not any(
+                _number_below(ended, lines).get(ranks[0])
+                for lines in (self._steps, self._ends)
+            )
             if own and is_last and all(id(event) in left for event in own):
                 found.append(own[-1])
         return found
@@ -491,6 +491,22 @@ class Case:
         return f"; it {' and '.join(signs)}" if signs else ""
 
 
+def _number_below(event: LogEvent, lines: Lines) -> dict[int | None, int]:
+    """Return how many of some lines stand below another, by their speakers."""
+    return {rank: len(said) - bisect_right(said, event.line)
+            for rank, said in lines.get(event.file, {}).items()}  # fmt: skip
+
+
+def _is_of_helper(event: LogEvent) -> bool:
+    """Whether a shell tells the end of a program that does not look like a job."""
+    command = event.fields.get("command", "")
+    return bool(command) and not _PROGRAMS.search(command)
+
+
+def _is_of_server(event: LogEvent) -> bool:
+    return bool(_SERVED.search(event.text))
+
+
 def _name_of_job(event: LogEvent) -> str:
     """Return the name of a pod without its number or its chance letters."""
     return re.sub(r"(?:-\d+|-[a-z0-9]{5})+$", "", event.fields.get("pod", ""))
@@ -498,7 +514,8 @@ def _name_of_job(event: LogEvent) -> str:
 
 def _has_failed(event: LogEvent) -> bool:
     """Whether a line says that a process did not end well."""
-    return event.kind is Evidence.EXIT and event.fields.get("exit") not in ("0", "-15")
+    is_end = event.kind is Evidence.EXIT and not _is_of_helper(event)
+    return is_end and event.fields.get("exit") not in ("0", "-15")
 
 
 def _short(host: str | None) -> str | None:

@@ -155,10 +155,10 @@ _SLURM_DAEMON = re.compile(r"slurm(?:step|ctl)?d\[")
 """A daemon of Slurm in the journal of its host."""
 
 _STEP = re.compile(
-    rb"(?i)\b(?:step|iter(?:ation)?|epoch|batch|global_step)s?\b[\s:=#\[(]*\d"
+    rb"(?i)\b(?:step|iter(?:ation)?|epoch|batch|global_step)s?\b[\s:=#\[('\"]*\d"
     rb"|\d%\|.*\d/\d|\bloss\b\W{0,3}\d"
     rb"|throughput(?: \(token/s\))?: (?!0\.0+\b)\d[\d.]* ?(?:tokens/s|,)"
-    rb"|\"POST /\S{1,200} HTTP/[\d.]+\" 2\d\d"
+    rb"|\"POST /\S{1,200} HTTP/[\d.]+\" [24]\d\d"
 )
 """A line of training, or of a server of a model, that goes on."""
 
@@ -193,6 +193,9 @@ _FRAME = re.compile(
     r"|^[│|] (?P<path>\S+):(?P<number>\d+) in (?P<name>\S+)"
 )
 """A frame of a traceback, as Python writes it and as rich does."""
+
+_ENDED_NOTHING = re.compile(r"Exception ignored |in atexit\._|--- Logging error ---")
+"""Python's words above a traceback that ended nothing."""
 
 _BESIDE = (" ", "\t", 'File "', "│", "╭", "╰", "|", "+-")
 """How the lines of a traceback begin, also those of loguru and rich."""
@@ -273,26 +276,32 @@ class Log:
 def speaker_of(text: str) -> tuple[dict[str, str], str]:
     """Return what a line says about its speaker, and the line without prefixes."""
     fields: dict[str, str] = {}
-    rest = text[_num_known(text, fields) :]
+    at = 0
+    for found in _prefixes_of(text):
+        # Whoever keeps the output of pdsh is elsewhere.
+        fields = _of_another(fields, {}) if found.re is _PREFIXES[-1] else fields
+        _add(fields, found)
+        at += found.end()
+    rest = text[at:]
     for key, context in _CONTEXTS:
-        if key in rest and (found := context.search(rest)):
-            _add(fields, found)
+        if key in rest and (found_in := context.search(rest)):
+            _add(fields, found_in)
     return fields, rest
 
 
-def _num_known(text: str, fields: dict[str, str] | None = None) -> int:
-    """Return how long the known prefixes of a line are, and add what they say."""
+def _prefixes_of(text: str) -> Iterator[re.Match[str]]:
+    """Yield the known prefixes of a line, each matched where the last one ends."""
     at = 0
-    while _ANY_PREFIX.match(text, at, at + 400):
-        rest = text[at : at + 400]
+    while _ANY_PREFIX.match(text, at, at + MAX_HEAD):
+        rest = text[at : at + MAX_HEAD]
         found = next(filter(None, (one.match(rest) for one in _PREFIXES)))
-        if fields is not None:
-            if found.re is _PREFIXES[-1]:  # pdsh: whoever keeps its output is elsewhere
-                for name in _PLACE:
-                    fields.pop(name, None)
-            _add(fields, found)
+        yield found
         at += found.end()
-    return at
+
+
+def _num_known(text: str) -> int:
+    """Return how long the known prefixes of a line are."""
+    return sum(found.end() for found in _prefixes_of(text))
 
 
 def _add(fields: dict[str, str], found: re.Match[str]) -> None:
@@ -518,13 +527,15 @@ class _Reader:
     def _read_line(
         self, text: str, keyed: Keyed, lines: Sequence[bytes], at: int, number: int
     ) -> None:
-        if TRACEBACK.key in text:
+        if TRACEBACK.key in text and not _STEP.search(lines[at]):
             below = lines[at + 1 : at + MAX_LINES_BELOW]
             before = _texts(lines[max(0, at - 6) : at])
             self._taken = {one for one in self._taken if one > number}
             event = _traceback(text, below, self.log.file, number, before, self._taken)
-            if before and re.search(r"Exception ignored |in atexit\._", before[-1]):
-                return  # Python's words for one that ended nothing
+            if before and _ENDED_NOTHING.search(before[-1]):
+                return
+            if before and "Exception in thread " in before[-1]:
+                event.fields["thread"] = "1"
             for line in reversed(before):  # what logs it says when, at the earliest
                 when = speaker_of(line)[0].get("time")
                 if when and "time" not in event.fields:

@@ -77,7 +77,8 @@ _LEVELS = ("level", "levelname", "severity", "lvl", "log.level")
 _ANCHOR = re.compile(
     r'Traceback \(most recent call last\):|  File "|\[rank\d+\]:|'
     r"\[[EFW]\d* ?[\d:. ]*\w+\.cpp:\d+\]|[\w.-]+:\d+:\d+ \[\d+\] (?:\S+ )?NCCL |"
-    r"(?:(?<= )|^)(?:\w+\.)*[A-Z]\w+(?:Error|Exception): |\b(?:step|iter|epoch)\W+\d|"
+    r"(?:(?<= )|^)(?:\w+\.)*[A-Z]\w+(?:Error|Exception): |"
+    r"\b(?:step|iter|epoch)[^\w'\"]+\d|"
     r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ torch/|"
     r"srun: error: |(?:  host|  rank|  exitcode) +: "
 )
@@ -94,6 +95,7 @@ _CLOCK_IN_TEXT = re.compile(r"(?:\d+[-/])*\d*[T ]*\d\d?:\d\d(?::\d\d)?(?:[.,]\d+
 """Numbers with colons: seconds come again too, and are no speaker."""
 _DULL = re.compile(r"(?i)(?:debug|info|warn(?:ing)?|error|critical|fatal|trace|stdout"
                    r"|stderr|[diwef])$")  # fmt: skip
+_SOURCE = re.compile(r"\.(?:py|cc|cpp|cu)$")
 _NAMED = re.compile(r"(?i)rank|task|proc|worker|pod|replica|actor|node|host|instance")
 
 
@@ -360,6 +362,8 @@ def _parts(
         value = bytes(one for one in value if isinstance(one, int) and one < 256)
         value = value.decode("utf-8", "replace")
     stacks = [text for name in _STACKS if isinstance(text := row.get(name), str)]
+    if not value and not stacks:  # numbers of a step
+        value = " ".join(f"{name}={one}" for name, one in row.items())
     text = "\n".join([str(value).rstrip("\n"), *stacks])
     if is_telling and _is_error(row) and not _ANCHOR.search(text):
         text = f"ERROR {text}"
@@ -493,16 +497,19 @@ def _find(lines: Sequence[str], strip: Strip) -> _Form | None:
     """Return the prefix that the most lines have, None if they have none."""
     rests = [line[strip(line) :] for line in lines]
     shapes: Counter[str] = Counter()
+    begins: dict[str, int] = {}
     for line in rests:
         found = _ANCHOR.search(line[:300])
         head = line[: found.start()] if found else ""
+        begins[line] = len(head) if found else len(line)
         if 0 < len(_WORD.findall(head)) <= MAX_FIELDS and not _is_of_logger(head):
             shapes[_shape(head)] += 1
     best: list[tuple[re.Match[str], str]] = []
     for text, count in shapes.most_common(MAX_SHAPES):
         matched = ((re.match(text, line), line) for line in rests)
         hits = [(found, line[found.end() :]) for found, line in matched
-                if found and line[found.end() :].strip()]  # fmt: skip
+                if found and line[found.end() :].strip()
+                and found.end() <= begins[line]]  # fmt: skip
         if count >= 2 and len(hits) > len(best):
             best = hits
     if len(best) < max(2, 0.25 * len(rests)):
@@ -582,10 +589,10 @@ def _speaking(
 
 
 def _may_be_speaker(values: Sequence[str]) -> bool:
-    """Whether a field varies, comes again, and is no clock, level or stream."""
+    """Whether a field varies, comes again, and is no clock, level, stream or source."""
     kinds = set(values)
     return 1 < len(kinds) <= max(2, len(values) // 3) and not any(
-        _CLOCK.search(one) or _DULL.match(one) for one in kinds
+        _CLOCK.search(one) or _DULL.match(one) or _SOURCE.search(one) for one in kinds
     )
 
 
