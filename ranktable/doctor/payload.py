@@ -39,6 +39,8 @@ WRAPPERS = {Evidence.EXCEPTION, Evidence.CASCADE, Evidence.CLOSED, Evidence.UNKN
 _OF_LIBRARY = re.compile(r"CCL|NPU|A[Cc][Ll]|acl|CUDA|HIP|error code|ERR\d|Last error")
 """Exceptions below which their library says more."""
 
+_GROUP = ("group", "group_id", "group_name")
+
 CODES = ("npu-code", "hccl-code")
 """Codes of CANN that stand beside what the driver says."""
 
@@ -68,7 +70,34 @@ def judged_again(events: Sequence[LogEvent]) -> list[LogEvent]:
         is_carried = call is None and _is_below(event, raised)
         kept.append(event if is_carried else _unwrapped(event))
     kept += [_unwrapped(call) for place, call in raised.items() if place not in told]
-    return sorted(kept, key=lambda event: (event.file, event.line))
+    return _with_groups(sorted(kept, key=lambda event: (event.file, event.line)))
+
+
+def _with_groups(events: list[LogEvent]) -> list[LogEvent]:
+    """Return the events, each time-out of torch with the group that another line tells.
+
+    torch tells the operation with the rank in its group, and then the group with the
+    number of the operation. If the group is told nowhere and is not that of all ranks,
+    numbers of different ranks are not comparable.
+    """
+    groups = {
+        (event.file, *voice_of(event), event.fields["seq"]): event.fields
+        for event in reversed(events)
+        if event.kind is Evidence.STATE and event.fields.keys() >= {"seq", "group_id"}
+    }
+    waits = [event for event in events if event.kind is Evidence.TIMEOUT
+             and event.fields.keys() >= {"seq", "group_rank", "rank"}
+             and event.fields.keys().isdisjoint(_GROUP)]  # fmt: skip
+    of_group = {event.fields["rank"] for event in waits
+                if event.fields["rank"] != event.fields["group_rank"]}  # fmt: skip
+    told: dict[int, LogEvent] = {}
+    for event in waits:
+        said = groups.get((event.file, *voice_of(event), event.fields["seq"]), {})
+        fields = {name: said[name] for name in _GROUP if name in said}
+        if not fields and of_group:
+            fields = {"group": f"one of rank {event.fields['rank']}"}
+        told[id(event)] = replace(event, fields={**event.fields, **fields})
+    return [told.get(id(event), event) for event in events]
 
 
 def _is_below(event: LogEvent, raised: Mapping[tuple[str, int], LogEvent]) -> bool:

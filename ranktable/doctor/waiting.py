@@ -32,6 +32,10 @@ MAX_AHEAD = 1024
 """Operations that a process can begin before those of its peers: a stream of CUDA has
 room for so many. Numbers further apart belong to different communicators."""
 
+MAX_AHEAD_ANYWHERE = 16
+"""The same for operations that timed out, if no line tells their communicator: at most
+a few messages of one that a rank only sends are done before its peers are there."""
+
 MAX_NOTES = 3
 """Ranks that NCCL counted behind others and that are told as notes."""
 
@@ -773,15 +777,20 @@ def _lowest(case: Case) -> Iterator[Cause]:
     """Yield the ranks that waited in an earlier operation than the others."""
     lost = set(case.speakers(Evidence.CLOSED))  # what they lost tells no order
     by_group: dict[str, dict[int, Wait]] = defaultdict(dict)
+    first = {wait.rank: wait.event for wait in reversed(case.waits)}
+    limit_s = _timeout_s(case, [(wait.rank, wait.event) for wait in case.waits[:1]])
     for (group, rank), wait in case.first_waits().items():
-        if wait.seq is not None and rank not in lost:
+        gaps = (seconds_between(event, wait.event) or 0 for event in first.values())
+        # Who came after the others had given up waits in what follows.
+        is_late = bool(limit_s) and max(gaps) > limit_s
+        if wait.seq is not None and rank not in lost and not is_late:
             by_group[group][rank] = wait
-    for waits in by_group.values():
+    for group, waits in by_group.items():
         lowest = min(wait.seq or 0 for wait in waits.values())
         slow = [rank for rank, wait in waits.items() if wait.seq == lowest]
         ahead = max(wait.seq or 0 for wait in waits.values()) - lowest
         is_of_torch = waits[slow[0]].event.pattern.speaker == "torch"
-        if is_of_torch and ahead > MAX_AHEAD:
+        if is_of_torch and ahead > (MAX_AHEAD if group else MAX_AHEAD_ANYWHERE):
             continue
         if len(slow) < len(waits):
             events = [waits[rank].event for rank in slow]

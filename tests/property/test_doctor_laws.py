@@ -127,6 +127,85 @@ def test_taking_logs_away_never_names_another_rank(seed: int) -> None:
     assert all(rank < job.size for cause in found for rank in cause.ranks)
 
 
+STATES = (
+    (
+        "[PG {id} ({name}) Rank {place}] Exception (either an error or timeout) "
+        "detected by watchdog at work: {seq}, last enqueued NCCL work: {next}, last "
+        "completed NCCL work: {done}.\n"
+    ),
+    (
+        "[PG ID {own} PG GUID {id}({name}) Rank {place}]  failure detected by watchdog "
+        "at work sequence id: {seq} PG status: last enqueued work: {next}, last "
+        "completed work: {done}\n"
+    ),
+    (
+        "[PG {id} Rank {place}] Timeout at NCCL work: {seq}, last enqueued NCCL work: "
+        "{next}, last completed NCCL work: {done}.\n"
+    ),
+    "",
+)
+"""How torch tells the group of an operation below the line that tells the operation."""
+
+
+def waiting_in_groups(random: Random) -> tuple[int, Files]:
+    """Draw ranks of which one is silent, or late; all others wait in some group."""
+    tp, dp = random.choice(((2, 2), (4, 2), (2, 4), (2, 3), (1, 8)))
+    size, culprit = tp * dp, random.randrange(tp * dp)
+    groups = [("tp", range(first, first + tp)) for first in range(0, size, tp)]
+    groups += [("dp", range(first, size, tp)) for first in range(tp)]
+    groups = [*((name, ranks) for name, ranks in groups if len(ranks) > 1),
+              ("default_pg", range(size))]  # fmt: skip
+    numbers = [50 * number for number in random.sample(range(1, 20), len(groups))]
+    state = random.choice(STATES)
+
+    def report(rank: int, group: int, at: str, later: int = 0) -> str:
+        (name, ranks), seq = groups[group], numbers[group] + later
+        of_rank = [one for one in groups if rank in one[1]]
+        place, own = (
+            ranks.index(rank),
+            (of_rank.index(groups[group]) + 1) % len(of_rank),
+        )
+        wait = (
+            f"[Rank {place}] Watchdog caught collective operation timeout: WorkNCCL("
+            f"SeqNum={seq}, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)="
+            "600000) ran for 600030 milliseconds before timing out.\n"
+        )
+        below = state.format(id=(group + 1) % len(groups), name=name, place=place,
+                             own=own, seq=seq, next=seq + 2, done=seq - 1)  # fmt: skip
+        head = f"[rank{rank}]:[E1105 {at} ProcessGroupNCCL.cpp:632] "
+        return "".join(f"{head}{text}" for text in (wait, below) if text)
+
+    logs = {rank: f"[rank{rank}]: step 1 of 9 loss 2\n" for rank in range(size)}
+    blocked = [culprit]
+    while len(blocked) < size:
+        rank = random.choice([one for one in range(size) if one not in blocked])
+        near = [n for n, (_, ranks) in enumerate(groups)
+                if rank in ranks and set(ranks) & set(blocked)]  # fmt: skip
+        logs[rank] += report(rank, random.choice(near), "14:20:06.1")
+        blocked.append(rank)
+    if random.random() < 0.3:
+        of_it = [n for n, (_, ranks) in enumerate(groups) if culprit in ranks]
+        later = random.randrange(1, 3)
+        logs[culprit] += report(culprit, random.choice(of_it), "14:31:40.5", later)
+    if random.random() < 0.5:
+        return culprit, {"job.log": "".join(logs.values())}
+    return culprit, {f"rank_{rank}.log": text for rank, text in logs.items()}
+
+
+@given(SEEDS)
+@settings(max_examples=100, deadline=None)
+def test_numbers_of_other_groups_accuse_nobody(seed: int) -> None:
+    random = Random(seed)
+    culprit, files = waiting_in_groups(random)
+    lost = random.sample(sorted(files), random.randrange(len(files)))
+
+    (cause,) = judged(files).causes
+    some = judged({n: text for n, text in files.items() if n not in lost}).causes
+
+    assert cause.ranks in ((culprit,), ())
+    assert all(set(one.ranks) <= {culprit} for one in some)
+
+
 SWITCHES: dict[str, tuple[object, str, object]] = {
     "prefixes": (lines, "speaker_of", lambda text: ({}, text)),
     "coverage": (
