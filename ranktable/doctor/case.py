@@ -40,7 +40,8 @@ _SERVED = re.compile(r" HTTP/[\d.]+\" [24]\d\d|tokens/s, Running")
 
 _PROGRAMS = re.compile(r"(?i)python|torch|train|pt_|ray|worker|mpi|deepspeed|java")
 """Names of programs that may be processes of a job."""
-_PID = re.compile(r"\bpid\W{1,2}(\d{1,9})")
+_PID = re.compile(r"\bpid(?:\(s\))?\W{1,2}(\d{1,9})")
+"""A process that an exception is about."""
 
 NO_ERRORS = {
     Evidence.IDENTITY, Evidence.STATE, Evidence.ATTEMPT, Evidence.LIFE, Evidence.END,
@@ -138,6 +139,7 @@ class Case:
         listed: Ranks that a launcher started, whose own log was given.
         claimed: Ranks of which a launcher says how they ended.
         pids: Process ids that anybody but the kernel names.
+        children: Ranks that tell of other processes, by the ids of these.
         kills: Lines of the kernel about programs that may be of the job.
         speakers_of_file: Ranks that say lines of a file, or of the files of one host.
     """
@@ -163,14 +165,16 @@ class Case:
         self.overcome = [event for event in overcome if event not in again]
         left = {id(event) for event in self.overcome}
         self.seen = set(ranks.seen)
+        self.children = {
+            pid: ranks.speaker(event)
+            for event in told
+            for pid in _PID.findall(event.fields.get("what", ""))
+        }
         self.pids = {
-            pid
+            event.fields.get("pid")
             for event in told
             if event.pattern.speaker != "kernel"
-            for pid in (
-                event.fields.get("pid"), *_PID.findall(event.fields.get("what", ""))
-            )
-        } - {None}  # fmt: skip
+        } - {None} | self.children.keys()
         self._is_sound = not any(
             event.kind in FATAL | CONSEQUENCES and event.pattern.speaker != "kernel"
             for event in told
@@ -380,11 +384,25 @@ class Case:
         return self.ranks.everyone() if self.ranks.is_size_known else frozenset()
 
     @cached_property
-    def closing(self) -> set[tuple[str, str]]:
-        """File and pid of the processes that their launcher ended itself."""
-        return {(event.file, event.fields["closing"])
-                for event in self.by_kind[Evidence.CASCADE]
-                if "closing" in event.fields}  # fmt: skip
+    def _closing(self) -> list[LogEvent]:
+        return [event for event in self.by_kind[Evidence.CASCADE]
+                if "closing" in event.fields]  # fmt: skip
+
+    def closes_in(self, file: str) -> bool:
+        """Whether a launcher says in a file which processes it ended itself."""
+        return any(event.file == file for event in self._closing)
+
+    def was_closed(self, ended: LogEvent) -> bool:
+        """Whether the launcher of a process ended it; other hosts have its id too."""
+        told: dict[str | None, set[str | None]] = defaultdict(set)
+        for event in self._closing:
+            if event.file == ended.file:
+                told[self._launcher(event)].add(event.fields["closing"])
+        pids = told.get(self._launcher(ended), set().union(*told.values()))
+        return ended.fields.get("pid") in pids
+
+    def _launcher(self, event: LogEvent) -> str | None:
+        return event.fields.get("voice") or self.ranks.host(event)
 
     def gaps(self, files: Iterable[str] | None = None) -> set[int]:
         """Return the ranks that are missing among their neighbours in one file.

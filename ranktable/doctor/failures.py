@@ -160,6 +160,10 @@ def _find(case: Case) -> Iterator[Failure]:
             strength = HARD if _is_joined(case, event) else SIGNAL
             strength = OUTSIDE if kind is Evidence.SCHEDULER else strength
             one = _failure(case, rule, text[:200], event, strength)
+            child_of = case.children.get(event.fields.get("pid", ""))
+            if one.rank is None and child_of is not None:
+                what_of_child = "had a process killed by its host for memory"
+                one = replace(one, rank=child_of, what=what_of_child)
             is_of_host = kind in (Evidence.NODE, Evidence.SCHEDULER)
             yield replace(one, rank=None) if is_of_host else one
     for event in (*case.by_kind[Evidence.FAULT], *case.by_kind[Evidence.MEMORY]):
@@ -186,8 +190,7 @@ def _is_joined(case: Case, event: LogEvent) -> bool:
     ended = case.by_kind[Evidence.EXIT]
     is_killed = any(
         _signal(one) == "SIGKILL" and case.ranks.host(one) in (None, host)
-        and (one.file, one.fields.get("pid")) not in case.closing
-        for one in ended
+        and not case.was_closed(one) for one in ended
     )  # fmt: skip
     there = set(case.ranks.on_host(host or ""))
     waited = {peer for _, peer, _ in case.edges} | behind(case)
@@ -257,6 +260,19 @@ def below_calls(case: Case) -> list[Cause]:
     return _by_kind(case, _first_in_time(found))
 
 
+def cut_causes(case: Case) -> list[Cause]:
+    """Return the exceptions whose text is cut off, if nobody has lost another."""
+    if any(case.by_kind[kind] for kind in CONSEQUENCES):
+        return []
+    found = [
+        _failure(case, rules.EXCEPTION, "raised an exception, and its log ends before "
+                 "the text of it", event, GENERAL)
+        for event in case.by_kind[Evidence.EXCEPTION]
+        if not root_of(event) and "frame" in event.fields
+    ]  # fmt: skip
+    return _by_kind(case, found)
+
+
 def apart_causes(case: Case, place: str) -> list[Cause]:
     """Return the connections that some ranks lost while the others lost the job's.
 
@@ -275,11 +291,18 @@ def apart_causes(case: Case, place: str) -> list[Cause]:
 
 
 def _claimed(case: Case, one: Failure) -> Failure:
-    """Return an exception without a rank as that of the first process that failed."""
-    for event in case.by_kind[Evidence.EXIT]:
-        if event.file == one.event.file and event.fields.get("exit") == "1":
-            return replace(one, rank=case.ranks.speaker(event))
-    return one
+    """Return an exception without a rank as that of the first process that failed.
+
+    What aborts has a status of its own; others may abort as they have lost it.
+    """
+    is_abort = one.rule is rules.ENDED
+    statuses = causes.data()["ended"]["aborted"] if is_abort else ("1",)
+    failed = [event for event in case.by_kind[Evidence.EXIT]
+              if event.file == one.event.file
+              and event.fields.get("exit") in statuses]  # fmt: skip
+    ranks = list(dict.fromkeys(map(case.ranks.speaker, failed)))
+    is_clear = len(ranks) == 1 or (ranks and not is_abort)
+    return replace(one, rank=ranks[0]) if is_clear else one
 
 
 def _failure(
@@ -316,14 +339,12 @@ def _exits(case: Case) -> Iterator[Failure]:
                 one = _failure(case, rules.ENDED, what, event, STATUS)
                 yield replace(one, rank=named)
         pid = event.fields.get("pid", "")
-        is_told_to = (event.file, pid) in case.closing
+        is_told_to = case.was_closed(event)
         rank = case.ranks.speaker(event)
         is_told_to |= "ended_ranks" in event.fields or _follows_engine(case, event)
         if is_told_to or pid in stuck or (rank is not None and rank in told):
             continue
-        yield from _exit(
-            case, event, any(file == event.file for file, _ in case.closing)
-        )
+        yield from _exit(case, event, case.closes_in(event.file))
 
 
 def _follows_engine(case: Case, event: LogEvent) -> bool:

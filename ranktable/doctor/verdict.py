@@ -34,6 +34,7 @@ from ranktable.doctor.failures import (
     TOLD,
     apart_causes,
     below_calls,
+    cut_causes,
     failure_causes,
 )
 from ranktable.doctor.patterns import CONSEQUENCES, Evidence
@@ -65,6 +66,7 @@ def decide(case: Case) -> list[Cause]:
     found = _folded([*launch, *own]) or _folded(apart_causes(case, "by_program"))
     found = found or _folded([*waiting_causes(case), *counted])
     found = found or _folded([*below_calls(case), *apart_causes(case, "by_call")])
+    found = found or _folded(cut_causes(case))
     if not found and any(map(_is_error, case.events)):
         found = list(_of_hosts(case)) or list(_rest(case))
     return found

@@ -332,7 +332,8 @@ def _accused(case: Case, events: Sequence[LogEvent]) -> Iterator[Cause]:
     most = max(map(len, accused.values()))
     for (host, chip, ranks), same in accused.items():
         if len(same) == most:
-            what = same[0].fields.get("what") or same[0].pattern.what
+            said, own = same[0].fields, same[0].pattern.what
+            what = own if "raised" in said and own else said.get("what") or own
             text = f": {what}" if ranks or host else f"says: {what}"
             text += f" on chip {chip}" if chip else ""
             yield cause_of(case, rules.LOST, ranks, text, same, host=host or None)
@@ -735,7 +736,7 @@ def _most_likely(case: Case, missing: set[int]) -> set[int]:
     stopped = causes.data()["ended"]["stopped"]
     ended = {case.ranks.speaker(event) for event in case.by_kind[Evidence.EXIT]
              if event.fields.get("exit", "0") not in stopped
-             and (event.file, event.fields.get("pid")) not in case.closing}  # fmt: skip
+             and not case.was_closed(event)}  # fmt: skip
     named = {rank for rank in ended if rank is not None} - case.waiters
     own = missing & set(case.speakers(Evidence.UNKNOWN))
     return (missing & named) or own or (missing & case.seen) or named or missing
@@ -792,10 +793,17 @@ def _lowest(case: Case) -> Iterator[Cause]:
         is_of_torch = waits[slow[0]].event.pattern.speaker == "torch"
         if is_of_torch and ahead > (MAX_AHEAD if group else MAX_AHEAD_ANYWHERE):
             continue
-        if len(slow) < len(waits):
+        if len(slow) == len(waits):
+            continue
+        calls = {rank: f"{wait.op} {wait.seq}" for rank, wait in waits.items()}
+        if {waits[r].op for r in slow}.isdisjoint(
+            waits[r].op for r in waits if r not in slow
+        ):
+            yield from _minority(case, calls)
+        else:
             events = [waits[rank].event for rank in slow]
             yield cause_of(case, rules.SILENT, slow, f"is behind, at {lowest}", events)
-            return
+        return
 
 
 def _waits_for_itself(case: Case) -> Iterator[Cause]:
