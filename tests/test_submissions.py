@@ -108,6 +108,19 @@ SCRIPTS = {
         script("-N1 --gpus-per-node=4", "srun torchrun --nproc_per 8 t.py"),
         script("-N1 --gpus-per-node=4", "srun torchrun --nproc_per 4 t.py"),
     ),
+    "any free port": (
+        [("RT327", E)],
+        script(
+            EIGHT,
+            "srun torchrun --nproc-per-node 8 --rdzv_backend c10d "
+            "--nnodes 2 --rdzv_endpoint n1:0 t.py",
+        ),
+        script(
+            "-N1 --gpus-per-node=8",
+            "srun torchrun --nproc-per-node 8 "
+            "--rdzv_backend c10d --rdzv_endpoint localhost:0 t.py",
+        ),
+    ),
     "a server in every task": (
         [("RT320", W)],
         script(
@@ -1542,6 +1555,11 @@ MANIFESTS = {
         [("RT328", W)],
         job(env="[{name: OUT, value: /data/$(RUN)}]"),
         job(env="[{name: OUT, value: /data/$(A_SERVICE_HOST)/$RUN/$$(RUN)}]"),
+    ),
+    "a text that is meant to stay": (
+        [("RT328", W)],
+        job(env="[{name: OUT, value: $(RUN)/$$(RUNS)}]"),
+        job(env="[{name: OUT, value: $$(RUN)}]"),
     ),
     "a rank in a variable for torchrun": (
         [("RT328", E)],

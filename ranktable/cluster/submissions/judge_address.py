@@ -176,6 +176,8 @@ def judge_port(one: Submission, given: Setting) -> Iterator[Finding]:
             hint=hint,
             severity=Severity.WARNING,
         )
+    elif port == 0 and one.nodes == 1:
+        return  # torchrun takes any free one
     elif port is not None and not 1 <= port <= _MAX_PORT:
         yield rules.MASTER_PORT.finding(
             given.span, f"{given.said}: a port is between 1 and {_MAX_PORT}"

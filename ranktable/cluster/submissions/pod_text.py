@@ -100,10 +100,17 @@ class _Texts:
         is_open = template.has_other_variables
         self.unset = {} if is_open else unset_in(self.words.values(), known)
 
-    def left_in(self, text: str) -> re.Match[str] | None:
-        """Return what nobody replaces in a text, None if all of it may be replaced."""
+    def left_in(self, text: str, written: str = "") -> re.Match[str] | None:
+        """Return what nobody replaces in a text, None if all of it may be replaced.
+
+        Args:
+            text: The text.
+            written: How it is written, with ``$$`` where a text is meant to stay.
+        """
         for match in _LEFT.finditer(text):
             name = match["pod"]
+            if f"${match[0]}" in written:
+                continue
             if name is None or not (
                 self.template.has_other_variables
                 or (_SET_BY_OTHERS.fullmatch(name) and name not in self.unset)
@@ -164,8 +171,12 @@ class _Texts:
     def judge_variables(self) -> None:
         """Judge the variables that the container sets."""
         program = self.role.command.program
+        items = self.template.job.items(*self.template.here, "env")
+        written = {
+            e.get("name"): str(e.get("value")) for e in items if isinstance(e, dict)
+        }
         for name, setting in self.own.items():
-            match = self.left_in(setting.text)
+            match = self.left_in(setting.text, written.get(name, ""))
             is_read = not (self.has_shell or self.script) and (
                 (program == "python" and name in SET_BY_SCRIPTS)
                 or (program == "torchrun" and name.startswith("PET_"))
@@ -188,8 +199,8 @@ class _Texts:
             return
         known = {*self.own, *self.role.variables, *self.role.counted, *SET_BY_SCRIPTS}
         for path, word in self.words.items():
-            match = self.left_in(word)
-            if match is None or match[0] in self.told or word in ("", match[3]):
+            match = self.left_in(word, word)
+            if match is None or match[0] in self.told:
                 continue
             name = match["pod"] or match[2] or match[3]
             if match["pod"] in self.own or (not match["pod"] and name not in known):
