@@ -1718,6 +1718,11 @@ MANIFESTS = {
         served(1, SGLANG.format(1, 0), ""),
         served(1, SGLANG.format(1, 0).replace("8", "4"), ""),
     ),
+    "a server in every pod": (
+        [("RT320", W)],
+        statefulset(4, "[vllm, serve, m, -tp=8]"),
+        statefulset(4, "[vllm, serve, m, -tp=4]"),
+    ),
     "nodes of vLLM": (
         [("RT324", E)],
         served(2, f"{VLLM} --node-rank 0", f"{VLLM} --node-rank 2"),
@@ -2555,6 +2560,12 @@ def test_variable_in_the_words_of_a_script_of_a_pod_is_said() -> None:
     said = "not judged: entry.sh gets the text $JOB_COMPLETION_INDEX"
     assert (found(text), [reason for _, reason in notes(text)]) == ([], [said])
     assert notes(script_first) == []
+
+
+def test_variable_whose_name_is_no_text_ends_in_findings() -> None:
+    text = job(env="[{name: [x], value: $(X)}, 3, {name: {a: b}}]")
+
+    assert {code for code, _ in found(text)} <= {"RT331", "RT328"}
 
 
 def test_loop_in_the_command_of_a_pod_is_said() -> None:

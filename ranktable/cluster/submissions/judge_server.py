@@ -21,7 +21,8 @@ from ranktable.schema.text import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.cluster.submissions.submission import Fact, Role, Submission
+    from ranktable.cluster.submissions.agents import Group
+    from ranktable.cluster.submissions.submission import Fact, Submission
     from ranktable.schema.finding import Finding
 
 _SIZES: Final = ("tp", "pp")
@@ -34,12 +35,13 @@ def judge_servers(one: Submission) -> Iterator[Finding]:
         sizes = [fact_of(role.option(name)) for name in _SIZES]
         given = [size for size in sizes if size is not None]
         if role.command.program in SERVERS and given and role.chips is not None:
-            yield from _judge_sizes(one, role, given, role.chips)
+            yield from _judge_sizes(one, group, given, role.chips)
 
 
 def _judge_sizes(
-    one: Submission, role: Role, sizes: list[Fact], chips: Fact
+    one: Submission, group: Group, sizes: list[Fact], chips: Fact
 ) -> Iterator[Finding]:
+    role = group.role
     product = prod(size.value for size in sizes)
     span = sizes[0].span
     needed = f"{' and '.join(size.said for size in sizes)}: {counted(product, 'chip')}"
@@ -63,6 +65,7 @@ def _judge_sizes(
                 hint="change the sizes, or the number of nodes",
             )
         return
+    is_group = one.kind == "LeaderWorkerSet"  # its pods may be a cluster of Ray
     pairs = [(each.nodes, each.chips) for each in one.roles]
     if any(None in pair for pair in pairs):
         return
@@ -74,10 +77,11 @@ def _judge_sizes(
             f"{needed}, but all {one.node}s together have {total}",
             hint="change the sizes, or the number of nodes",
         )
-    elif product > chips.value and one.is_step and (one.nodes or 1) > 1:
+    elif product > chips.value and (group.starts or 1) > 1 and not is_group:
         yield rules.MORE_THAN_CHIPS.finding(
             span,
-            f"{needed}, and a node has {chips.value} ({chips.said})",
+            f"{needed}, and every {one.node} that starts it has {chips.value} "
+            f"({chips.said})",
             hint="start it once, with a cluster of Ray on all nodes",
             severity=Severity.WARNING,
         )

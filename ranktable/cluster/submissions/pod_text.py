@@ -172,9 +172,8 @@ class _Texts:
         """Judge the variables that the container sets."""
         program = self.role.command.program
         items = self.template.job.items(*self.template.here, "env")
-        written = {
-            e.get("name"): str(e.get("value")) for e in items if isinstance(e, dict)
-        }
+        texts = [each for each in items if isinstance(each, dict)]
+        written = {str(each.get("name")): str(each.get("value")) for each in texts}
         for name, setting in self.own.items():
             match = self.left_in(setting.text, written.get(name, ""))
             is_read = not (self.has_shell or self.script) and (
