@@ -59,6 +59,7 @@ ONE_CHIP = "bash -c 'CUDA_VISIBLE_DEVICES=0 LOCAL_RANK=0 python t.py'"
 STEP = "torchrun --nnodes=2 --node_rank={} --master_addr=n1 t.py"
 PORT = STEP.format("$SLURM_NODEID").replace("n1", "n1 --master_port {}")
 OMPI, OMPI_NODE = "$OMPI_COMM_WORLD_RANK", "$OMPI_COMM_WORLD_NODE_RANK"
+IN_TASKS = STEP.format("$SLURM_NODEID").replace("n1", "$head")
 
 E, W = "error", "warning"
 SCRIPTS = {
@@ -315,6 +316,40 @@ SCRIPTS = {
             "srun -N1 -n1 torchrun --nnodes 2 --node_rank 1 --master_addr $head t.py &",
             "wait",
         ),
+    ),
+    "a variable that the tasks do not inherit": (
+        [("RT328", W)],
+        script(TWO, HEAD, f"srun bash -c '{IN_TASKS}'"),
+        script(TWO, "set -ea", HEAD, f"srun bash -c '{IN_TASKS}'"),
+    ),
+    "a variable that the line gives its tasks": (
+        [("RT328", W)],
+        script(TWO, HEAD, f"srun --export=ALL bash -c '{IN_TASKS}'"),
+        script(TWO, HEAD, f"srun --export=ALL,head=$head bash -c '{IN_TASKS}'"),
+    ),
+    "a variable that the tasks of an mpirun do not inherit": (
+        [("RT328", W)],
+        script(TWO, HEAD, f"mpirun -np 2 -npernode 1 bash -c '{IN_TASKS}'"),
+        script(TWO, HEAD, f"mpirun -np 2 -x head=$head bash -c '{IN_TASKS}'"),
+    ),
+    "an argument that the tasks do not inherit": (
+        [("RT328", W)],
+        script("-n2", "LR=1", "srun sh -c 'python t.py --lr $LR'"),
+        script("-n2", "if [ $1 ]; then LR=1; fi", "srun sh -c 'python t.py --lr $LR'"),
+    ),
+    "a variable that --export takes away": (
+        [("RT328", E)],
+        script(f"{TWO} --export=NONE", f"export {HEAD}", f"srun bash -c '{IN_TASKS}'"),
+        script(
+            f"{TWO} --export=NONE",
+            f"export {HEAD} SLURM_EXPORT_ENV=ALL",
+            f"srun bash -c '{IN_TASKS}'",
+        ),
+    ),
+    "a variable that --export of a step does not name": (
+        [("RT328", E)],
+        script(TWO, f"export {HEAD}", f"srun --export=HOME bash -c '{IN_TASKS}'"),
+        script(TWO, f"export {HEAD}", f"srun --export=head bash -c '{IN_TASKS}'"),
     ),
     "a worker in the background and the master behind it": (
         [("RT322", E), ("RT322", E)],

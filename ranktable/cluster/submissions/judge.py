@@ -28,7 +28,7 @@ from ranktable.cluster.submissions.judge_program import (
 )
 from ranktable.cluster.submissions.judge_server import judge_servers
 from ranktable.cluster.submissions.launch_options import JUDGED
-from ranktable.cluster.submissions.submission import Role, Submission, Unjudged
+from ranktable.cluster.submissions.submission import Role, Setting, Submission, Unjudged
 from ranktable.schema.finding import Severity
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def judge(one: Submission) -> Iterator[Finding]:
     role = one.roles[0]
     for group in groups_of(one):
         yield from _judge_words(group.role)
+        yield from _judge_lost(group.role)
         yield from _judge_script_options(group.role)
     yield from judge_parallel(one, role)
     yield from judge_arguments(one, role)
@@ -91,6 +92,34 @@ def _is_unknown(name: str, text: str) -> bool:
     """Whether the file does not say the value of an option."""
     is_counted = shell.EACH_NODE in text and not name.endswith(("port", "endpoint"))
     return shell.UNKNOWN in text or is_counted
+
+
+_WHY_LOST: Final = {
+    shell.NOT_EXPORTED: "is empty in the tasks, because the script does not export it",
+    shell.NOT_PASSED: "is empty in the tasks, because --export does not name it",
+}
+
+
+def _judge_lost(role: Role) -> Iterator[Finding]:
+    """Report variables that a task expands and does not have."""
+    command = role.command
+    given = [*command.options.values(), *role.variables.values()]
+    given += [Setting(word, shell.shown(word), command.span) for word in command.script]
+    told: set[str] = set()
+    for mark, why in _WHY_LOST.items():
+        for setting in given:
+            at = setting.text.find(mark)
+            name = "" if at < 0 else re.findall(r"\w+", setting.text[at + 1 :])[0]
+            if not name or name in told:
+                continue
+            told.add(name)
+            is_certain = mark == shell.NOT_PASSED
+            yield rules.NO_EFFECT.finding(
+                setting.span,
+                f"${name} ({setting.said}) {why}",
+                hint="srun --export=ALL" if is_certain else f"export {name}",
+                severity=Severity.ERROR if is_certain else None,
+            )
 
 
 def _judge_words(role: Role) -> Iterator[Finding]:

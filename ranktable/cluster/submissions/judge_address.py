@@ -82,7 +82,7 @@ def _differing(group: Group) -> list[str]:
     """Return the marks of values that are different on each node of a group."""
     role = group.role
     nodes = role.per_job or (role.nodes.value if role.nodes else 1)
-    marks = [shell.RANDOM, shell.DRAWN]
+    marks = [shell.RANDOM, shell.DRAWN, shell.EACH_NODE]
     if not group.name or group.starts != 1:
         of_node = ("SLURM_NODEID", "SLURM_PROCID")
         marks += [shell.OWN_HOST, *(shell.IN_TASK[name] for name in of_node)]

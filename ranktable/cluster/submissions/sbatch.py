@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass, field, replace
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
@@ -82,6 +83,10 @@ _NUMBERS: Final = (
 )
 _COUNTS: Final = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 _HETEROGENEOUS: Final = re.compile(r"(?m)^#SBATCH[ \t]+(?:hetjob|packjob)\b")
+_EXPORTS: Final = ("export", "declare", "readonly", "local", "typeset")
+_ALL_EXPORTED: Final = re.compile(r"-[b-zA-Z]*a\w*|allexport")
+_GIVEN: Final = re.compile(r"\b([A-Za-z_]\w*)=")
+"""A variable that a line gives its tasks by an option, or that they set themselves."""
 _PLACEHOLDER: Final = re.compile(r"[{}<>@%$]")
 """What a script has that another program completes."""
 _ACTIVATION: Final = re.compile(
@@ -354,6 +359,8 @@ class _Reader:
             if not self.scope.assign(word, is_certain=False):
                 continue
             self.settings.pop(name_of(word), None)
+        if command.words[0].raw in _EXPORTS:
+            self.scope.exported.update(map(name_of, command.words))
         if command.words[0].raw in ("for", "read", "select"):
             self.scope.forget(command.words[min(1, len(command.words) - 1)].raw)
         text = self.text[slice(*span.offsets or (0, 0))]
@@ -375,8 +382,11 @@ class _Reader:
     ) -> bool:
         """Read a command that is run; return whether the script goes on."""
         head = words[0].raw
-        if head in ("export", "declare", "readonly", "local", "typeset"):
+        if head in _EXPORTS:
             self.export(words[1:])
+        elif head == "set":
+            is_all = any(_ALL_EXPORTED.fullmatch(word.raw) for word in words[1:])
+            self.scope.exports_all = self.scope.exports_all or is_all
         elif head in ("unset", "read", "mapfile", "readarray"):
             for word in words[1:]:
                 self.scope.forget(word.raw)
@@ -501,6 +511,7 @@ class _Reader:
         """Read the agents that an mpirun starts; return whether it starts any."""
         known = {**self.known(None, None), **dict.fromkeys(TASK_VARIABLES, UNKNOWN)}
         inner = scope.of_task(known | IN_MPI)
+        self.forget_given(inner, command)
         found = task_command(outer.script, inner, self.variables(scope), span)
         is_agent = found.command.program in AGENTS
         if outer.program != "mpirun" or not outer.is_whole or not is_agent:
@@ -598,9 +609,10 @@ class _Reader:
                 self.leave(span, "the components have different numbers of tasks")
                 return
             nodes = tasks = None
-        passed = step.options.get("export", self.job.options.get("export"))
-        self.settings, all_settings = self.passed(passed, step), self.settings
-        inner = scope.of_task(self.known(nodes, tasks))
+        kept = self.kept(step, scope)
+        self.settings, all_settings = self.passed(kept, step), self.settings
+        inner = scope.of_task(self.known(nodes, tasks), kept)
+        self.forget_given(inner, command)
         found = task_command(words, inner, self.variables(inner), span)
         self.settings = all_settings
         values = [setting.text for setting in found.variables.values()]
@@ -621,26 +633,36 @@ class _Reader:
         ]
         self.add(roles, per_node, tasks, command)
 
-    def passed(self, given: Setting | None, step: SlurmJob) -> dict[str, Setting]:
+    def kept(self, step: SlurmJob, scope: Scope) -> frozenset[str] | None:
+        """Return the names that --export lets a step have, None if it lets all."""
+        given = step.options.get("export", self.job.options.get("export"))
+        names = [] if given is None else re.findall(r"(?:\A|,)(\w+)", given.text)
+        variables = ("SLURM_EXPORT_ENV", "SRUN_EXPORT_ENV")
+        if given is None or "ALL" in names or any(map(scope.assigned, variables)):
+            return None
+        return frozenset(names)
+
+    def passed(self, kept: frozenset[str] | None, step: SlurmJob) -> dict[str, Setting]:
         """Return what of the exported variables reaches the tasks of a step."""
-        texts = [] if given is None else given.text.split(",")
-        names = [text.partition("=")[0] for text in texts]
-        if given is None or "ALL" in names or self.scope.assigned("SLURM_EXPORT_ENV"):
+        if kept is None:
             return self.settings
-        kept = {name: s for name, s in self.settings.items() if name in names}
         for name, setting in self.settings.items():
-            if (
-                name not in kept
-                and "export" not in step
-                and self.scope.is_exported(name)
-            ):
+            is_lost = name not in kept and self.scope.is_exported(name)
+            if is_lost and "export" not in step:
                 self.report(
                     rules.NO_EFFECT,
                     setting.span,
-                    f"{setting.said} does not reach the tasks, because of {given.said}",
+                    f"{setting.said} does not reach the tasks, because of "
+                    f"{self.job.options['export'].said}",
                     hint="srun --export=ALL",
                 )
-        return kept
+        return {name: one for name, one in self.settings.items() if name in kept}
+
+    def forget_given(self, inner: Scope, command: ShellCommand) -> None:
+        """Take no variable for lost that the line itself gives to its tasks."""
+        words = [word.raw for word in dropwhile(is_assignment, command.words)]
+        for name in _GIVEN.findall(" ".join(words)):
+            inner.forget(name)
 
     def components_of(
         self, step: SlurmJob, words: Sequence[str], span: SourceSpan

@@ -43,6 +43,9 @@ ALL_ADDRESSES: Final = "\ue00d"
 """The addresses of a host, in one line with blanks."""
 EACH_NODE: Final = "\ue00e"
 """A sum that has another value on every node."""
+NOT_EXPORTED: Final = "\ue01a"
+NOT_PASSED: Final = "\ue01b"
+"""Before the name of a variable of the script that its tasks do not get."""
 OR_LOCALHOST: Final = "\ue008"
 """A command with ``|| echo localhost`` behind it."""
 JOB_SUM: Final = "\ue009"
@@ -81,6 +84,11 @@ UNSET: Final = "\ue01f"
 
 _MARKS: Final = re.compile("[\ue000-\uf8ff]")
 _ANY_MARK: Final = re.compile(f"{UNKNOWN}+|[\ue001-\uf8ff]")
+_ENVIRONMENT: Final = re.compile(
+    r"SLURM_\w+|\w*PATH|\w+_(?:HOME|ENV|DEVICES|DEVICE_ORDINAL)|LANG|LC_\w+|USER|HOME"
+    r"|TMPDIR|HOSTNAME|SHELL|PWD|OMP_NUM_THREADS|CONDA_\w+"
+)
+"""Variables that a batch script has got already, so it need not export them."""
 _FIXED: Final = {
     **dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOBID"), JOB_ID),
     **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), NODE_LIST),
@@ -348,7 +356,9 @@ class Scope:
         is_task: Whether every task runs this shell; otherwise the batch script does.
         values: What the file assigns, with marks.
         arrays: Its arrays.
-        exported: Names that a command inherits.
+        exported: Names that a command inherits, or may inherit.
+        exports_all: Whether a command inherits all of them.
+        kept: Names that ``--export`` lets a task have; None if it has them all.
         outer: The variables of the shell around it.
         spent: The characters of all expanded words of a file.
     """
@@ -358,6 +368,8 @@ class Scope:
     values: dict[str, str] = field(default_factory=dict)
     arrays: dict[str, list[str]] = field(default_factory=dict)
     exported: set[str] = field(default_factory=set)
+    exports_all: bool = False
+    kept: frozenset[str] | None = None
     outer: Scope | None = None
     spent: list[int] = field(default_factory=lambda: [0])
 
@@ -367,15 +379,19 @@ class Scope:
             known=self.known, is_task=self.is_task, outer=self, spent=self.spent
         )
 
-    def of_task(self, known: Mapping[str, str]) -> Scope:
+    def of_task(
+        self, known: Mapping[str, str], kept: frozenset[str] | None = None
+    ) -> Scope:
         """Return the variables of a shell that a task starts."""
         known = {**known, **_PROCESS_IDS}
-        return Scope(known=known, is_task=True, outer=self, spent=self.spent)
+        spent = self.spent
+        return Scope(known=known, is_task=True, kept=kept, outer=self, spent=spent)
 
     def is_exported(self, name: str) -> bool:
         """Whether a command inherits a variable."""
         outer = self.outer
-        return name in self.exported or (outer is not None and outer.is_exported(name))
+        is_own = self.exports_all or name in self.exported
+        return is_own or (outer is not None and outer.is_exported(name))
 
     def assigned(self, name: str) -> str | None:
         """Return the value that the file gives a variable, None if it gives none."""
@@ -388,7 +404,10 @@ class Scope:
         found = None if outer is None else outer.assigned(name)
         if found is None or outer is None or self.is_task == outer.is_task:
             return found
-        return found if outer.is_exported(name) else UNKNOWN
+        if not (outer.is_exported(name) or _ENVIRONMENT.fullmatch(name)):
+            return NOT_EXPORTED + name
+        is_kept = self.kept is None or name in self.kept or name.startswith("SLURM_")
+        return found if is_kept else NOT_PASSED + name
 
     def array(self, name: str) -> list[str]:
         """Return an array; tasks do not inherit it."""
@@ -435,6 +454,7 @@ class Scope:
         """Note that a value is not known from here on."""
         self.values[name] = UNKNOWN
         self.arrays.pop(name, None)
+        self.exported.add(name)
 
     def fields(self, raw: str) -> list[str]:
         """Return the words that a word is expanded to."""
@@ -710,6 +730,7 @@ _SHOWN: Final = {
         for name, mark in marks.items()
     },
     JOB_ID: "$SLURM_JOB_ID",
+    **dict.fromkeys((NOT_EXPORTED, NOT_PASSED), "$"),
     LAUNCH_NODE: "$SLURM_LAUNCH_NODE_IPADDR",
     ALL_ADDRESSES: "$(hostname -I)",
     RANDOM: "$RANDOM",
