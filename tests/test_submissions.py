@@ -2152,6 +2152,46 @@ MANIFESTS = {
         ray("{}").replace("replicas: 2", "replicas: 2\n    maxReplicas: 1"),
         ray("{}").replace("replicas: 2", "replicas: 2\n    maxReplicas: 2"),
     ),
+    "a command in one word": (
+        [("RT337", E), ("RT337", E)],
+        pytorchjob('["torchrun --nproc_per_node=4 t.py"]'),
+        pytorchjob('[sh, -c, "torchrun --nproc_per_node=4 t.py"]'),
+    ),
+    "a command of a TrainJob in one word": (
+        [("RT337", E)],
+        trainjob(f'{{numNodes: 1, command: ["torchrun t.py"], {ONE_GPU}}}'),
+        trainjob(f'{{numNodes: 1, args: ["torchrun t.py"], {ONE_GPU}}}'),
+    ),
+    "options in one word": (
+        [("RT337", E), ("RT337", E)],
+        pytorchjob('[torchrun, "--nnodes 2 t.py"]'),
+        pytorchjob('[torchrun, --nnodes, "2", t.py, "--prompt a b", "--nnodes x"]'),
+    ),
+    "a value and the script in one word": (
+        [("RT337", E), ("RT337", E)],
+        pytorchjob('[torchrun, "--nnodes=2 t.py"]'),
+        pytorchjob('[torchrun, "--nnodes=2", "--rdzv-conf=a=1, b=2", t.py]'),
+    ),
+    "a script and its arguments in one word": (
+        [("RT337", E), ("RT337", E)],
+        pytorchjob('[torchrun, "t.py --lr 3"]'),
+        pytorchjob('[torchrun, t.py, "x.py --lr 3"]'),
+    ),
+    "options of mpirun in one word": (
+        [("RT337", E)],
+        mpijob('[mpirun, "-np 16", python, t.py]'),
+        mpijob('[mpirun, -np, "16", python, t.py]'),
+    ),
+    "a text for a shell without its option": (
+        [("RT337", E), ("RT337", E)],
+        pytorchjob('[bash, "torchrun t.py"]'),
+        pytorchjob('[bash, "/opt/my job/train.sh"]'),
+    ),
+    "words for a shell that takes one": (
+        [("RT337", E), ("RT337", E)],
+        pytorchjob("[bash, -c, torchrun, --nnodes=2, t.py]"),
+        pytorchjob('[bash, -c, \'exec "$0" "$@"\', torchrun, --nnodes=2, t.py]'),
+    ),
     "tasks that do not train": (
         [("RT325", W)],
         volcano(("master", 1), ("worker", 3), ("tensorboard", 1)),

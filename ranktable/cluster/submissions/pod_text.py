@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.launch_options import JUDGED, SHELLS, base
+from ranktable.cluster.submissions.pod_words import split_wrongly
 from ranktable.cluster.submissions.shell import UNSET
 from ranktable.cluster.submissions.submission import Unjudged
 from ranktable.cluster.submissions.task_command import SET_BY_SCRIPTS
@@ -75,6 +76,7 @@ def unset_in(texts: Iterable[str], known: Collection[str]) -> dict[str, str]:
 def judge_texts(made: Manifests, template: PodTemplate, role: Role) -> None:
     """Report options and variables whose value is the name of a variable."""
     texts = _Texts(made, template, role)
+    texts.judge_words()
     texts.judge_unset()
     texts.judge_options()
     texts.judge_variables()
@@ -119,6 +121,15 @@ class _Texts:
             ):
                 return match
         return None
+
+    def judge_words(self) -> None:
+        """Judge where the words of the command begin and end."""
+        paths = list(self.words)
+        if not paths or "args" in paths[0]:
+            return  # they follow the command of the image
+        for at, message, hint in split_wrongly(list(self.words.values())):
+            span = self.template.job.span(*paths[at])
+            self.made.report(rules.WORDS, span, message, hint=hint)
 
     def judge_unset(self) -> None:
         """Report options that are empty, because nobody sets a variable in this job."""

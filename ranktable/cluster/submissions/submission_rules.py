@@ -126,6 +126,13 @@ NO_SCRIPT = Rule(
     summary="a launcher is given a program where it expects a Python script",
     fix="Name the script, without python before it; --no-python starts any program.",
 )
+WORDS = Rule(
+    code="RT337",
+    name="words-not-apart",
+    summary="a command of a pod has several words in one item, or one text in several",
+    fix="Write every word as an item of its own, or the whole command as one text "
+    "behind sh -c.",
+)
 
 RULES = (
     MORE_THAN_CHIPS,
@@ -145,6 +152,7 @@ RULES = (
     POD_NAMES,
     GANG,
     NO_SCRIPT,
+    WORDS,
 )
 
 
