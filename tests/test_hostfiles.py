@@ -267,6 +267,14 @@ def test_a_list_of_addresses_is_a_host_file_of_srun() -> None:
     assert like == ["srun-hostfile"]
 
 
+@pytest.mark.parametrize("text", ["10.0.0.1\n10.0.0.2\n", "# one\n10.0.0.1"])
+def test_list_of_addresses_once_each_does_not_tell_the_processes(text: str) -> None:
+    assert [form.name for form in formats_like(text)] == ["host-list"]
+    hostfile = read("host-list", text).hostfile
+    assert hostfile is not None
+    assert {host.slots for host in hostfile.hosts} == {None}
+
+
 def test_names_may_be_cut_where_no_other_begins_alike() -> None:
     assert format_of("mpich").name == "mpich-machinefile"
     with pytest.raises(ArgumentError, match="openmpi-hostfile and openmpi-rankfile"):

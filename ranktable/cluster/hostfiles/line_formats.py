@@ -68,6 +68,8 @@ class LineFormat:
         written: The template of a line that is written.
         selects: The launcher's option that names the slots to use: w1:2,3@w2.
         like: What a text of this format contains.
+        has_repeats: Whether a list of nothing but addresses is of this format if one of
+            them is repeated, or if none is; None if it never is.
     """
 
     name: str
@@ -87,6 +89,15 @@ class LineFormat:
     written: str
     selects: str = ""
     like: re.Pattern[str]
+    has_repeats: bool | None = None
+
+    def matches(self, text: str) -> bool:
+        """Whether a text looks like this format."""
+        if self.has_repeats is None or not _ADDRESSES.match(text):
+            return self.like.search(text) is not None
+        names = [line.partition("#")[0].strip() for line in text.split("\n")]
+        number = len(names) - names.count("")
+        return (len({*names} - {""}) < number) is self.has_repeats
 
     def read(self, source: SourceText) -> Hostfile | None:
         """Return the hosts of a text, None after reporting errors."""
@@ -436,6 +447,9 @@ _HOST = (
     rf"[A-Za-z0-9][A-Za-z0-9._-]*{_COMMENT}"
 )
 _ADDRESS = r"[ \t]*(?:[0-9]{1,3}\.){3}[0-9]{1,3}"
+_ADDRESSES = re.compile(
+    rf"(?:{_COMMENT}\n)*{_ADDRESS}{_COMMENT}(?:\n(?:{_ADDRESS})?{_COMMENT})*\Z"
+)
 LINE_FORMATS = (
     LineFormat(
         name="openmpi-hostfile",
@@ -499,11 +513,9 @@ LINE_FORMATS = (
         head=re.compile(r"[ \t]*(?P<host>[^\s*]+)(?:\*(?P<times>[^\s]*))?" + _END),
         by_rank=True,
         written="{host}",
-        # A host with a number of repetitions, or nothing but IPv4 addresses.
-        like=re.compile(
-            rf"\A(?:{_COMMENT}\n)*(?:[A-Za-z0-9][^\s:=\[]*\*[0-9]+\s"
-            rf"|{_ADDRESS}{_COMMENT}(?:\n(?:{_ADDRESS})?{_COMMENT})*\Z)"
-        ),
+        # A host with a number of repetitions.
+        like=re.compile(rf"\A(?:{_COMMENT}\n)*[A-Za-z0-9][^\s:=\[]*\*[0-9]+\s"),
+        has_repeats=True,
     ),
     # $PBS_NODEFILE and LSF's $LSB_DJOB_HOSTFILE name a host once for each slot.
     LineFormat(
@@ -514,10 +526,10 @@ LINE_FORMATS = (
         written="",
         # Nothing but names, two of them at least, or one that looks like a host.
         like=re.compile(
-            rf"\A(?!(?:{_ADDRESS})?{_COMMENT}(?:\n(?:{_ADDRESS})?{_COMMENT})*\Z)"
-            rf"(?:{_COMMENT}\n)*(?:{_NAME}(?:\n{_COMMENT})*\n{_NAME}|{_HOST})"
+            rf"\A(?:{_COMMENT}\n)*(?:{_NAME}(?:\n{_COMMENT})*\n{_NAME}|{_HOST})"
             rf"(?:\n(?:{_NAME}|{_COMMENT}))*\Z"
         ),
+        has_repeats=False,
     ),
 )
 
@@ -532,7 +544,7 @@ LINE_LAUNCHERS = tuple(
         title=form.title,
         read=form.read,
         write=form.write if form.written else None,
-        matches=form.like.search,
+        matches=form.matches,
         holds_chips=form.needed == "slot",
         selection=form.selection,
     )
