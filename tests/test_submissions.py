@@ -2524,7 +2524,10 @@ def test_script_of_no_kind_that_is_read_is_no_defect(
     (tmp_path / "job.pbs").write_text(text)
     done = run("ranktable", "validate", "job.pbs")
 
+    shown = run("ranktable", "show", "job.pbs")
+
     assert (done.status, "RT008" in done.out) == (2, True)
+    assert (shown.status, "is a script" in shown.err) == (2, True)
 
 
 @pytest.mark.parametrize(

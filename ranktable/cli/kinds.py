@@ -51,6 +51,7 @@ A kind is imported when it is tried: a command that gets a table pays for no oth
 _MANIFEST = re.compile(rb"""(?m:^|[{,])[ \t]*["']?apiVersion["']?[ \t]*:""")
 _CONFIG_MAP = re.compile(rb"""\bkind["']?\s*:\s*["']?ConfigMap(?:List)?\b""")
 _COMMENTS = re.compile(r"\A\ufeff?(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*(?:#[^\n]*\Z)?")
+OTHER_SCRIPT = "of scripts only those of Slurm, with #SBATCH lines, are judged"
 _SCRIPT = re.compile(r"#!|#(?:PBS|BSUB|\$|flux:|COBALT)[ \t]")
 _OF_OTHERS = (
     (
@@ -171,9 +172,8 @@ def _judge_rest(source: Source, options: Options) -> list[Report]:
     """Judge a file that looks like no kind."""
     text = source.data[:LOOKED_AT_BYTES].decode("utf-8", "replace")
     body = _COMMENTS.sub("", text)
-    if _SCRIPT.match(text):
-        reason = "of scripts only those of Slurm, with #SBATCH lines, are judged"
-        return [not_judged(source.name, reason)]
+    if is_script(source):
+        return [not_judged(source.name, OTHER_SCRIPT)]
     is_yaml = source.name.endswith(DESCRIPTIONS[:2])
     is_commented = "#" in text[: len(text) - len(body)]
     # A message about what JSON expects in the first line would not help for these.
@@ -184,6 +184,12 @@ def _judge_rest(source: Source, options: Options) -> list[Report]:
                 return [not_judged(source.name, reason)]
         return [_unknown(source)]
     return check_each(source.data, options, file=source.name)
+
+
+def is_script(source: Source) -> bool:
+    """Whether a file is a script, for a shell or a batch system."""
+    text = source.data[:LOOKED_AT_BYTES].decode("utf-8", "replace")
+    return _SCRIPT.match(text) is not None
 
 
 def _unknown(source: Source) -> Report:

@@ -287,8 +287,12 @@ def refuse_other_kind(source: Source) -> None:
     Raises:
         OtherKindError: It is of another kind.
     """
-    from ranktable.cli.kinds import CONFIG_MAP, kinds_like
+    from ranktable.cli.kinds import CONFIG_MAP, OTHER_SCRIPT, is_script, kinds_like
 
     kind = next(kinds_like(source), None)
     if kind is not None and kind is not CONFIG_MAP:
         raise OtherKindError(kind, source)
+    if is_script(source):
+        name = printable(source.name)
+        message = f"{name} is a script, and a rank table is needed"
+        raise CommandError(f"{message}\nhelp: {OTHER_SCRIPT}")
