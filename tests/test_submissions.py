@@ -1300,6 +1300,11 @@ def of_gang(pods: int) -> str:
     return f"runPolicy: {{schedulingPolicy: {{minAvailable: {pods}}}}}"
 
 
+def config_map(data: str) -> str:
+    head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
+    return f"{head}data: {data}\n---\n"
+
+
 def trainjob(trainer: str, runtime: str = "torch-distributed") -> str:
     return (
         "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\n"
@@ -1929,6 +1934,46 @@ MANIFESTS = {
         [("RT331", E)],
         job(pod_more="initContainers: [{name: i, env: [{name: N, value: 5}]}], "),
         job(pod_more="initContainers: [{name: i, env: [{name: N, value: '5'}]}], "),
+    ),
+    "a text that YAML takes for true": (
+        [("RT331", E)],
+        job(pod_more="initContainers: [{name: i, env: [{name: N, value: yes}]}], "),
+        job(pod_more="initContainers: [{name: i, env: [{name: N, value: 'no'}]}], "),
+    ),
+    "a text that YAML takes for a number": (
+        [("RT331", E)],
+        job(pod_more="initContainers: [{name: i, command: [x, 010]}], "),
+        job(pod_more="initContainers: [{name: i, command: [x, '010', 10s]}], "),
+    ),
+    "a number in a ConfigMap": (
+        [("RT331", E)],
+        config_map("{replicas: 3}") + job(),
+        config_map("{replicas: '3', path: '${HOME}'}") + job(),
+    ),
+    "a long name of a PyTorchJob": (
+        [("RT331", E)],
+        pytorchjob(name="t" * 55),
+        pytorchjob(name="t" * 54),
+    ),
+    "a long name of an MPIJob": (
+        [("RT331", E)],
+        mpijob("[mpirun, python, t.py]").replace("name: m}", f"name: {'m' * 55}}}"),
+        mpijob("[mpirun, python, t.py]").replace("name: m}", f"name: {'m' * 54}}}"),
+    ),
+    "a long name of a Job": (
+        [("RT331", E)],
+        job().replace("{name: j}", f"{{name: {'j' * 62}}}").replace("j-0.j", "x"),
+        job().replace("{name: j}", f"{{name: {'j' * 61}}}").replace("j-0.j", "x"),
+    ),
+    "a long name of a JobSet": (
+        [("RT331", E)],
+        jobset(1, 2, "[python, t.py]").replace("name: s}", f"name: {'s' * 52}}}"),
+        jobset(1, 2, "[python, t.py]").replace("name: s}", f"name: {'s' * 51}}}"),
+    ),
+    "a long name of a Job of Volcano": (
+        [("RT331", E)],
+        volcano(("master", 1)).replace("name: v}", f"name: {'v' * 55}}}"),
+        volcano(("master", 1)).replace("name: v}", f"name: {'v' * 54}}}"),
     ),
     "a Job that starts again for ever": (
         [("RT331", E)],
@@ -2595,6 +2640,25 @@ def test_value_that_another_tool_puts_in_is_not_judged_and_said(
     assert found(text) == []
     assert notes(text)
     assert all("another tool puts a value" in reason for _, reason in notes(text))
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "is_said"),
+    [
+        ("Deployment", pod("[torchrun, t.py]"), True),
+        ("Workflow", pod("[sh, -c, 'mpirun ./t']"), True),
+        ("Deployment", pod("[redis-server]"), False),
+        ("RayService", "{rayClusterConfig: {}}", True),
+    ],
+)
+def test_other_object_that_starts_processes_is_said(
+    kind: str, spec: str, is_said: bool
+) -> None:
+    head = f"apiVersion: x.io/v1\nkind: {kind}\nmetadata: {{name: x}}\n"
+    text = f"{head}spec: {spec}\n---\n{pytorchjob()}"
+
+    reason = f'not judged: what the {kind} "x" starts'
+    assert notes(text) == ([(2, reason)] if is_said else [])
 
 
 def test_words_of_a_file_that_another_tool_completes_are_not_judged() -> None:

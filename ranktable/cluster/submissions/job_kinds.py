@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions.kinds.indexed_job import read_job
@@ -16,6 +17,7 @@ from ranktable.cluster.submissions.kinds.volcano import read_volcano
 from ranktable.cluster.submissions.manifest_fields import judge_fields
 from ranktable.cluster.submissions.manifests import read_objects
 from ranktable.cluster.submissions.submission import Unjudged
+from ranktable.cluster.submissions.task_command import LAUNCHERS
 from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
@@ -48,6 +50,14 @@ _OTHER_FORMS: Final = {
 """Versions whose fields are not those that are read here."""
 
 
+_READ_BESIDE: Final = ("ConfigMap", "TrainingRuntime", "ClusterTrainingRuntime")
+
+
+def _starts(job: Manifest) -> bool:
+    """Whether an object of another kind has a launcher in its texts."""
+    return LAUNCHERS.search(json.dumps(job.get(), default=str)) is not None
+
+
 def read_manifests(text: str) -> Manifests:
     """Return what the jobs of a file start."""
     made = read_objects(text)
@@ -64,5 +74,8 @@ def read_manifests(text: str) -> Manifests:
         elif kind.endswith("Job") or kind in known:
             named = quoted(job.text("apiVersion"))
             reason = f"a {kind} of {named} is not known"
+            made.unjudged.append(Unjudged(job.span("kind"), reason))
+        elif kind == "RayService" or (kind not in _READ_BESIDE and _starts(job)):
+            reason = f"what the {kind} {quoted(job.name)} starts"
             made.unjudged.append(Unjudged(job.span("kind"), reason))
     return made

@@ -33,7 +33,9 @@ _PLACEHOLDER: Final = re.compile(
 )
 """What other tools replace: envsubst, kustomize, Flux, Tekton, Terraform and so on."""
 
-_SPELLED: Final = re.compile(r"0[xo]?[0-9a-fA-F_]+|[0-9_]+|(?i:yes|no|on|off|y|n)")
+_SPELLED: Final = re.compile(
+    r"0x[0-9a-fA-F_]+|0o?[0-7_]+|[0-9][0-9_]*|(?i:yes|no|on|off)"
+)
 """What YAML 1.1 takes for a number or for true and false if it is not quoted."""
 
 _MAX_PORT: Final = 65535
@@ -243,10 +245,13 @@ def judge_fields(job: Manifest, made: Manifests, kind: tuple[str, str]) -> None:
         made: Where to report.
         kind: The group of its version, and its kind.
     """
-    if kind not in _FIELDS:
-        return
-    own = {("metadata", "name"): _NAMES.get(kind, _FILLED)}
-    fields = {("spec", *path.split(".")): k for path, k in _FIELDS[kind].items()}
+    own: dict[tuple[str, ...], Kind] = {}
+    if kind in _FIELDS:
+        own = {("metadata", "name"): _NAMES.get(kind, _FILLED)}
+    elif job.text("kind") == "ConfigMap":
+        own = {("data", "*"): _TEXT}
+    below = _FIELDS.get(kind, {})
+    fields = {("spec", *path.split(".")): each for path, each in below.items()}
     for pattern, each in (own | fields).items():
         for path in _places(job, pattern):
             _judge_value(job, made, path, each)
@@ -287,10 +292,12 @@ def _judge_value(job: Manifest, made: Manifests, path: Path, kind: Kind) -> None
         made.is_filled = made.is_filled or found[0].startswith("${")
         made.unjudged.append(replaced_later(span, found[0]))
         return
-    is_bare = kind.form in ("integer", "boolean") and isinstance(value, str)
-    if kind.takes(value) or (is_bare and _is_spelled(job, path)):
+    bare = _bare_text(job, path) if isinstance(value, str) else ""
+    is_taken = bool(bare) if kind.form in ("integer", "boolean") else not bare
+    if is_taken if bare else kind.takes(value):
         return
     shown = quoted(value) if isinstance(value, str) else json.dumps(value)
+    shown = f"{bare} without quotes, which is no text" if bare else shown
     name = path[-1] if isinstance(path[-1], str) else f"{path[-2]}[{path[-1]}]"
     made.report(
         kind.rule,
@@ -300,10 +307,11 @@ def _judge_value(job: Manifest, made: Manifests, path: Path, kind: Kind) -> None
     )
 
 
-def _is_spelled(job: Manifest, path: Path) -> bool:
-    """Whether YAML 1.1 takes a text for a number, or for true and false."""
+def _bare_text(job: Manifest, path: Path) -> str:
+    """Return a text that YAML 1.1 takes for a number, for true or for false."""
     start, end = job.span(*path).offsets or (0, 0)
-    return _SPELLED.fullmatch(job.document.text[start:end]) is not None
+    text = job.document.text[start:end]
+    return text if _SPELLED.fullmatch(text) else ""
 
 
 def _hint(kind: Kind, value: object) -> str | None:
@@ -312,8 +320,9 @@ def _hint(kind: Kind, value: object) -> str | None:
         bare = int(value) if value.isdecimal() and len(value) < 10 else value
         bare = {"true": True, "false": False}.get(value, bare)
         return f"write it without quotes: {value}" if kind.takes(bare) else None
-    if kind.form == "text" and not kind.pattern and isinstance(value, (int, float)):
-        return f"write it in quotes: {quoted(json.dumps(value))}"
+    if kind.form == "text" and not kind.pattern and not isinstance(value, (dict, list)):
+        text = value if isinstance(value, str) else json.dumps(value)
+        return f"write it in quotes: {quoted(text)}"
     if kind.form == "items" and not kind.least and isinstance(value, str):
         return "write a list, with an item for every word"
     if kind.pattern and isinstance(value, str):

@@ -49,6 +49,37 @@ class Pods(NamedTuple):
         return found if found and is_one else None
 
 
+_MAX_NAME: Final = 63
+"""Longest label of DNS, and with it the longest name of a host or a Service."""
+
+
+def judge_lengths(
+    made: Manifests, job: Manifest, pods: list[Pods], ending: str = ""
+) -> None:
+    """Report names of pods that are too long for a host or a Service.
+
+    Args:
+        made: Where to report.
+        job: The job.
+        pods: Its pods.
+        ending: What stands behind the indexes in the names of pods.
+    """
+    names = [
+        "-".join((each.base, *(str((count or 1) - 1) for count in each.counts)))
+        for each in pods
+    ]
+    name = max(names, key=len, default="") + ending
+    if UNKNOWN not in name and len(name) > _MAX_NAME:
+        more = len(name) - _MAX_NAME
+        made.report(
+            rules.REFUSED,
+            job.span("metadata", "name"),
+            f"the name of a pod, {quoted(name)}, has {len(name)} characters; "
+            f"{_MAX_NAME} are allowed",
+            hint=f"shorten the name of the job by {more}",
+        )
+
+
 def judge_addresses(made: Manifests, pods: list[Pods], domain: str | None) -> None:
     """Report addresses of pods that this job does not have, or that cannot be used.
 

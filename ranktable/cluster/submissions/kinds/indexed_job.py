@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.agents import NUMBERED, is_static
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
-from ranktable.cluster.submissions.pod_names import Pods, judge_addresses, judge_service
+from ranktable.cluster.submissions.pod_names import (
+    Pods,
+    judge_addresses,
+    judge_lengths,
+    judge_service,
+)
 from ranktable.cluster.submissions.pod_roles import (
     POD,
     judge_completions,
@@ -44,5 +49,7 @@ def read_job(job: Manifest, made: Manifests) -> list[Submission]:
             )
         if job.name:
             judge_addresses(made, [Pods(role, job.name, (pods.value,))], domain)
+    if is_indexed and pods is not None:
+        judge_lengths(made, job, [Pods(role, job.name, (pods.value,))])
     judge_service(job, made, domain)
     return pod_job(job, [role])

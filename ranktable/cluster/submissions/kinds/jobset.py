@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Final
 from ranktable.cluster.submissions.agents import NUMBERED
 from ranktable.cluster.submissions.judge_address import LOOPBACK
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
-from ranktable.cluster.submissions.pod_names import Pods, judge_addresses
+from ranktable.cluster.submissions.pod_names import (
+    Pods,
+    judge_addresses,
+    judge_lengths,
+)
 from ranktable.cluster.submissions.pod_roles import (
     POD,
     is_world,
@@ -44,6 +48,13 @@ def read_jobset(job: Manifest, made: Manifests) -> list[Submission]:
     ]
     if job.name and pods:
         judge_addresses(made, pods, domain)
+        inner = ("template", "spec", "completionMode")
+        indexed = [
+            each
+            for at, each in enumerate(pods)
+            if job.text("spec", "replicatedJobs", at, *inner) != "NonIndexed"
+        ]
+        judge_lengths(made, job, indexed, "-xxxxx")
     worlds = _worlds(roles)
     for world in worlds:
         for role in world:

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
-from ranktable.cluster.submissions.pod_names import Pods
+from ranktable.cluster.submissions.pod_names import (
+    Pods,
+    judge_lengths,
+)
 from ranktable.cluster.submissions.pod_roles import GANG, POD, judge_gang, pod_job
 from ranktable.cluster.submissions.submission import Fact, Role, Submission
 from ranktable.schema.finding import Severity
@@ -60,6 +63,7 @@ def _judge_hosts(made: Manifests, job: Manifest, role: Role) -> None:
     """Report hosts of an mpirun that are named as workers and are none."""
     given = role.option("host")
     workers = Pods(role, f"{job.name}-worker", (role.nodes and role.nodes.value,))
+    judge_lengths(made, job, [workers])
     for host in given.text.split(",") if given and job.name else ():
         label = re.split("[.:]", host)[0]
         if re.fullmatch(r"[a-z0-9-]+-worker-\d+", label) and not workers.indexes(label):

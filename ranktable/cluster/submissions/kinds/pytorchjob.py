@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
-from ranktable.cluster.submissions.pod_names import Pods, judge_addresses
+from ranktable.cluster.submissions.pod_names import (
+    Pods,
+    judge_addresses,
+    judge_lengths,
+)
 from ranktable.cluster.submissions.pod_roles import (
     GANG,
     PET,
@@ -91,6 +95,7 @@ def read_pytorchjob(job: Manifest, made: Manifests) -> list[Submission]:
     ]
     if job.name:
         judge_addresses(made, pods, None)
+        judge_lengths(made, job, pods)
     return pod_job(job, roles)
 
 

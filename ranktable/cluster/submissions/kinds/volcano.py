@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
-from ranktable.cluster.submissions.pod_names import Pods, addresses, judge_addresses
+from ranktable.cluster.submissions.pod_names import (
+    Pods,
+    addresses,
+    judge_addresses,
+    judge_lengths,
+)
 from ranktable.cluster.submissions.pod_roles import (
     POD,
     is_world,
@@ -188,6 +193,7 @@ def _judge_names(
     is_named = job.members("spec", "plugins").keys() & _WITH_NAMES
     if not job.name or is_own or not pods:
         return
+    judge_lengths(made, job, pods)
     if is_named:
         judge_addresses(made, pods, job.name)
         return
