@@ -1536,11 +1536,35 @@ def served(size: int, leader: str, worker: str) -> str:
     )
 
 
+def compose(first: str, second: str, each: int = 2) -> str:
+    """Return a compose file with two nodes of two chips."""
+    lines = ["services:"]
+    for rank, (name, more) in enumerate((("a", first), ("b", second))):
+        line = f"torchrun --nnodes=2 --nproc-per-node={each} --node-rank={rank}"
+        device = "{driver: nvidia, count: 2, capabilities: [gpu]}"
+        lines += [
+            f"  {name}:",
+            f"    command: {line} {more or '--master-addr=a'} t.py",
+            f"    deploy: {{resources: {{reservations: {{devices: [{device}]}}}}}}",
+        ]
+    return "\n".join((*lines, ""))
+
+
+ALONE = compose("", "").replace("--nnodes=2", "").replace("--node-rank=1", "")
 SGLANG = (
     "python3 -m sglang.launch_server --model-path m --tp 8 --dist-init-addr "
     "$(LWS_LEADER_ADDRESS):20000 --nnodes {} --node-rank {}"
 )
 VLLM = "vllm serve m --tensor-parallel-size=8 --nnodes 2 --master-addr l-0.l"
+
+
+def leader_first(address: str, nodes: int) -> str:
+    """Return a JobSet with a leader and a worker, of one pod each."""
+    lines = (agent(nodes, "0", address), agent(nodes, "1", "s-v-0-0.s"))
+    first, second = (jobset(1, 1, line) for line in lines)
+    return first.replace("name: w", "name: v") + second.split("Jobs:\n")[1]
+
+
 COUNTING, GLOBAL = "--node-rank=$(JOB_COMPLETION_INDEX)", "--node-rank=$(R)"
 MASK = "export CUDA_VISIBLE_DEVICES="
 HAMI = ", nvidia.com/gpumem: 8000, nvidia.com/gpucores: 30"
@@ -1713,6 +1737,11 @@ MANIFESTS = {
         driver_and_workers(nodes=4),
         driver_and_workers(nodes=5),
     ),
+    "a leader that calls itself localhost": (
+        [("RT322", E), ("RT322", E)],
+        leader_first("localhost", 3),
+        leader_first("localhost", 2),
+    ),
     "a driver with the index of its workers": (
         [("RT324", E), ("RT324", E)],
         driver_and_workers(nodes=5, more=f"{COUNTING} --master-addr=s-v-0-0.s"),
@@ -1732,6 +1761,31 @@ MANIFESTS = {
         [("RT325", W), ("RT325", W)],
         served(3, SGLANG.format(3, 0), SGLANG.format(3, "$(LWS_WORKER_INDEX)")),
         served(3, "vllm serve m -tp 4 -pp 3", "ray start --address=a:1 --block"),
+    ),
+    "services with more processes than chips": (
+        [("RT320", E), ("RT320", E)],
+        compose("", "", each=4),
+        compose("", "", each=2),
+    ),
+    "services that expect others": (
+        [("RT322", E), ("RT322", E)],
+        compose("", "").replace("--nnodes=2", "--nnodes=3"),
+        compose("", "").replace("--nnodes=2", "--nnodes=${NODES:-2}"),
+    ),
+    "services of a job each": (
+        [("RT320", E)],
+        ALONE.replace("node=2", "node=4", 1),
+        ALONE,
+    ),
+    "services with one node rank": (
+        [("RT324", E)],
+        compose("", "").replace("--node-rank=1", "--node-rank=0"),
+        compose("", "").replace("--node-rank=1", "--node-rank=$RANK"),
+    ),
+    "services that meet themselves": (
+        [("RT326", E)],
+        compose("", "--master-addr=127.0.0.1"),
+        compose("--master-addr=127.0.0.1", ""),
     ),
     "mpirun in every pod": (
         [("RT320", E), ("RT323", W)],
@@ -2579,8 +2633,9 @@ def test_script_of_no_kind_that_is_read_is_no_defect(
     ("text", "status", "said"),
     [
         ("num_nodes: 2\nrun: |\n  python t.py\n", 2, "a task of SkyPilot is not"),
-        ("services:\n  a: {command: torchrun t.py}\n", 2, "a file of compose is not"),
+        ("services:\n  a: {command: python t.py}\n", 2, "a file of compose without"),
         ("jobs:\n  a: {run: torchrun t.py}\n", 2, "of no scheduler or operator"),
+        ("services:\n  - a:b\nt: {script: torchrun}\n", 2, "a file of compose with"),
         ("jobs:\n  a: {run: make}\n", 1, "nothing here says that it is"),
     ],
 )

@@ -59,7 +59,7 @@ _OF_OTHERS = (
         (re.compile(r"(?m)^num_nodes\s*:|\bSKYPILOT_"), re.compile(r"(?m)^run\s*:")),
     ),
     (
-        "a file of compose is not judged: its services may run on any host",
+        "a file of compose without torchrun and its like is not judged",
         (re.compile(r"(?m)^services\s*:"),),
     ),
     (

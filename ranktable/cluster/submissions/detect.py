@@ -19,7 +19,13 @@ _JOB: Final = re.compile(
     r"""|(?:Cluster)?TrainingRuntime|Job|RayCluster|RayJob)\b"""
 )
 _SET: Final = re.compile(r"""\bkind["']?\s*:\s*["']?StatefulSet\b""")
-_AGENT: Final = re.compile(r"torchrun|torch\.distributed\.(?:run|launch)|accelerate")
+_SERVICES: Final = re.compile(
+    r"(?m)^services[ \t]*:(?:[ \t]*(?:#[^\n]*)?\r?\n)+[ \t]+[\w.\"'-]+[ \t]*:"
+)
+"""A compose file: services are an object there, and a list elsewhere."""
+_AGENT: Final = re.compile(
+    r"torchrun|torch\.distributed\.(?:run|launch)|accelerate|\bvllm\b|\bsglang\b"
+)
 
 
 _SHELL: Final = re.compile(r"#![^\n]*\b(?:|ba|da|a|k|mk|z|c|tc|fi)sh\b")
@@ -62,5 +68,6 @@ def late_directives(text: str) -> list[re.Match[str]]:
 
 def is_manifest(text: str) -> bool:
     """Whether a text is that of a manifest with a job."""
-    is_job = _JOB.search(text) or (_SET.search(text) and _AGENT.search(text))
-    return is_job is not None and "apiVersion" in text
+    if "apiVersion" not in text:
+        return bool(_SERVICES.search(text) and _AGENT.search(text))
+    return bool(_JOB.search(text) or (_SET.search(text) and _AGENT.search(text)))

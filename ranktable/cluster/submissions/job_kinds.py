@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from ranktable.cluster.submissions.kinds.compose import read_compose
 from ranktable.cluster.submissions.kinds.indexed_job import read_job
 from ranktable.cluster.submissions.kinds.jobset import read_jobset
 from ranktable.cluster.submissions.kinds.leaderworkerset import read_leaderworkerset
@@ -39,6 +40,7 @@ _KINDS: Final[Kinds] = {
     ("apps", "StatefulSet"): read_statefulset,
     ("ray.io", "RayCluster"): read_ray,
     ("ray.io", "RayJob"): read_ray,
+    ("", "compose"): read_compose,
 }
 """The reader of each kind, by the group of its version and its name."""
 
@@ -65,6 +67,8 @@ def read_manifests(text: str) -> Manifests:
     for job in made.objects:
         group, _, version = job.text("apiVersion").partition("/")
         kind = job.text("kind")
+        if not kind and job.members("services"):
+            kind = "compose"
         read = _KINDS.get((group, kind))
         is_other = version in _OTHER_FORMS.get(kind, ())
         if not is_other:

@@ -132,7 +132,7 @@ def judge_address(one: Submission, given: Setting) -> Iterator[Finding]:
         yield rules.MASTER_ADDRESS.finding(
             given.span,
             f"{given.said} is another machine on each of the {one.nodes} {one.node}s",
-            hint=_FIRST_HOST if one.is_script else "name the first pod",
+            hint=_FIRST_HOST if one.is_script else f"name the first {one.node}",
         )
     elif shell.OWN_HOST in text:
         yield rules.NODES_ALONE.finding(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.agents import NUMBERED
-from ranktable.cluster.submissions.shell import POD_INDEX
+from ranktable.cluster.submissions.judge_address import LOOPBACK
+from ranktable.cluster.submissions.shell import POD_INDEX, has_marks
 from ranktable.cluster.submissions.submission import Fact, Role, Setting, Submission
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted, quoted
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ranktable.cluster.submissions.manifests import Manifest, Manifests, PodTemplate
     from ranktable.schema.document import Path
 
+_MEETING: Final = ("rdzv-endpoint", "master-addr", "master-port", "rdzv-id")
 POD: Final = ("template", "spec")
 ONCE: Final = Fact(1, "")
 GANG: Final = ("spec", "runPolicy", "schedulingPolicy", "minAvailable")
@@ -156,6 +158,33 @@ def is_world(role: Role) -> bool:
     given = role.option("nnodes")
     nodes = role.nodes
     return given is not None and nodes is not None and given.text == str(nodes.value)
+
+
+def worlds_of(roles: list[Role]) -> list[list[Role]]:
+    """Return agents, those together that meet at one address.
+
+    Those without one, or with that of their own host, that are fewer than they expect
+    belong to the others.
+    """
+    found: dict[object, list[Role]] = {}
+    for role in roles:
+        if role.command.program in NUMBERED:
+            alone = role.name if is_world(role) else None
+            found.setdefault(_meeting(role) or alone, []).append(role)
+    told = [key for key in found if isinstance(key, tuple)]
+    if None in found and len(told) == 1:
+        lost = found.pop(None)
+        found[told[0]] = [role for role in roles if role in found[told[0]] + lost]
+    return list(found.values())
+
+
+def _meeting(role: Role) -> tuple[str, ...]:
+    """Return where agents meet, empty if it is not known or differs on each host."""
+    given = [role.option(name) for name in _MEETING]
+    texts = tuple("" if each is None else each.text for each in given)
+    host = "".join(texts[:2])
+    is_known = host and not LOOPBACK.match(host) and not any(map(has_marks, texts))
+    return texts if is_known else ()
 
 
 def judge_completions(job: Manifest, made: Manifests, role: Role, path: Path) -> None:

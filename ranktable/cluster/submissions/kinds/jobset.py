@@ -6,10 +6,8 @@ Source: kubernetes-sigs/jobset, pkg/controllers.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from ranktable.cluster.submissions.agents import NUMBERED
-from ranktable.cluster.submissions.judge_address import LOOPBACK
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
 from ranktable.cluster.submissions.pod_names import (
     Pods,
@@ -18,21 +16,17 @@ from ranktable.cluster.submissions.pod_names import (
 )
 from ranktable.cluster.submissions.pod_roles import (
     POD,
-    is_world,
     judge_completions,
     pod_job,
     pod_role,
     report_same_index,
+    worlds_of,
 )
-from ranktable.cluster.submissions.shell import has_marks
 from ranktable.cluster.submissions.submission import Fact, Role, Submission
 
 if TYPE_CHECKING:
     from ranktable.cluster.submissions.manifests import Manifest, Manifests
     from ranktable.schema.document import Path
-
-
-_MEETING: Final = ("rdzv-endpoint", "master-addr", "master-port", "rdzv-id")
 
 
 def read_jobset(job: Manifest, made: Manifests) -> list[Submission]:
@@ -55,31 +49,13 @@ def read_jobset(job: Manifest, made: Manifests) -> list[Submission]:
             if job.text("spec", "replicatedJobs", at, *inner) != "NonIndexed"
         ]
         judge_lengths(made, job, indexed, "-xxxxx")
-    worlds = _worlds(roles)
+    worlds = worlds_of(roles)
     for world in worlds:
         for role in world:
             if len(world) > 1 or role.per_job is not None:
                 report_same_index(made, role)
     found = [one for world in worlds for one in pod_job(job, world)]
     return found or pod_job(job, roles)
-
-
-def _worlds(roles: list[Role]) -> list[list[Role]]:
-    """Return the agents of a JobSet, those together that meet at one address.
-
-    Where no address is written, agents that are fewer than they expect belong together.
-    """
-    found: dict[object, list[Role]] = {}
-    for role in roles:
-        if role.command.program not in NUMBERED:
-            continue
-        given = [role.option(name) for name in _MEETING]
-        texts = tuple("" if each is None else each.text for each in given)
-        is_told = any(texts[:2]) and not any(map(has_marks, texts))
-        is_told = is_told and not LOOPBACK.match("".join(texts[:2]))
-        alone = role.name if is_world(role) else None
-        found.setdefault(texts if is_told else alone, []).append(role)
-    return list(found.values())
 
 
 def _counts(job: Manifest, at: int) -> tuple[int | None, ...]:
