@@ -5,6 +5,7 @@ The values are invented; the messages are those of libraries and launchers.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import pytest
@@ -368,6 +369,10 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
         raised(0, "RuntimeError: worker 2 is dead: heartbeat missed 3 times")
         + raised(1, "TimeoutError: rank 2 did not report its loss in 9 s"),
         "RT624", (2,)),
+    "a task that is an agent": (
+        "".join(f"{task}: [default{n}]:[rank{2 * task + n}]: step {i} loss 2\n"
+                for i in range(3) for task in range(3) for n in range(2))
+        + "srun: error: n3: task 2: Out Of Memory\n", "RT612", ()),
     "a process that aborts as it leaves": (
         "terminate called without an active exception\n"
         + raised(0, "RuntimeError: [pair.cc:5] Read error [10.0.0.1]:4: Connection "
@@ -859,6 +864,69 @@ def test_a_kill_counts_before_an_exception_only_if_more_tells_of_the_process(
     assert (cause.rule.code, cause.ranks) == (code, ranks)
     told = "the kernel of n1 killed process 4411 (python3) for memory"
     assert any(told in note for note in found.notes) == (code == "RT610")
+
+
+def agent(host: str, prefix: str, status: int, *, first: int, pid: int = 81) -> str:
+    """Return what an agent of two ranks says of their end."""
+    text = (
+        f"W1105 14:20:09.1 70 torch/api.py:897] Sending process {pid + 1} closing "
+        f"signal SIGTERM\nE1105 14:20:10.1 70 torch/api.py:869] failed (exitcode: "
+        f"{status}) local_rank: 0 (pid: {pid}) of binary: /v/python\n"
+        + ended(first, status, pid).replace("n1", host).replace(
+            f"local_rank: {first}", "local_rank: 0")
+    )  # fmt: skip
+    return "".join(f"{prefix}{line}\n" for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    "form", ["[pod/fit-{}/main] ", "tr-a4{}: ", "node-{}  | ", "{}: "]
+)
+@pytest.mark.parametrize("is_mixed", [False, True])
+def test_processes_of_two_agents_with_one_id_are_two(
+    form: str, is_mixed: bool, tmp_path: Path
+) -> None:
+    logs = [
+        [*raised(0, *LEFT).splitlines(), *agent("n0", "", 1, first=0).splitlines()],
+        [*raised(3, *LEFT).splitlines(), *agent("n1", "", -11, first=2).splitlines()],
+    ]
+    lines = [(number, f"{form.format(number)}{line}\n")
+             for number, log in enumerate(logs) for line in log]  # fmt: skip
+    if is_mixed:  # line by line, as they come
+        half = len(logs[0])
+        both = itertools.zip_longest(lines[:half], lines[half:], fillvalue=(0, ""))
+        lines = [line for pair in both for line in pair]
+    (tmp_path / "job.log").write_text("".join(line for _, line in lines))
+
+    (cause,) = diagnose([str(tmp_path)]).causes
+
+    assert (cause.rule.code, cause.ranks) == ("RT611", (2,))
+
+
+@pytest.mark.parametrize("status", [1, -6])
+def test_who_its_agent_ended_is_not_the_one_that_others_lost(
+    status: int, tmp_path: Path
+) -> None:
+    for node in (0, 2):
+        quiet = steps(3, prefix=f"[rank{2 * node + 1}]: ")
+        lost = raised(2 * node, *LEFT)
+        end = agent(f"n{node}", "", status, first=2 * node)
+        (tmp_path / f"n{node}.log").write_text(quiet + lost + end)
+
+    (cause,) = diagnose([str(tmp_path)]).causes
+
+    assert (cause.rule.code, cause.ranks) == ("RT630", ())
+
+
+def test_restarts_of_containers_are_counted_in_each_pod(tmp_path: Path) -> None:
+    for pod, rank in enumerate((0, 1)):
+        folder = tmp_path / "pods" / f"ml_fit-{pod}_u{pod}" / "main"
+        folder.mkdir(parents=True)
+        (folder / "0.log").write_text(raised(rank, "ValueError: x"))
+        (folder / "1.log").write_text(steps(9, 0, f"[rank{rank}]: ") + "all done\n")
+
+    found = diagnose([str(tmp_path)])
+
+    assert (found.causes, found.has_ended_well) == ((), True)
 
 
 def test_a_kill_of_a_data_worker_of_which_its_program_does_not_tell_is_a_note(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _OF_FOLDER = re.compile(r"attempt_(\d{1,6})[/\\]")
 _OF_CONTAINER = re.compile(
-    r"_[0-9a-f-]{32,36}[/\\][^/\\]+[/\\](\d{1,6})\.log(?:\.gz)?$"
+    r"(?:^|[/\\])[^/\\_]+_[^/\\_]+_[^/\\_]+[/\\][^/\\]+[/\\](\d{1,6})\.log(?:\.gz)?$"
 )
 """The log of a container on its node: ``NAMESPACE_POD_UID/CONTAINER/RESTART.log``."""
 

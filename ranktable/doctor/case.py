@@ -10,7 +10,7 @@ from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ranktable.doctor.lines import voice_of
+from ranktable.doctor.lines import launcher_of, voice_of
 from ranktable.doctor.patterns import CONSEQUENCES, Evidence
 from ranktable.doctor.payload import judged_again
 from ranktable.schema.text import counted, folded
@@ -394,15 +394,35 @@ class Case:
 
     def was_closed(self, ended: LogEvent) -> bool:
         """Whether the launcher of a process ended it; other hosts have its id too."""
-        told: dict[str | None, set[str | None]] = defaultdict(set)
+        told: dict[str, set[str | None]] = defaultdict(set)
         for event in self._closing:
             if event.file == ended.file:
-                told[self._launcher(event)].add(event.fields["closing"])
-        pids = told.get(self._launcher(ended), set().union(*told.values()))
+                told[launcher_of(event.fields)].add(event.fields["closing"])
+        pids = told.get(launcher_of(ended.fields), set().union(*told.values()))
         return ended.fields.get("pid") in pids
 
-    def _launcher(self, event: LogEvent) -> str | None:
-        return event.fields.get("voice") or self.ranks.host(event)
+    @cached_property
+    def closed(self) -> set[int]:
+        """Ranks that ran until their launcher ended them: it accounts for all of its.
+
+        Those that it did not end itself have ended before, each with a status.
+        """
+        gone: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for event in (*self._closing, *self.by_kind[Evidence.EXIT]):
+            pid = event.fields.get("closing") or event.fields.get("pid", "")
+            if event.pattern.speaker == "torchrun":
+                gone[event.file, launcher_of(event.fields)].add(pid)
+        num_gone = Counter[str]()
+        for (file, _), pids in gone.items():
+            num_gone[file] += len(pids - {""})
+        files = {event.file for event in self._closing}
+        ranks = {
+            file: self.speakers_of_file.get(_log_of(file), set()) for file in files
+        }
+        accounted = (
+            ranks[file] for file in files if num_gone[file] >= len(ranks[file])
+        )
+        return set().union(*accounted) - self.claimed
 
     def gaps(self, files: Iterable[str] | None = None) -> set[int]:
         """Return the ranks that are missing among their neighbours in one file.

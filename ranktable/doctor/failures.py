@@ -427,6 +427,8 @@ def _slurm_exits(
     strength = HARD if rule is rules.HOST_MEMORY else SIGNAL
     strength = STATUS if "exit" in event.fields else strength
     rank = tasks[0] if len(tasks) == 1 else None
+    if case.ranks.are_tasks_agents and rank is not None:
+        rank, what = None, f"{what} (task {rank}, which starts ranks)"
     if rank is not None and case.ranks.is_size_known and rank >= (case.ranks.size or 0):
         rank = None
     if rank is not None and rank in told and rule is rules.ENDED:
@@ -456,7 +458,11 @@ def _explained(found: Sequence[Failure]) -> list[Failure]:
     is_told_again = _told_again(found)
     for one in found:
         is_vague = one.rule is rules.HOST_MEMORY and one.rank is None
-        if is_vague and named and one.host in {None, *named}:
+        is_bare = one.host is None and any(
+            other.host is not None and other.rule is rules.HOST_MEMORY
+            for other in found
+        )
+        if is_vague and (is_bare or (named and one.host in {None, *named})):
             continue
         if is_told_again(one):
             continue
@@ -570,8 +576,10 @@ def _is_apart(case: Case, one: Failure) -> bool:
     """Whether its rank went on afterwards, or others had waited in vain before."""
     if one.rule is rules.SCHEDULER:
         return bool(case.waits or case.by_kind[Evidence.ABSENT])
-    if not case.waits or one.rule in (rules.NODE, rules.HOST_MEMORY):
-        return False
+    # A status alone may be that of a process that has lost one without a log.
+    is_lost = one.strength == STATUS and bool(case.by_kind[Evidence.CLOSED])
+    if is_lost or not case.waits or one.rule in (rules.NODE, rules.HOST_MEMORY):
+        return is_lost and bool(case.without_log() - case.claimed)
     if one.rank in case.waiters:
         return any(_is_other_time(one, event) for event in case.reports_of(one.rank))
     if one.strength <= TOLD:

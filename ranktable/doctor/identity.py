@@ -13,6 +13,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from ranktable.doctor.host_names import HostNames, hosts_of_kernel_files
+from ranktable.doctor.lines import launcher_of
 from ranktable.doctor.patterns import Evidence
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Ranks:
         is_size_known: Whether the table or a log says the size; otherwise it is the
             highest rank that was seen, and one.
         seen: Ranks that say a line.
+        are_tasks_agents: Whether a task of Slurm starts the ranks of its node.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Ranks:
         self._names = _host_names(events, table)
         self._claimed = {size for log in logs for size in log.sizes}
         self._tasks_are_ranks = _are_ranks(events, self._claimed)
+        self.are_tasks_agents = _are_agents(events)
         self._is_one_node = _is_one_node(events)
         self._shared = _shared_processes(events)
         self._host_of_pod = _hosts_of_pods(events)
@@ -244,7 +247,10 @@ class Ranks:
         """Return where a process writes, and its id; its file if it has no id."""
         pid = event.fields.get("pid", "")
         home = _home(event.file), pid
-        return (event.file, pid) if not pid or home in self._shared else home
+        if not pid:
+            return event.file, ""
+        where = f"{event.file}:{launcher_of(event.fields)}"
+        return (where, pid) if home in self._shared else home
 
     def peers(self, event: LogEvent) -> tuple[int, ...]:
         """Return the ranks that a line waits for or accuses; empty if none is told."""
@@ -518,6 +524,19 @@ def _are_ranks(events: Sequence[LogEvent], claimed: set[int]) -> bool:
     return is_dense and (not said or claimed == {len(numbers)})
 
 
+def _are_agents(events: Sequence[LogEvent]) -> bool:
+    """Whether tasks start ranks: an agent speaks, or a task has another rank."""
+    return any(
+        event.pattern.speaker == "torchrun"
+        or (
+            event.kind not in _OF_OTHERS
+            and event.fields.get("task", "") != event.fields.get("rank", "")
+            and {"task", "rank"} <= event.fields.keys()
+        )
+        for event in events
+    )
+
+
 def _is_one_node(events: Sequence[LogEvent]) -> bool:
     """Whether local ranks are ranks: a launcher of one host says so of all it names."""
     pairs = [
@@ -546,13 +565,21 @@ def _home(file: str) -> str:
 
 
 def _shared_processes(events: Iterable[LogEvent]) -> set[tuple[str, str]]:
-    """Return the process ids of a folder that processes of several hosts have."""
+    """Return the process ids of a folder that processes of several hosts have.
+
+    Agents of one job are in containers or on hosts whose ids are often the same.
+    """
     places: dict[tuple[str, str], set[str]] = defaultdict(set)
+    agents: dict[tuple[str, str], set[str]] = defaultdict(set)
     for event in events:
-        if event.kind is Evidence.IDENTITY and "pid" in event.fields:
+        process = process_of(event)
+        if process[1] and event.kind is Evidence.IDENTITY:
             place = event.fields.get("server") or event.fields.get("host", "")
-            places[_home(event.file), event.fields["pid"]].add(place)
-    return {process for process, hosts in places.items() if len(hosts - {""}) > 1}
+            places[process].add(place)
+        elif process[1] and event.pattern.speaker == "torchrun":
+            agents[process].add(f"{event.file}:{launcher_of(event.fields)}")
+    shared = {process for process, hosts in places.items() if len(hosts - {""}) > 1}
+    return shared | {process for process, ones in agents.items() if len(ones) > 1}
 
 
 def process_of(event: LogEvent) -> tuple[str, str]:

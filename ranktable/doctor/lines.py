@@ -48,6 +48,9 @@ MAX_LINES_BELOW = 500
 MAX_HEAD = 400
 """How much of a line is looked at for its speaker."""
 
+LINES_ABOVE = 40
+"""Lines above one among which those of the same launcher are sought."""
+
 MAX_BELOW = 8
 """Lines below an exception that may say more of it."""
 
@@ -359,21 +362,41 @@ def recognise(
         pattern = patterns()[number]
         whole = rest
         if (pattern.before or pattern.after) and pattern.key in rest:
-            lines = (
-                *above[max(0, len(above) - pattern.before) :],
-                text,
-                *below[: pattern.after],
-            )
-            texts = (one if isinstance(one, str) else _decoded(one) for one in lines)
-            whole = "\n".join(speaker_of(one)[1].strip() for one in texts)
+            before = _said_above(speaker, above, pattern.before)
+            after = (one if isinstance(one, str) else _decoded(one)
+                     for one in below[: pattern.after])  # fmt: skip
+            whole = "\n".join(speaker_of(one)[1].strip()
+                              for one in (*before, text, *after))  # fmt: skip
         fields = pattern.fields(whole)
         if fields is None:
             continue
+        if pattern.speaker == "torchrun":
+            fields = {**fields, "launcher": launcher_of(speaker)}
         is_of_slurm = pattern.speaker == "slurm" and not _SLURM_DAEMON.search(text)
         if is_of_slurm or (pattern.kind in _OF_OTHERS and "host" in fields):
             return pattern, _of_another(speaker, fields)
         return pattern, {**speaker, **fields}
     return None
+
+
+def launcher_of(fields: dict[str, str]) -> str:
+    """Return what stands before the lines of one launcher, empty if nothing does."""
+    names = ("launcher", "pod", "voice", "task", "host")
+    return next((fields[name] for name in names if fields.get(name)), "")
+
+
+def _said_above(
+    speaker: dict[str, str], above: Sequence[str | bytes], number: int
+) -> list[str]:
+    """Return the last lines above one that are of its launcher: others write too."""
+    found: list[str] = []
+    for line in reversed(above) if number else ():
+        text = line if isinstance(line, str) else _decoded(line)
+        if launcher_of(speaker_of(text[:MAX_HEAD])[0]) == launcher_of(speaker):
+            found.append(text)
+        if len(found) == number:
+            break
+    return found[::-1]
 
 
 def _of_another(speaker: dict[str, str], fields: dict[str, str]) -> dict[str, str]:
@@ -522,14 +545,16 @@ class _Reader:
                 at, number = index + shift, self.log.num_lines + index + 1
                 self._read_line(text, keyed, lines, at, number)
         self.log.num_lines += data.count(b"\n", 0, end)
-        self._above = data[max(0, end - 4000) : end].split(b"\n")[-7:-1]
+        above = data[max(0, end - MAX_LINE_BYTES) : end].split(b"\n")
+        self._above = above[-LINES_ABOVE - 1 : -1]
 
     def _read_line(
         self, text: str, keyed: Keyed, lines: Sequence[bytes], at: int, number: int
     ) -> None:
         if TRACEBACK.key in text and not _STEP.search(lines[at]):
             below = lines[at + 1 : at + MAX_LINES_BELOW]
-            before = _texts(lines[max(0, at - 6) : at])
+            above = lines[max(0, at - LINES_ABOVE) : at]
+            before = _said_above(speaker_of(text)[0], above, 6)
             self._taken = {one for one in self._taken if one > number}
             event = _traceback(text, below, self.log.file, number, before, self._taken)
             if before and _ENDED_NOTHING.search(before[-1]):
@@ -542,7 +567,7 @@ class _Reader:
                     event.fields.update(time=when, is_earliest="1")
             self._keep(event)
             return
-        above, after = lines[max(0, at - 3) : at], lines[at + 1 : at + 9]
+        above, after = lines[max(0, at - LINES_ABOVE) : at], lines[at + 1 : at + 9]
         found = recognise(text, above, after, keyed)
         if found is not None and number in self._taken and found[0].is_form:
             return  # of a traceback that tells more
@@ -595,10 +620,6 @@ def _pieces(line: bytes, keyed: Keyed) -> Iterator[str]:
             text = _decoded(part[start : start + MAX_LINE_BYTES])
             if TRACEBACK.key in text or any(key in text for key, _ in keyed):
                 yield text
-
-
-def _texts(lines: Sequence[bytes]) -> list[str]:
-    return [_decoded(line[:MAX_LINE_BYTES]) for line in lines]
 
 
 def _decoded(data: bytes) -> str:
@@ -663,7 +684,7 @@ def _traceback(
         own = dict[str, str]()
         for found in _OF_BLOCK.finditer("\n".join(speaker_of(e)[1] for e in above)):
             _add(own, found)
-        fields = _of_another(fields, own)
+        fields = {**_of_another(fields, own), "launcher": launcher_of(fields)}
     prefix = _prefix_of_all(first)
     said = (
         (index, line, prefix.sub("", rest, 1))

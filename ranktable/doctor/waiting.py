@@ -12,6 +12,7 @@ from ranktable.doctor.case import (
     Cause,
     cause_of,
     seconds_between,
+    seconds_of,
     shortened,
     states_of,
 )
@@ -606,8 +607,9 @@ def behind(case: Case) -> set[int]:
         if enqueued is not None:
             begun[case.ranks.group(event)[0]].setdefault(rank, enqueued)
     wanted: dict[str, dict[int, int]] = defaultdict(dict)
+    late = _late_ranks(case)
     for (group, rank), wait in case.first_waits().items():
-        if wait.seq is not None:
+        if wait.seq is not None and rank not in late:
             wanted[group].setdefault(rank, wait.seq)
     accused: set[int] = set()
     for group, numbers in begun.items():
@@ -658,16 +660,25 @@ def _silent(case: Case) -> Iterator[Cause]:
     accused = {rank for rank in _most_likely(case, members)
                if case.is_covered(rank) or rank in case.claimed}  # fmt: skip
     events = [wait.event for wait in case.waits] or case.by_kind[Evidence.CLOSED]
+    accused -= case.closed if case.by_kind[Evidence.CLOSED] else set()
     others = case.without_log() - accused - case.gaps()
     if others & members if case.ranks.is_size_known else others:
         return
     if members & case.apart or (not accused & case.seen and _differ(case)):
         return  # what was lost may be no part of the job, or all took part in one
-    is_whole = case.ranks.is_size_known or bool(case.claimed - accused)
+    # Who aborted may have lost one that no log names.
+    is_told = bool(case.claimed - accused) and not accused & _aborted(case)
+    is_whole = case.ranks.is_size_known or is_told
     if case.by_kind[Evidence.CLOSED] and (len(accused) > 1 or not is_whole):
         return
     if accused and len(accused) <= len(case.waiters):
         yield _silent_ranks(case, accused, events, is_covered=True)
+
+
+def _aborted(case: Case) -> set[int | None]:
+    statuses = causes.data()["ended"]["aborted"]
+    return {case.ranks.speaker(event) for event in case.by_kind[Evidence.EXIT]
+            if event.fields.get("exit") in statuses}  # fmt: skip
 
 
 def _differ(case: Case) -> bool:
@@ -758,6 +769,17 @@ def _late(case: Case) -> Iterator[Cause]:
             yield cause_of(case, rules.LATE, [rank], what, [event])
 
 
+def _late_ranks(case: Case) -> set[int]:
+    """Return who waited in vain after others had given up: in what follows then."""
+    limit_s = _timeout_s(case, [(wait.rank, wait.event) for wait in case.waits[:1]])
+    first = {wait.rank: wait.event for wait in reversed(case.waits)}
+    begin = min(first.values(), key=lambda event: seconds_of(event) or 0, default=None)
+    return {
+        rank for rank, event in first.items()
+        if limit_s and begin and (seconds_between(begin, event) or 0) > limit_s
+    }  # fmt: skip
+
+
 def _timeout_s(case: Case, said: Sequence[tuple[int, LogEvent]]) -> float:
     """Return how long ranks wait: by their lines, HCCL's settings or its defaults."""
     if not said:
@@ -778,13 +800,9 @@ def _lowest(case: Case) -> Iterator[Cause]:
     """Yield the ranks that waited in an earlier operation than the others."""
     lost = set(case.speakers(Evidence.CLOSED))  # what they lost tells no order
     by_group: dict[str, dict[int, Wait]] = defaultdict(dict)
-    first = {wait.rank: wait.event for wait in reversed(case.waits)}
-    limit_s = _timeout_s(case, [(wait.rank, wait.event) for wait in case.waits[:1]])
+    lost |= _late_ranks(case)
     for (group, rank), wait in case.first_waits().items():
-        gaps = (seconds_between(event, wait.event) or 0 for event in first.values())
-        # Who came after the others had given up waits in what follows.
-        is_late = bool(limit_s) and max(gaps) > limit_s
-        if wait.seq is not None and rank not in lost and not is_late:
+        if wait.seq is not None and rank not in lost:
             by_group[group][rank] = wait
     for group, waits in by_group.items():
         lowest = min(wait.seq or 0 for wait in waits.values())
