@@ -199,3 +199,36 @@ def test_a_chip_without_a_known_rank_is_named_by_its_host(tmp_path: Path) -> Non
 
     assert (cause.ranks, cause.host) == ((), "10.0.0.2")
     assert cause.headline == "10.0.0.2: Stuck Occurred on chip 1"
+
+
+@pytest.mark.parametrize("form", ["row", "transport"])
+@pytest.mark.parametrize("is_given", [True, False])
+def test_numbers_in_a_group_are_no_ranks_where_a_line_tells_the_place(
+    form: str, is_given: bool, tmp_path: Path
+) -> None:
+    for rank in range(4):
+        folder = tmp_path / f"w{rank // 2}" / "run" / "plog"
+        folder.mkdir(parents=True, exist_ok=True)
+        if is_given or rank < 2:
+            text = says_rank(rank, 800 + rank)
+            (folder / f"plog-{800 + rank}.log").write_text(text)
+    (here, _, own), (there, chip, address) = place(1), place(3)
+    error = {  # ranks 1 and 3 are 0 and 1 of their group
+        "row": [
+            "wait socket establish timeout, role[1] rank[1] timeout[120 s]",
+            f"  |  {address}(1)  |  16666  |  {own}(0)  |  0  |  client  | time out |",
+        ],
+        "transport": [
+            (
+                f"createLink para:rank[0]-localUserrank[0]-localIpAddr[{here}/1], "
+                f"remoteRank[1]-remoteUserrank[1]-remoteIpAddr[{there}/{chip}]"
+            )
+        ],
+    }[form]
+    folder = tmp_path / "w0" / "debug" / "plog"
+    folder.mkdir(parents=True)
+    (folder / "plog-801.log").write_text("".join(plog(801, one) for one in error))
+
+    (cause,) = diagnose([str(tmp_path)]).causes
+
+    assert cause.ranks == ((3,) if is_given else ())

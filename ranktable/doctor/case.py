@@ -492,10 +492,15 @@ class Case:
         return found
 
     def _find_edges(self) -> Iterator[tuple[int, int, LogEvent]]:
-        for event in (*self.by_kind[Evidence.EDGE], *self.by_kind[Evidence.LINK],
-                      *self.by_kind[Evidence.TIMEOUT]):  # fmt: skip
+        events = [*self.by_kind[Evidence.EDGE], *self.by_kind[Evidence.LINK],
+                  *self.by_kind[Evidence.TIMEOUT]]  # fmt: skip
+        placed = {self.ranks.speaker(one) for one in events
+                  if one.pattern.speaker == "hccl" and _names_place(one)}  # fmt: skip
+        for event in events:
             speaker = self.ranks.speaker(event)
-            if speaker is not None:
+            # A number in a group says less than the place in another line.
+            is_told = event.pattern.name == "hccl-socket-role" and speaker in placed
+            if speaker is not None and not is_told:
                 for peer in self.ranks.peers(event):
                     if peer != speaker:
                         yield speaker, peer, event
@@ -543,6 +548,10 @@ def _is_of_helper(event: LogEvent) -> bool:
 
 def _is_of_server(event: LogEvent) -> bool:
     return bool(_SERVED.search(event.text))
+
+
+def _names_place(event: LogEvent) -> bool:
+    return bool(event.fields.keys() & {"peer_server", "peer_address"})
 
 
 def _name_of_job(event: LogEvent) -> str:

@@ -88,9 +88,10 @@ class Ranks:
         self._host_of_pod = _hosts_of_pods(events)
         self.size, self.is_size_known = self._learn_size(logs, events)
         self._learn_files(logs, events)
-        for event in events:
-            self._learn(event)
-        for event in events:  # once more, with what later lines said
+        named = [event for event in events if "rank" in event.fields
+                 or event.kind is Evidence.IDENTITY]  # fmt: skip
+        # The first one counts: ranks by name, and once more with what later lines said.
+        for event in (*named, *events, *events):
             self._learn(event)
         self.seen = {rank for log in logs for rank in log.ranks}
         for event in events:
@@ -276,7 +277,7 @@ class Ranks:
         if not found and address in self._by_address:
             found = [self._by_address[address]]
         peer = self._in_group(event, event.number("group_peer"))
-        if not found and peer is not None:
+        if not found and peer is not None and self._may_be(peer, event, own, server):
             found = [peer]
         if devices and not found:
             left = self.everyone() - set(self._by_place.values())
@@ -286,6 +287,20 @@ class Ranks:
             there = there or self._names.told(address)
             found = [*self.on_host(there)]
         return tuple(found)
+
+    def _may_be(self, peer: int, event: LogEvent, own: int | None, server: str) -> bool:
+        """Whether a number in a group of HCCL may be the rank: nothing else is there.
+
+        The numbers in its lines are those in the group, whose name they may not tell.
+        """
+        fields = event.fields
+        place, address = event.number("group_rank"), fields.get("peer_address", "")
+        known = {one for one, rank in self._by_address.items() if rank == peer}
+        host = self._host.get(peer) if "peer_server" in fields else None
+        is_elsewhere = host not in (None, server) or (
+            address and known and address not in known
+        )
+        return place in (None, own) and not is_elsewhere
 
     def at_places(self, text: str) -> set[int]:
         """Return the ranks of a list of hosts with their chips: ``10.0.0.1/0,1``."""

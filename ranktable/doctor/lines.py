@@ -381,8 +381,9 @@ def recognise(
 
 def launcher_of(fields: dict[str, str]) -> str:
     """Return what stands before the lines of one launcher, empty if nothing does."""
-    names = ("launcher", "pod", "voice", "task", "host")
-    return next((fields[name] for name in names if fields.get(name)), "")
+    names = ("pod", "voice", "task", "host")
+    said = next((fields[name] for name in names if fields.get(name)), "")
+    return fields.get("launcher", said)
 
 
 def _said_above(
