@@ -2147,6 +2147,18 @@ MANIFESTS = {
         led(2, f"--node-rank 0 {LEADER}", f"--node-rank=0 {LEADER}"),
         led(2, f"--node-rank 0 {LEADER}", f"--node-rank=1 {LEADER}"),
     ),
+    "a worker as the master of a group": (
+        [("RT326", E)],
+        leaderworkerset(4, LWS_AGENT % 4)
+        .replace("$LWS_LEADER_ADDRESS", "l-0-1.l")
+        .replace("replicas: 3", "replicas: 1"),
+        leaderworkerset(4, LWS_AGENT % 4).replace("$LWS_LEADER_ADDRESS", "l-0.l.d.svc"),
+    ),
+    "a master that a group does not have": (
+        [("RT334", E)],
+        leaderworkerset(4, LWS_AGENT % 4).replace("$LWS_LEADER_ADDRESS", "l-3.l"),
+        leaderworkerset(4, LWS_AGENT % 4).replace("$LWS_LEADER_ADDRESS", "l-0.l"),
+    ),
     "workers that meet themselves": (
         [("RT326", E)],
         led(3, f"--node-rank 0 {LEADER}", f"{COUNTED} --master-addr localhost"),
@@ -2396,7 +2408,7 @@ MANIFESTS = {
     "a part of a chip": (
         [("RT330", E)],
         job(resources="limits: {nvidia.com/gpu: 0.5}"),
-        job(resources="limits: {nvidia.com/gpu: 4, cpu: 0.5}"),
+        job(resources="limits: {nvidia.com/gpu: 4000m, cpu: 0.5}"),
     ),
     "the network of the host": (
         [("RT334", W)],

@@ -59,6 +59,7 @@ _NOT_CHIPS: Final = re.compile(
     # Shares of a chip: HAMi, Volcano, Aliyun, Tencent, Koordinator.
     r"|mem|(?<!neuron)cores?\b|percent|ratio|vcuda|koordinator"
 )
+_FRACTION: Final = re.compile(r"\d*\.\d*[1-9]\d*|(?!\d*000m)\d+m")
 _OF_SEVERAL_CORES: Final = re.compile(r"aws\.amazon\.com/neuron(?:device)?")
 """Each of these chips is several devices to torch; how many depends on the machine."""
 
@@ -272,7 +273,7 @@ def judge_resources(made: Manifests, job: Manifest, path: Path) -> None:
                 hint="write the same number in both",
             )
     for name, value in limits.items():
-        if is_chip(name) and re.fullmatch(r"\d*\.\d*[1-9]\d*|\d+m", str(value)):
+        if is_chip(name) and _FRACTION.fullmatch(str(value)):
             made.report(
                 rules.POD_RESOURCES,
                 job.span(*path, "limits", name),

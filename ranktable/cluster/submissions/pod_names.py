@@ -91,7 +91,7 @@ def judge_addresses(made: Manifests, pods: list[Pods], domain: str | None) -> No
     """
     if any(UNKNOWN in each.base for each in pods):
         return
-    for given in (given for each in pods for given in addresses(each.role)):
+    for given in dict.fromkeys(one for each in pods for one in addresses(each.role)):
         host = given.text.partition(":")[0]
         label, _, rest = host.partition(".")
         named = ((each, each.indexes(label)) for each in pods)
