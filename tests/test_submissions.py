@@ -1421,6 +1421,16 @@ def job(
     )
 
 
+def two_jobs(nodes: int, rank: str) -> str:
+    """Return a Job for the first node, and one for the second."""
+    lines = (agent(nodes, "0", "head-0.t"), agent(nodes, rank, "head-0.t"))
+    return "---\n".join(
+        f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: {name}}}\nspec:\n"
+        f"  completionMode: Indexed\n  template: {pod(line)}\n"
+        for name, line in zip(("head", "work"), lines, strict=True)
+    ).replace("{spec: {", "{spec: {subdomain: t, ")
+
+
 def service(selector: str = "job-name: j", address: str = "None") -> str:
     return (
         "apiVersion: v1\nkind: Service\nmetadata: {name: j}\nspec:\n"
@@ -1659,6 +1669,21 @@ MANIFESTS = {
         [("RT334", E)],
         job().replace("=j-0.j", "=j-2.j"),
         job().replace("=j-0.j", "=gpu-2"),
+    ),
+    "two Jobs of one job": (
+        [("RT322", E), ("RT322", E)],
+        two_jobs(3, "1"),
+        two_jobs(2, "1"),
+    ),
+    "two Jobs with one node rank": (
+        [("RT324", E)],
+        two_jobs(2, "0"),
+        two_jobs(2, "1").replace("head-0.t", "head-0.t.svc"),
+    ),
+    "a pod of another cluster": (
+        [("RT334", E)],
+        job().replace("=j-0.j", "=gpu-2.k"),
+        job().replace("=j-0.j", "=gpu-2.example.com"),
     ),
     "a name inside of a pod": (
         [("RT334", W)],

@@ -17,6 +17,7 @@ from ranktable.cluster.submissions.kinds.trainjob import read_trainjob
 from ranktable.cluster.submissions.kinds.volcano import read_volcano
 from ranktable.cluster.submissions.manifest_fields import judge_fields
 from ranktable.cluster.submissions.manifests import read_objects
+from ranktable.cluster.submissions.pod_roles import joined
 from ranktable.cluster.submissions.submission import Unjudged
 from ranktable.cluster.submissions.task_command import LAUNCHERS
 from ranktable.schema.text import quoted
@@ -82,4 +83,5 @@ def read_manifests(text: str) -> Manifests:
         elif kind == "RayService" or (kind not in _READ_BESIDE and _starts(job)):
             reason = f"what the {kind} {quoted(job.name)} starts"
             made.unjudged.append(Unjudged(job.span("kind"), reason))
+    made.submissions = joined(made.submissions)
     return made

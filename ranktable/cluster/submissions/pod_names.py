@@ -91,12 +91,17 @@ def judge_addresses(made: Manifests, pods: list[Pods], domain: str | None) -> No
     """
     if any(UNKNOWN in each.base for each in pods):
         return
-    for given in dict.fromkeys(one for each in pods for one in addresses(each.role)):
+    told = {given: each for each in pods for given in addresses(each.role)}
+    for given, one in told.items():
+        is_plain = one.role.command.program not in NUMBERED
         host = given.text.partition(":")[0]
         label, _, rest = host.partition(".")
         named = ((each, each.indexes(label)) for each in pods)
         found = next(((each, at) for each, at in named if at is not None), None)
-        is_meant = (_POD_NAME if domain is not None else _OF_A_SERVICE).match(host)
+        form = _POD_NAME if domain is not None else _OF_A_SERVICE
+        is_meant = form.match(host) is not None and _is_of_cluster(rest, domain)
+        if found is None and _is_of_another(made, pods, label):
+            continue
         is_elsewhere = domain is not None and rest.partition(".")[0] != domain
         if is_meant and (found is None or is_elsewhere):
             first = pods[0].base + "-0" * len(pods[0].counts)
@@ -107,6 +112,8 @@ def judge_addresses(made: Manifests, pods: list[Pods], domain: str | None) -> No
                 given.span,
                 f"no pod of this job is called {quoted(host)}{why}",
                 hint=f"the first pod is called {first}{last}",
+                # A plain program may meet others than those of its job.
+                severity=Severity.WARNING if is_elsewhere and is_plain else None,
             )
         elif found is not None and domain and not rest and _is_alone(made, pods, label):
             made.report(
@@ -124,6 +131,25 @@ def judge_addresses(made: Manifests, pods: list[Pods], domain: str | None) -> No
                 "rendezvous is on node 0",
                 hint="name the pod with node rank 0",
             )
+
+
+def _is_of_cluster(rest: str, domain: str | None) -> bool:
+    """Whether what follows the first part of a name may be of this cluster."""
+    labels = rest.split(".")
+    if domain is None:
+        return len(labels) == 1 or labels[1] == "svc"
+    return len(labels) == 1 or labels[0] == domain or labels[2:3] == ["svc"]
+
+
+def _is_of_another(made: Manifests, pods: list[Pods], label: str) -> bool:
+    """Whether another job of the file may have a pod with this name."""
+    return any(
+        kind.endswith(("Job", "Set"))
+        and label.startswith(f"{name}-")
+        and not any(f"{each.base}-".startswith(f"{name}-") for each in pods)
+        for kind, name in made.named
+        if name
+    )
 
 
 def _is_alone(made: Manifests, pods: list[Pods], label: str) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.agents import NUMBERED
+from ranktable.cluster.submissions.agents import NUMBERED, expected_agents
 from ranktable.cluster.submissions.judge_address import LOOPBACK
 from ranktable.cluster.submissions.shell import POD_INDEX, has_marks
 from ranktable.cluster.submissions.submission import Fact, Role, Setting, Submission
@@ -176,6 +176,36 @@ def worlds_of(roles: list[Role]) -> list[list[Role]]:
         lost = found.pop(None)
         found[told[0]] = [role for role in roles if role in found[told[0]] + lost]
     return list(found.values())
+
+
+def joined(submissions: list[Submission]) -> list[Submission]:
+    """Return submissions, those as one that are parts of one job.
+
+    They meet at one address, and each is fewer agents than it expects.
+    """
+    found: dict[object, Submission] = {}
+    for at, one in enumerate(submissions):
+        key = _part_of(one) or at
+        first = found.get(key)
+        roles = tuple(replace(role, name=role.name or one.name) for role in one.roles)
+        if first is None:
+            found[key] = one
+        elif first.name == one.name:
+            found[at] = one  # the same job for another cluster
+        else:
+            before = (replace(r, name=r.name or first.name) for r in first.roles)
+            found[key] = replace(first, roles=(*before, *roles))
+    return list(found.values())
+
+
+def _part_of(one: Submission) -> object:
+    """Return the job that a submission is a part of, nothing if it is a whole one."""
+    role, starts = one.roles[0], one.starts()
+    expected = expected_agents(role)
+    if role.command.program not in NUMBERED or expected is None or starts is None:
+        return None
+    meeting = _meeting(role)
+    return (one.kind, meeting) if meeting and starts < expected.least else None
 
 
 def _meeting(role: Role) -> tuple[str, ...]:
