@@ -2916,6 +2916,28 @@ def test_table_with_other_ranks_is_an_error(run: Run, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("ranks", "volume", "is_wrong"),
+    [
+        ("[[0..3],[0..3]]", "c", False),
+        ("[[0..3]]", "c", True),
+        ("[[0..3]]", "other", False),
+    ],
+)
+def test_table_that_the_pods_mount_is_compared(
+    ranks: str, volume: str, is_wrong: bool, run: Run, tmp_path: Path
+) -> None:
+    run("ranktable", "gen", "--device-id", ranks, "-o", "t.json")
+    data = json.dumps({"rank_table.json": (tmp_path / "t.json").read_text()})
+    mounted = f"{{spec: {{volumes: [{{name: v, configMap: {{name: {volume}}}}}], "
+    text = config_map(data) + pytorchjob().replace("{spec: {", mounted)
+    (tmp_path / "job.yaml").write_text(text)
+    done = run("ranktable", "validate", "job.yaml")
+
+    assert ("RT304" in done.out) is is_wrong
+    assert done.status == int(is_wrong)
+
+
 def test_script_without_a_line_to_judge_has_status_2(run: Run, tmp_path: Path) -> None:
     (tmp_path / "job.sbatch").write_text(script("-N2", "./train.sh"))
     done = run("ranktable", "validate", "job.sbatch")

@@ -13,8 +13,10 @@ from ranktable.runtime.submitted import (
     count_processes,
     predict,
 )
+from ranktable.schema.check import check_bytes
 from ranktable.schema.document import find_locations
 from ranktable.schema.file_kind import Shown
+from ranktable.schema.options import Options
 from ranktable.schema.text import counted, fold_numbers, printable
 
 if TYPE_CHECKING:
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     from ranktable.runtime.submitted import SubmittedProcess
     from ranktable.schema.document import SourceSpan
     from ranktable.schema.file_kind import Source
-    from ranktable.schema.report import Options, Report
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.report import Report
 
 _FIELDS: Final = (
     *("rank", "world_size", "local_rank", "local_world_size", "node_rank"),
@@ -34,15 +37,29 @@ _FIELDS: Final = (
 
 def judge_source(source: Source, options: Options, *, is_script: bool) -> list[Report]:
     """Return the report of a batch script or of manifests, none if there is no job."""
-    size = options.job_size
+
+    def compare(one: Submission) -> Iterator[Finding]:
+        size = options.job_size or _size_of(one.tables)
+        if size is not None:
+            yield from compare_with_table(one, *size)
+
     read = read_submissions(
         source.data,
         file=source.name,
         limit=options.limit,
         is_script=is_script,
-        compare=None if size is None else lambda one: compare_with_table(one, *size),
+        compare=compare,
     )
     return [] if read.report is None else [read.report]
+
+
+def _size_of(tables: tuple[str, ...]) -> tuple[int, int] | None:
+    """Return ranks and nodes of the only table of a job, None if there is none."""
+    texts = set(tables)
+    if len(texts) != 1:
+        return None
+    table = check_bytes(texts.pop().encode(), Options(), file="").table
+    return (table.world_size, len(table.nodes)) if table and table.nodes else None
 
 
 def show_source(source: Source, *, is_script: bool) -> Shown:

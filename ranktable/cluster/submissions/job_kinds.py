@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions.kinds.compose import read_compose
@@ -20,10 +21,11 @@ from ranktable.cluster.submissions.manifests import read_objects
 from ranktable.cluster.submissions.pod_roles import joined
 from ranktable.cluster.submissions.submission import Unjudged
 from ranktable.cluster.submissions.task_command import LAUNCHERS
+from ranktable.schema.config_map import is_table
 from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ranktable.cluster.submissions.manifests import Manifest, Manifests
     from ranktable.cluster.submissions.submission import Submission
@@ -61,6 +63,34 @@ def _starts(job: Manifest) -> bool:
     return LAUNCHERS.search(json.dumps(job.get(), default=str)) is not None
 
 
+def _mounted_tables(job: Manifest, made: Manifests) -> tuple[str, ...]:
+    """Return the rank tables in the ConfigMaps of the file that a job mounts."""
+    found = []
+    for name in dict.fromkeys(_mounted(job.get())):
+        config_map = made.named.get(("ConfigMap", name))
+        data = {} if config_map is None else config_map.members("data")
+        found += [
+            text
+            for key, text in data.items()
+            if isinstance(text, str) and is_table(key, text.encode(errors="replace"))
+        ]
+    return tuple(found)
+
+
+def _mounted(value: object, key: str = "") -> Iterator[str]:
+    """Yield the names of the ConfigMaps in all volumes below a value."""
+    if isinstance(value, list):
+        for item in value:
+            volume = item.get("configMap") if isinstance(item, dict) else None
+            name = volume.get("name") if isinstance(volume, dict) else None
+            if key == "volumes" and isinstance(name, str):
+                yield name
+            yield from _mounted(item)
+    elif isinstance(value, dict):
+        for inner, item in value.items():
+            yield from _mounted(item, inner)
+
+
 def read_manifests(text: str) -> Manifests:
     """Return what the jobs of a file start."""
     made = read_objects(text)
@@ -75,7 +105,10 @@ def read_manifests(text: str) -> Manifests:
         if not is_other:
             judge_fields(job, made, (group, kind))
         if read is not None and not is_other:
-            made.submissions += read(job, made)
+            found = read(job, made)
+            if len(found) == 1:  # otherwise nobody knows whose table it is
+                found = [replace(found[0], tables=_mounted_tables(job, made))]
+            made.submissions += found
         elif kind.endswith("Job") or kind in known:
             named = quoted(job.text("apiVersion"))
             reason = f"a {kind} of {named} is not known"

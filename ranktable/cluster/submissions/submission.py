@@ -120,6 +120,7 @@ class Submission:
         is_shared: Whether other jobs may use the same nodes.
         is_array: Whether the job is submitted many times.
         job_nodes: Number of nodes of the job of a step, None if it is not known.
+        tables: Texts of the rank tables of the same file that its pods mount.
     """
 
     kind: str
@@ -136,6 +137,7 @@ class Submission:
     is_shared: bool = False
     is_array: bool = False
     job_nodes: int | None = None
+    tables: tuple[str, ...] = ()
 
     @property
     def nodes(self) -> int | None:
