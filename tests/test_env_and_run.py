@@ -107,6 +107,10 @@ VIRTUAL = {**TORCHRUN, "RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
 VIRTUAL |= {"GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1", "CUDA_VISIBLE_DEVICES": "1"}
 
 
+STEP_OF_TWO = {"SLURM_PROCID": "1", "SLURM_LOCALID": "1", "SLURM_NODEID": "0"}
+STEP_OF_TWO |= {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "2"}
+
+
 @pytest.mark.parametrize(
     ("more", "code"),
     [
@@ -123,6 +127,8 @@ VIRTUAL |= {"GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1", "CUDA_VISIBLE_DEVICES": 
         ),
         ({"LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"}, "RT304"),
         ({**VIRTUAL, "LOCAL_RANK": "0"}, None),  # --virtual-local-rank
+        ({**STEP_OF_TWO, "LOCAL_RANK": "0", "SLURM_GPUS_PER_TASK": "1"}, None),
+        ({**STEP_OF_TWO, "LOCAL_RANK": "0"}, "RT303"),
         ({"LOCAL_WORLD_SIZE": "2", "LOCAL_RANK": "0"}, "RT304"),
         ({"RANK_ID": "1", "DEVICE_ID": "1"}, None),
         ({"RANK_ID": "1", "DEVICE_ID": "3"}, "RT304"),

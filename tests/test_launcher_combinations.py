@@ -225,6 +225,10 @@ FOUND: dict[str, tuple[dict[str, str], tuple[object, ...]]] = {
         {**TORCHRUN, "LOCAL_RANK": "0", "CUDA_VISIBLE_DEVICES": "1"},
         (5, 8, 0, 1, "torchrun"),
     ),
+    "device 0 of a task with a chip of its own": (
+        {**step("1 2 1 0", "2 n1 1"), "LOCAL_RANK": "0", "SLURM_STEP_GPUS": "1"},
+        (1, 2, 0, 0, "slurm"),
+    ),
     "torchrun in flux": (
         {
             **FLUX,
@@ -371,6 +375,10 @@ def test_rank_is_that_of_the_launcher(name: str) -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, str], set[str]]] = {
+    "device 0 of tasks that see all chips": (
+        {**step("1 2 1 0", "2 n1 1"), "LOCAL_RANK": "0", "SLURM_STEP_GPUS": "0,1"},
+        {"LOCAL_RANK", "SLURM_LOCALID"},
+    ),
     # name: environment, variables that are named
     "srun in mpirun of Open MPI 5, which does not name the program": (
         {**SLURM, **mpi(0, 1, 0, 1)},

@@ -17,6 +17,7 @@ from msgspec import structs
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.preflight.facts import SHARED_MEMORY
 from ranktable.preflight.socket_interfaces import lost_interfaces, takes_loopback
+from ranktable.runtime.isolation import isolated_by
 from ranktable.runtime.process_chip import (
     ASCEND_LIST,
     ASCEND_MOUNTED,
@@ -30,7 +31,6 @@ from ranktable.runtime.process_chip import (
     ascends,
     hides_all,
     is_unordered,
-    isolated_by,
     read_ascend_list,
     read_gpu_list,
     read_mounted,

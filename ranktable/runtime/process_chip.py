@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
+from ranktable.runtime.isolation import PER_TASK, STEP_CHIPS, isolated_by, step_chip
 from ranktable.schema.text import counted, folded, quoted
 
 if TYPE_CHECKING:
@@ -44,9 +45,7 @@ _LISTS = {
 """The lists of each vendor in the order in which they are applied; in each step the
 first that is set counts."""
 
-_PER_TASK = ("SLURM_GPUS_PER_TASK", "SLURM_NTASKS_PER_GPU")
-_STEP_CHIPS = "SLURM_STEP_GPUS"
-_GIVEN_BY_SLURM = (_STEP_CHIPS, "SLURM_JOB_GPUS", "SLURM_GPUS_ON_NODE", *_PER_TASK)
+_GIVEN_BY_SLURM = (STEP_CHIPS, "SLURM_JOB_GPUS", "SLURM_GPUS_ON_NODE", *PER_TASK)
 
 
 class SeenChip(NamedTuple):
@@ -321,26 +320,6 @@ def _entry(
     return SeenChip(entry) if known is None else known[entry]
 
 
-def isolated_by(env: Mapping[str, str]) -> str:
-    """Return the variable that shows that each process was given its own chips."""
-    for name in _PER_TASK:
-        if env.get(name):
-            return name
-    if "gres/gpu" in env.get("SLURM_TRES_PER_TASK", ""):
-        return "SLURM_TRES_PER_TASK"
-    if re.search("per_task|single", env.get("SLURM_TRES_BIND", "")):
-        return "SLURM_TRES_BIND"
-    if step_chip(env) is not None:
-        return _STEP_CHIPS
-    return next((name for name in sorted(env) if name.startswith("RAY_")), "")
-
-
-def step_chip(env: Mapping[str, str]) -> int | None:
-    """Return the chip that Slurm gave to this task alone, None if it gave several."""
-    text = env.get(_STEP_CHIPS, "")
-    return int(text) if re.fullmatch("[0-9]{1,6}", text) else None
-
-
 def is_of_torchrun(env: Mapping[str, str]) -> bool:
     """Whether torchrun started this process; what isolates is then about its agent."""
     return "TORCHELASTIC_RUN_ID" in env
@@ -567,7 +546,7 @@ def _chosen(
     identity = chip.identity
     given = None if is_of_torchrun(env) else step_chip(env)
     if not identity and given is not None:
-        identity, number = f"{_STEP_CHIPS} {given}", given
+        identity, number = f"{STEP_CHIPS} {given}", given
     why = ""
     if not identity:
         why = (

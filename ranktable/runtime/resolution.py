@@ -15,6 +15,7 @@ from ranktable.runtime.errors import (
     ConflictingVariablesError,
     MissingVariableError,
 )
+from ranktable.runtime.isolation import isolated_by
 from ranktable.runtime.launchers.declared import launchers_in
 from ranktable.runtime.launchers.launcher import Scope, VariableClaim
 from ranktable.runtime.launchers.nesting import SETS_TOO, nested
@@ -71,13 +72,35 @@ def resolve_claims(env: Mapping[str, str]) -> list[tuple[VariableClaim, Outcome]
     resolved: list[tuple[VariableClaim, Outcome]] = []
     for name in FIELDS:
         about = [claim for claim in claims if claim.field == name]
-        resolved += _resolve_field(name, about, shadowed)
+        index = _device_index(env, about) if name == "local_rank" else None
+        if index is None:
+            resolved += _resolve_field(name, about, shadowed)
+        else:
+            rest = [claim for claim in about if claim is not index]
+            resolved.append((index, Outcome.WON))
+            resolved += _resolve_field(name, rest, {claim.launcher for claim in rest})
     resolved += [
         (claim, Outcome.SHADOWED if claim.launcher in shadowed else Outcome.INVALID)
         for claim in claims
         if claim.field not in FIELDS
     ]
     return resolved
+
+
+def _device_index(
+    env: Mapping[str, str], about: Iterable[VariableClaim]
+) -> VariableClaim | None:
+    """Return the LOCAL_RANK=0 of a process that sees only a chip of its own.
+
+    Scripts export it, as torchrun does with --virtual-local-rank, because the program
+    takes the device of this index. It does not contradict the number that the launcher
+    counts the processes of the node by.
+    """
+    others = {claim.value for claim in about if claim.launcher != BY_HAND}
+    given = [c for c in about if c.launcher == BY_HAND and c.variable == "LOCAL_RANK"]
+    if not given or given[0].value != 0 or others <= {0} or not isolated_by(env):
+        return None
+    return given[0]
 
 
 def believed(

@@ -169,7 +169,9 @@ def _of_scheduler(one: Submission, start: Start) -> dict[str, str]:
     tasks, nodes = one.tasks_per_node, one.nodes
     if not one.is_step or tasks is None or nodes is None:
         return {}
+    seen = start.role.chips_per_task
     return {
+        **({} if seen is None else {"SLURM_GPUS_PER_TASK": str(seen.value)}),
         "SLURM_PROCID": str(start.task),
         "SLURM_LOCALID": str(start.local_task),
         "SLURM_NODEID": str(start.node),
