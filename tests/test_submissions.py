@@ -2802,6 +2802,15 @@ def test_variable_whose_name_is_no_text_ends_in_findings() -> None:
     assert {code for code, _ in found(text)} <= {"RT331", "RT328"}
 
 
+@pytest.mark.parametrize("options", ["-c, --", "-l, -c", "-euo, pipefail, -c"])
+def test_options_of_a_shell_stand_before_its_text(options: str) -> None:
+    text = pytorchjob(f'[bash, {options}, "torchrun --nproc-per-node=8 t.py"]')
+
+    assert found(text) == [("RT320", E), ("RT320", E)]
+    assert found(text.replace("node=8", "node=4")) == []
+    assert notes(text) == []
+
+
 def test_loop_in_the_command_of_a_pod_is_said() -> None:
     text = pytorchjob("[bash, -c, 'while true; do torchrun t.py; done']")
 

@@ -344,6 +344,30 @@ def _script_of_shell(words: Sequence[str]) -> str:
     return ""
 
 
+def after_shell_options(words: Sequence[str], at: int) -> tuple[int, bool]:
+    """Return the index behind the options of a shell, and whether a text is there.
+
+    Args:
+        words: The words of a line; the index returned may be their number.
+        at: The index of the shell.
+
+    Source: POSIX.1-2024, sh; the GNU Bash manual, "Invoking Bash".
+    """
+    has_text = False
+    at += 1
+    while at < len(words) and words[at][:1] in ("-", "+"):
+        word = words[at]
+        at += 1
+        if word in ("-", "--"):
+            break
+        if word.startswith("--"):
+            at += word in ("--rcfile", "--init-file")
+            continue
+        has_text = has_text or (word[0] == "-" and "c" in word)
+        at += word[1:].lower().count("o")  # each has a value: -euo pipefail
+    return min(at, len(words)), has_text
+
+
 def torchrun_name(word: str) -> str | None:
     """Return the name of an option of torchrun, also for a unique beginning of it."""
     name = word[2:].partition("=")[0].replace("_", "-")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ranktable.cluster.submissions.launch_options import (
     JUDGED,
     SHELLS,
+    after_shell_options,
     base,
     find_launch,
     torchrun_name,
@@ -52,9 +53,8 @@ def _is_program(word: str) -> bool:
 
 def _of_shell(words: Sequence[str]) -> Iterator[tuple[int, str, str]]:
     """Judge what a shell is given."""
-    at = next((n for n in range(1, len(words)) if words[n][:1] not in "-+"), 0)
-    parts = words[at].split() if at else []
-    has_text = any(re.fullmatch(r"-[a-z]*c", word) for word in words[1:at])
+    at, has_text = after_shell_options(words, 0)
+    parts = words[at].split() if at < len(words) else []
     if not parts or not _is_program(parts[0]):
         return
     if not has_text and len(parts) > 1:

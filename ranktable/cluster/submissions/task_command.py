@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ranktable.cluster.submissions.launch_options import (
     HARMLESS,
     SHELLS,
+    after_shell_options,
     base,
     find_launch,
     read_command,
@@ -61,11 +62,14 @@ def task_command(
 ) -> TaskCommand:
     """Return what the words of a task's command run."""
     for at, word in enumerate(words[:-2]):
-        if base(word) in SHELLS and re.fullmatch(r"-[a-z]*c", words[at + 1]):
+        if base(word) not in SHELLS:
+            continue
+        text, has_text = after_shell_options(words, at)
+        if has_text and text < len(words):
             if find_launch(words[:at])[0]:
                 break  # mpirun sh -c '...'
             try:
-                return _inner(words[at + 2], scope, dict(variables), span)
+                return _inner(words[text], scope, dict(variables), span)
             except TooDeepError:
                 reason = "quotation marks are nested too deeply"
                 unread = LaunchCommand(is_whole=False, span=span, unjudged=(reason,))
