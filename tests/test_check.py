@@ -387,6 +387,8 @@ def test_other_lists_are_read_as_their_owners_read_them() -> None:
         ({"RANK": "0", "WORLD_SIZE": "8"}, {"RT304"}),
         ({"RANK": "11", "WORLD_SIZE": "16"}, {"RT304"}),  # it is on n2
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, set()),  # one process a host
+        ({"CHIP_MAP": "0,1,2,3,4,5,7,6"}, {"RT305"}),
+        ({"CHIP_MAP": "0,1,2,3,4,5,6,7"}, set()),
         ({"HCCL_IF_BASE_PORT": "\u00b2"}, {"RT712"}),
     ],
 )
@@ -490,6 +492,7 @@ def test_rows_are_found_by_name_address_and_index(tmp_path: Path, run: Run) -> N
 
     assert "node 1 of 2" in run("ranktable", *words, "--host", "n2").out
     assert "node 1 of 2" in run("ranktable", *words, "--host", "1").out
+    assert "node 1 of 2" in run("ranktable", *words, "--host", "N2.Cluster").out
     Tree(root, "10.9.9.9")
     assert "RT701" in run("ranktable", *words).out
     assert run("ranktable", *words, "--ignore", "RT701").status in (0, 3)

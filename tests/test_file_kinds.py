@@ -92,6 +92,44 @@ POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
 FORMS = ("yaml", "json", "list", "maps", "jq", "packed", "job", "late", "pods")
 
 
+PATHS = (
+    "\t\x1b[4mGPU0\tGPU1\tCPU Affinity\x1b[0m\nGPU0\t X \tNV12\t0-31\n"
+    "GPU1\tNV12\t X \t0-31\n"
+)
+OF_OTHERS = [
+    (PATHS, "kinds of paths between chips"),
+    ("NodeName=n[1-4] Gres=gpu:8\n", "only topology.conf"),
+    ("Name=gpu Type=a100 File=/dev/nvidia[0-7]\n", "only topology.conf"),
+    ("0 torchrun a\n1-3 torchrun b\n", "srun --multi-prog"),
+    ("universe = parallel\nexecutable = a\nqueue\n", "HTCondor"),
+    ("type: task\nnodes: 2\ncommands: [a]\n", "dstack"),
+    ("distribution: {type: pytorch}\nresources: {}\n", "Azure ML"),
+    ("compute_environment: LOCAL_MACHINE\n", "accelerate"),
+    ("import torch\n", "a Python program"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), OF_OTHERS)
+def test_a_file_of_another_program_is_not_judged(
+    text: str, said: str, run: Run, tmp_path: Path
+) -> None:
+    name = "x.yaml" if ": " in text else "x.txt"
+    (tmp_path / name).write_text(text)
+    done = run("ranktable", "validate", name)
+
+    assert (done.status, "RT008" in done.out) == (2, True), done.out
+    assert said in done.out
+
+
+def test_a_matrix_of_paths_is_no_topology(run: Run, tmp_path: Path) -> None:
+    run("ranktable", "gen", "--device-id", "[[0,1]]", "-o", "t.json")
+    (tmp_path / "x.txt").write_text(PATHS)
+    done = run("ranktable", "validate", "t.json", "--topology", "x.txt")
+
+    assert done.status == 2
+    assert "kinds of paths between chips" in done.err
+
+
 @pytest.mark.parametrize("format_", TABLES)
 def test_a_folder_judges_a_table_of_each_format(
     format_: str, run: Run, tmp_path: Path

@@ -22,6 +22,7 @@ from ranktable.schema.finding import Findings
 from ranktable.schema.report import make_report
 from ranktable.schema.rules.shape import NOT_A_RANK_TABLE
 from ranktable.schema.table_marks import has_list, looks_like_any_table
+from ranktable.schema.topology_file import MATRIX_OF_PATHS, PATHS_ARE_NO_LINKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,6 +55,40 @@ _COMMENTS = re.compile(r"\A\ufeff?(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*(?:#[^\n]*\Z
 OTHER_SCRIPT = "of scripts only those of Slurm, with #SBATCH lines, are judged"
 _SCRIPT = re.compile(r"#!|#(?:PBS|BSUB|\$|flux:|COBALT)[ \t]")
 _OF_OTHERS = (
+    (PATHS_ARE_NO_LINKS, (MATRIX_OF_PATHS,)),
+    (
+        "of the files of Slurm only topology.conf and topology.yaml are judged",
+        (
+            re.compile(
+                r"(?im)^(?:ClusterName|NodeName|PartitionName|SlurmctldHost)[ \t]*="
+                r"|^Name=\w+[ \t].*\bFile="
+            ),
+        ),
+    ),
+    (
+        "rows as srun --multi-prog takes them are not judged",
+        (re.compile(r"\A\s*(?:\*|[0-9]+(?:[-,][0-9]+)*)[ \t]+[A-Za-z./]"),),
+    ),
+    (
+        "a file of HTCondor is not judged",
+        (re.compile(r"(?im)^executable\s*="), re.compile(r"(?im)^queue\b")),
+    ),
+    (
+        "a task of dstack is not judged: its nodes are known where it runs",
+        (
+            re.compile(r"(?m)^type\s*:\s*(?:task|service|dev-environment)\b"),
+            re.compile(r"(?m)^(?:commands|nodes|image)\s*:"),
+        ),
+    ),
+    (
+        "a job of Azure ML is not judged",
+        (re.compile(r"(?m)^distribution\s*:"), re.compile(r"(?m)^resources\s*:")),
+    ),
+    (
+        "a configuration of accelerate is not judged",
+        (re.compile(r"(?m)^(?:compute_environment|distributed_type)\s*:"),),
+    ),
+    ("a Python program is not judged", (re.compile(r"(?m)^(?:import|from) \w"),)),
     (
         "a task of SkyPilot is not judged: its nodes are known where it runs",
         (re.compile(r"(?m)^num_nodes\s*:|\bSKYPILOT_"), re.compile(r"(?m)^run\s*:")),
@@ -177,12 +212,13 @@ def _judge_rest(source: Source, options: Options) -> list[Report]:
     is_yaml = source.name.endswith(DESCRIPTIONS[:2])
     is_commented = "#" in text[: len(text) - len(body)]
     # A message about what JSON expects in the first line would not help for these.
-    is_other = body[:1] not in ("", "{", "[") and (is_yaml or is_commented)
+    is_other = body[:1] not in ("", "{", "[")
     if is_other and not is_manifest(source.data) and "\ufffd" not in text:
         for reason, marks in _OF_OTHERS:
             if all(mark.search(body) for mark in marks):
                 return [not_judged(source.name, reason)]
-        return [_unknown(source)]
+        if is_yaml or is_commented:
+            return [_unknown(source)]
     return check_each(source.data, options, file=source.name)
 
 

@@ -11,6 +11,7 @@ from ranktable.cluster.discovery.machine import Machine, NotDetectedError
 from ranktable.preflight.comparisons import DoesNotApplyError
 from ranktable.preflight.facts import ENVIRON, Declared, Facts, find_node, names_of
 from ranktable.preflight.rules import HOST, OF_HOST
+from ranktable.runtime import chip_map
 from ranktable.runtime.agreement import refuse_other_table
 from ranktable.runtime.environment import Environment, resolve_environment
 from ranktable.runtime.errors import (
@@ -184,14 +185,17 @@ def _contradiction(
     """Return what the variables of the job say of its ranks against the table.
 
     Those of Slurm or MPI are about the step of this check, which may have one process
-    a host.
+    a host. CHIP_MAP is about the host, whatever the size of the step.
     """
-    if environment.sources.get("world_size") not in ("WORLD_SIZE", "RANK_SIZE"):
-        return None
+    is_of_job = environment.sources.get("world_size") in ("WORLD_SIZE", "RANK_SIZE")
     if declared.node_rank is not None:
         environment = replace(environment, host=declared.node.host)
     try:
-        refuse_other_table(environment, declared.table)
+        if is_of_job:
+            refuse_other_table(environment, declared.table)
+        elif declared.node_rank is not None:
+            chips = declared.table.local_chip_map(declared.node_rank)
+            chip_map.refuse_contradiction(environment.local_chip_map, chips)
     except LaunchEnvironmentError as error:
         return error
     return None

@@ -19,7 +19,11 @@ _BY_RANKS = ("GROUP_RANK", "CROSS_RANK", "NODE_RANK", "PET_NODE_RANK")
 
 
 def is_same_host(one: str, other: str) -> bool:
-    """Whether two names are the same host; one of them may lack the domain."""
+    """Whether two names are the same host; one of them may lack the domain.
+
+    Names of hosts have no case: RFC 4343.
+    """
+    one, other = one.lower(), other.lower()
     if one == other or _IPV4.fullmatch(one) or _IPV4.fullmatch(other):
         return one == other
     short, long = sorted((one, other), key=len)

@@ -70,7 +70,21 @@ def find_topology(name: str, data: bytes | None = None) -> Topology:
     return linked(label, num_chips, pairs)
 
 
-_ROWS = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:\[[\[ \t\n]*)?-?[0-9]+[ \t,]")
+# Rows of numbers, not the tasks of srun --multi-prog: "0 train.py".
+_ROWS = re.compile(
+    rb"(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:\[[\[ \t\n]*)?-?[0-9]+[ \t,]\s*[-0-9\[\]]"
+)
+MATRIX_OF_PATHS = re.compile(
+    r"^(?:\x1b\[[0-9;]*m|[ \t])*(?:GPU|NPU|Phy-ID)0[ \t]+X\b", re.MULTILINE
+)
+"""What nvidia-smi topo -m and npu-smi info -t topo print for chip 0.
+
+They tell the kind of the path between two chips, and no ports.
+"""
+PATHS_ARE_NO_LINKS = (
+    "this is what nvidia-smi topo -m or npu-smi info -t topo prints: kinds of paths "
+    "between chips, which are not judged"
+)
 
 
 def _judge(source: Source, _: Options) -> list[Report]:
@@ -155,6 +169,8 @@ def _read(name: str, data: bytes | None) -> _Source:
     if isinstance(decoded, Finding):
         _refuse(name, "", decoded)
     text = decoded[0]
+    if MATRIX_OF_PATHS.search(text):
+        _refuse(name, "", BAD_TOPOLOGY.finding(None, PATHS_ARE_NO_LINKS))
     is_json = text.lstrip()[:1] in ("[", "{")
     content: object = _numbers(text)
     if is_json:
