@@ -2014,6 +2014,21 @@ MANIFESTS = {
         job(pod_more="initContainers: [{name: i, env: [{name: N, value: 5}]}], "),
         job(pod_more="initContainers: [{name: i, env: [{name: N, value: '5'}]}], "),
     ),
+    "an Indexed Job without an end": (
+        [("RT331", E)],
+        job().replace("  completions: 2\n", ""),
+        job(),
+    ),
+    "two tasks of one name": (
+        [("RT331", E)],
+        volcano(("master", 1), ("worker", 1), ("worker", 2)),
+        volcano(("master", 1), ("worker", 3)),
+    ),
+    "two containers of one name": (
+        [("RT331", E)],
+        pytorchjob(worker=None).replace("[{name", "[{name: pytorch, image: i}, {name"),
+        pytorchjob(worker=None).replace("[{name", "[{name: log, image: i}, {name"),
+    ),
     "a text that YAML takes for true": (
         [("RT331", E)],
         job(pod_more="initContainers: [{name: i, env: [{name: N, value: yes}]}], "),

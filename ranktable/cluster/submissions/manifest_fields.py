@@ -95,6 +95,7 @@ _TEXT: Final = Kind("text", "a text", is_filled=False)
 _FILLED: Final = Kind("text", "a text")
 _LIST: Final = Kind("items", "a list of words", is_filled=False)
 _ITEMS: Final = Kind("items", "a list that is not empty", 1)
+"""Each item has a name of its own."""
 _LABEL: Final = Kind(
     "text",
     f"small letters, digits and hyphens, at most {_MAX_LABEL}",
@@ -295,6 +296,8 @@ def _judge_value(job: Manifest, made: Manifests, path: Path, kind: Kind) -> None
     bare = _bare_text(job, path) if isinstance(value, str) else ""
     is_taken = bool(bare) if kind.form in ("integer", "boolean") else not bare
     if is_taken if bare else kind.takes(value):
+        if kind is _ITEMS:
+            _judge_names(job, made, path)
         return
     shown = quoted(value) if isinstance(value, str) else json.dumps(value)
     shown = f"{bare} without quotes, which is no text" if bare else shown
@@ -305,6 +308,18 @@ def _judge_value(job: Manifest, made: Manifests, path: Path, kind: Kind) -> None
         f"{name} is {shown}; it has to be {kind.what}",
         hint=_hint(kind, value),
     )
+
+
+def _judge_names(job: Manifest, made: Manifests, path: Path) -> None:
+    """Report items of a list that have the name of an earlier one."""
+    seen = set()
+    for at in range(len(job.items(*path))):
+        name = job.text(*path, at, "name")
+        if name and UNKNOWN not in name and name in seen:
+            span = job.span(*path, at, "name")
+            message = f"{path[-1]} has the name {quoted(name)} twice"
+            made.report(rules.REFUSED, span, message, hint="give each a name")
+        seen.add(name)
 
 
 def _bare_text(job: Manifest, path: Path) -> str:

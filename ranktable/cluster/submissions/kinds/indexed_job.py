@@ -35,6 +35,14 @@ def read_job(job: Manifest, made: Manifests) -> list[Submission]:
     if role.command.program not in NUMBERED and not is_indexed:
         return []  # any program that runs to its end
     judge_pod(made, template, role)
+    is_endless = job.get("spec", "completions") is None
+    if is_indexed and is_endless and job.get("spec", "parallelism") is not None:
+        made.report(
+            rules.REFUSED,
+            job.span("spec", "completionMode"),
+            "an Indexed Job with parallelism needs completions",
+            hint="write the number of parallelism as completions too",
+        )
     if is_indexed:
         judge_completions(job, made, role, ("spec",))
     domain = job.text("spec", *POD, "subdomain")
