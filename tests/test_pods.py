@@ -641,6 +641,76 @@ def test_what_was_not_looked_at_is_said() -> None:
     }
 
 
+def test_jobs_of_one_name_in_two_namespaces_are_not_guessed() -> None:
+    own, other = ([jobset(0), jobset(1)] for _ in range(2))
+    table = table_of(*own)
+    for pod in other:
+        pod["metadata"]["namespace"] = "other"
+    found = differences(table, *other, *own)
+    for pod in other:
+        pod["status"]["podIP"] = "10.9.7.7"
+        pod["metadata"]["annotations"].pop(CONFIGURATION)
+        pod["metadata"]["annotations"].pop(REAL)
+
+    assert len(found) == 1
+    assert found[0].startswith("RT751 pods of other/")
+    assert differences(table, *other, *own) == differences(table, *own) == []
+
+
+def test_pods_without_a_status_are_not_known_to_run() -> None:
+    pods = [jobset(0), jobset(1)]
+    table = table_of(*pods)
+    del pods[1]["status"]["phase"]
+    one = check_pods(table, listed(*pods), file="pods.json")
+    del pods[0]["status"]
+    none = check_pods(table, listed(*pods), file="pods.json")
+
+    assert [each.code for each in one.diagnostics] == ["RT766"]
+    assert [each.code for each in none.diagnostics] == ["RT750"]
+    assert none.agrees == ()
+
+
+def test_a_pod_that_will_be_deleted_is_a_warning() -> None:
+    pods = [jobset(0), jobset(1)]
+    table = table_of(*pods)
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "Preemption"}
+    pods[1]["status"]["conditions"] = [condition]
+    found = differences(table, *pods)
+    condition["status"] = "False"
+
+    assert len(found) == 1
+    assert found[0].startswith("RT766 pod ")
+    assert found[0].endswith(" is about to be deleted (Preemption)")
+    assert differences(table, *pods) == []
+
+
+def test_numbers_of_chips_that_no_pod_tells_are_not_checked() -> None:
+    pods = [jobset(0), jobset(1)]
+    table = table_of(*pods)
+    for pod in pods:
+        pod["metadata"]["annotations"].pop(CONFIGURATION)
+        pod["metadata"]["annotations"].pop(REAL)
+        pod["spec"]["containers"] = []
+    checked = check_pods(table, listed(*pods), file="pods.json")
+
+    unknown = {each.code for each in checked.not_checked}
+    assert checked.diagnostics == ()
+    assert {"RT755", "RT758", "RT763"} <= unknown
+
+
+def test_the_index_that_is_wrong_is_named() -> None:
+    pods = [jobset(0), jobset(1)]
+    for holder in ("annotations", "labels"):
+        marks = pods[1]["metadata"].get(holder) or {}
+        marks.pop("jobset.sigs.k8s.io/job-global-index", None)
+        if "batch.kubernetes.io/job-completion-index" in marks:
+            marks["batch.kubernetes.io/job-completion-index"] = "-1"
+    found = [one for one in codes(*pods) if one.startswith("RT752")]
+
+    assert len(found) == 1
+    assert 'has the index "-1"' in found[0]
+
+
 def test_many_findings_are_counted() -> None:
     pods = [indexed_job(at) for at in range(60)]
     table = table_of(*pods)

@@ -112,7 +112,9 @@ def _places(pods: Sequence[Pod], found: Findings) -> dict[int, Place]:
         if place is not None:
             places[id(pod)] = place
         else:
-            found.add(_without_index(pod, way.marks[0], mark, pods))
+            key = next((key for key in way.marks if _is_no_index(pod.mark(key))), None)
+            key = key or way.marks[0]
+            found.add(_without_index(pod, key, pod.mark(key), pods))
     return places
 
 
@@ -123,6 +125,11 @@ def _place(pod: Pod, way: Numbering) -> Place | None:
         return None
     role = _role(way.role and pod.mark(way.role))
     return Place(role, tuple(n or 0 for n in numbers))
+
+
+def _is_no_index(mark: str | None) -> bool:
+    number = plain_number(mark)
+    return mark is not None and (number is None or number < 0)
 
 
 def _role(name: str | None) -> tuple[Any, ...]:

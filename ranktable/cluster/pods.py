@@ -242,6 +242,15 @@ class Pod:
         return f"ended ({phase}: {why})" if why else f"ended ({phase})"
 
     @property
+    def disruption(self) -> str | None:
+        """Why it is about to be deleted, None if nothing says so."""
+        for one in objects(self._get("status", "conditions")):
+            if one.get("type") == "DisruptionTarget" and one.get("status") == "True":
+                said = filter(None, (one.get("reason"), one.get("message")))
+                return printable(": ".join(map(str, said)))
+        return None
+
+    @property
     def _told_reason(self) -> str:
         reason = self.text("status", "reason")
         said = self.text("status", "message")

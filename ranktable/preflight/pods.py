@@ -18,8 +18,10 @@ from ranktable.cluster.pod_rules import (
     BAD_ADDRESS,
     DIFFERING,
     NOT_PODS,
+    NOT_READY,
     SEVERAL_JOBS,
     SHARED_CHIP,
+    UNEVEN,
 )
 from ranktable.cluster.pod_rules import RULES as OF_PODS
 from ranktable.cluster.pods import read_pods
@@ -29,7 +31,7 @@ from ranktable.schema.finding import Finding, RankTableError, Rule, Severity
 from ranktable.schema.text import counted, fold_numbers, printable, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ranktable.cluster.pods import Pod, PodList
     from ranktable.cluster.source_text import SourceText
@@ -78,6 +80,8 @@ RULES = (STALE, NOT_IN_TABLE, OTHER_CHIPS, OTHER_ADDRESS, OTHER_ORDER, NOT_RUNNI
 ALL = (*OF_PODS, *RULES)
 _OF_CHIPS = (SHARED_CHIP, BAD_ADDRESS, DIFFERING, OTHER_ADDRESS)
 """Rules that need to know which chips a pod has."""
+_OF_SIZES = (NOT_READY, UNEVEN, OTHER_CHIPS)
+"""Rules that need to know how many chips a pod has."""
 
 MAX_SIZE_BYTES = 1 << 28
 """The pods of a job of ten thousand are 100 MB."""
@@ -138,6 +142,12 @@ def check_pods(report: Report, data: bytes | str, *, file: str) -> Checked:
     def read(source: SourceText) -> bool:
         nonlocal pods
         pods = read_pods(source.text, source.found)
+        if pods is not None and not any(
+            one.text("status", "phase") for one in pods.live
+        ):
+            message = "no pod of the list has a status, so none is known to run"
+            source.found.add(NOT_PODS.finding(pods.live[0].span(), message))
+            pods = None
         if pods is not None:
             _compare(table, pods, source.found)
         return True
@@ -149,8 +159,10 @@ def check_pods(report: Report, data: bytes | str, *, file: str) -> Checked:
         raise RankTableError(found.diagnostics)
     named = pods is not None and any(one.chips for one in pods.live)
     others = [rule for rule in ALL if rule.code not in found.totals]
-    is_seen = {r: bool(pods) and (named or r not in _OF_CHIPS) for r in others}
-    why = "the pods do not name their chips" if pods else "there are no pods"
+    sized = pods is not None and any(one.size for one in pods.live)
+    unseen = (*(() if named else _OF_CHIPS), *(() if sized else _OF_SIZES))
+    is_seen = {r: bool(pods) and r not in unseen for r in others}
+    why = "the pods do not name their chips" if pods else "no pod is known to run"
     return Checked(
         subject=f"{file}, {report.file} ({table.digest()[:8]})",
         diagnostics=tuple(_with_totals(found)),
@@ -184,6 +196,11 @@ def _compare(table: RankTable, pods: PodList, found: Findings) -> None:
     if len(pods.jobs) > 1 and all(row.pod is None for row in rows):
         message = f"no pod of the {len(jobs)} jobs in the list is in the table"
         found.add(SEVERAL_JOBS.finding(able[0].span(), message))
+        return
+    if twins := _twins(rows, jobs, pods):
+        message = f"pods of {' and '.join(twins)} are on the hosts of the table"
+        hint = "Select the pods of one namespace: kubectl get pods -n NAMESPACE."
+        found.add(SEVERAL_JOBS.finding(able[0].span(), message, hint=hint))
         return
     ordered = judge_pods(pods, jobs, found)
     if not any(table.hosts):  # then only the order tells which row a pod has
@@ -224,6 +241,22 @@ def _matched(rows: Sequence[Row], pods: Sequence[Pod]) -> list[Row]:
             used.add(id(best))
         matched.append(Row(node=row.node, pod=best))
     return matched
+
+
+def _twins(rows: Sequence[Row], jobs: Iterable[str], pods: PodList) -> list[str]:
+    """Return jobs of one name in several namespaces that fit a table equally well."""
+    own = next(iter(jobs))
+    name = own.partition("/")[2]
+    alike = [job for job in pods.jobs if job.partition("/")[2] == name]
+    bare = [Row(node=row.node) for row in rows]
+
+    def fit(job: str) -> list[tuple[bool, int] | None]:
+        matched = _matched(bare, pods.jobs[job])
+        return [None if row.pod is None else _likeness(row, row.pod) for row in matched]
+
+    wanted = fit(own) if len(alike) > 1 else []
+    fitting = [job for job in alike if any(wanted) and fit(job) == wanted]
+    return [printable(job) for job in fitting] if len(fitting) > 1 else []
 
 
 def _likeness(row: Row, one: Pod) -> tuple[bool, int]:
@@ -311,6 +344,13 @@ def _of_row(row: Row, one: Pod) -> Iterator[Finding]:
         troubles = "; ".join(one.troubles)
         message = f"{one} is Running, but not all its containers: {troubles}"
         yield NOT_RUNNING.finding(one.span("status", "containerStatuses"), message)
+    if not one.text("status", "phase"):
+        message = f"{one} has no status, so it is not known to run"
+        yield NOT_RUNNING.finding(one.span(), message, severity=Severity.WARNING)
+    if one.disruption is not None:
+        message = f"{one} is about to be deleted ({one.disruption})"
+        span = one.span("status", "conditions")
+        yield NOT_RUNNING.finding(span, message, severity=Severity.WARNING)
     told = row.told("container_ip")
     if told and one.pod_ip and told != one.pod_ip:
         message = f"the address of {one} is {one.pod_ip}, and the table has {told}"
