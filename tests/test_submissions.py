@@ -2811,6 +2811,27 @@ def test_variable_in_the_words_of_a_script_of_a_pod_is_said() -> None:
     assert notes(script_first) == []
 
 
+def test_many_services_of_one_job_are_judged_in_a_pass() -> None:
+    lines = (f"  s{at}: {{command: {line(at)}}}" for at in range(2000))
+    report = read_submissions("\n".join(("services:", *lines)).encode(), file="job")
+
+    assert report.report is not None
+    assert {each.code for each in report.report.diagnostics} == {"RT322", "RT323"}
+
+
+def line(at: int) -> str:
+    return f"torchrun --nnodes=3000 --node-rank={at} t.py"
+
+
+def test_variables_that_double_each_other_are_not_known() -> None:
+    doubled = (f"{{name: A{at}, value: $(A{at - 1})$(A{at - 1})}}" for at in range(60))
+    text = job(env=f"[{', '.join(['{name: A-1, value: xx}', *doubled])}]")
+
+    assert notes(text.replace("=j-0.j", "=$(A59)")) == [
+        (8, "not judged: the file does not say the value of --master-addr=...")
+    ]
+
+
 def test_variable_whose_name_is_no_text_ends_in_findings() -> None:
     text = job(env="[{name: [x], value: $(X)}, 3, {name: {a: b}}]")
 

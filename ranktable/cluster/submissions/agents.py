@@ -46,13 +46,10 @@ def groups_of(one: Submission) -> list[Group]:
     """Return the roles of a submission, those with the same command together."""
     if len(one.roles) == 1:
         return [Group(one.roles[0], one.starts(), is_first=True, name="")]
-    alike: list[list[Role]] = []
+    found_alike: dict[object, list[Role]] = {}
     for role in one.roles:
-        same = next((roles for roles in alike if _is_alike(roles[0], role)), None)
-        if same is None:
-            alike.append([role])
-        else:
-            same.append(role)
+        found_alike.setdefault(_command_of(role), []).append(role)
+    alike = list(found_alike.values())
     each = one.tasks_per_node
     found = []
     for roles in alike:
@@ -64,16 +61,13 @@ def groups_of(one: Submission) -> list[Group]:
     return found
 
 
-def _is_alike(one: Role, other: Role) -> bool:
-    """Whether two roles run the same command, with the same options of torchrun."""
-
-    def texts(role: Role) -> object:
-        given = role.variables.items()
-        settings = {name: each.text for name, each in given if name.startswith("PET_")}
-        settings |= {name: each.text for name, each in role.command.options.items()}
-        return role.command.program, role.command.is_whole, settings
-
-    return texts(one) == texts(other)
+def _command_of(role: Role) -> object:
+    """Return the command of a role, with its options of torchrun, to compare roles."""
+    given = role.variables.items()
+    settings = {name: each.text for name, each in given if name.startswith("PET_")}
+    settings |= {name: each.text for name, each in role.command.options.items()}
+    texts = tuple(sorted(settings.items()))
+    return role.command.program, role.command.is_whole, texts
 
 
 def processes_per_start(role: Role) -> Fact | None:

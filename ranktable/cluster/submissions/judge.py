@@ -13,6 +13,7 @@ from ranktable.cluster.submissions import shell
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.agents import AGENTS, NUMBERED, SERVERS, groups_of
 from ranktable.cluster.submissions.judge_agents import (
+    agents_of,
     judge_accelerate,
     judge_agents,
     judge_first_ranks,
@@ -45,7 +46,8 @@ def judge(one: Submission) -> Iterator[Finding]:
         yield from judge_chips(one, role)
         yield from judge_visible(one, role)
     role = one.roles[0]
-    for group in groups_of(one):
+    groups = groups_of(one)
+    for group in groups:
         yield from _judge_words(group.role)
         yield from _judge_lost(group.role)
         yield from _judge_script_options(group.role)
@@ -56,8 +58,9 @@ def judge(one: Submission) -> Iterator[Finding]:
     if is_server and (one.is_first_node_only or role.option("nnodes") is None):
         return  # one server, perhaps with a cluster of Ray
     if role.command.program in NUMBERED:
-        for group in groups_of(one):
-            yield from judge_agents(one, group)
+        starts = agents_of(one, groups)
+        for group in groups:
+            yield from judge_agents(one, group, starts)
             yield from judge_accelerate(group.role)
             yield from judge_rank(group.role)
         yield from judge_first_ranks(one)

@@ -44,12 +44,20 @@ def _is_of_one_machine(role: Role) -> bool:
     return command.program == "accelerate" and command.is_whole and not is_told
 
 
-def judge_agents(one: Submission, group: Group) -> Iterator[Finding]:
-    """Compare the agents that are started with those that each expects."""
+def judge_agents(
+    one: Submission, group: Group, starts: int | None
+) -> Iterator[Finding]:
+    """Compare the agents that are started with those that each expects.
+
+    Args:
+        one: The submission.
+        group: Some of its roles.
+        starts: How many agents it starts in all, None if that is not known.
+    """
     role = group.role
     if role.command.program not in NUMBERED:
         return
-    expected, starts = expected_agents(role), _agents_of(one)
+    expected = expected_agents(role)
     span = role.command.span
     if one.is_first_node_only:
         yield from judge_without_srun(one, role, expected)
@@ -103,11 +111,10 @@ def judge_agents(one: Submission, group: Group) -> Iterator[Finding]:
     yield from judge_meeting(one, group, starts)
 
 
-def _agents_of(one: Submission) -> int | None:
+def agents_of(one: Submission, groups: list[Group]) -> int | None:
     """Return how many agents a submission starts, None if that is not known."""
-    groups = groups_of(one)
     agents = [group for group in groups if group.role.command.program in NUMBERED]
-    others = [group for group in groups if group not in agents]
+    others = [group for group in groups if group.role.command.program not in NUMBERED]
     if not others:
         return one.starts()
     if any(not group.role.command.is_whole for group in others):

@@ -14,7 +14,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.pod_text import judge_texts, replaced, unset_in
+from ranktable.cluster.submissions.pod_text import (
+    MAX_GROWTH,
+    judge_texts,
+    replaced,
+    unset_in,
+)
 from ranktable.cluster.submissions.shell import (
     JOB_INDEX,
     POD_INDEX,
@@ -185,13 +190,14 @@ class PodTemplate:
         """Return the variables that the container itself sets."""
         found: dict[str, Setting] = {}
         above: dict[str, str] = {}
+        room = [MAX_GROWTH]
         for at, item in enumerate(self.job.items(*self.here, "env")):
             name = item.get("name") if isinstance(item, dict) else None
             if isinstance(name, str):
                 span = self.job.span(*self.here, "env", at)
                 value = item.get("value")
                 is_text = isinstance(value, str)
-                text = replaced(value, above) if is_text else _index_of(item)
+                text = replaced(value, above, room) if is_text else _index_of(item)
                 above[name] = text
                 found[name] = Setting(text, f"{name}={shown(text)}", span)
         return found
@@ -210,7 +216,8 @@ class PodTemplate:
             unread = LaunchCommand(is_whole=False, span=self.job.span(*here))
             return TaskCommand(unread, variables)
         texts = {name: each.text for name, each in variables.items()}
-        words = [replaced(word, texts) for word in written]
+        room = [MAX_GROWTH]
+        words = [replaced(word, texts, room) for word in written]
         unset = {} if self.has_other_variables else unset_in(written, variables)
         values = dict.fromkeys(unset, UNSET) | texts
         scope = Scope(is_task=True, values=values, exported=set(texts))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _POD_NAME: Final = re.compile(r"([a-z][a-z0-9-]*?)(?:-[0-9]+){1,2}\.([a-z0-9-]+)")
 """The name of a pod with its index, or with those of its Job and itself."""
+_WITH_PODS: Final = ("Job", "JobSet", "StatefulSet", "LeaderWorkerSet", "PyTorchJob")
 _OF_A_SERVICE: Final = re.compile(r"[a-z0-9-]+-(?:master|worker)-[0-9]+(?![a-z0-9-])")
 """The name that the training operator gives a pod and its Service."""
 
@@ -143,12 +144,12 @@ def _is_of_cluster(rest: str, domain: str | None) -> bool:
 
 def _is_of_another(made: Manifests, pods: list[Pods], label: str) -> bool:
     """Whether another job of the file may have a pod with this name."""
+    ends = (match.start() for match in re.finditer("-", label[:_MAX_NAME]))
     return any(
-        kind.endswith(("Job", "Set"))
-        and label.startswith(f"{name}-")
-        and not any(f"{each.base}-".startswith(f"{name}-") for each in pods)
-        for kind, name in made.named
-        if name
+        (kind, label[:end]) in made.named
+        and not any(f"{each.base}-".startswith(label[: end + 1]) for each in pods)
+        for end in ends
+        for kind in _WITH_PODS
     )
 
 

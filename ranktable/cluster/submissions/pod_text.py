@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.launch_options import JUDGED, SHELLS, base
 from ranktable.cluster.submissions.pod_words import split_wrongly
-from ranktable.cluster.submissions.shell import UNSET
+from ranktable.cluster.submissions.shell import UNKNOWN, UNSET
 from ranktable.cluster.submissions.submission import Unjudged
 from ranktable.cluster.submissions.task_command import SET_BY_SCRIPTS
 from ranktable.schema.finding import Severity
@@ -45,16 +45,29 @@ _ONLY_BY: Final = {
 }
 """Variables of operators that no image has."""
 _ANY: Final = re.compile(r"\$[{(]?([A-Z]\w*)")
+MAX_GROWTH: Final = 1 << 14
+"""By how many characters the variables of a container may make its texts longer."""
 _NO_SHELL: Final = "no shell reads this command"
 
 
-def replaced(text: str, values: Mapping[str, str]) -> str:
-    """Return a text as Kubernetes makes it; ``$$`` stands for one sign."""
+def replaced(text: str, values: Mapping[str, str], room: list[int]) -> str:
+    """Return a text as Kubernetes makes it; ``$$`` stands for one sign.
 
-    def value(match: re.Match[str]) -> str:
-        return "$" if match[0] == "$$" else values.get(match[1], match[0])
-
-    return _REFERENCE.sub(value, text)
+    Args:
+        text: The text.
+        values: The variables.
+        room: By how many characters the texts of a container may still grow; a text
+            that needs more is not known.
+    """
+    parts, at = [], 0
+    for match in _REFERENCE.finditer(text):
+        value = "$" if match[0] == "$$" else values.get(match[1], match[0])
+        room[0] -= max(0, len(value) - len(match[0]))
+        if room[0] < 0:
+            return UNKNOWN
+        parts += [text[at : match.start()], value]
+        at = match.end()
+    return "".join((*parts, text[at:]))
 
 
 def unset_in(texts: Iterable[str], known: Collection[str]) -> dict[str, str]:
