@@ -562,6 +562,16 @@ CONFLICTS = {
         {**SLURM, "SLURM_STEP_NODELIST": "gpu[06-08]"},
         {"SLURM_STEP_NUM_NODES", "SLURM_STEP_NODELIST"},
     ),
+    "addresses of dstack that are not of so many nodes": (
+        {"DSTACK_NODE_RANK": "0", "DSTACK_NODES_NUM": "2",
+         "DSTACK_NODES_IPS": "10.2.0.1", "DSTACK_MASTER_NODE_IP": "10.2.0.1"},
+        {"DSTACK_NODES_NUM", "DSTACK_NODES_IPS"},
+    ),
+    "addresses of SkyPilot that are not of so many nodes": (
+        {"SKYPILOT_NODE_RANK": "0", "SKYPILOT_NUM_NODES": "2",
+         "SKYPILOT_NODE_IPS": "10.2.0.1"},
+        {"SKYPILOT_NUM_NODES", "SKYPILOT_NODE_IPS"},
+    ),
     "what is shadowed is not part of a dispute": (
         {**SLURM, **TORCHRUN, "RANK_ID": "0"}, {"RANK", "RANK_ID"},
     ),

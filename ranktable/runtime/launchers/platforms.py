@@ -39,13 +39,28 @@ def _first_of(
     return more
 
 
+def _addresses(variable: str) -> Callable[[Mapping[str, str]], Claims]:
+    """Return what claims the number of addresses, one a line, as that of nodes."""
+
+    def more(env: Mapping[str, str]) -> Claims:
+        if hosts := env.get(variable, "").split():
+            yield "num_nodes", len(hosts), variable
+
+    return more
+
+
+def _of_skypilot(env: Mapping[str, str]) -> Claims:
+    for claims in (_first_of, _addresses):
+        yield from claims("SKYPILOT_NODE_IPS")(env)
+
+
 # docs.skypilot.co, "Distributed Multi-Node Jobs". The list has one address a line.
 SKYPILOT: Final = Launcher(
     name="skypilot",
     level=Scope.NODE,
     markers=("SKYPILOT_NODE_RANK", "SKYPILOT_NUM_NODES"),
     fields={"node_rank": "SKYPILOT_NODE_RANK", "num_nodes": "SKYPILOT_NUM_NODES"},
-    more=_first_of("SKYPILOT_NODE_IPS"),
+    more=_of_skypilot,
     chips="SKYPILOT_NUM_GPUS_PER_NODE",
     advice=_IN_NODES,
 )
@@ -59,6 +74,7 @@ DSTACK: Final = Launcher(
         "num_nodes": "DSTACK_NODES_NUM",
         "master_addr": "DSTACK_MASTER_NODE_IP",
     },
+    more=_addresses("DSTACK_NODES_IPS"),
     chips="DSTACK_GPUS_PER_NODE",
     advice=_IN_NODES,
 )
