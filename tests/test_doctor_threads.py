@@ -373,6 +373,69 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
         "".join(f"{task}: [default{n}]:[rank{2 * task + n}]: step {i} loss 2\n"
                 for i in range(3) for task in range(3) for n in range(2))
         + "srun: error: n3: task 2: Out Of Memory\n", "RT612", ()),
+    "a request of EFA": (
+        "n3:82:83 [0] nccl_net_ofi_rdma.cpp:8 NCCL WARN NET/OFI Request completed with "
+        "error. RC: 4123. Error: unknown error.\n" + LOST, "RT623", ()),
+    "nodes of MindSpore in the form of a vector": (
+        raised(None, "RuntimeError: The total number of timed out node is 2. Timed out "
+               "node list is: [const vector]{5, 6}, worker 0 is the first"),
+        "RT604", ()),
+    "a deadlock of Lightning": (
+        "x.exceptions.DeadlockDetectedException: DeadLock detected from rank: 2 \n"
+        + raised(None, "IndexError: list index out of range"), "RT610", (2,)),
+    "shapes of accelerate": (
+        raised(0, "accelerate.utils.operations.DistributedOperationException: Cannot "
+               "apply desired operation due to shape mismatches.", "", "Input shapes:",
+               *(f"  - Process {n}: [1, {5 + n // 2}]" for n in range(3))),
+        "RT621", (2,)),
+    "sections of ranks": (
+        "".join(f"-----Begin global rank {n} STDERR-----\n" + raised(None, text)
+                + f"-----End global rank {n} STDERR-----\n"
+                for n, text in ((0, LEFT[0]), (3, "ValueError: bad shard"))),
+        "RT610", (3,)),
+    "a rank that is missing in an analysis of the recorder": (
+        ("Not all ranks joining collective, sequence number: 9\ninternal record id: 8\n"
+        "expected ranks: {0, 1, 2}\nmissing ranks: {1}\n"), "RT620", (1,)),
+    "memory that cannot be locked": (
+        raised(1, *nccl(SYSTEM, "Last error:", "Call to ibv_reg_mr failed with error "
+               "Cannot allocate memory")), "RT606", (1,)),
+    "no interface": (
+        raised(1, *nccl("internal error", "Last error:", "Bootstrap : no socket "
+               "interface found")), "RT606", (1,)),
+    "a job that Lightning put into the queue again": (
+        steps(9) + "[rank: 0] Received SIGTERM: 15\nRequeued SLURM job: 71\n",
+        "RT616", ()),
+    "a trainer of Paddle that others were ended with": (
+        ("FatalError: `Termination signal` is detected by the operating system.\n"
+        "worker rank 2 (pid 44, host n7) exited unexpectedly with code -11\n"),
+        "RT611", (2,)),
+    "a key-value store of oneCCL": (
+        raised(2, "RuntimeError: oneCCL: internal_kvs.cpp:5 kvs_init: EXCEPTION: "
+               "timeout"), "RT630", ()),
+    "a command of SageMaker": (
+        ("ExecuteUserScriptError:\nExitCode 137\nErrorMessage\nCommand 'torchrun t.py' "
+        "on host algo-3\n"), "RT611", ()),
+    "experts that wait for a rank": (
+        raised(6, "RuntimeError: DeepEP error: timeout (dispatch CPU), waiting for "
+               "rank 2"), "RT604", (2,)),
+    "wrong values of a collective": (
+        "# Out of bounds values : 12 FAILED\n# Avg bus bandwidth    : 75.1\n",
+        "RT614", ()),
+    "bytes that another rank did not ask for": (
+        raised(2, *nccl("internal error", "Last error:", "Message truncated : received "
+               "64 bytes instead of 16")), "RT621", (2,)),
+    "a scheduler of SGLang": (
+        "Rank 2 scheduler died during initialization (exit code: -9).\n" + raised(
+            None, "RuntimeError: Initialization failed. Please see the error messages "
+            "above."), "RT611", (2,)),
+    "a proxy of NCCL": (
+        raised(1, *nccl("internal error", "Last error:", "Proxy Call to rank 5 failed "
+               "(Connect)")), "RT604", (5,)),
+    "all that a watchdog says": (
+        "".join(waits(n, 40 + n) + f"[rank{n}]:[E1105 14:20:07.1 ProcessGroupNCCL.cpp:"
+                f"684] [Rank {n % 2}] Some NCCL operations have failed or timed out.\n"
+                for n in (0, 1, 3)).replace("[Rank 3]", "[Rank 1]")
+        + steps(3, prefix="[rank2]: "), "RT620", (2,)),
     "a process that aborts as it leaves": (
         "terminate called without an active exception\n"
         + raised(0, "RuntimeError: [pair.cc:5] Read error [10.0.0.1]:4: Connection "
@@ -737,6 +800,7 @@ HEALTHY: dict[str, str] = {
     "preempted in the first line": "slurmstepd: error: *** JOB 8 ON n1 CANCELLED AT "
     "2026-11-05T14:20:00 DUE TO PREEMPTION ***\n[rank0]: Resuming from checkpoint step "
     "40\n" + steps(20, 40, "[rank0]: ") + "[rank0]: Training finished at step 60\n",
+    "Paddle": "LAUNCH INFO 2026-11-05 14:20:00,401 Pod completed\n",
     "tasks": steps(40) + "srun: error: n2: tasks 0-7: Completed\n",
     "bar": "Epoch 0: 100%|####| 9/9 [00:01<00:00]\n`Trainer.fit` stopped: `max_epochs"
     "=1` reached.\n",

@@ -31,7 +31,9 @@ MAX_RANKS = 1 << 18
 _RANK_OF_FILE = re.compile(r"(?:^|[^a-z])rank[_-]?(\d+)(?!\d)")
 _DEVICE_OF_FILE = re.compile(r"(?:^|[^a-z])device[_-](\d+)(?!\d)")
 _LOCAL_RANK_OF_FILE = re.compile(r"attempt_\d+[/\\](\d+)[/\\]std(?:err|out)\.log$")
-_UNKNOWN = ("", "-1", "0" + ".0.0.0", "localhost", "127.0.0.1", "unknown")
+_UNKNOWN = ("", "-1", "0" + ".0.0.0", "localhost", "127.0.0.1", "unknown",
+            "localhost.localdomain", "1.0.0.127.in-addr.arpa", "ip6-localhost",
+            "::1")  # fmt: skip
 """Values that name no host, chip or address."""
 _OF_AGENTS = {"torchrun-stuck", "nccl-status", "nccl-report"}
 """Messages of others that tell of a rank whose own log may not be there."""

@@ -197,6 +197,11 @@ _FRAME = re.compile(
 )
 """A frame of a traceback, as Python writes it and as rich does."""
 
+_POD_OF_FILE = re.compile(
+    r"(?:^|[/\\])pods[/\\][^/\\_]+_(?P<pod>[^/\\_]+)_[^/\\]+[/\\][^/\\]+[/\\]\d+\.log"
+)
+"""The log of a container on its node."""
+
 _ENDED_NOTHING = re.compile(r"Exception ignored |in atexit\._|--- Logging error ---")
 """Python's words above a traceback that ended nothing."""
 
@@ -421,8 +426,11 @@ def read_log(stream: BinaryIO, file: str) -> Log:
     except (OSError, EOFError, zlib.error) as error:
         reader.log.problem = str(error)
     log = reader.finished()
+    pod = _POD_OF_FILE.search(file)
     for event in log.events:
         event.line -= bisect_right(extra, event.line)
+        if pod:
+            event.fields.setdefault("pod", pod["pod"])
     log.num_lines -= len(extra)
     return log
 
@@ -656,9 +664,9 @@ _OF_RECORD = re.compile(
 _OF_SPAWNED = re.compile(
     r"-- Process (?P<local_rank>\d{1,7}) terminated with the following error:"
     r"|Exception in device=(?P<voice>[A-Z]{2,8}:\d{1,7})\b"
-    r"|- Rank\[(?P<rank>\d{1,7})\] failed\."
+    r"|(?:- Rank\[|DeadLock detected from rank: )(?P<rank>\d{1,7})"
 )
-"""The line above what torch, torch_xla and LMDeploy tell of a process."""
+"""The line above what torch, torch_xla, LMDeploy and Lightning tell of a process."""
 
 
 def _traceback(

@@ -392,13 +392,15 @@ def _mark(fields: dict[str, str]) -> str:
     return f"\x01{said}\x02" if said else ""
 
 
-# kubectl describe
+# kubectl describe, and the sections of a launcher
 
-_DESCRIBED = re.compile(r"(?m)^Name: +\S+\r?\n(?:.*\n){0,12}?Node: +\S+/")
+_DESCRIBED = re.compile(
+    r"(?m)^Name: +\S+\r?\n(?:.*\n){0,12}?Node: +\S+/|^-+Begin global rank \d+ STD"
+)
 
 
 def _described(lines: Iterator[bytes], strip: Strip) -> Iterator[bytes]:
-    """Yield the lines that describe pods, each with its pod and node."""
+    """Yield the lines that describe pods or are of a rank, each with whose it is."""
     fields: dict[str, str] = {}
     for line in lines:
         text = line.decode("utf-8", "replace").rstrip("\r")
@@ -407,6 +409,8 @@ def _described(lines: Iterator[bytes], strip: Strip) -> Iterator[bytes]:
             fields = {"pod": found[1]}
         elif found := re.match(r"Node: +([^/\s]+)", text):
             fields["host"] = found[1]
+        elif found := re.match(r"-+(Begin|End) global rank (\d{1,7}) STD", text):
+            fields = {"rank": found[2]} if found[1] == "Begin" else {}
         yield f"{_mark(fields)}{text}\n".encode()
 
 

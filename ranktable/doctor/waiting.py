@@ -514,16 +514,20 @@ def _call_of(fingerprint: str) -> str:
 
 def _fewest(calls: str) -> tuple[list[int], str]:
     """Return the ranks that differ from the most, and what they call."""
-    form = r"ranks? (\d[\d, and-]*?)(?: calls? |  +)([^\n]*?)(?=, ranks? \d|\n|$)"
+    form = r"(?:ranks?|Process) (\d[\d, and-]*?)(?: calls? |  +|: )([^\n]*?)"
+    form += r"(?=, ranks? \d|\n|$)"
     groups = re.findall(form, calls)
-    found = [(numbers_in(ranks), call) for ranks, call in groups]
+    by_call: dict[str, list[int]] = defaultdict(list)
+    for ranks, call in groups:
+        by_call[call] += numbers_in(ranks)
+    found = [(ranks, call) for call, ranks in by_call.items()]
     fewest = min((len(ranks) for ranks, _ in found), default=0)
     odd = [(ranks, call) for ranks, call in found if len(ranks) == fewest]
-    ranks = sorted(rank for some, _ in odd for rank in some)
+    named = sorted(rank for some, _ in odd for rank in some)
     usual = [call for some, call in found if len(some) != fewest]
     what = " and ".join(call for _, call in odd)
     others = f", the others {usual[0]}" if usual else ""
-    return ranks, f"{'calls' if len(ranks) == 1 else 'call'} {what}{others}"
+    return named, f"{'calls' if len(named) == 1 else 'call'} {what}{others}"
 
 
 def _other_call_of_number(case: Case) -> Iterator[Cause]:
