@@ -930,6 +930,50 @@ def test_a_kill_counts_before_an_exception_only_if_more_tells_of_the_process(
     assert any(told in note for note in found.notes) == (code == "RT610")
 
 
+def test_dumps_of_processes_tell_where_they_stand(tmp_path: Path) -> None:
+    for rank in range(3):
+        frames = ["collate (data.py:9)", "step (train.py:7)"] if rank == 1 else [
+            "all_reduce (torch/distributed/distributed_c10d.py:2501)",
+            "step (train.py:8)"]  # fmt: skip
+        (tmp_path / f"rank{rank}.txt").write_text(
+            f'Process 4{rank}: python3 train.py\nThread 4{rank} (idle): "MainThread"\n'
+            + "".join(f"    {frame}\n" for frame in frames)
+        )
+
+    found = diagnose([str(tmp_path)])
+
+    assert (found.causes, found.has_ended_well, found.is_judged) == ((), False, True)
+    told = [note.partition(" (py-spy")[0] for note in found.notes]
+    assert sorted(told) == [
+        "rank 1 stands in collate (data.py:9)",
+        f"ranks 0, 2 stand in {frames[0]} below {frames[1]}",
+    ]
+
+
+def test_what_one_rank_handled_as_it_lost_the_others_is_told(tmp_path: Path) -> None:
+    text = raised(3, "KeyError: 'mask'") + AGAIN + raised(3, *LEFT) + raised(0, *LEFT)
+    (tmp_path / "job.log").write_text(text)
+
+    (cause,) = diagnose([str(tmp_path)]).causes
+
+    assert (cause.rule.code, cause.ranks) == ("RT630", ())
+    assert "rank 3 was handling KeyError: 'mask' then" in cause.headline
+
+
+@pytest.mark.parametrize(("at", "code"), [("11:40", "RT610"), ("16:40", "RT630")])
+def test_an_error_counts_if_its_rank_soon_waited_in_vain(
+    at: str, code: str, tmp_path: Path
+) -> None:
+    (tmp_path / "job.log").write_text(
+        "[rank2]: 2026-11-05 14:00:00,000 WARNING a batch is skipped\n"
+        + raised(2, "ValueError: x") + waits(2).replace("14:20:02.1", f"14:{at}.1")
+    )  # fmt: skip
+
+    (cause,) = diagnose([str(tmp_path)]).causes
+
+    assert cause.rule.code == code
+
+
 def agent(host: str, prefix: str, status: int, *, first: int, pid: int = 81) -> str:
     """Return what an agent of two ranks says of their end."""
     text = (

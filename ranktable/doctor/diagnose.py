@@ -18,6 +18,7 @@ from ranktable.doctor.verdict import (
     has_ended_well,
     other_kills,
     parts_away,
+    stacks,
     told_unknown,
     unknown_errors,
 )
@@ -131,7 +132,7 @@ def judge_logs(logs: Sequence[Log], table: RankTable | None = None) -> Diagnosis
     if len(sure) < len(events):
         causes, doubt = agreed(causes, decide(Case(sure, ranks)))
         notes += doubt
-    notes += [*counted_behind(case), *other_kills(case, causes)]
+    notes += [*counted_behind(case), *other_kills(case, causes), *stacks(case)]
     open_barriers = list(barriers_of(current))
     if not any(cause.rule.code in ("RT602", "RT604") for cause in causes):
         notes += open_barriers

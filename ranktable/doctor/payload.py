@@ -150,7 +150,8 @@ def _root_event(chain: Sequence[LogEvent]) -> LogEvent:
     is_vague = [causes.is_bland(what) or causes.is_wrapper(what) for what in said]
     first = is_vague.index(False) if False in is_vague else -1
     if causes.is_of_peer(said[first]) or causes.is_stop(said[first]):
-        return replace(last, fields={**last.fields, "root": said[first]})
+        before = {"before": said[0]} if first > 0 and causes.is_bland(said[0]) else {}
+        return replace(last, fields={**last.fields, **before, "root": said[first]})
     if first != -1 and _is_consequence(last):
         return replace(chain[first], fields={**chain[first].fields, "handled": "1"})
     return chain[first]

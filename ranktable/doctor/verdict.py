@@ -50,6 +50,11 @@ if TYPE_CHECKING:
 MAX_CAUSES = 5
 MAX_UNKNOWN = 5
 
+_OF_LIBRARIES = re.compile(
+    r"\((?:torch|threading|selectors|multiprocessing|\S*-packages)\b"
+)
+"""Frames of py-spy that are not of the program."""
+
 LINES_ABOVE = 6
 """How far below the line of torch_npu a code of CANN stands at most."""
 
@@ -330,7 +335,8 @@ def _rest(case: Case) -> Iterator[Cause]:
         yield Cause(
             rule=rules.UNKNOWN,
             headline="the cause is not in these logs; these lines only follow from it"
-            + _missing(case),
+            + _missing(case)
+            + _handled(case),
             evidence=shortened(events, case),
         )
         return
@@ -399,6 +405,35 @@ def told_unknown(case: Case, unknown: Sequence[LogEvent]) -> str:
         f"errors of unknown kind: {who}, first {first.file}:{first.line}: "
         f"{what.strip()[:200]}"
     )
+
+
+def _handled(case: Case) -> str:
+    """Return what one rank alone handled when it lost the others, if one did."""
+    said = {
+        case.ranks.speaker(event): event.fields["before"]
+        for event in case.by_kind[Evidence.CLOSED]
+        if "before" in event.fields
+    }
+    (rank, what), *others = [*said.items(), (None, "")]
+    if rank is None or len(others) > 1 or not case.waiters - {rank}:
+        return ""
+    return f"; rank {rank} was handling {what[:100]} then, and may be the first"
+
+
+def stacks(case: Case) -> Iterator[str]:
+    """Yield where processes stand, by dumps of py-spy; equal ones are told together."""
+    same: dict[str, list[LogEvent]] = defaultdict(list)
+    for event in case.by_kind[Evidence.IDENTITY]:
+        if event.pattern.name == "py-spy":
+            frames = event.fields["stack"].splitlines()
+            own = [one for one in frames if not _OF_LIBRARIES.search(one)][:1]
+            where = " below ".join(dict.fromkeys([frames[0], *own]))
+            same[where].append(event)
+    for where, events in [*same.items()][:MAX_UNKNOWN]:
+        ranks = sorted({r for e in events if (r := case.ranks.speaker(e)) is not None})
+        who = f"rank{'s' * (len(ranks) > 1)} {folded(ranks)}" if ranks else "a process"
+        verb = "stand" if len(ranks) > 1 else "stands"
+        yield f"{who} {verb} in {where} (py-spy, {events[0].file}:{events[0].line})"
 
 
 def _missing(case: Case) -> str:
