@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,8 @@ from tests.test_doctor_cases import HERE
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from ranktable.doctor.case import Cause
 
 
 Entry = dict[str, Any]
@@ -167,6 +170,95 @@ def test_only_a_transfer_that_has_not_ended_names_its_peer() -> None:
 
     assert log is not None
     assert [event.fields["peers"] for event in log.events] == ["2"]
+
+
+Dumps = dict[int, Entry]
+Group = tuple[str, list[int]]
+
+
+def groups_of(tensor: int, data: int, pipeline: int) -> list[Group]:
+    """Return the groups of a job, each with its kind."""
+    stage, size = tensor * data, tensor * data * pipeline
+    found = [
+        ("TP", [*range(first, first + tensor)]) for first in range(0, size, tensor)
+    ]
+    firsts = [first for first in range(size) if first % stage < tensor]
+    found += [("DP", [*range(first, first + stage, tensor)]) for first in firsts]
+    found += [("PP", [*range(first, size, stage)]) for first in range(stage)]
+    return [(kind, ranks) for kind, ranks in found if len(ranks) > 1]
+
+
+def job_of_groups(random: Random, kind: str) -> tuple[int, Dumps, list[int]]:
+    """Draw a job in which one rank keeps the others waiting, each in some group.
+
+    Returns:
+        The rank, the dumps, and the group in which the rank called something else.
+    """
+    sizes = random.choice([(2, 2, 1), (4, 2, 1), (2, 3, 1), (2, 2, 2), (1, 4, 2)])
+    groups, size = groups_of(*sizes), sizes[0] * sizes[1] * sizes[2]
+    culprit, ended = random.randrange(size), [random.randrange(1, 9) for _ in groups]
+    waits: dict[int, int] = {}
+    while len(waits) < size - 1:
+        rank = random.choice(
+            [r for r in range(size) if r not in waits and r != culprit]
+        )
+        near = [number for number, (_, ranks) in enumerate(groups) if rank in ranks
+                and ((waits.keys() | {culprit}) & set(ranks))]  # fmt: skip
+        waits.update({rank: random.choice(near)} if near else {})
+    own = random.choice([n for n in waits.values() if culprit in groups[n][1]])
+    if kind != "absent":
+        waits[culprit] = own
+    dumps: Dumps = {}
+    for rank in range(size):
+        mine = [n for n, (_, ranks) in enumerate(groups) if rank in ranks]
+        entries = [
+            entry(seq, process_group=(f"{n}", groups[n][0]))
+            for n in mine for seq in range(1, ended[n] + 1)
+        ]  # fmt: skip
+        if rank in waits:
+            other = {"op": {"op": "broadcast"}, "size": {"size": 9}}.get(kind, {})
+            if kind == "late":
+                other = {"time_created_ns": 60 * 10**9}
+            of_group = f"{waits[rank]}", groups[waits[rank]][0]
+            more = {"process_group": of_group, **(other if rank == culprit else {})}
+            entries.append(entry(ended[waits[rank]] + 1, **{**more, **OPEN}))
+        dumps[rank] = dump(entries, size) | {
+            "pg_config": {f"{n}": {"ranks": f"{groups[n][1]}"} for n in mine}
+        }
+    return culprit, dumps, groups[own][1] if kind in ("op", "size") else []
+
+
+def judged(folder: Path, dumps: Dumps) -> Cause:
+    for rank, data in dumps.items():
+        (folder / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(data, 2))
+    return diagnose([str(folder)]).causes[0]
+
+
+@law(60)
+@given(
+    seed=st.integers(0, 1 << 32), kind=st.sampled_from(["absent", "op", "size", "late"])
+)
+def test_who_waits_in_another_group_is_not_accused(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, kind: str
+) -> None:
+    random = Random(seed)  # noqa: S311 - a job is drawn
+    culprit, dumps, group = job_of_groups(random, kind)
+    lost = random.sample(sorted(dumps), random.randrange(1, len(dumps)))
+    given_ = {rank: data for rank, data in dumps.items() if rank not in lost}
+    alone = {rank: data for rank, data in dumps.items() if rank != culprit}
+    # Of two that call different things, nothing tells which one is right.
+
+    whole = judged(tmp_path_factory.mktemp("d"), dumps)
+    without = judged(tmp_path_factory.mktemp("d"), alone)
+    some = judged(tmp_path_factory.mktemp("d"), given_)
+
+    assert culprit in whole.ranks
+    assert set(whole.ranks) <= {culprit, *group}
+    assert without.ranks == (culprit,)
+    assert "no log of it was given" in without.headline
+    is_suspect = "no log of" in some.headline and set(some.ranks) <= set(lost)
+    assert is_suspect or not some.ranks or culprit in some.ranks
+    assert is_suspect or set(some.ranks) <= {culprit, *group}
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from ranktable.doctor.patterns import Evidence, LogPattern
 from ranktable.schema.text import folded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 MAX_BYTES: Final = 64 << 20
 _MAX_ENTRIES = 1 << 20
@@ -258,57 +258,119 @@ def _events(dump: Dump) -> Iterator[LogEvent]:
         yield _event(dump, Evidence.EDGE, f"{what} has not ended", peers=peer)
 
 
+class _Block(NamedTuple):
+    """The operation of a group that some wait in and that does not end.
+
+    Attributes:
+        group: Name of the group.
+        seq: Number of the operation.
+        op: What is waited in.
+        waiters: Who called it.
+        absent: Who did not; or called it when the others had given up.
+        is_late: Whether it is the latter.
+        calls: What was called, if it differs.
+    """
+
+    group: str
+    seq: int
+    op: Call
+    waiters: frozenset[int]
+    absent: frozenset[int]
+    is_late: bool
+    calls: str
+
+
 def compare(logs: Iterable[Log]) -> Iterator[LogEvent]:
-    """Yield in which operation of a group the dumps of its members differ."""
+    """Yield in which operation of a group the dumps of its members differ.
+
+    A rank that is not in an operation of one group may wait in one of another: it is
+    no cause then, and whom it waits for may be. Who is named waits for nobody. Of ranks
+    without a dump one is named alone, and only if all others wait.
+    """
     dumps = [log.dump for log in logs if log.dump is not None]
     ranked = {dump.rank: dump for dump in dumps if dump.rank is not None}
+    members_of = {name: members for dump in reversed(dumps)
+                  for name, members in dump.members.items() if members}  # fmt: skip
     groups: dict[tuple[str, tuple[int, ...]], dict[int, Dump]] = defaultdict(dict)
     for rank, dump in ranked.items():
         for name in dump.calls:
-            members = next(
-                (one.members[name] for one in dumps if one.members.get(name)), ()
-            )
+            members = dump.members.get(name) or members_of.get(name, ())
             if rank in members:
                 groups[name, members][rank] = dump
+    blocks: list[_Block] = []
     for (name, members), own in groups.items():
         # A member without an operation in this group has a dump, if it has one at all.
         for rank in set(members) & ranked.keys():
             own.setdefault(rank, ranked[rank])
-        event = _first_difference(name, own)
-        if event is not None:
-            yield event
+        lost = frozenset(members) - ranked.keys() if len(groups) > 1 else frozenset()
+        block = _first_difference(name, own, lost)
+        blocks += [block] if block is not None else []
+    yield from _at_the_end(blocks, ranked)
 
 
-def _first_difference(group: str, dumps: Mapping[int, Dump]) -> LogEvent | None:
+def _at_the_end(
+    blocks: Sequence[_Block], dumps: Mapping[int, Dump]
+) -> Iterator[LogEvent]:
+    """Yield whom all wait for who themselves wait for nobody."""
+    waiters = {rank for rank, dump in dumps.items() if _is_waiting(dump)}
+    late = {rank for block in blocks if block.is_late for rank in block.absent}
+    ends = {rank for block in blocks for rank in block.absent} - (waiters - late)
+    lost = ends - dumps.keys()
+    differ = [block for block in blocks if block.calls]
+    if not differ and lost == ends and len(lost) == 1 and waiters == dumps.keys():
+        block = next(block for block in blocks if block.absent & lost)
+        text = f"{block.op.text} with the number {block.seq} has not ended"
+        where = dumps[min(block.waiters)]
+        yield _event(where, Evidence.EDGE, text, peers=min(lost), group=block.group)
+        return
+    for block in blocks:
+        where = dumps[min(block.waiters)]
+        said = {"group": block.group, "seq": block.seq}
+        absent = sorted(block.absent & (ends - lost))
+        if block.calls:
+            text = f"in collective {block.seq}: {block.calls}"
+            yield _event(where, Evidence.MISMATCH, text, **said, calls=block.calls)
+        elif absent:
+            text = f"ranks {folded(absent)} did not call {block.seq}, {block.op.text}"
+            peers = ",".join(map(str, absent))
+            yield _event(
+                where, Evidence.ABSENT, text, **said, peers=peers, op=block.op.op
+            )
+
+
+def _is_waiting(dump: Dump) -> bool:
+    calls = (call for own in dump.calls.values() for call in own.values())
+    return bool(dump.peers) or any(call.is_pending for call in calls)
+
+
+def _first_difference(
+    group: str, dumps: Mapping[int, Dump], lost: frozenset[int]
+) -> _Block | None:
+    """Return the first operation that some of a group wait in for others.
+
+    Args:
+        group: Name of the group.
+        dumps: Those of its members.
+        lost: Members without a dump that may be waited for.
+    """
     calls = {rank: dump.calls.get(group, {}) for rank, dump in dumps.items()}
     firsts = [min(own) for own in calls.values() if own]
     lasts = {rank: max(own, default=0) for rank, own in calls.items()}
     busy: set[int] = set()  # in an operation before this one
     for seq in range(max(firsts, default=0), max(lasts.values(), default=-1) + 1):
         now = {rank: own[seq] for rank, own in calls.items() if seq in own}
-        waiting = [rank for rank, call in now.items() if call.is_pending]
+        waiting = {rank for rank, call in now.items() if call.is_pending}
         if not waiting:
             continue
-        different = _different(now)
-        if different is not None:
-            text, where = f"in collective {seq}: {different}", dumps[min(waiting)]
-            return _event(
-                where, Evidence.MISMATCH, text, group=group, seq=seq, calls=different
-            )
-        absent = sorted(r for r, last in lasts.items() if last < seq and r not in busy)
-        absent = absent or _late(now)
-        busy.update(waiting)
-        if absent:
-            waiter = min(set(waiting) - set(absent), default=waiting[0])
-            return _event(
-                dumps[waiter],
-                Evidence.ABSENT,
-                f"ranks {folded(absent)} did not call {seq}, {now[waiter].text}",
-                group=group,
-                peers=",".join(map(str, absent)),
-                seq=seq,
-                op=now[waiter].op,
-            )
+        different = _different(now) or ""
+        absent = {r for r, last in lasts.items() if last < seq and r not in busy}
+        late = set() if absent or different else set(_late(now))
+        busy |= waiting
+        if different or absent or late or lost:
+            waiters = frozenset(waiting - late or waiting)
+            missed = frozenset(absent | late | lost)
+            call = now[min(waiters)]
+            return _Block(group, seq, call, waiters, missed, bool(late), different)
     return None
 
 

@@ -525,6 +525,13 @@ def _fewest(calls: str) -> tuple[list[int], str]:
     odd = [(ranks, call) for ranks, call in found if len(ranks) == fewest]
     named = sorted(rank for some, _ in odd for rank in some)
     usual = [call for some, call in found if len(some) != fewest]
+    if not usual and len(odd) > 1:
+        several = (
+            f"ranks {folded(some)} call" if len(some) > 1 else f"rank {some[0]} calls"
+            for some, _ in odd
+        )
+        said = zip(several, (call for _, call in odd), strict=True)
+        return ranks, ": " + ", ".join(map(" ".join, said))
     what = " and ".join(call for _, call in odd)
     others = f", the others {usual[0]}" if usual else ""
     return named, f"{'calls' if len(named) == 1 else 'call'} {what}{others}"
@@ -603,18 +610,23 @@ def behind(case: Case) -> set[int]:
     """Return the ranks that had not begun an operation in which others waited.
 
     The first report of a rank counts: who slept calls again later, and may then time
-    out itself, at a higher number.
+    out itself, at a higher number. Nobody is behind who waits in another group, or who
+    had given up before the other one called.
     """
     begun: dict[str, dict[int, int]] = defaultdict(dict)
+    groups: dict[int, set[str]] = defaultdict(set)
+    for wait in case.waits:
+        groups[wait.rank].add(wait.group)
     for rank, event in states_of(case):
-        enqueued = event.number("enqueued")
-        if enqueued is not None:
-            begun[case.ranks.group(event)[0]].setdefault(rank, enqueued)
-    wanted: dict[str, dict[int, int]] = defaultdict(dict)
-    late = _late_ranks(case)
+        enqueued, group = event.number("enqueued"), case.ranks.group(event)[0]
+        if enqueued is not None and not groups[rank] - {"", group}:
+            begun[group].setdefault(rank, enqueued)
+    limit_s = _timeout_s(case, [(wait.rank, wait.event) for wait in case.waits[:1]])
+    first = {wait.rank: wait.event for wait in reversed(case.waits)}
+    wanted: dict[str, dict[int, Wait]] = defaultdict(dict)
     for (group, rank), wait in case.first_waits().items():
-        if wait.seq is not None and rank not in late:
-            wanted[group].setdefault(rank, wait.seq)
+        if wait.seq is not None:
+            wanted[group].setdefault(rank, wait)
     accused: set[int] = set()
     for group, numbers in begun.items():
         waits = wanted.get(group) or wanted.get("", {})
@@ -622,12 +634,20 @@ def behind(case: Case) -> set[int]:
             (waits,) = wanted.values()
         for rank, enqueued in numbers.items():
             if any(
-                seq > enqueued and numbers.get(other, seq) >= seq
-                for other, seq in waits.items()
-                if other != rank
+                seq > enqueued
+                and numbers.get(other, seq) >= seq
+                and not _had_given_up(first.get(rank), wait.event, limit_s)
+                for other, wait in waits.items()
+                if other != rank and (seq := wait.seq) is not None
             ):
                 accused.add(rank)
     return accused
+
+
+def _had_given_up(own: LogEvent | None, other: LogEvent, limit_s: float) -> bool:
+    """Whether a rank told that it waited before another one can have called at all."""
+    gap = seconds_between(own, other) if own is not None else None
+    return bool(limit_s) and gap is not None and gap > limit_s
 
 
 def _behind(case: Case) -> Iterator[Cause]:

@@ -147,12 +147,21 @@ STATES = (
 """How torch tells the group of an operation below the line that tells the operation."""
 
 
+SIZES = (
+    (2, 2, 1), (4, 2, 1), (2, 4, 1), (2, 3, 1), (1, 8, 1), (2, 2, 2), (1, 4, 2)
+)  # fmt: skip
+"""Ranks of a tensor group, of a data group, and stages of a pipeline."""
+
+
 def waiting_in_groups(random: Random) -> tuple[int, Files]:
     """Draw ranks of which one is silent, or late; all others wait in some group."""
-    tp, dp = random.choice(((2, 2), (4, 2), (2, 4), (2, 3), (1, 8)))
-    size, culprit = tp * dp, random.randrange(tp * dp)
+    tp, dp, pp = random.choice(SIZES)
+    stage, size = tp * dp, tp * dp * pp
+    culprit = random.randrange(size)
     groups = [("tp", range(first, first + tp)) for first in range(0, size, tp)]
-    groups += [("dp", range(first, size, tp)) for first in range(tp)]
+    groups += [("dp", range(first + place, first + stage, tp))
+               for first in range(0, size, stage) for place in range(tp)]  # fmt: skip
+    groups += [("pp", range(first, size, stage)) for first in range(stage)]
     groups = [*((name, ranks) for name, ranks in groups if len(ranks) > 1),
               ("default_pg", range(size))]  # fmt: skip
     numbers = [50 * number for number in random.sample(range(1, 20), len(groups))]
@@ -165,9 +174,10 @@ def waiting_in_groups(random: Random) -> tuple[int, Files]:
             ranks.index(rank),
             (of_rank.index(groups[group]) + 1) % len(of_rank),
         )
+        op = "SEND" if name == "pp" else "ALLREDUCE"
         wait = (
             f"[Rank {place}] Watchdog caught collective operation timeout: WorkNCCL("
-            f"SeqNum={seq}, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)="
+            f"SeqNum={seq}, OpType={op}, NumelIn=8, NumelOut=8, Timeout(ms)="
             "600000) ran for 600030 milliseconds before timing out.\n"
         )
         below = state.format(id=(group + 1) % len(groups), name=name, place=place,
