@@ -208,6 +208,11 @@ def job_of_groups(random: Random, kind: str) -> tuple[int, Dumps, list[int]]:
     own = random.choice([n for n in waits.values() if culprit in groups[n][1]])
     if kind != "absent":
         waits[culprit] = own
+    odd: dict[str, Entry] = {
+        "op": {"op": "broadcast"},
+        "size": {"size": 9},
+        "late": {"time_created_ns": 60 * 10**9},
+    }
     dumps: Dumps = {}
     for rank in range(size):
         mine = [n for n, (_, ranks) in enumerate(groups) if rank in ranks]
@@ -216,11 +221,11 @@ def job_of_groups(random: Random, kind: str) -> tuple[int, Dumps, list[int]]:
             for n in mine for seq in range(1, ended[n] + 1)
         ]  # fmt: skip
         if rank in waits:
-            other = {"op": {"op": "broadcast"}, "size": {"size": 9}}.get(kind, {})
-            if kind == "late":
-                other = {"time_created_ns": 60 * 10**9}
             of_group = f"{waits[rank]}", groups[waits[rank]][0]
-            more = {"process_group": of_group, **(other if rank == culprit else {})}
+            more: Entry = {
+                "process_group": of_group,
+                **(odd.get(kind, {}) if rank == culprit else {}),
+            }
             entries.append(entry(ended[waits[rank]] + 1, **{**more, **OPEN}))
         dumps[rank] = dump(entries, size) | {
             "pg_config": {f"{n}": {"ranks": f"{groups[n][1]}"} for n in mine}

@@ -64,6 +64,16 @@ DEAD
   Rank 5 -- GPU 1 managed by process 4713 on node 10.0.0.8
 
 """
+MISSING = """\
+INCOMPLETE
+  Missing communicator data from 1 job process
+  Process 4713 on node 10.0.0.8 managing GPU 1
+
+#0-0 (3ab1f0c2d4e59876) INCOMPLETE
+  Missing communicator data from 1 rank
+  The missing rank: 5
+
+"""
 SMI = """\
 
 ==============NVSMI LOG==============
@@ -120,6 +130,7 @@ def judged(folder: Path, **files: str) -> Diagnosis:
     ("text", "rank", "said"),
     [
         (status(DEAD), 5, "is dead for NCCL"),
+        (status(MISSING), 5, "rank 5 (10.0.0.8, chip 1): does not answer NCCL"),
         (status(DEAD, BEHIND.format("launched up to operation 38")), 5, "is dead"),
         (status("", BEHIND.format("launched up to operation 38")), 3, "38 of 42"),
         (2 * status("", CLOSE), 3, "41 of 42"),

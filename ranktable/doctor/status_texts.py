@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ranktable.doctor.lines import Log, LogEvent
+from ranktable.doctor.lines import Log, LogEvent, numbers_in
 from ranktable.doctor.patterns import Evidence, LogPattern
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ _RANK = re.compile(
 _PROCESS = re.compile(
     r" +Process (?P<pid>\d+) on node (?P<host>\S+) managing GPUs? (?P<device>\d+)?"
 )
+_MISSING = re.compile(r" +The missing ranks?: (?P<ranks>\d[\d, -]*)$")
 _MANY = re.compile(r" +\d+ ranks have (.+)")
 _LAUNCHED = re.compile(r"launched up to operation (\d{1,18})")
 _HEAD = "Communicators..."
@@ -83,6 +84,10 @@ def _communicators(lines: Sequence[str]) -> Iterator[_Said]:
             what = "is dead for NCCL" if reader.section == "DEAD" else _SILENT
             fields = who.get((found["pid"], found["host"]), found.groupdict(""))
             yield _Said(Evidence.HEARTBEAT, what, number, fields)
+        elif found := _MISSING.match(line):
+            for rank in numbers_in(found["ranks"]):
+                fields = {**reader.group, "group_rank": str(rank)}
+                yield _Said(Evidence.HEARTBEAT, _SILENT, number, fields)
         elif found := _RANK.match(line):
             fields = {**reader.group, **found.groupdict("")}
             state = fields.pop("state")
@@ -140,14 +145,29 @@ class _Reader:
 
 
 def _processes(lines: Sequence[str]) -> dict[tuple[str, str], dict[str, str]]:
-    """Return the rank of each process that is named with one."""
+    """Return the rank of each process that is named with one.
+
+    If one process is missing, and one rank of a communicator, they are the same.
+    """
     found = (match for line in lines if (match := _RANK.match(line)) and match["pid"])
-    return {
+    named = {
         (match["pid"], match["host"]): {
             key: value for key, value in match.groupdict("").items() if key != "state"
         }
         for match in found
     }
+    reader, missing = _Reader(), []
+    for line in lines:
+        reader.take(line)
+        if match := _MISSING.match(line):
+            missing += [{**reader.group, "group_rank": str(rank)}
+                        for rank in numbers_in(match["ranks"])]  # fmt: skip
+    silent = {(match["pid"], match["host"]): match.groupdict("") for line in lines
+              if (match := _PROCESS.match(line))}  # fmt: skip
+    if len(missing) == len(silent) == 1:
+        ((process, fields),) = silent.items()
+        named.setdefault(process, {**missing[0], **fields})
+    return named
 
 
 def _differs(state: str, usual: str) -> str:
