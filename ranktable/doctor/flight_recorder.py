@@ -266,8 +266,8 @@ class _Block(NamedTuple):
         seq: Number of the operation.
         op: What is waited in.
         waiters: Who called it.
-        absent: Who did not; or called it when the others had given up.
-        is_late: Whether it is the latter.
+        absent: Who did not.
+        late: Who called it when the others had given up.
         calls: What was called, if it differs.
     """
 
@@ -276,7 +276,7 @@ class _Block(NamedTuple):
     op: Call
     waiters: frozenset[int]
     absent: frozenset[int]
-    is_late: bool
+    late: frozenset[int]
     calls: str
 
 
@@ -313,8 +313,8 @@ def _at_the_end(
 ) -> Iterator[LogEvent]:
     """Yield whom all wait for who themselves wait for nobody."""
     waiters = {rank for rank, dump in dumps.items() if _is_waiting(dump)}
-    late = {rank for block in blocks if block.is_late for rank in block.absent}
-    ends = {rank for block in blocks for rank in block.absent} - (waiters - late)
+    ends = {rank for block in blocks for rank in block.absent} - waiters
+    ends = ends or {rank for block in blocks for rank in block.late}
     lost = ends - dumps.keys()
     differ = [block for block in blocks if block.calls]
     if not differ and lost == ends and len(lost) == 1 and waiters == dumps.keys():
@@ -326,7 +326,7 @@ def _at_the_end(
     for block in blocks:
         where = dumps[min(block.waiters)]
         said = {"group": block.group, "seq": block.seq}
-        absent = sorted(block.absent & (ends - lost))
+        absent = sorted((block.absent | block.late) & (ends - lost))
         if block.calls:
             text = f"in collective {block.seq}: {block.calls}"
             yield _event(where, Evidence.MISMATCH, text, **said, calls=block.calls)
@@ -364,13 +364,12 @@ def _first_difference(
             continue
         different = _different(now) or ""
         absent = {r for r, last in lasts.items() if last < seq and r not in busy}
-        late = set() if absent or different else set(_late(now))
+        late = set() if different else set(_late(now))
         busy |= waiting
         if different or absent or late or lost:
             waiters = frozenset(waiting - late or waiting)
-            missed = frozenset(absent | late | lost)
-            call = now[min(waiters)]
-            return _Block(group, seq, call, waiters, missed, bool(late), different)
+            call, missed = now[min(waiters)], frozenset(absent | lost)
+            return _Block(group, seq, call, waiters, missed, frozenset(late), different)
     return None
 
 

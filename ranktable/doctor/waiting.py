@@ -531,7 +531,7 @@ def _fewest(calls: str) -> tuple[list[int], str]:
             for some, _ in odd
         )
         said = zip(several, (call for _, call in odd), strict=True)
-        return ranks, ": " + ", ".join(map(" ".join, said))
+        return named, ": " + ", ".join(map(" ".join, said))
     what = " and ".join(call for _, call in odd)
     others = f", the others {usual[0]}" if usual else ""
     return named, f"{'calls' if len(named) == 1 else 'call'} {what}{others}"
@@ -610,8 +610,7 @@ def behind(case: Case) -> set[int]:
     """Return the ranks that had not begun an operation in which others waited.
 
     The first report of a rank counts: who slept calls again later, and may then time
-    out itself, at a higher number. Nobody is behind who waits in another group, or who
-    had given up before the other one called.
+    out itself, at a higher number. Nobody is behind who waits in another group.
     """
     begun: dict[str, dict[int, int]] = defaultdict(dict)
     groups: dict[int, set[str]] = defaultdict(set)
@@ -621,12 +620,11 @@ def behind(case: Case) -> set[int]:
         enqueued, group = event.number("enqueued"), case.ranks.group(event)[0]
         if enqueued is not None and not groups[rank] - {"", group}:
             begun[group].setdefault(rank, enqueued)
-    limit_s = _timeout_s(case, [(wait.rank, wait.event) for wait in case.waits[:1]])
-    first = {wait.rank: wait.event for wait in reversed(case.waits)}
-    wanted: dict[str, dict[int, Wait]] = defaultdict(dict)
+    wanted: dict[str, dict[int, int]] = defaultdict(dict)
+    late = _late_ranks(case)
     for (group, rank), wait in case.first_waits().items():
-        if wait.seq is not None:
-            wanted[group].setdefault(rank, wait)
+        if wait.seq is not None and rank not in late:
+            wanted[group].setdefault(rank, wait.seq)
     accused: set[int] = set()
     for group, numbers in begun.items():
         waits = wanted.get(group) or wanted.get("", {})
@@ -634,20 +632,12 @@ def behind(case: Case) -> set[int]:
             (waits,) = wanted.values()
         for rank, enqueued in numbers.items():
             if any(
-                seq > enqueued
-                and numbers.get(other, seq) >= seq
-                and not _had_given_up(first.get(rank), wait.event, limit_s)
-                for other, wait in waits.items()
-                if other != rank and (seq := wait.seq) is not None
+                seq > enqueued and numbers.get(other, seq) >= seq
+                for other, seq in waits.items()
+                if other != rank
             ):
                 accused.add(rank)
     return accused
-
-
-def _had_given_up(own: LogEvent | None, other: LogEvent, limit_s: float) -> bool:
-    """Whether a rank told that it waited before another one can have called at all."""
-    gap = seconds_between(own, other) if own is not None else None
-    return bool(limit_s) and gap is not None and gap > limit_s
 
 
 def _behind(case: Case) -> Iterator[Cause]:
