@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ranktable.doctor.diagnose import diagnose
+from tests.effort import law
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 COMM = "10.0.0.1%eth0_60004_0_171"
 TASK = "[TaskExecStage][Timeout][HOST_TS]Task run failed, "
@@ -25,11 +29,11 @@ def place(rank: int) -> tuple[str, int, str]:
     return f"10.0.0.{rank // 2 + 1}", rank % 2, f"192.168.{rank // 2 + 1}.{rank % 2}"
 
 
-def says_rank(rank: int, pid: int, at: str = "09:00:00") -> str:
+def says_rank(rank: int, pid: int, at: str = "09:00:00", size: int = 4) -> str:
     server, chip, address = place(rank)
     text = (
-        f"[HCCL_TRACE]SetupAgent rankNum[4], rank[{rank}], rootInfo identifier[{COMM}],"
-        f" server[{server}%eth0], logicDevId[{chip}], phydevId[{chip}], "
+        f"[HCCL_TRACE]SetupAgent rankNum[{size}], rank[{rank}], rootInfo identifier["
+        f"{COMM}], server[{server}%eth0], logicDevId[{chip}], phydevId[{chip}], "
         f"deviceIp[{address}]"
     )
     return plog(pid, text, at, "INFO")
@@ -232,3 +236,74 @@ def test_numbers_in_a_group_are_no_ranks_where_a_line_tells_the_place(
     (cause,) = diagnose([str(tmp_path)]).causes
 
     assert cause.ranks == ((3,) if is_given else ())
+    assert (form == "row") or "chip 1" in cause.headline
+
+
+def unreached(members: Sequence[int], rank: int, peer: int, form: str) -> list[str]:
+    """Return how a rank of a communicator says that it did not reach another."""
+    number, other = members.index(rank), members.index(peer)
+    (here, chip, own), (there, peer_chip, address) = place(rank), place(peer)
+    if form == "row":
+        row = (
+            f"  |  {address}({other})  |  16666  |  {own}({number})  |  0  |  client  "
+            "| time out |"
+        )
+        wait = f"wait socket establish timeout, role[1] rank[{other}] timeout[120 s]"
+        return [wait, row]
+    group = "hccl_world_group" if len(members) == NUM else "group_name_31"
+    text = (
+        f"createLink para:rank[{number}]-localUserrank[{number}]-localIpAddr[{here}/"
+        f"{chip}], remoteRank[{other}]-remoteUserrank[{other}]-remoteIpAddr[{there}/"
+        f"{peer_chip}], machineType[0], tag[AllGather_{group}]"
+    )
+    return [text]
+
+
+NUM = 8
+MEMBERS = st.sampled_from(
+    [range(NUM), range(0, NUM, 2), range(1, NUM, 2), range(2), range(4, 8),
+     (0, 3, 4, 7), (6, 1, 3)]
+)  # fmt: skip
+
+
+@law(300)
+@given(
+    members=MEMBERS, form=st.sampled_from(["row", "para"]), same_pids=st.booleans(),
+    whose=st.sampled_from(["all", "all others", "other hosts", "waiters"]),
+    data=st.data(),
+)  # fmt: skip
+def test_a_rank_that_a_link_of_any_group_does_not_reach_is_never_another_one(
+    members: Sequence[int], form: str, same_pids: bool, whose: str, data: st.DataObject
+) -> None:
+    culprit = data.draw(st.sampled_from(members))
+    waiters = data.draw(
+        st.sets(st.sampled_from([r for r in members if r != culprit]), min_size=1)
+    )
+    with tempfile.TemporaryDirectory() as name:
+        for rank in range(NUM):
+            is_near = rank == culprit or rank // 2 == culprit // 2
+            is_left_out = {
+                "all": False, "all others": rank == culprit, "other hosts": is_near,
+                "waiters": rank not in waiters,
+            }[whose]  # fmt: skip
+            if is_left_out:
+                continue
+            pid = 800 + (rank % 2 if same_pids else rank)
+            for kind in ("run", "debug"):
+                folder = Path(name) / f"w{rank // 2}" / kind / "plog"
+                folder.mkdir(parents=True, exist_ok=True)
+                lines = (
+                    unreached(members, rank, culprit, form) if rank in waiters else ()
+                )
+                text = "".join(plog(pid, line) for line in lines)
+                text = says_rank(rank, pid, size=NUM) if kind == "run" else text
+                (folder / f"plog-{pid}_1.log").write_text(text)
+        causes = diagnose([name]).causes
+
+    named = {rank for cause in causes for rank in cause.ranks}
+    if whose == "other hosts" and waiters <= {culprit ^ 1}:
+        return  # no log says anything
+    assert causes
+    assert named <= {culprit}
+    if whose in ("all", "all others"):
+        assert named == {culprit}

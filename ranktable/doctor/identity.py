@@ -88,6 +88,16 @@ class Ranks:
         self._is_one_node = _is_one_node(events)
         self._shared = _shared_processes(events)
         self._host_of_pod = _hosts_of_pods(events)
+        self._tell_places = table is not None or any(
+            event.kind is Evidence.IDENTITY and "address" in event.fields
+            for event in events
+        )
+        self._linked = {
+            (*self._process(event), event.fields["group_peer"]): address
+            for event in events
+            if "group_peer" in event.fields
+            and (address := event.fields.get("peer_address"))
+        }
         self.size, self.is_size_known = self._learn_size(logs, events)
         self._learn_files(logs, events)
         named = [event for event in events if "rank" in event.fields
@@ -281,10 +291,11 @@ class Ranks:
         peer = self._in_group(event, event.number("group_peer"))
         if not found and peer is not None and self._may_be(peer, event, own, server):
             found = [peer]
-        if devices and not found:
-            left = self.everyone() - set(self._by_place.values())
-            found = list(left) if len(left) == len(devices) == 1 else []
-        elif not found:
+        if not found and (devices or (address and "group_peer" in fields)):
+            known = self._by_place if devices else self._by_address
+            left = self.everyone() - set(known.values())
+            found = list(left) if len(left) == 1 and len(devices) < 2 else []
+        if not found and not devices:
             there = server if "peer_server" in fields else ""
             there = there or self._names.told(address)
             found = [*self.on_host(there)]
@@ -294,13 +305,18 @@ class Ranks:
         """Whether a number in a group of HCCL may be the rank: nothing else is there.
 
         The numbers in its lines are those in the group, whose name they may not tell.
+        A line without an address is of the same link as one with it.
         """
         fields = event.fields
+        if "group" in fields and self._is_whole(event, *self.group(event)):
+            return True
         place, address = event.number("group_rank"), fields.get("peer_address", "")
-        known = {one for one, rank in self._by_address.items() if rank == peer}
-        host = self._host.get(peer) if "peer_server" in fields else None
-        is_elsewhere = host not in (None, server) or (
-            address and known and address not in known
+        if event.pattern.speaker == "hccl" and not address and place is None:
+            address = self._linked.get((*self._process(event), str(peer)), "")
+        at = (server, fields.get("peer_device", ""))
+        is_elsewhere = self._tell_places and (
+            (address and self._by_address.get(address) != peer)
+            or (all(at) and self._by_place.get(at) != peer)
         )
         return place in (None, own) and not is_elsewhere
 
@@ -456,8 +472,9 @@ class Ranks:
     def group(self, event: LogEvent) -> tuple[str, int | None]:
         """Return the name and size of the communicator of a line, as far as known."""
         fields = event.fields
-        name, size = self._group_of.get(self._process(event), ("", None))
-        name = fields.get("group") or fields.get("group_id") or name
+        own, size = self._group_of.get(self._process(event), ("", None))
+        name = fields.get("group") or fields.get("group_id") or own
+        size = size if name == own or event.pattern.speaker != "hccl" else None
         return name, event.number("group_size") or size
 
     def _is_whole(self, event: LogEvent, group: str, size: int | None) -> bool:

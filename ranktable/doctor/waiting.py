@@ -462,7 +462,10 @@ def _unreached(case: Case) -> Iterator[Cause]:
         host = said.get("peer_server") or said.get("peer_address") or ""
         at = f" at port {said['port']}" if "port" in said else ""
         why = f": {said['what']}" if said.get("what") else ""
-        what = f"was not reached{at}{why}"
+        chips = {event.fields.get("peer_device", "") for event in events}
+        chip = chips.pop() if len(chips) == 1 else ""
+        where = f"(chip {chip}) " if chip.isdecimal() else ""
+        what = f"{where}was not reached{at}{why}"
         advice = events[0].pattern.advice or None
         yield cause_of(
             case, rules.UNREACHABLE, (), what, events, host=host, advice=advice
