@@ -1200,3 +1200,35 @@ def test_a_checkpoint_tells_the_exception_of_another_rank(tmp_path: Path) -> Non
     )
 
     assert [cause.ranks for cause in diagnose([str(log)]).causes] == [(4,)]
+
+
+@pytest.mark.parametrize("same_pids", [True, False])
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("Memory cgroup out of memory: Killed process {} (python3) anon-rss:8kB", 612),
+        ("NVRM: Xid (PCI:0000:1b:00): 48, pid={}, name=python3, DBE (double bit)", 614),
+    ],
+)
+@pytest.mark.parametrize("culprit", range(4))
+def test_a_line_of_the_kernel_is_of_the_rank_with_its_process_id_on_its_host(
+    culprit: int, line: str, code: int, *, same_pids: bool, tmp_path: Path
+) -> None:
+    pids = [300 + (rank % 2 if same_pids else rank) for rank in range(4)]
+    for rank in range(4):
+        start = f"n{rank // 2}:{pids[rank]}:9 [{rank % 2}] NCCL INFO ncclCommInitRank"
+        (tmp_path / f"rank{rank}.log").write_text(
+            f"{start} comm 0x5{rank} rank {rank} nranks 4 cudaDev {rank % 2} nvmlDev "
+            f"{rank % 2} busId {rank % 2}b000 commId 0x9 - Init COMPLETE\n"
+        )
+    host = f"n{culprit // 2}"
+    said = line.format(pids[culprit])
+    (tmp_path / f"{host}-messages.log").write_text(
+        f"Dec  3 04:05:10 {host} kernel: {said}\n"
+        f"Dec  3 04:05:11 {host} kernel: {said.replace(str(pids[culprit]), '77')}\n"
+    )
+
+    first, *others = diagnose([str(tmp_path)]).causes
+
+    assert (first.rule.code, first.ranks) == (f"RT{code}", (culprit,))
+    assert all(not other.ranks for other in others)

@@ -69,6 +69,7 @@ class Ranks:
         self._by_address: dict[str, int] = {}
         self._by_pid: dict[tuple[str, str], int] = {}
         self._of_several: set[tuple[str, str]] = set()
+        self._by_host_pid: dict[tuple[str, str], set[int]] = defaultdict(set)
         self._by_group: dict[tuple[str, int], int] = {}
         self._by_host: dict[str, set[int]] = defaultdict(set)
         self._hosts_of_home: dict[str, set[str]] = defaultdict(set)
@@ -210,12 +211,26 @@ class Ranks:
         at_place = self._by_places(event)
         if at_place is not None:
             return at_place
-        process = self._process(event)
-        if process in self._by_pid and process not in self._of_several:
-            return self._by_pid[process]
+        of_process = self._by_process(event)
+        if of_process is not None:
+            return of_process
         if in_group is not None or event.kind in _OF_OTHERS:
             return in_group
         return self._of_file.get(event.file)
+
+    def _by_process(self, event: LogEvent) -> int | None:
+        """Return the rank of a process id, None if several processes may have it.
+
+        What the kernel and others say of a process stands elsewhere than its own lines.
+        """
+        process = self._process(event)
+        if process in self._by_pid and process not in self._of_several:
+            return self._by_pid[process]
+        is_of_other = event.kind in _OF_OTHERS or event.pattern.speaker == "kernel"
+        if not is_of_other or "group_rank" in event.fields:
+            return None
+        here = self._by_host_pid.get((self.host(event) or "", process[1]), set())
+        return next(iter(here)) if len(here) == 1 else None
 
     def _by_places(self, event: LogEvent) -> int | None:
         """Return the rank of a local rank or chip of a host, None if not known.
@@ -434,6 +449,9 @@ class Ranks:
             known = self._by_pid.setdefault(process, rank)
             if known != rank and "rank" in fields:
                 self._of_several.add(process)  # such as that of a collector of logs
+        host = self._names.told(fields.get("host", ""))
+        if event.kind is Evidence.IDENTITY and process[1] and host not in _UNKNOWN:
+            self._by_host_pid[host, process[1]].add(rank)
         group_rank = event.number("group_rank")
         if "group" in fields and group_rank is not None:
             self._by_group.setdefault((fields["group"], group_rank), rank)
