@@ -60,6 +60,7 @@ STEP = "torchrun --nnodes=2 --node_rank={} --master_addr=n1 t.py"
 PORT = STEP.format("$SLURM_NODEID").replace("n1", "n1 --master_port {}")
 OMPI, OMPI_NODE = "$OMPI_COMM_WORLD_RANK", "$OMPI_COMM_WORLD_NODE_RANK"
 IN_TASKS = STEP.format("$SLURM_NODEID").replace("n1", "$head")
+HOSTS = "export head=$(scontrol show hostnames $SLURM_JOB_NODELIST | "
 
 E, W = "error", "warning"
 SCRIPTS = {
@@ -315,6 +316,71 @@ SCRIPTS = {
             "srun -N1 -n1 torchrun --nnodes 2 --node_rank 0 --master_addr $head t.py &",
             "srun -N1 -n1 torchrun --nnodes 2 --node_rank 1 --master_addr $head t.py &",
             "wait",
+        ),
+    ),
+    "the last node as the master": (
+        [("RT326", W)],
+        script(TWO, HOSTS + "tail -n1)", f"srun bash -c '{IN_TASKS}'"),
+        script(TWO, HOSTS + "tail -n1)", f"srun torchrun --nnodes 2 {C10D} t.py"),
+    ),
+    "the second node as the master": (
+        [("RT326", W)],
+        script(
+            TWO,
+            f"nodes=({HOSTS[12:]}cat))",
+            "export head=${nodes[1]}",
+            f"srun bash -c '{IN_TASKS}'",
+        ),
+        script(
+            "-N3 --ntasks-per-node=1",
+            f"nodes=({HOSTS[12:]}cat))",
+            "export head=${nodes[1]}",
+            f"srun -N2 -n2 -r1 bash -c '{IN_TASKS}'",
+        ),
+    ),
+    "any node as the master of a program": (
+        [("RT326", W)],
+        script(TWO, HOSTS + "shuf -n 1)", "export MASTER_ADDR=$head", "srun python t"),
+        script(TWO, HOSTS + "head -n 1)", "export MASTER_ADDR=$head", "srun python t"),
+    ),
+    "more agents than expected on any number of nodes": (
+        [("RT322", E)],
+        script("-N3-4 --exclusive", HEAD, f"srun torchrun --nnodes 2 {C10D} t.py"),
+        script("-N3-4 --exclusive", HEAD, f"srun torchrun --nnodes 3:4 {C10D} t.py"),
+    ),
+    "perhaps more agents than expected": (
+        [("RT322", W)],
+        script("-N2-4 --exclusive", HEAD, f"srun torchrun --nnodes 2 {C10D} t.py"),
+        script(
+            "-N2-4 --exclusive",
+            HEAD,
+            f"srun torchrun --nnodes $SLURM_NNODES {C10D} t.py",
+        ),
+    ),
+    "more processes than chips of the whole job": (
+        [("RT320", E)],
+        script(
+            f"{TWO} --gpus=h100:4",
+            HEAD,
+            f"srun torchrun --nnodes 2 --nproc-per-node 4 {C10D} t.py",
+        ),
+        script(
+            f"{TWO} --gpus=h100:8",
+            HEAD,
+            f"srun torchrun --nnodes 2 --nproc-per-node 4 {C10D} t.py",
+        ),
+    ),
+    "more processes than chips of the whole step": (
+        [("RT320", E)],
+        script(
+            f"{TWO} --gres=gpu:4",
+            HEAD,
+            f"srun --gpus=4 torchrun --nnodes 2 --nproc-per-node 4 {C10D} t.py",
+        ),
+        script(
+            f"{TWO} --gres=gpu:4",
+            HEAD,
+            f"srun --gpus=8 torchrun --nnodes 2 --nproc-per-node 4 {C10D} t.py",
         ),
     ),
     "a variable that the tasks do not inherit": (

@@ -9,21 +9,19 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from ranktable.cluster.submissions import shell
-from ranktable.cluster.submissions.submission import Fact, Role, Setting, Submission
+from ranktable.cluster.submissions.submission import (
+    Fact,
+    Range,
+    Role,
+    Setting,
+    Submission,
+)
 from ranktable.schema.text import counted
 
 AGENTS: Final = ("torchrun", "accelerate")
 SERVERS: Final = ("sglang", "vllm")
 NUMBERED: Final = (*AGENTS, *SERVERS)
 """Programs that are started once on every node, with the number of the node."""
-
-
-class Range(NamedTuple):
-    """How many agents a launcher expects."""
-
-    least: int
-    most: int
-    said: str
 
 
 class Group(NamedTuple):

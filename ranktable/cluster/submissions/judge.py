@@ -19,7 +19,11 @@ from ranktable.cluster.submissions.judge_agents import (
     judge_first_ranks,
     judge_rank,
 )
-from ranktable.cluster.submissions.judge_chips import judge_chips, judge_visible
+from ranktable.cluster.submissions.judge_chips import (
+    judge_all_chips,
+    judge_chips,
+    judge_visible,
+)
 from ranktable.cluster.submissions.judge_program import (
     judge_arguments,
     judge_deepspeed,
@@ -44,6 +48,7 @@ def judge(one: Submission) -> Iterator[Finding]:
     """Yield what is wrong with a submission."""
     for role in one.roles:
         yield from judge_chips(one, role)
+        yield from judge_all_chips(one, role)
         yield from judge_visible(one, role)
     role = one.roles[0]
     groups = groups_of(one)

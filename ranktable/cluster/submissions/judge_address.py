@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import shell
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.agents import Group, expected_agents
+from ranktable.cluster.submissions.agents import Group, expected_agents, is_static
 from ranktable.schema.finding import Severity
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ _FIRST_HOST: Final = (
     "$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)"
 )
 _PORT: Final = "$((20000 + SLURM_JOB_ID % 10000))"
+_IN_ORDER: Final = tuple(
+    shell.IN_TASK[name] for name in ("SLURM_NODEID", "SLURM_PROCID")
+)
 BOTH: Final = "--rdzv_backend c10d --rdzv_endpoint HOST:PORT"
 
 
@@ -52,6 +55,9 @@ def judge_meeting(one: Submission, group: Group, starts: int) -> Iterator[Findin
         address, port = role.option("master-addr"), role.option("master-port")
     if address is not None and not is_first_alone:
         yield from judge_address(one, address)
+        rank = role.option("node-rank")
+        if is_static(role) and rank is not None and rank.text in _IN_ORDER:
+            yield from judge_first(one, address)
     if port is not None:
         yield from judge_port(one, port)
 
@@ -87,6 +93,19 @@ def _differing(group: Group) -> list[str]:
         of_node = ("SLURM_NODEID", "SLURM_PROCID")
         marks += [shell.OWN_HOST, *(shell.IN_TASK[name] for name in of_node)]
     return [*marks, shell.POD_INDEX] if nodes > 1 else marks
+
+
+def judge_first(one: Submission, given: Setting) -> Iterator[Finding]:
+    """Warn about an address of another node than the one with rank 0."""
+    is_whole = one.nodes is not None and one.nodes == one.job_nodes and one.nodes > 1
+    if one.is_in_order and is_whole and shell.OTHER_HOST in given.text:
+        yield rules.MASTER_ADDRESS.finding(
+            given.span,
+            f"{given.said} need not be the first node of the job; rank 0 is there, and "
+            "has to be the master",
+            hint=_FIRST_HOST,
+            severity=Severity.WARNING,
+        )
 
 
 def _judge_missing_address(role: Role) -> Iterator[Finding]:

@@ -14,7 +14,6 @@ from ranktable.cluster.submissions.agents import (
     NUMBERED,
     SERVERS,
     Group,
-    Range,
     expected_agents,
     fact_of,
     groups_of,
@@ -28,7 +27,12 @@ from ranktable.schema.text import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.cluster.submissions.submission import Role, Setting, Submission
+    from ranktable.cluster.submissions.submission import (
+        Range,
+        Role,
+        Setting,
+        Submission,
+    )
     from ranktable.schema.finding import Finding
 
 _ONE_TASK: Final = (
@@ -62,6 +66,8 @@ def judge_agents(
     if one.is_first_node_only:
         yield from judge_without_srun(one, role, expected)
         return
+    if starts is None and one.node_range is not None:
+        yield from _judge_range(one.node_range, role, expected)
     if starts is None or (starts == 1 and not one.is_alone):
         return
     is_alone = starts > 1 and (
@@ -109,6 +115,22 @@ def judge_agents(
     if one.is_alone and starts > 1:
         yield from _judge_node_rank(one, group, starts)
     yield from judge_meeting(one, group, starts)
+
+
+def _judge_range(nodes: Range, role: Role, expected: Range | None) -> Iterator[Finding]:
+    """Compare the agents of a job whose number of nodes Slurm chooses."""
+    if expected is None:
+        return
+    if expected.least <= nodes.least and nodes.most <= expected.most:
+        return
+    is_possible = expected.least <= nodes.most and nodes.least <= expected.most
+    yield rules.WRONG_AGENTS.finding(
+        role.command.span,
+        f"srun starts {_amount(nodes)} tasks ({nodes.said}), each one agent of "
+        f"{role.command.program}, but {expected.said} expects {_amount(expected)}",
+        hint="--nnodes $SLURM_NNODES, or ask for one number of nodes",
+        severity=Severity.WARNING if is_possible else None,
+    )
 
 
 def agents_of(one: Submission, groups: list[Group]) -> int | None:

@@ -82,6 +82,23 @@ def judge_chips(one: Submission, role: Role) -> Iterator[Finding]:
         )
 
 
+def judge_all_chips(one: Submission, role: Role) -> Iterator[Finding]:
+    """Compare all processes with the chips of all nodes together."""
+    each, starts, chips = processes_per_start(role), one.starts(), one.all_chips
+    if each is None or starts is None or chips is None or role.chips == chips:
+        return
+    if starts * each.value <= chips.value or not chips.value:
+        return
+    is_launched = role.command.program in (*AGENTS, "deepspeed")
+    yield rules.MORE_THAN_CHIPS.finding(
+        each.span or role.command.span,
+        f"{counted(starts * each.value, 'process', 'processes')} start in all, but all "
+        f"nodes together have {counted(chips.value, 'chip')} ({chips.said})",
+        hint="--gpus-per-node gives the chips of each node",
+        severity=None if is_launched else Severity.WARNING,
+    )
+
+
 def _least_tasks(one: Submission) -> Fact | None:
     """Return how many tasks the fullest node of a submission has at least."""
     if one.tasks is None or not one.nodes:

@@ -17,7 +17,11 @@ from ranktable.cluster.submissions.agents import (
     processes_per_start,
     started,
 )
-from ranktable.cluster.submissions.judge_address import judge_address, judge_port
+from ranktable.cluster.submissions.judge_address import (
+    judge_address,
+    judge_first,
+    judge_port,
+)
 from ranktable.cluster.submissions.judge_agents import judge_without_srun
 from ranktable.cluster.submissions.parallel_sizes import parallel_sizes
 from ranktable.schema.finding import Severity
@@ -202,6 +206,8 @@ def judge_program(one: Submission, role: Role) -> Iterator[Finding]:
     ):
         if name in role.variables and starts > 1 and one.is_script:
             yield from judge_setting(one, role.variables[name])
+    if "MASTER_ADDR" in role.variables:
+        yield from judge_first(one, role.variables["MASTER_ADDR"])
 
 
 def _judge_expanded(

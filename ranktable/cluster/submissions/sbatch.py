@@ -631,7 +631,7 @@ class _Reader:
             )
             for number, (one, _, _) in enumerate(made)
         ]
-        self.add(roles, per_node, tasks, command)
+        self.add(roles, per_node, tasks, command, step=step)
 
     def kept(self, step: SlurmJob, scope: Scope) -> frozenset[str] | None:
         """Return the names that --export lets a step have, None if it lets all."""
@@ -795,9 +795,12 @@ class _Reader:
         command: ShellCommand,
         *,
         starter: str = "srun",
+        step: SlurmJob | None = None,
     ) -> None:
         """Add what a line starts; the batch script itself does if it has no starter."""
         words = command.words
+        both = SlurmJob({**self.job.options, **(step.options if step else {})})
+        asked = step.all_chips() if step and "gpus-per-node" not in self.job else None
         self.script.submissions.append(
             Submission(
                 kind="sbatch",
@@ -811,6 +814,10 @@ class _Reader:
                 is_shared="exclusive" not in self.job,
                 is_array="array" in self.job,
                 job_nodes=self.nodes and self.nodes.value,
+                all_chips=asked or both.all_chips(),
+                node_range=both.node_range() if starter == "srun" else None,
+                is_in_order=both.is_in_order()
+                and self.scope.assigned("SLURM_HOSTFILE") is None,
             )
         )
 

@@ -23,6 +23,8 @@ UNKNOWN: Final = "\ue000"
 """Something that the file does not say."""
 
 FIRST_HOST: Final = "\ue001"
+OTHER_HOST: Final = "\ue01c"
+"""A host of a job of several that is not its first one."""
 HOSTS: Final = "\ue002"
 """The hosts of the job, one a word."""
 NODE_LIST: Final = "\ue00a"
@@ -581,7 +583,8 @@ class Scope:
         if index in ("@", "*"):
             return items
         if items in ([HOSTS], [ALL_ADDRESSES]):
-            return [FIRST_HOST if index == "0" else UNKNOWN]
+            other = OTHER_HOST if items == [HOSTS] and _OTHER.fullmatch(index) else ""
+            return [FIRST_HOST if index == "0" else other or UNKNOWN]
         is_known = _NUMBER.fullmatch(index) and int(index) < len(items)
         return [items[int(index)] if is_known else UNKNOWN]
 
@@ -603,7 +606,8 @@ class Scope:
         if _OR_LOCALHOST.search(text):
             return OR_LOCALHOST
         if _SHOW_HOSTS.search(text):
-            return FIRST_HOST if _FIRST_LINE.search(text) else HOSTS
+            lines = ((_OTHER_LINE, OTHER_HOST), (_FIRST_LINE, FIRST_HOST))
+            return next((m for line, m in lines if line.search(text)), HOSTS)
         if text.startswith("expr "):
             plain = re.sub(r"[\\'\"]", "", text[5:])
             whole = "".join("".join(self._quoted(plain, 1)).split())
@@ -623,6 +627,11 @@ _OR_LOCALHOST: Final = re.compile(r"\|\|[^|]*(?:localhost|127\.0\.0\.1)[^|]*\Z")
 _SHOW_HOSTS: Final = re.compile(r"\bscontrol[ \t]+show[ \t]+hostnames?\b")
 _FIRST_LINE: Final = re.compile(
     r"head\s+(?:-n\s*)?-?1\b|sed\s+-n\s+['\"]?1p|NR\s*==\s*1"
+)
+_OTHER: Final = re.compile(r"-1|[1-9][0-9]{0,5}")
+_OTHER_LINE: Final = re.compile(
+    r"\|\s*(?:tail\s+(?:-n\s*)?-?1|sed\s+-n\s+['\"]?(?:[2-9]|[1-9][0-9]+|\$)p['\"]?"
+    r"|awk\s+'NR\s*==\s*(?:[2-9]|[1-9][0-9]+)'|shuf\s+-n\s*1)\s*\Z"
 )
 _WHICH: Final = re.compile(r"(?:which|command -v|type -P)[ \t]+([\w.-]+)")
 _DRAWS: Final = re.compile(

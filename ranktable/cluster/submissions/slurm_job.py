@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ranktable.cluster.chip_words import CHIP_WORDS
 from ranktable.cluster.submissions.shell import UNKNOWN, plain_number
-from ranktable.cluster.submissions.submission import Fact
+from ranktable.cluster.submissions.submission import Fact, Range
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,6 +76,29 @@ class SlurmJob:
         if "ntasks" in self.options and (tasks is None or tasks.value > 1):
             return None
         return Fact(1, "no --nodes")
+
+    def node_range(self) -> Range | None:
+        """Return the fewest and the most nodes with one task each, if given so."""
+        given, each = self.options.get("nodes"), self.number("ntasks-per-node")
+        least, _, most = given.text.partition("-") if given else ("", "", "")
+        ends = plain_number(least), plain_number(most)
+        others = {"ntasks", "ntasks-per-gpu", "gpus", "gpus-per-task"}
+        if given is None or ends[0] is None or ends[1] is None:
+            return None
+        is_one = each.value == 1 if each else "ntasks-per-node" not in self
+        is_sized = not is_one or others & self.options.keys()
+        return None if is_sized else Range(ends[0], ends[1], given.said)
+
+    def all_chips(self) -> Fact | None:
+        """Return the chips of all nodes together, if they are given so only."""
+        of_node = {"gpus-per-node", "gres", "tres-per-node", "gpus-per-task"}
+        return None if of_node & self.options.keys() else self.listed("gpus")
+
+    def is_in_order(self) -> bool:
+        """Whether no option gives the first tasks to another node than the first."""
+        order = self.options.get("distribution")
+        is_arbitrary = order is not None and "arbitrary" in order.text
+        return not (is_arbitrary or {"relative", "r"} & self.options.keys())
 
     def chips(self, tasks_per_node: Fact | None, nodes: Fact | None) -> Fact | None:
         """Return the chips of a node, None if they are not known."""

@@ -25,6 +25,14 @@ class Fact(NamedTuple):
     span: SourceSpan | None = None
 
 
+class Range(NamedTuple):
+    """How many nodes or agents there may be, and how the file says it."""
+
+    least: int
+    most: int
+    said: str
+
+
 class Setting(NamedTuple):
     """The text of an option or a variable; marks stand for what is not known.
 
@@ -121,6 +129,9 @@ class Submission:
         is_array: Whether the job is submitted many times.
         job_nodes: Number of nodes of the job of a step, None if it is not known.
         tables: Texts of the rank tables of the same file that its pods mount.
+        all_chips: Chips of all nodes together, if they are given so.
+        node_range: Fewest and most nodes of a step with one task on each.
+        is_in_order: Whether the first node of the job has its first tasks.
     """
 
     kind: str
@@ -138,6 +149,9 @@ class Submission:
     is_array: bool = False
     job_nodes: int | None = None
     tables: tuple[str, ...] = ()
+    all_chips: Fact | None = None
+    node_range: Range | None = None
+    is_in_order: bool = False
 
     @property
     def nodes(self) -> int | None:
