@@ -1025,6 +1025,20 @@ def test_who_its_agent_ended_is_not_the_one_that_others_lost(
     assert (cause.rule.code, cause.ranks) == ("RT630", ())
 
 
+@pytest.mark.parametrize("peer", ["n0", "n9"])
+def test_plain_status_is_no_cause_where_a_host_without_a_log_was_lost(
+    peer: str, tmp_path: Path
+) -> None:
+    lost = f"socketProgress: Connection closed by remote peer {peer}.x<4411>"
+    log = steps(3, prefix="[rank0]: ") + raised(1, *LEFT, lost)
+    (tmp_path / "n0.log").write_text(log + agent("n0", "", 1, first=0))
+
+    (cause,) = diagnose([str(tmp_path)]).causes
+
+    named = ("RT611", (0,)) if peer == "n0" else ("RT630", ())
+    assert (cause.rule.code, cause.ranks) == named
+
+
 def test_restarts_of_containers_are_counted_in_each_pod(tmp_path: Path) -> None:
     for pod, rank in enumerate((0, 1)):
         folder = tmp_path / "pods" / f"ml_fit-{pod}_u{pod}" / "main"

@@ -430,6 +430,17 @@ class Case:
         )
         return set().union(*accounted) - self.claimed
 
+    @cached_property
+    def is_lost_elsewhere(self) -> bool:
+        """Whether only hosts of which no log was given closed connections, by names."""
+        said = {event.fields.get("peer_server", "")
+                for event in self.by_kind[Evidence.CLOSED]} - {""}  # fmt: skip
+        peers = {_short(self.ranks.host_name(name)) for name in said}
+        hosts = {self.ranks.host_of(rank) for rank in self.seen}
+        hosts |= {self.ranks.host(event) for event in self.by_kind[Evidence.EXIT]}
+        names = {_short(host) for host in hosts} - {None}
+        return bool(names and peers) and peers.isdisjoint({*names, None})
+
     def gaps(self, files: Iterable[str] | None = None) -> set[int]:
         """Return the ranks that are missing among their neighbours in one file.
 

@@ -344,6 +344,8 @@ def _exits(case: Case) -> Iterator[Failure]:
         is_told_to |= "ended_ranks" in event.fields or _follows_engine(case, event)
         if is_told_to or pid in stuck or (rank is not None and rank in told):
             continue
+        if event.fields.get("exit") == "1" and case.is_lost_elsewhere:
+            continue  # it raised that as the others did, and its log does not have it
         yield from _exit(case, event, case.closes_in(event.file))
 
 
