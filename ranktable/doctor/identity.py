@@ -52,6 +52,7 @@ class Ranks:
         is_size_known: Whether the table or a log says the size; otherwise it is the
             highest rank that was seen, and one.
         seen: Ranks that say a line.
+        has_groups: Whether lines of torch have ranks in groups, and no other number.
         are_tasks_agents: Whether a task of Slurm starts the ranks of its node.
     """
 
@@ -79,6 +80,7 @@ class Ranks:
         self._last_time: dict[int, str] = {}
         self._host_of_file: dict[str, str] = {}
         self._group_of: dict[tuple[str, str], tuple[str, int | None]] = {}
+        self.has_groups = False
         if table is not None:
             self._learn_table(table)
         events = [event for log in logs for event in log.events]
@@ -101,6 +103,7 @@ class Ranks:
         }
         self.size, self.is_size_known = self._learn_size(logs, events)
         self._learn_files(logs, events)
+        self.has_groups = self._are_in_groups(events)
         named = [event for event in events if "rank" in event.fields
                  or event.kind is Evidence.IDENTITY]  # fmt: skip
         # The first one counts: ranks by name, and once more with what later lines said.
@@ -208,6 +211,8 @@ class Ranks:
         in_group = self._in_group(event, event.number("group_rank"))
         if event.kind is Evidence.IDENTITY and in_group is not None:
             return in_group  # it says itself who it is
+        if self.has_groups and _is_of_any_group(event):
+            in_group = None  # before torch 2.2 no line has another number
         at_place = self._by_places(event)
         if at_place is not None:
             return at_place
@@ -428,6 +433,22 @@ class Ranks:
                 if number and (host, number[-1]) in known:
                     self._of_file.setdefault(log.file, known[host, number[-1]])
 
+    def _are_in_groups(self, events: Iterable[LogEvent]) -> bool:
+        """Return whether ranks of torch wait in groups that are not of all ranks.
+
+        A line tells such a group, or a rank that is not that of its file.
+        """
+        for event in events:
+            said, place = event.fields, event.number("group_rank")
+            if event.pattern.speaker != "torch" or place is None or "rank" in said:
+                continue
+            if _is_of_any_group(event):
+                if self._of_file.get(event.file, place) != place:
+                    return True
+            elif not self._is_whole(event, said.get("group", ""), None):
+                return True
+        return False
+
     def _learn(self, event: LogEvent) -> None:
         fields = event.fields
         process = self._process(event)
@@ -493,12 +514,20 @@ class Ranks:
         own, size = self._group_of.get(self._process(event), ("", None))
         name = fields.get("group") or fields.get("group_id") or own
         size = size if name == own or event.pattern.speaker != "hccl" else None
+        if not name and self.has_groups and _is_of_any_group(event):
+            name = f"one of {event.file}"
         return name, event.number("group_size") or size
 
     def _is_whole(self, event: LogEvent, group: str, size: int | None) -> bool:
         name = event.fields.get("group_name", group)
         is_first = event.fields.get("group_id") == "0"
         return name in _WORLD_GROUPS or is_first or size == (self.size or 0)
+
+
+def _is_of_any_group(event: LogEvent) -> bool:
+    """Whether a line of torch has the rank in a group that it does not tell."""
+    named = ("group", "group_id", "group_name")
+    return event.pattern.speaker == "torch" and event.fields.keys().isdisjoint(named)
 
 
 def _host_names(events: Sequence[LogEvent], table: RankTable | None) -> HostNames:

@@ -86,15 +86,15 @@ def _with_groups(events: list[LogEvent]) -> list[LogEvent]:
         if event.kind is Evidence.STATE and event.fields.keys() >= {"seq", "group_id"}
     }
     waits = [event for event in events if event.kind is Evidence.TIMEOUT
-             and event.fields.keys() >= {"seq", "group_rank", "rank"}
+             and event.fields.keys() >= {"seq", "group_rank"}
              and event.fields.keys().isdisjoint(_GROUP)]  # fmt: skip
-    of_group = {event.fields["rank"] for event in waits
-                if event.fields["rank"] != event.fields["group_rank"]}  # fmt: skip
+    of_group = {event.fields["rank"] for event in waits if "rank" in event.fields
+                and event.fields["rank"] != event.fields["group_rank"]}  # fmt: skip
     told: dict[int, LogEvent] = {}
     for event in waits:
         said = groups.get((event.file, *voice_of(event), event.fields["seq"]), {})
         fields = {name: said[name] for name in _GROUP if name in said}
-        if not fields and of_group:
+        if not fields and of_group and "rank" in event.fields:
             fields = {"group": f"one of rank {event.fields['rank']}"}
         told[id(event)] = replace(event, fields={**event.fields, **fields})
     return [told.get(id(event), event) for event in events]

@@ -673,6 +673,9 @@ def _silent(case: Case) -> Iterator[Cause]:
     Nobody is, as long as it may as well be another one whose log was not given. If a
     peer has ended, its launcher may have ended the silent ones before they reported.
     """
+    waits = map(case.ranks.speaker, case.by_kind[Evidence.TIMEOUT])
+    if case.ranks.has_groups and None in waits:
+        return  # anybody may have waited
     members = _missing_members(case)
     accused = {rank for rank in _most_likely(case, members)
                if case.is_covered(rank) or rank in case.claimed}  # fmt: skip

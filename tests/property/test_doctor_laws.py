@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from pathlib import Path
 from random import Random
@@ -199,7 +200,10 @@ def waiting_in_groups(random: Random) -> tuple[int, Files]:
         logs[culprit] += report(culprit, random.choice(of_it), "14:31:40.5", later)
     if random.random() < 0.5:
         return culprit, {"job.log": "".join(logs.values())}
-    return culprit, {f"rank_{rank}.log": text for rank, text in logs.items()}
+    files = {f"rank_{rank}.log": text for rank, text in logs.items()}
+    if random.random() < 0.3:  # as before torch 2.2
+        files = {n: re.sub(r"(?m)^\[rank\d+\]:", "", t) for n, t in files.items()}
+    return culprit, files
 
 
 @given(SEEDS)
