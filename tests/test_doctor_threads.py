@@ -1221,6 +1221,8 @@ def test_a_checkpoint_tells_the_exception_of_another_rank(tmp_path: Path) -> Non
     ("line", "code"),
     [
         ("Memory cgroup out of memory: Killed process {} (python3) anon-rss:8kB", 612),
+        ("python3[{}]: segfault at 28 ip 7f sp 7f error 4 in libcuda.so.1", 611),
+        ("traps: python3[{}] general protection fault ip:7f sp:7f error:0", 611),
         ("NVRM: Xid (PCI:0000:1b:00): 48, pid={}, name=python3, DBE (double bit)", 614),
     ],
 )

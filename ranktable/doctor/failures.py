@@ -342,6 +342,7 @@ def _exits(case: Case) -> Iterator[Failure]:
         is_told_to = case.was_closed(event)
         rank = case.ranks.speaker(event)
         is_told_to |= "ended_ranks" in event.fields or _follows_engine(case, event)
+        is_told_to |= rank is None and event.pattern.speaker == "kernel"
         if is_told_to or pid in stuck or (rank is not None and rank in told):
             continue
         if event.fields.get("exit") == "1" and case.is_lost_elsewhere:
