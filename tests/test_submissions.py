@@ -2579,6 +2579,9 @@ def test_right_manifest_is_silent(name: str) -> None:
         ),
         ("srun $PROGRAM", "the program is not in the file"),
         ("srun bash -c 'for i in 1 2; do torchrun t.py; done'", "it is in a loop"),
+        ("srun bash -c 'torchrun t.py", "a quotation mark or bracket in it is never"),
+        ('srun bash -c "torchrun $(cat x) t.py', "a quotation mark or bracket in it"),
+        ("srun python t.py --name=$(hostname", "a quotation mark or bracket in it"),
     ],
 )
 def test_line_that_is_not_judged_is_said(line: str, reason: str) -> None:
@@ -2594,6 +2597,7 @@ def test_line_that_is_not_judged_is_said(line: str, reason: str) -> None:
     [
         *("source ~/.bashrc", "source venv/bin/activate", "set -eu", "module load x"),
         *("shift", "[ -d x ]", "srun python -m train --num_nodes 2"),
+        *(r"echo $'it\'s'", "echo it\\'s", "echo '\"' \"'\"", "# it's", "echo a#'b'"),
     ],
 )
 def test_usual_lines_are_not_mentioned(line: str) -> None:

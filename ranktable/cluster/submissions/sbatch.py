@@ -42,6 +42,7 @@ from ranktable.cluster.submissions.shell import (
     Word,
     commands,
     is_assignment,
+    is_open,
     name_of,
     plain_number,
     shown,
@@ -320,6 +321,11 @@ class _Reader:
         """Read a command; return whether the script goes on."""
         words = list(command.words)
         span = SourceSpan(offsets=(words[0].start, words[-1].end))
+        if is_open(self.text, words[-1]):
+            line_end = self.text.find("\n", words[0].start)
+            place = SourceSpan(offsets=(words[0].start, line_end))
+            self.leave(place, "a quotation mark or bracket in it is never closed")
+            return False
         if command.block:
             self.block(command, span)
             return True

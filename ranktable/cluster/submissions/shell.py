@@ -139,6 +139,8 @@ _BRACED: Final = re.compile(
 _ALL_ITEMS: Final = re.compile(r'"\$\{([A-Za-z_]\w*)\[@\]\}"')
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 
+_ANSI_QUOTED: Final = re.compile(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL)
+
 _OPENING: Final = ("if", "for", "while", "until", "case", "select", "{", "function")
 _CLOSING: Final = ("fi", "done", "esac", "}")
 _INSIDE: Final = ("then", "else", "elif", "do", "!", "time")
@@ -298,11 +300,19 @@ def _word_end(text: str, at: int) -> int:
         is_array = sign == "(" and text[start:at].endswith("=")
         if is_array:
             at = _after(text, at + 1, ")", 0)
+        elif text.startswith("$'", at):
+            quoted = _ANSI_QUOTED.match(text, at)
+            at = quoted.end() if quoted else len(text)
         elif sign in "\\'\"`$":
             at = _skip(text, at, 0)
         else:
             return at
     return len(text)
+
+
+def is_open(text: str, word: Word) -> bool:
+    """Whether a word has a quotation mark or bracket that nothing closes."""
+    return word.end == len(text) and _word_end(text + "\n", word.start) > len(text)
 
 
 def _skip(text: str, at: int, depth: int) -> int:
