@@ -318,3 +318,21 @@ def test_step_without_chips_is_a_job_on_cpus() -> None:
 
     assert not of(None, None, **task(0, 2, **hidden)).wrong
     assert of(H100[:2], **task(0, 2, **hidden)).wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("SLURM_GPUS_PER_TASK", "1"),
+        ("SLURM_NTASKS_PER_GPU", "1"),
+        ("SLURM_TRES_PER_TASK", "cpu=4,gres/gpu=1"),
+        ("SLURM_TRES_BIND", "gres/gpu:single:1"),
+        ("SLURM_STEP_GPUS", "3"),
+    ],
+)
+def test_variable_that_gives_each_task_its_own_chips_is_known(
+    name: str, text: str
+) -> None:
+    own = of(None, **task(1, 4, **{name: text, CUDA: "0"}))
+
+    assert own.isolated_by == name

@@ -17,7 +17,7 @@ from msgspec import structs
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.preflight.facts import SHARED_MEMORY
 from ranktable.preflight.socket_interfaces import lost_interfaces, takes_loopback
-from ranktable.runtime.isolation import isolated_by
+from ranktable.runtime.launchers.slurm import isolated_by
 from ranktable.runtime.process_chip import (
     ASCEND_LIST,
     ASCEND_MOUNTED,

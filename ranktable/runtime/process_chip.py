@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
-from ranktable.runtime.isolation import PER_TASK, STEP_CHIPS, isolated_by, step_chip
+from ranktable.runtime.launchers.slurm import (
+    PER_TASK,
+    STEP_CHIPS,
+    isolated_by,
+    step_chip,
+)
 from ranktable.schema.text import counted, folded, quoted
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from ranktable.runtime.errors import (
     ConflictingVariablesError,
     MissingVariableError,
 )
-from ranktable.runtime.isolation import isolated_by
 from ranktable.runtime.launchers.declared import launchers_in
 from ranktable.runtime.launchers.launcher import Scope, VariableClaim
 from ranktable.runtime.launchers.nesting import SETS_TOO, nested
+from ranktable.runtime.launchers.slurm import isolated_by
 from ranktable.runtime.values import is_loopback, said
 
 if TYPE_CHECKING:

@@ -68,8 +68,7 @@ NO_EFFECT = Rule(
     code="RT328",
     name="option-without-effect",
     severity=Severity.WARNING,
-    summary="an option that is not read or that another one overrides, or a line that "
-    "is stopped at once",
+    summary="an option, a variable or a line that has no effect",
     fix="Move or drop the option; wait for what runs in the background.",
 )
 CHIPS_VISIBLE = Rule(
@@ -129,7 +128,7 @@ NO_SCRIPT = Rule(
 WORDS = Rule(
     code="RT337",
     name="words-not-apart",
-    summary="a command of a pod has several words in one item, or one text in several",
+    summary="the words of a command of a pod are not one item each",
     fix="Write every word as an item of its own, or the whole command as one text "
     "behind sh -c.",
 )

@@ -362,6 +362,13 @@ def _duplicate_host(columns: Columns, place: tuple[int, int]) -> Finding:
     )
 
 
+def _weight_of_host(columns: Columns, place: tuple[int, int]) -> Severity:
+    """Return how grave it is: SCCL reads no host, and a spelling may be a label."""
+    node, first = place
+    is_same = columns.hosts[node] == columns.hosts[first]
+    return Severity.ERROR if is_same else Severity.WARNING
+
+
 def _bad_hosts(columns: Columns, _: Options) -> Iterable[int]:
     """Yield each node whose host no process can connect to."""
     if not _NOT_IN_HOST.search("".join(filter(None, columns.hosts))):
@@ -422,6 +429,7 @@ DUPLICATE_HOST = Rule(
     fix="Put the devices of the host into one node.",
     find=_duplicate_hosts,
     tell=_duplicate_host,
+    severity_of=_weight_of_host,
 )
 
 
@@ -535,6 +543,7 @@ CHIP_RULES = (DUPLICATE_CHIP, NO_SUCH_CHIP)
 BAD_HOST = Rule(
     code="RT218",
     name="bad-host",
+    severity=Severity.WARNING,
     summary="a node has a host that is no name or address",
     fix="Write one host name or address, without a port, a user or a blank.",
     find=_bad_hosts,
