@@ -690,6 +690,40 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "old client of a store": (
         raised(None, "RuntimeError: connect() timed out. Original timeout was 9 ms."),
         "RT630", ()),
+    "a variable of a launcher that a program reads": (
+        raised(None, "KeyError: 'LOCAL_RANK'", file="/usr/lib/python3/os.py"),
+        "RT606", ()),
+    "a number of a chip of Intel that is not there": (
+        raised(6, "RuntimeError: The device index is out of range. It must be in "
+               "[0, 4), but got 6."), "RT606", (6,)),
+    "more processes than mpirun may start on a host": (
+        ("Your job has requested more processes than the ppr for\nthis topology can "
+        "support:\n\n  App: fit\n  Number of procs:  24\n  PPR: 8:node\n"), "RT618",
+        ()),
+    "no interface, as NCCL warns": (
+        "n2:7:8 [0] NCCL WARN Bootstrap : no socket interface found\n", "RT606", ()),
+    "a command that is quoted whole": (
+        ('OCI runtime create failed: runc create failed: exec: "python fit.py --lr 1": '
+        "executable file not found in $PATH: unknown\n"), "RT618", ()),
+    "a script that is not in the container": (
+        ('Error: failed to start containerd task: exec: "/w/go.sh": stat /w/go.sh: no '
+        "such file or directory: unknown\n"), "RT618", ()),
+    "a job that Slurm refused": (
+        ("sbatch: error: Batch job submission failed: Invalid account or account/"
+        "partition combination specified\n"), "RT618", ()),
+    "a step that Slurm has no nodes for": (
+        ("srun: error: Unable to allocate resources: Requested node configuration is "
+        "not available\n"), "RT618", ()),
+    "a table that HCCL refuses, with its stage": (
+        ("[ERROR] HCCL(81,python):2026-11-05-14:20:00.1 [config.cpp:7] [RankTableInfo] "
+        "[EI0004]: The ranktable is invalid, Reason:[The ranktable content is invalid]"
+        ".\n"), "RT603", ()),
+    "loopback between two hosts": (
+        "".join(f"n{n}:8{n}:9 [0] NCCL INFO ncclCommInitRank comm 0x5{n} rank {n} "
+                "nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x9 - Init START\n"
+                for n in range(2))
+        + raised(1, "RuntimeError: Gloo connectFullMesh failed with [pair.cc:144] no "
+                 "error, remote=[127.0.0.1]:4242"), "RT608", (1,)),
 }  # fmt: skip
 
 
@@ -802,6 +836,10 @@ HEALTHY: dict[str, str] = {
     "40\n" + steps(20, 40, "[rank0]: ") + "[rank0]: Training finished at step 60\n",
     "Paddle": "LAUNCH INFO 2026-11-05 14:20:00,401 Pod completed\n",
     "tasks": steps(40) + "srun: error: n2: tasks 0-7: Completed\n",
+    "the next job, which Slurm refused": steps(9) + "training finished\nsbatch: error: "
+    "Batch job submission failed: Job violates accounting/QOS policy\n",
+    "a job that Slurm took at the second try": "srun: error: Unable to allocate "
+    "resources: Requested nodes are busy\n" + steps(30),
     "bar": "Epoch 0: 100%|####| 9/9 [00:01<00:00]\n`Trainer.fit` stopped: `max_epochs"
     "=1` reached.\n",
 }  # fmt: skip

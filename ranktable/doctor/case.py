@@ -71,6 +71,9 @@ STALLS = (
 )  # fmt: skip
 """Messages of waits in which all ranks of a job stand, or have not begun."""
 
+NEXT_JOB = "slurm-refused"
+"""Message of a job that did not start: below the end of one it is another."""
+
 _OF_OTHERS = ("hccl", "slurm", "kernel", "kubernetes", "torchrun")
 """Those whose lines are not ended by what a program does afterwards."""
 
@@ -258,6 +261,7 @@ class Case:
         """
         is_over = event.line > self._finished.get(event.file, event.line)
         is_left = is_over and ("thread" in event.fields or _is_of_helper(event))
+        is_left |= is_over and event.pattern.name == NEXT_JOB
         if is_left or event.line < self._succeeded.get(event.file, 0):
             return event.kind not in NO_ERRORS
         is_fatal = event.kind is Evidence.TIMEOUT and event.pattern.speaker == "torch"

@@ -206,7 +206,8 @@ def _of_lines(case: Case, rule: Rule, events: Sequence[LogEvent]) -> Cause:
         accused = set(first.numbers("accused"))
     limit = case.ranks.size if case.ranks.is_size_known else None
     accused = {rank for rank in accused if limit is None or rank < limit}
-    what = first.fields.get("what") or first.pattern.what or rule.summary
+    what = " ".join(first.fields.get("what", "").split())
+    what = what or first.pattern.what or rule.summary
     if "raised" in first.fields and first.pattern.what:
         what = first.pattern.what
     host = first.fields.get("peer_server") or case.ranks.host(first)

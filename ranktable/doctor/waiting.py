@@ -413,7 +413,7 @@ def _loopback(case: Case) -> Iterator[Cause]:
     ]
     events = [
         event
-        for event in case.by_kind[Evidence.EDGE]
+        for event in (*case.by_kind[Evidence.EDGE], *_unconnected(case))
         for name in ("peer_address", "peer_server")
         if _is_loopback(event.fields.get(name, ""))
     ]
@@ -428,6 +428,16 @@ def _loopback(case: Case) -> Iterator[Cause]:
     host = case.ranks.host((tellers or events)[0])
     evidence = [*tellers[:2], *events]
     yield cause_of(case, rules.LOOPBACK, ranks, what, evidence, host=host)
+
+
+def _unconnected(case: Case) -> list[LogEvent]:
+    """Return what gloo did not connect for an unknown reason in a job of many hosts.
+
+    On one host a peer may have ended.
+    """
+    hosts = {case.ranks.host_of(rank) for rank in case.seen} - {None}
+    return [event for event in case.by_kind[Evidence.CLOSED]
+            if event.pattern.name == "gloo-mesh-other" and len(hosts) > 1]  # fmt: skip
 
 
 def _is_loopback(address: str) -> bool:
