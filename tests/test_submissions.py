@@ -1328,6 +1328,72 @@ def test_id_that_is_another_one_on_every_node(
     assert found(text) == [("RT323", severity) for severity in severities]
 
 
+NO_PORT, NO_HOST = [("RT327", "error")], [("RT326", "error")]
+
+
+@pytest.mark.parametrize(
+    ("address", "port", "codes"),
+    [
+        ("", "29500", NO_HOST),
+        ('""', "29500", NO_HOST),
+        ("$head:29500", "29500", NO_HOST),
+        ("n1.cluster:29500", "29500", NO_HOST),
+        ("[fd00::1]:29500", "29500", NO_HOST),
+        ("tcp://n1:29500", "29500", NO_HOST),
+        ("$head", "auto", NO_PORT),
+        ("$head", "", NO_PORT),
+        ("$head", "-1", NO_PORT),
+        ("$head", "70000", NO_PORT),
+        ("$head", "29500,", NO_PORT),
+        ("$head", "22", [("RT327", W)]),
+        ("$head", "1023", [("RT327", W)]),
+        ("$head", "1024", []),
+        ("$head", "029500", []),
+        ("$head", '" 29500"', []),
+        ("fd00::1", "29500", []),
+        ("::1:29500", "29500", []),
+        ("$ADDRESS:29500", "29500", []),
+        ("${ENDPOINT%:*}", "${ENDPOINT#*:}", []),
+        ("$head", "$((RANDOM % 1000 + 20000))", []),
+        ("$head", "PORT", []),
+        ("$head", "'{{port}}'", []),
+        ("'`hostname`'", "'$PORT'", []),
+    ],
+)
+def test_address_and_port_that_the_tasks_read(
+    address: str, port: str, codes: list[tuple[str, str]]
+) -> None:
+    lines = f"export {HEAD}", f"export MASTER_ADDR={address} MASTER_PORT={port}"
+
+    assert found(script(TWO, *lines, "srun python t.py")) == codes
+
+
+@pytest.mark.parametrize(
+    ("options", "codes"),
+    [
+        ("--rdzv_endpoint :29500", NO_HOST),
+        ("--rdzv_endpoint=$head:29500:29500", NO_HOST),
+        ("--rdzv_endpoint $head:auto", NO_PORT),
+        ("--rdzv_endpoint $head:-1", NO_PORT),
+        ("--rdzv_endpoint $head:", NO_PORT),
+        ("--rdzv_endpoint $head:80", [("RT327", W)]),
+        ("--rdzv_endpoint=", [("RT323", E)]),
+        ("--rdzv_endpoint $head", []),
+        ("--rdzv_endpoint [fd00::1]", []),
+        ("--rdzv_endpoint [fd00::1]:29500", []),
+        ("--rdzv_endpoint fd00::1:29500", []),
+        ("--rdzv_endpoint $ENDPOINT", []),
+        ("--rdzv_endpoint $head:$PORT", []),
+    ],
+)
+def test_endpoint_that_torchrun_takes(
+    options: str, codes: list[tuple[str, str]]
+) -> None:
+    line = f"srun torchrun --nnodes 2 --nproc-per-node 8 --rdzv_backend c10d {options}"
+
+    assert found(script(EIGHT, HEAD, f"{line} t.py")) == codes
+
+
 def pod(command: str, chips: int | None = 4, *, name: str = "pytorch") -> str:
     """Return the template of a pod in one line."""
     limits = (

@@ -24,6 +24,18 @@ LOOPBACK: Final = re.compile(
 )
 
 _MAX_PORT: Final = 65535
+_LEAST_FREE_PORT: Final = 1024
+"""Those below it are for the programs of root."""
+_PORT_NUMBER: Final = re.compile(r"\s*[+-]?[0-9](?:_?[0-9]){0,8}\s*", re.ASCII)
+"""What Python takes for a number; the limits of a port are far below the longest."""
+_OF_OTHERS: Final = re.compile(r"[$`{}<>@%\[\]]")
+"""What a value has that another shell or program completes."""
+_PAIR: Final = re.compile(
+    rf"(?:[a-z]+://)?(?:[\w.{shell.FIRST_HOST}{shell.OTHER_HOST}{shell.OWN_HOST}-]+"
+    r"|\[[0-9A-Fa-f:.]+\]):[0-9]+",
+    re.ASCII,
+)
+"""A host and a port; an address of IPv6 has more colons, or brackets."""
 _WHOLE_NODE: Final = 4
 """A job with so many chips of a node usually has the node for itself."""
 _FIRST_HOST: Final = (
@@ -47,12 +59,9 @@ def judge_meeting(one: Submission, group: Group, starts: int) -> Iterator[Findin
         if not is_first_alone:
             yield from _judge_missing_address(role)
     endpoint = role.option("rdzv-endpoint")
-    if endpoint is not None:
-        host, _, text = endpoint.text.rpartition(":")
-        address: Setting | None = endpoint._replace(text=host or endpoint.text)
-        port: Setting | None = endpoint._replace(text=text if host else "")
-    else:
-        address, port = role.option("master-addr"), role.option("master-port")
+    address, port = role.option("master-addr"), role.option("master-port")
+    if endpoint is not None and endpoint.text:
+        address, port = _parts(endpoint)
     if address is not None and not is_first_alone:
         yield from judge_address(one, address)
         rank = role.option("node-rank")
@@ -60,6 +69,14 @@ def judge_meeting(one: Submission, group: Group, starts: int) -> Iterator[Findin
             yield from judge_first(one, address)
     if port is not None:
         yield from judge_port(one, port)
+
+
+def _parts(endpoint: Setting) -> tuple[Setting, Setting | None]:
+    """Return the address and the port of an endpoint; torchrun has a default port."""
+    host, sign, port = endpoint.text.rpartition(":")
+    if not sign or endpoint.text.endswith("]"):  # an address of IPv6 alone
+        return endpoint, None
+    return endpoint._replace(text=host), endpoint._replace(text=port)
 
 
 def _judge_id(one: Submission, group: Group) -> Iterator[Finding]:
@@ -111,8 +128,8 @@ def judge_first(one: Submission, given: Setting) -> Iterator[Finding]:
 def _judge_missing_address(role: Role) -> Iterator[Finding]:
     """Report agents that connect to themselves, because no address is given."""
     names = ("rdzv-endpoint", "master-addr", "rdzv-conf")
-    expected = expected_agents(role)
-    if any(role.option(name) for name in names) or not role.command.is_whole:
+    given, expected = [role.option(name) for name in names], expected_agents(role)
+    if any(each and each.text for each in given) or not role.command.is_whole:
         return
     if role.command.program != "torchrun" or expected is None or expected.most < 2:
         return
@@ -135,8 +152,22 @@ def _judge_missing_address(role: Role) -> Iterator[Finding]:
 
 
 def judge_address(one: Submission, given: Setting) -> Iterator[Finding]:
-    """Judge the address of the rendezvous."""
+    """Judge the address of the rendezvous.
+
+    Source: pytorch/pytorch, torch/distributed/rendezvous.py, which takes an empty
+    variable for none, and torch/distributed/elastic/rendezvous/utils.py.
+    """
     text = given.text
+    if not text.strip():
+        yield rules.MASTER_ADDRESS.finding(
+            given.span, f"{given.said} names no host", hint=_FIRST_HOST
+        )
+    elif _PAIR.fullmatch(text):
+        yield rules.MASTER_ADDRESS.finding(
+            given.span,
+            f"{given.said} has a port in the address, so it is not the name of a host",
+            hint="give the port apart: MASTER_PORT, or --master_port",
+        )
     if shell.ALL_ADDRESSES in text:
         yield rules.MASTER_ADDRESS.finding(
             given.span,
@@ -178,7 +209,9 @@ _DOUBTFUL_ADDRESSES: Final = {
 
 def judge_port(one: Submission, given: Setting) -> Iterator[Finding]:
     """Judge the port of the rendezvous."""
-    port = shell.plain_number(given.text)
+    text = given.text
+    port = int(text) if _PORT_NUMBER.fullmatch(text) else None
+    is_known = not (shell.has_marks(text) or _OF_OTHERS.search(text) or text.isupper())
     hint = f"compute it from the job: {_PORT}"
     of_node = (shell.IN_TASK["SLURM_NODEID"], shell.IN_TASK["SLURM_PROCID"])
     marks = {shell.RANDOM, shell.DRAWN, shell.EACH_NODE, *of_node}
@@ -197,9 +230,16 @@ def judge_port(one: Submission, given: Setting) -> Iterator[Finding]:
         )
     elif port == 0 and one.nodes == 1:
         return  # torchrun takes any free one
-    elif port is not None and not 1 <= port <= _MAX_PORT:
+    elif is_known and (port is None or not 1 <= port <= _MAX_PORT):
         yield rules.MASTER_PORT.finding(
-            given.span, f"{given.said}: a port is between 1 and {_MAX_PORT}"
+            given.span, f"{given.said}: a port is a number between 1 and {_MAX_PORT}"
+        )
+    elif port is not None and one.is_script and port < _LEAST_FREE_PORT:
+        yield rules.MASTER_PORT.finding(
+            given.span,
+            f"{given.said}: ports below {_LEAST_FREE_PORT} are for programs of root",
+            hint=hint,
+            severity=Severity.WARNING,
         )
     elif port is not None and one.is_script and one.is_shared:
         chips = [role.chips.value for role in one.roles if role.chips is not None]
