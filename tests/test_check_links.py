@@ -187,7 +187,7 @@ def test_rank_that_is_killed_while_it_measures_is_named() -> None:
 @pytest.mark.slow
 def test_rank_that_is_stopped_while_it_measures_is_named() -> None:
     port = free_port()
-    stop = "if count == 6: os.kill(os.getpid(), signal.SIGSTOP)"
+    stop = "if count == 6: signal.raise_signal(signal.SIGSTOP)"
     processes = [
         begin(n, port, "--timeout", "12", meddle=stop if n == 2 else "")
         for n in range(4)

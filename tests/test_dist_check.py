@@ -296,7 +296,7 @@ import signal
 job = ours.init_dist(backend="gloo", check=True, timeout=3)
 ours.all_reduce(torch.ones(1))
 if job.rank == 0:
-    os.kill(os.getpid(), signal.SIGSTOP)
+    signal.raise_signal(signal.SIGSTOP)
 if os.environ["HOW"] == "call":
     tell(ours.all_reduce, torch.ones(1))
 """
