@@ -1394,6 +1394,73 @@ def test_endpoint_that_torchrun_takes(
     assert found(script(EIGHT, HEAD, f"{line} t.py")) == codes
 
 
+SLOTS = "-N2 --ntasks-per-node=4 --exclusive"
+
+
+@pytest.mark.parametrize(
+    ("lines", "codes"),
+    [
+        (["mpirun -x MASTER_ADDR=localhost -np 8 python t.py"], NO_HOST),
+        (["mpirun -x MASTER_ADDR=localhost python t.py"], NO_HOST),
+        (["mpiexec -n 8 -genv MASTER_ADDR 127.0.0.1 python t.py"], NO_HOST),
+        (["mpiexec -n 8 -genv MASTER_ADDR=127.0.0.1 python t.py"], NO_HOST),
+        (["mpiexec -env MASTER_PORT auto -n 8 python t.py"], NO_PORT),
+        (["mpirun -x MASTER_ADDR=$head:29500 -np 8 python t.py"], NO_HOST),
+        (["mpirun -x WORLD_SIZE=4 -x A=1 -np 8 python t.py"], [("RT325", E)]),
+        (["mpirun -x WORLD_SIZE=16 -np 8 python t.py"], [("RT325", E)]),
+        (["mpirun -x RANK=0 -np 8 python t.py"], [("RT324", E)]),
+        (["export MASTER_ADDR=localhost", "mpirun -x MASTER_ADDR python t"], NO_HOST),
+        (["export MASTER_ADDR=localhost", "mpirun -genvall python t"], NO_HOST),
+        (["export MASTER_ADDR=localhost", "mpiexec.hydra -n 8 python t"], NO_HOST),
+        (["export MASTER_PORT=x", "mpiexec -envlist A,MASTER_PORT python t"], NO_PORT),
+        (["export A=n1:1", "mpirun -x MASTER_ADDR=$A sh -c 'python t'"], NO_HOST),
+        (["srun mpirun -np 8 python t.py"], [("RT322", W)]),
+        (["srun mpirun python t.py"], [("RT322", W)]),
+        # The nearest right ones: another host, number, program or launcher.
+        (["mpirun -x MASTER_ADDR=$head -x MASTER_PORT=29500 python t.py"], []),
+        (["mpirun -x WORLD_SIZE=8 -np 8 python t.py"], []),
+        (["mpirun -x MASTER_ADDR=localhost -x WORLD_SIZE=1 ./t"], []),
+        (["mpirun -x MASTER_ADDR=localhost ./start.sh"], []),
+        (["mpirun -x MASTER_ADDR=localhost sh -c 'MASTER_ADDR=$A python t'"], []),
+        (["mpirun -x RANK=0 bash -c 'RANK=$OMPI_COMM_WORLD_RANK python t'"], []),
+        (["export MASTER_ADDR=localhost", "mpirun python t"], []),
+        (["export MASTER_ADDR=localhost", "mpirun -x MASTER_PORT python t"], []),
+        (["export MASTER_ADDR=localhost", "mpiexec.hydra -genvnone python t"], []),
+        (["export MASTER_ADDR=localhost", "mpiexec.hydra -genvlist A python t"], []),
+        (
+            ["mpirun -x MASTER_ADDR=localhost --host n1:8 -np 8 python t"],
+            [("RT328", W)],
+        ),
+        (["mpirun --hostfile h -x MASTER_ADDR=localhost -np 8 python t.py"], []),
+        (["mpirun -x MASTER_ADDR=localhost -np 4 ./a : -np 4 python t.py"], []),
+        (["srun -n1 mpirun -np 8 python t.py"], []),
+    ],
+)
+def test_variables_that_mpirun_gives_its_processes(
+    lines: list[str], codes: list[tuple[str, str]]
+) -> None:
+    assert found(script(SLOTS, HEAD, *lines)) == codes
+
+
+@pytest.mark.parametrize(
+    ("options", "processes"),
+    [
+        ("-N2 --ntasks-per-node=4 --exclusive", "-np 4"),
+        ("-N2 --ntasks-per-node=4 --exclusive", "-np 4 -npernode 4"),
+        ("-N2 --exclusive", "-np 8"),
+        ("-N1 --ntasks-per-node=8", "-np 8"),
+        ("-N2 -n8 --exclusive", "-np 6"),
+    ],
+)
+def test_loopback_of_an_mpirun_that_may_fill_one_node_only(
+    options: str, processes: str
+) -> None:
+    line = f"mpirun -x MASTER_ADDR=localhost {processes} python t.py"
+    codes = {code for code, _ in found(script(options, line))}
+
+    assert "RT326" not in codes
+
+
 def pod(command: str, chips: int | None = 4, *, name: str = "pytorch") -> str:
     """Return the template of a pod in one line."""
     limits = (

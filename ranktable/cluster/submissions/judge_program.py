@@ -6,6 +6,7 @@ Source: microsoft/DeepSpeed, launcher/runner.py.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -24,18 +25,33 @@ from ranktable.cluster.submissions.judge_address import (
 )
 from ranktable.cluster.submissions.judge_agents import judge_without_srun
 from ranktable.cluster.submissions.parallel_sizes import parallel_sizes
+from ranktable.cluster.submissions.submission import Fact, Role, Submission
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.cluster.submissions.submission import Fact, Role, Submission
     from ranktable.schema.finding import Finding
 
 _RANK: Final = re.compile(
     r"(?i)-.*(?:rank|(?:proc|process|node|worker|machine)[-_]?id)"
 )
+_HOSTS: Final = {"host", "hostfile"}
+_RANKS: Final = ("RANK", "LOCAL_RANK", "NODE_RANK")
+_OWN: Final = {
+    "srun": {
+        "RANK": "SLURM_PROCID",
+        "LOCAL_RANK": "SLURM_LOCALID",
+        "NODE_RANK": "SLURM_NODEID",
+    },
+    "mpirun": {
+        "RANK": "OMPI_COMM_WORLD_RANK",
+        "LOCAL_RANK": "OMPI_COMM_WORLD_LOCAL_RANK",
+        "NODE_RANK": "((OMPI_COMM_WORLD_RANK / OMPI_COMM_WORLD_LOCAL_SIZE))",
+    },
+}
+"""What tells a task each of them."""
 _MEGATRON: Final = (
     *("tensor-model-parallel-size", "pipeline-model-parallel-size"),
     "context-parallel-size",
@@ -85,7 +101,11 @@ def judge_arguments(one: Submission, role: Role) -> Iterator[Finding]:
 
 def judge_mpirun(one: Submission, role: Role) -> Iterator[Finding]:
     """Compare the processes of an mpirun with the slots of the job."""
+    yield from _judge_processes(one, role)
     count, slots = fact_of(role.option("np")), one.slots
+    is_repeated = count is None or count.value > 1
+    if is_repeated and not (_HOSTS & role.command.options.keys()):
+        yield from _judge_repeated(one, role)
     is_told = role.option("hostfile") is not None  # the slots are in that file
     if is_told:
         return
@@ -177,15 +197,46 @@ def judge_deepspeed(one: Submission, role: Role) -> Iterator[Finding]:
         return
     if not (one.is_script or "launcher" in role.command.options):
         yield from _judge_alone(one)
-    if "launcher" not in role.command.options and one.is_script:
+    if "launcher" not in role.command.options:
+        yield from _judge_repeated(one, role)
+
+
+def _judge_repeated(one: Submission, role: Role) -> Iterator[Finding]:
+    """Warn about tasks of which each is a launcher for the whole job."""
+    starts, program = one.starts() or 0, role.command.program
+    if one.is_step and starts > 1:
         yield rules.WRONG_AGENTS.finding(
             role.command.span,
-            f"{started(one, starts)}, and each is a deepspeed that starts the whole "
-            "job "
-            "with ssh",
-            hint="start deepspeed once, without srun, or use torchrun",
+            f"{started(one, starts)}, and each starts the whole job with {program}",
+            hint=f"start {program} once, without srun",
             severity=Severity.WARNING,
         )
+
+
+def _judge_processes(one: Submission, role: Role) -> Iterator[Finding]:
+    """Judge what the processes of an mpirun find in their environment."""
+    options, slots = role.command.options, one.slots
+    if not (one.is_first_node_only and one.is_script and role.command.is_whole):
+        return
+    count, each = fact_of(role.option("np")), fact_of(role.option("per-node"))
+    nodes = 1 if _HOSTS & options.keys() else one.nodes or 1
+    if count is None and "np" not in options and not _HOSTS & options.keys():
+        count = slots if each is None else Fact(each.value * nodes, each.said)
+    if count is None:
+        return
+    if each is not None:
+        nodes = min(nodes, -(-count.value // max(each.value, 1)))
+    elif slots is None or count.value < slots.value:
+        nodes = 1  # mpirun may fill the first node and use no other
+    processes = replace(
+        one,
+        roles=(replace(role, nodes=Fact(nodes, "")),),
+        tasks_per_node=count._replace(value=-(-count.value // max(nodes, 1))),
+        tasks=count,
+        starter="mpirun",
+        is_first_node_only=False,
+    )
+    yield from _judge_variables(processes, processes.roles[0], count.value)
 
 
 def judge_program(one: Submission, role: Role) -> Iterator[Finding]:
@@ -196,7 +247,12 @@ def judge_program(one: Submission, role: Role) -> Iterator[Finding]:
         return
     if starts is None:
         return
-    for name in ("RANK", "LOCAL_RANK", "NODE_RANK"):
+    yield from _judge_variables(one, role, starts)
+
+
+def _judge_variables(one: Submission, role: Role, starts: int) -> Iterator[Finding]:
+    """Judge the rank, the size and the master that processes read from variables."""
+    for name in _RANKS:
         yield from _judge_expanded(name, one, role, starts)
     yield from _judge_counter(one, role, starts)
     yield from _judge_world_size(one, role, starts)
@@ -227,17 +283,20 @@ def _judge_expanded(
         yield rules.SAME_RANK.finding(
             setting.span,
             f"{setting.said} is the same in all {starts} tasks",
-            hint="delete it, or let every task set it: srun bash -c 'export "
-            f"{name}=$SLURM_PROCID; ...'",
+            hint=f"delete it, or let every task set it: {_in_task(one, name)}",
         )
     if setting is not None and marks and number > 1:
         yield rules.SAME_RANK.finding(
             setting.span,
             f"{setting.said} is expanded by the batch script, so it is 0 in all "
             f"{starts} tasks",
-            hint=f"srun bash -c '{shell.shown(setting.said)} python ...', in single "
-            "quotes",
+            hint=f"{_in_task(one, name)}, in single quotes",
         )
+
+
+def _in_task(one: Submission, name: str) -> str:
+    """Return a line with which every task sets a variable."""
+    return f"{one.starter} bash -c '{name}=${_OWN[one.starter][name]} python ...'"
 
 
 def _judge_counter(one: Submission, role: Role, starts: int) -> Iterator[Finding]:
@@ -265,7 +324,8 @@ def _judge_world_size(one: Submission, role: Role, starts: int) -> Iterator[Find
     if setting is None or size is None or size.value == starts:
         return
     is_own = one.is_script or setting.span is not None  # not that of an operator
-    if role.command.program != "python" or (is_own and len(one.roles) > 1):
+    is_judged = role.command.program in ("python", "mpirun")
+    if not is_judged or (is_own and len(one.roles) > 1):
         return  # some of the roles may be a world of their own
     each = one.tasks_per_node
     if one.is_script and size.value > starts and (each is None or each.value == 1):
@@ -274,7 +334,7 @@ def _judge_world_size(one: Submission, role: Role, starts: int) -> Iterator[Find
         setting.span or role.command.span,
         f"WORLD_SIZE is {size.value} ({setting.said}), but "
         f"{counted(starts, 'process is', 'processes are')} started",
-        hint="export WORLD_SIZE=$SLURM_NTASKS"
+        hint=f"set WORLD_SIZE to {starts}"
         if one.is_script
         else "start torchrun in every pod",
     )

@@ -156,9 +156,13 @@ _MPIRUN_VALUES: Final = {
         ("output-filename", "output", "timeout", "stdin", "personality"), 1
     ),
     **dict.fromkeys(("iface", "launcher", "bootstrap", "rmk", "launcher-exec"), 1),
-    **dict.fromkeys(("genvlist", "envlist", "configfile"), 1),
+    **dict.fromkeys(("genvlist", "envlist", "genvexcl", "envexcl", "configfile"), 1),
     **dict.fromkeys(("mca", "gmca", "omca", "pmixmca", "prtemca", "genv", "env"), 2),
 }
+_HYDRA: Final = "mpiexec.hydra"
+_NOT_ALL: Final = tuple(
+    f"{scope}env{which}" for scope in ("g", "") for which in ("none", "list", "excl")
+)
 _MODULES: Final = {
     **dict.fromkeys(("torch.distributed.run", "torch.distributed.launch"), "torchrun"),
     "torchrun_jsc": "torchrun",
@@ -292,7 +296,7 @@ def read_command(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand
             is_whole=not any(word[:1] == UNKNOWN for word in rest),
         )
     if program == "mpirun":
-        return _mpirun(rest, span)
+        return _mpirun(rest, span, base(words[len(words) - len(rest) - 1]))
     is_whole = not any(base(word)[:1] == UNKNOWN for word in words[:1])
     script = "" if program else _script_of_shell(words)
     unjudged = (f"what {shown(base(script))} starts is not in the file",)
@@ -471,9 +475,12 @@ def _with_plain_options(
     )
 
 
-def _mpirun(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand:
-    end = _end_of_mpirun(words)
+def _mpirun(
+    words: Sequence[str], span: SourceSpan | None, program: str
+) -> LaunchCommand:
+    read, end = _options_of_mpirun(words)
     own = words[:end]
+    given, passed = _variables_of_mpirun(read, span, is_hydra=program == _HYDRA)
     options = _plain_options(own, _MPIRUN, span)
     by = options.get("map-by")
     if by is not None and (match := _ON_EACH_NODE.fullmatch(by.text)):
@@ -490,19 +497,53 @@ def _mpirun(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand:
         options=options,
         script=tuple(words[end:]),
         is_whole=is_whole,
+        given=given,
+        passed=passed,
     )
 
 
-def _end_of_mpirun(words: Sequence[str]) -> int:
-    """Return the index of the program: what is behind it is not mpirun's."""
+def _options_of_mpirun(words: Sequence[str]) -> tuple[list[Sequence[str]], int]:
+    """Return each option with its values, and the index of the program."""
+    found: list[Sequence[str]] = []
     at = 0
     while at < len(words):
         word = words[at]
         if not word.startswith("-") and word.strip(UNKNOWN):
-            return at  # also the value of an option that is not known here
+            break  # also the value of an option that is not known here
         name = word.lstrip("-")
-        at += 1 if "=" in word else 1 + _MPIRUN_VALUES.get(name, 0)
-    return at
+        size = 0 if "=" in word else _MPIRUN_VALUES.get(name, 0)
+        if name in ("genv", "env") and "=" in "".join(words[at + 1 : at + 2]):
+            size = 1  # NAME=VALUE
+        found.append(words[at : at + 1 + size])
+        at += 1 + size
+    return found, min(at, len(words))
+
+
+def _variables_of_mpirun(
+    read: Sequence[Sequence[str]], span: SourceSpan | None, *, is_hydra: bool
+) -> tuple[dict[str, Setting], frozenset[str] | None]:
+    """Return the variables that options give, and the names of those passed on.
+
+    Hydra passes all if nothing else is said. Open MPI passes those that ``-x`` names;
+    its daemons may have others, as where srun starts them.
+
+    Source: the manual pages of mpiexec (MPICH, Intel MPI) and of mpirun (Open MPI).
+    """
+    given: dict[str, Setting] = {}
+    names: set[str] = set()
+    seen = {option.lstrip("-") for option, *_ in read}
+    for option, *values in read:
+        kind = option.lstrip("-")
+        if kind in ("x", "genv", "env"):
+            name, sign, value = "=".join(values).partition("=")
+            names.add(name)
+            if sign:
+                said = f"{option} {shown(' '.join(values))}"
+                given[name] = Setting(value, said, span)
+        elif kind in ("genvlist", "envlist"):
+            names.update("".join(values).split(","))
+    is_all = is_hydra or bool(seen & {"genv", "env", "genvall", "envall"})
+    return given, None if is_all and not seen & {*_NOT_ALL} else frozenset(names)
 
 
 def split_wrappers(words: Sequence[str]) -> Sequence[str]:

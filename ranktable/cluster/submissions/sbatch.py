@@ -60,6 +60,8 @@ from ranktable.cluster.submissions.task_command import (
     BLOCKS,
     LAUNCHERS,
     SET_BY_SCRIPTS,
+    TaskCommand,
+    is_read,
     task_command,
 )
 from ranktable.schema.document import SourceSpan
@@ -83,6 +85,7 @@ _NUMBERS: Final = (
     *("cpus-per-task", "gres", "ntasks-per-gpu"),
 )
 _COUNTS: Final = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
+_LISTS: Final = "VISIBLE_DEVICES"
 _HETEROGENEOUS: Final = re.compile(r"(?m)^#SBATCH[ \t]+(?:hetjob|packjob)\b")
 _EXPORTS: Final = ("export", "declare", "readonly", "local", "typeset")
 _ALL_EXPORTED: Final = re.compile(r"-[b-zA-Z]*a\w*|allexport")
@@ -496,32 +499,50 @@ class _Reader:
                 for reason in found.command.unjudged or (first,):
                     self.leave(span, reason)
             return
-        if self.by_mpirun(found.command, scope, command, span):
-            return
+        variables = found.variables
+        if found.command.program == "mpirun":
+            inner = self.of_mpirun(found, scope, command, span)
+            if found.command.is_whole and inner.command.program in AGENTS:
+                self.by_mpirun(found.command, inner, command)
+                return
+            lists = {n: s for n, s in variables.items() if n.endswith(_LISTS)}
+            is_python = inner.command.program == "python"
+            variables = {**inner.variables, **lists} if is_python else lists
         role = Role(
             nodes=self.nodes,
             chips=self.chips,
             command=found.command,
-            variables=found.variables,
+            variables=variables,
         )
         one = Fact(1, "no srun")
         self.add([role], one, one, command, starter="")
 
-    def by_mpirun(
+    def of_mpirun(
         self,
-        outer: LaunchCommand,
+        outer: TaskCommand,
         scope: Scope,
         command: ShellCommand,
         span: SourceSpan,
-    ) -> bool:
-        """Read the agents that an mpirun starts; return whether it starts any."""
+    ) -> TaskCommand:
+        """Return what an mpirun starts, and what its processes find for certain."""
         known = {**self.known(None, None), **dict.fromkeys(TASK_VARIABLES, UNKNOWN)}
         inner = scope.of_task(known | IN_MPI)
         self.forget_given(inner, command)
-        found = task_command(outer.script, inner, self.variables(scope), span)
-        is_agent = found.command.program in AGENTS
-        if outer.program != "mpirun" or not outer.is_whole or not is_agent:
-            return False
+        passed = outer.command.passed
+        given = {n: s for n, s in outer.command.given.items() if is_read(n)}
+        variables = {
+            name: setting
+            for name, setting in {**outer.variables, **given}.items()
+            if passed is None
+            or name in passed
+            or name.endswith(_LISTS)  # the processes of the first node have it
+        }
+        return task_command(outer.command.script, inner, variables, span)
+
+    def by_mpirun(
+        self, outer: LaunchCommand, found: TaskCommand, command: ShellCommand
+    ) -> None:
+        """Add the agents that an mpirun starts."""
         is_told = "hostfile" in outer.options or "host" in outer.options
         nodes = None if is_told else self.nodes
         each, tasks = (fact_of(outer.options.get(n)) for n in ("per-node", "np"))
@@ -540,7 +561,6 @@ class _Reader:
             variables=found.variables,
         )
         self.add([role], each, tasks, command, starter="mpirun")
-        return True
 
     def srun(
         self,

@@ -61,6 +61,9 @@ class LaunchCommand:
         is_whole: Whether all of its options are known.
         unjudged: Why parts of it are not judged.
         stray: Options behind it that begin a command of their own.
+        given: Variables that its options give the processes of an mpirun.
+        passed: Names of variables that an mpirun passes to its processes for certain;
+            None if it passes all.
     """
 
     program: str = ""
@@ -71,6 +74,8 @@ class LaunchCommand:
     is_whole: bool = True
     unjudged: tuple[str, ...] = ()
     stray: tuple[Setting, ...] = ()
+    given: Mapping[str, Setting] = field(default_factory=dict)
+    passed: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,11 @@ BLOCKS: Final = {
 }
 
 
+def is_read(name: str) -> bool:
+    """Whether a variable is one that programs or torchrun read at their start."""
+    return name in SET_BY_SCRIPTS or name.startswith("PET_")
+
+
 class TaskCommand(NamedTuple):
     """What a task runs.
 
@@ -130,7 +135,7 @@ def _after_assignments(
         words.pop(0)
     while words and scope.assign(words[0], is_certain=True):
         name = name_of(words[0])
-        if name in SET_BY_SCRIPTS or name.startswith("PET_"):
+        if is_read(name):
             said = shown(words[0].raw)
             variables[name] = Setting(scope.value(name), said, span)
         words.pop(0)
