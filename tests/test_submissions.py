@@ -60,6 +60,7 @@ STEP = "torchrun --nnodes=2 --node_rank={} --master_addr=n1 t.py"
 PORT = STEP.format("$SLURM_NODEID").replace("n1", "n1 --master_port {}")
 OMPI, OMPI_NODE = "$OMPI_COMM_WORLD_RANK", "$OMPI_COMM_WORLD_NODE_RANK"
 IN_TASKS = STEP.format("$SLURM_NODEID").replace("n1", "$head")
+DYNAMIC = "--rdzv-backend c10d"
 HOSTS = "export head=$(scontrol show hostnames $SLURM_JOB_NODELIST | "
 
 E, W = "error", "warning"
@@ -1264,6 +1265,46 @@ SCRIPTS = {
             *(f"srun -N1 -n1 {STEP.format(n)} &" for n in range(2)),
             "wait",
         ),
+    ),
+    "agents without a script": (
+        [("RT336", E)],
+        script(TWO, HEAD, f"srun torchrun --nnodes 2 --shutdown-timeout 9 {C10D}"),
+        script(TWO, HEAD, f"srun torchrun --nnodes 2 --shutdown-timeout 9 {C10D} t.py"),
+    ),
+    "an agent that may have a script": (
+        [("RT336", E)],
+        script("-N1", "srun torchrun -m"),
+        script("-N1", "srun torchrun $ARGUMENTS", "srun torchrun -h"),
+    ),
+    "torchrun as a file of the working folder": (
+        [("RT336", E)],
+        script("-N1", "srun python -u torchrun --nproc-per-node 2 t.py"),
+        script(
+            "-N1",
+            "srun python launch.py torchrun t.py",
+            "srun uv run --python .venv/bin/python torchrun t.py",
+        ),
+    ),
+    "a rendezvous that torch does not have": (
+        [("RT331", W)],
+        script(
+            TWO, HEAD, f"srun torchrun --nnodes 2 {C10D} t.py".replace("c10d", "c10")
+        ),
+        script(
+            TWO, HEAD, f"srun torchrun --nnodes 2 {C10D} t.py".replace("c10d", "etcd")
+        ),
+    ),
+    "the address of another rendezvous": (
+        [("RT323", E)],
+        script(
+            TWO, HEAD, f"srun {IN_TASKS}".replace("--node_rank=$SLURM_NODEID", DYNAMIC)
+        ),
+        script(TWO, HEAD, f"srun torchrun --nnodes 2 --master-addr n1 {C10D} t.py"),
+    ),
+    "agents of no process": (
+        [("RT331", E)],
+        script("-N1 --gpus-per-node=4", "srun torchrun --nproc-per-node 0 t.py"),
+        script("-N1 --gpus-per-node=4", "srun torchrun --nproc-per-node 4 t.py"),
     ),
     "chips asked for twice": (
         [("RT331", W)],
@@ -2518,7 +2559,7 @@ MANIFESTS = {
         pytorchjob('[torchrun, --nnodes, "2", t.py, "--prompt a b", "--nnodes x"]'),
     ),
     "a value and the script in one word": (
-        [("RT337", E), ("RT337", E)],
+        [("RT336", E), ("RT337", E), ("RT337", E)],
         pytorchjob('[torchrun, "--nnodes=2 t.py"]'),
         pytorchjob('[torchrun, "--nnodes=2", "--rdzv-conf=a=1, b=2", t.py]'),
     ),
@@ -2538,7 +2579,7 @@ MANIFESTS = {
         pytorchjob('[bash, "/opt/my job/train.sh"]'),
     ),
     "words for a shell that takes one": (
-        [("RT337", E), ("RT337", E)],
+        [("RT336", E), ("RT337", E), ("RT337", E)],
         pytorchjob("[bash, -c, torchrun, --nnodes=2, t.py]"),
         pytorchjob('[bash, -c, \'exec "$0" "$@"\', torchrun, --nnodes=2, t.py]'),
     ),

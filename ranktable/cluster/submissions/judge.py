@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import shell
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.agents import AGENTS, NUMBERED, SERVERS, groups_of
+from ranktable.cluster.submissions.agents import (
+    AGENTS,
+    NUMBERED,
+    SERVERS,
+    groups_of,
+    processes_per_start,
+)
 from ranktable.cluster.submissions.judge_agents import (
     agents_of,
     judge_accelerate,
@@ -32,7 +38,7 @@ from ranktable.cluster.submissions.judge_program import (
     judge_program,
 )
 from ranktable.cluster.submissions.judge_server import judge_servers
-from ranktable.cluster.submissions.launch_options import JUDGED
+from ranktable.cluster.submissions.launch_options import JUDGED, OWN_TORCHRUN
 from ranktable.cluster.submissions.submission import Role, Setting, Submission, Unjudged
 from ranktable.schema.finding import Severity
 
@@ -41,6 +47,7 @@ if TYPE_CHECKING:
 
     from ranktable.schema.finding import Finding
 
+_BACKENDS: Final = ("c10d", "etcd", "etcd-v2", "static")
 _PROGRAM: Final = re.compile(r"python[0-9.]*|bash|sh|torchrun|accelerate|deepspeed")
 
 
@@ -54,6 +61,7 @@ def judge(one: Submission) -> Iterator[Finding]:
     groups = groups_of(one)
     for group in groups:
         yield from _judge_words(group.role)
+        yield from _judge_options(group.role)
         yield from _judge_lost(group.role)
         yield from _judge_script_options(group.role)
     yield from judge_parallel(one, role)
@@ -135,17 +143,52 @@ def _judge_words(role: Role) -> Iterator[Finding]:
     command = role.command
     for stray in command.stray:
         yield rules.stray_option(stray.span, stray.said)
+    script, options = command.script, command.options.keys()
+    if command.program == OWN_TORCHRUN:
+        yield rules.NO_SCRIPT.finding(
+            command.span,
+            "python runs a file torchrun of the working folder, not the program",
+            hint="leave python out, or write python -m torch.distributed.run",
+        )
     is_launched = command.program in (*AGENTS, "deepspeed")
-    if not is_launched or not command.is_whole or not command.script:
+    if not is_launched or not command.is_whole or "help" in options:
         return
-    word = command.script[0]
-    if _PROGRAM.fullmatch(word) and not {"no-python", "module"} & {*command.options}:
+    if not script and command.program == "torchrun":
+        yield rules.NO_SCRIPT.finding(
+            command.span,
+            "torchrun is given no script, and refuses to start",
+            hint="name the script behind the options",
+        )
+    word = next(iter(script), "").removeprefix(f"{shell.UNKNOWN}/")
+    if _PROGRAM.fullmatch(word) and not {"no-python", "module"} & options:
         yield rules.NO_SCRIPT.finding(
             command.span,
             f"{command.program} starts python with the file {word} as its script, not "
             f"the program {word}",
             hint=f"leave {word} out, or add "
             + ("--no-python" if command.program == "torchrun" else "--no_python"),
+        )
+
+
+def _judge_options(role: Role) -> Iterator[Finding]:
+    """Report a number of processes, and a rendezvous, that torch refuses."""
+    each, given = processes_per_start(role), role.option("rdzv-backend")
+    if role.command.program == "torchrun" and each is not None and each.value == 0:
+        yield rules.REFUSED.finding(
+            each.span,
+            f"{each.said}: torchrun needs at least 1 process",
+            hint="write the number of chips of a node",
+        )
+    if given is None or "standalone" in role.command.options:
+        return
+    is_word = re.fullmatch(r"[\w.-]+", given.text)
+    if role.command.program in AGENTS and is_word and given.text not in _BACKENDS:
+        yield rules.REFUSED.finding(
+            given.span,
+            f"{given.said}: torch has no rendezvous of this name "
+            f"({', '.join(_BACKENDS)}), and refuses it if no plugin adds one",
+            hint="--rdzv_backend c10d",
+            severity=Severity.WARNING,
         )
 
 

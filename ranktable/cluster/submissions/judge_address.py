@@ -127,26 +127,32 @@ def judge_first(one: Submission, given: Setting) -> Iterator[Finding]:
 
 def _judge_missing_address(role: Role) -> Iterator[Finding]:
     """Report agents that connect to themselves, because no address is given."""
-    names = ("rdzv-endpoint", "master-addr", "rdzv-conf")
-    given, expected = [role.option(name) for name in names], expected_agents(role)
-    if any(each and each.text for each in given) or not role.command.is_whole:
-        return
-    if role.command.program != "torchrun" or expected is None or expected.most < 2:
-        return
+    names = ("rdzv-endpoint", "rdzv-conf", "master-addr")
+    *others, given = [
+        one if one and one.text else None for one in map(role.option, names)
+    ]
+    expected, is_own = expected_agents(role), is_static(role)
     backend = role.option("rdzv-backend")
-    is_static = backend is None or backend.text == "static"
+    if any(others) or (given and is_own):
+        return
+    if role.command.program != "torchrun" or not role.command.is_whole:
+        return
+    if expected is None or expected.most < 2:
+        return
     if (
-        is_static
+        is_own
         and role.option("node-rank") is None
         and "PET_NODE_RANK" not in role.counted
     ):
         return  # said already
-    if is_static or backend is None or backend.text == "c10d":
-        default = "127.0.0.1" if is_static else "localhost"
-        option = "--master_addr" if is_static else "--rdzv_endpoint"
+    if is_own or backend is None or backend.text == "c10d":
+        default = "127.0.0.1" if is_own else "localhost"
+        option = "--master_addr" if is_own else "--rdzv_endpoint"
+        unread = f" ({given.said} counts for static rendezvous only)" if given else ""
         yield rules.NODES_ALONE.finding(
             role.command.span,
-            f"{option} is not given, so every agent connects to {default}, itself",
+            f"{option} is not given{unread}, so every agent connects to {default}, "
+            "itself",
             hint=f"add {option} with the first node; " + _FIRST_HOST,
         )
 

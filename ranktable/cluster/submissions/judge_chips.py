@@ -23,7 +23,7 @@ _INSTANCE: Final = re.compile(r"\bmig-|\b[0-9]g\.[0-9]+gb|_[0-9]g\.[0-9]+gb")
 def judge_chips(one: Submission, role: Role) -> Iterator[Finding]:
     """Compare the processes of a node with its chips."""
     each, tasks, chips = processes_per_start(role), one.tasks_per_node, role.chips
-    if each is None:
+    if each is None or each.value == 0:
         return
     seen = role.chips_per_task
     hint = "ask for the chips of the node: --gpus-per-node"

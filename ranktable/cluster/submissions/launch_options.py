@@ -26,7 +26,7 @@ _TORCHRUN_VALUES: Final = (
     *("event-log-handler", "log-dir", "redirects", "tee", "local-ranks-filter"),
     *("node-rank", "master-addr", "master-port", "local-addr", "logs-specs"),
     *("numa-binding", "signals-to-handle", "duplicate-stdout-filters"),
-    "duplicate-stderr-filters",
+    *("duplicate-stderr-filters", "shutdown-timeout"),
 )
 _TORCHRUN_FLAGS: Final = (
     *("standalone", "module", "no-python", "run-path", "use-env", "help"),
@@ -178,6 +178,8 @@ _PROGRAMS: Final = {
     "deepspeed": "deepspeed",
     **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra"), "mpirun"),
 }
+OWN_TORCHRUN: Final = "python torchrun"
+"""Python with a file of the working folder, not the program torchrun."""
 _VERBS: Final = {"accelerate": "launch", "vllm": "serve", "sglang": "serve"}
 _OTHER_LAUNCHERS: Final = (
     *("horovodrun", "bpslaunch", "msrun", "composer", "colossalai", "tune", "fabric"),
@@ -258,7 +260,9 @@ def find_launch(words: Sequence[str]) -> tuple[str, Sequence[str]]:
     for at, word in enumerate(words):
         name, rest = base(word), words[at + 1 :]
         has_script = has_script or name.endswith(_SCRIPT_ENDINGS)
-        is_value = has_script and words[at - 1].startswith("-")
+        # uv run --python python torchrun
+        is_value = has_script or rest[:1] == ["torchrun"]
+        is_value = is_value and at > 0 and words[at - 1].startswith("-")
         if name in _PROGRAMS:
             return _PROGRAMS[name], rest
         if _PYTHON.fullmatch(word) and not is_value:  # ./test.sh -p python
@@ -277,7 +281,8 @@ def _python(rest: Sequence[str]) -> tuple[str, Sequence[str]]:
             return _MODULES.get(rest[at + 1], "python"), rest[at + 2 :]
         if not word.startswith("-"):
             program = "torchrun" if base(word) in _TORCHRUN else "python"
-            return program, rest[at + 1 :]
+            is_file = word == "torchrun"  # python looks in the working folder only
+            return OWN_TORCHRUN if is_file else program, rest[at + 1 :]
     return "python", ()
 
 
@@ -396,8 +401,9 @@ def _torchrun(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand:
             continue
         at += 1
         if word in ("-m", "-r", "-t", "-h"):
-            if word == "-m":
-                options["module"] = Setting("", word, span)
+            if word in ("-m", "-h"):
+                long = "module" if word == "-m" else "help"
+                options[long] = Setting("", word, span)
             at += word in ("-r", "-t")
             continue
         name = torchrun_name(word) if word.startswith("--") else None

@@ -564,7 +564,7 @@ class Scope:
         if raw[0] == "`" or raw.startswith("$("):
             text = raw[2:-1] if raw[0] == "$" else raw[1:-1]
             program = _WHICH.fullmatch(text.strip())
-            return [program[1] if program else self._output(text)]
+            return [f"{UNKNOWN}/{program[1]}" if program else self._output(text)]
         if raw.startswith("${"):
             return self._braced(raw[2:].removesuffix("}"))
         return [self.value(raw[1:])]

@@ -89,7 +89,7 @@ POD_RESOURCES = Rule(
 REFUSED = Rule(
     code="RT331",
     name="refused-at-submission",
-    summary="the scheduler or the operator refuses this",
+    summary="the scheduler, the operator or the launcher refuses this",
     fix="Write it as the message says.",
 )
 NOT_JUDGED = Rule(
@@ -122,7 +122,7 @@ GANG = Rule(
 NO_SCRIPT = Rule(
     code="RT336",
     name="no-python-script",
-    summary="a launcher is given a program where it expects a Python script",
+    summary="a launcher or Python is given no script, or a program in its place",
     fix="Name the script, without python before it; --no-python starts any program.",
 )
 WORDS = Rule(

@@ -86,7 +86,10 @@ def read_trainjob(job: Manifest, made: Manifests) -> list[Submission]:
         _judge_torch_trainer(made, job, runtime, role, processes)
     if role.command.program == "" and not role.command.is_whole and is_torch:
         role = replace(
-            role, command=LaunchCommand(program="torchrun", span=role.command.span)
+            role,
+            command=LaunchCommand(
+                program="torchrun", span=role.command.span, script=(UNKNOWN,)
+            ),
         )
     return pod_job(job, [role])
 
