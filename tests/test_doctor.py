@@ -797,7 +797,7 @@ def test_what_is_kept_of_a_log_is_bounded() -> None:
 
     log = read_log(Endless(), "endless")  # type: ignore[arg-type]
 
-    assert len(log.events) <= 40
+    assert len(log.events) <= 48
     assert sum(event.count for event in log.events) == log.num_lines
 
 

@@ -6,6 +6,7 @@ The values are invented; the messages are those of libraries and launchers.
 from __future__ import annotations
 
 import itertools
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -718,6 +719,23 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
         ("[ERROR] HCCL(81,python):2026-11-05-14:20:00.1 [config.cpp:7] [RankTableInfo] "
         "[EI0004]: The ranktable is invalid, Reason:[The ranktable content is invalid]"
         ".\n"), "RT603", ()),
+    "an actor of Ray that failed at its start": (
+        raised(None, "ray.exceptions.ActorDiedError: The actor died because of an "
+               "error raised in its creation task, ray::W.__init__() (pid=44, "
+               "ip=10.0.0.7, actor_id=7, repr=<w.W object>)",
+               '  File "/w/a.py", line 3, in use', "    use(0)",
+               "RuntimeError: No CUDA GPUs are available"), "RT606", ()),
+    "a signal that Paddle names": (
+        ("FatalError: `Segmentation fault` is detected by the operating system.\n"
+        '  [TimeInfo: *** Aborted at 1 (unix time) try "date -d @1" ***]\n'
+        "  [SignalInfo: *** SIGSEGV (@0x0) received by PID 44 (TID 0x7) from PID 0 "
+        "***]\n"), "RT611", ()),
+    "a master that is the own host": (
+        ("The client socket has timed out after 60000ms while trying to connect to "
+        "(127.0.0.1, 29400).\n"), "RT609", ()),
+    "an exception of the rank that did not come": (
+        waits(0) + waits(1) + raised(2, "RuntimeError: sizes 4 and 5 do not match"),
+        "RT620", (2,)),
     "loopback between two hosts": (
         "".join(f"n{n}:8{n}:9 [0] NCCL INFO ncclCommInitRank comm 0x5{n} rank {n} "
                 "nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x9 - Init START\n"
@@ -836,6 +854,11 @@ HEALTHY: dict[str, str] = {
     "40\n" + steps(20, 40, "[rank0]: ") + "[rank0]: Training finished at step 60\n",
     "Paddle": "LAUNCH INFO 2026-11-05 14:20:00,401 Pod completed\n",
     "tasks": steps(40) + "srun: error: n2: tasks 0-7: Completed\n",
+    "a handled traceback of the whole program": metrics(20)
+    + raised(None, "ValueError: no age").replace("in run", "in <module>") + metrics(21)
+    + "{'train_runtime': 9.1, 'epoch': 0.6}\n",
+    "a helper without a name that the script ended": steps(9) + "Training completed.\n"
+    "Terminated\n[1]+  Killed                  tensorboard --logdir runs\n",
     "the next job, which Slurm refused": steps(9) + "training finished\nsbatch: error: "
     "Batch job submission failed: Job violates accounting/QOS policy\n",
     "a job that Slurm took at the second try": "srun: error: Unable to allocate "
@@ -1286,3 +1309,103 @@ def test_a_line_of_the_kernel_is_of_the_rank_with_its_process_id_on_its_host(
 
     assert (first.rule.code, first.ranks) == (f"RT{code}", (culprit,))
     assert all(not other.ranks for other in others)
+
+
+def told(tmp_path: Path, **logs: str) -> list[str]:
+    for name, text in logs.items():
+        file = tmp_path / name.replace("__", "/").replace("_log", ".log")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return [cause.headline for cause in diagnose([str(tmp_path)]).causes]
+
+
+def test_hosts_that_look_for_the_master_at_home_are_told_before_those_missing(
+    tmp_path: Path,
+) -> None:
+    clients = "DistStoreError: Timed out after 9 seconds waiting for clients. 4/8 "
+    unreached = "The client socket has timed out after 9s while trying to connect to "
+
+    (told_at_home,) = told(
+        tmp_path,
+        n0_log=raised(0, f"torch.distributed.{clients}clients joined."),
+        n1_log=f"[c10d] {unreached}(localhost, 29400).\n",
+    )
+
+    assert "localhost" in told_at_home
+
+
+def test_an_exception_of_a_rank_that_others_waited_for_is_told(tmp_path: Path) -> None:
+    error = raised(2, "RuntimeError: sizes 4 and 5 do not match")
+
+    (headline,) = told(tmp_path, job_log=waits(0) + waits(1) + error)
+
+    assert headline.startswith("rank 2 stopped answering")
+    assert "sizes 4 and 5" in headline
+
+
+def test_who_alone_did_not_time_out_is_told(tmp_path: Path) -> None:
+    text = steps(2, prefix="[rank0]: ") + waits(1) + waits(2) + raised(0, *LEFT)
+
+    (headline,) = told(tmp_path, job_log=text)
+
+    assert "rank 0 alone" in headline
+
+
+def test_a_program_that_mpirun_does_not_find_is_told_with_its_host(
+    tmp_path: Path,
+) -> None:
+    (headline,) = told(
+        tmp_path,
+        job_log="mpirun was unable to find the specified executable file, and therefore"
+        "\ndid not launch the job.\nprocess\nrank 12\n\nNOTE: A\ncommon cause\n\n"
+        "Node:       n4\nExecutable: /opt/py/bin/pyton\n",
+    )
+
+    assert headline.startswith("n4: ")
+    assert "/opt/py/bin/pyton" in headline
+
+
+@pytest.mark.parametrize(
+    ("name", "who"),
+    [
+        ("a__attempt_0__3__stderr_log", "local rank 3"),
+        ("log__workerlog.1", "local rank 1"),
+        ("worker_2_log", "worker 2"),
+    ],
+)
+def test_a_file_of_one_process_tells_which_it_was(
+    name: str, who: str, tmp_path: Path
+) -> None:
+    (headline,) = told(tmp_path, **{name: raised(None, "ValueError: x")})
+
+    assert headline.endswith(f"({who})")
+
+
+@pytest.mark.parametrize("name", ["a__attempt_0__2__error_json", "a__attempt_0__2_log"])
+def test_a_folder_of_torchrun_tells_whose_an_exception_is(
+    name: str, tmp_path: Path
+) -> None:
+    error = raised(None, "ZeroDivisionError: division by zero")
+    if "json" in name:
+        error = json.dumps({"message": {"message": "x", "extraInfo": {
+            "py_callstack": error}}})  # fmt: skip
+    name = name.replace("_json", ".json").replace("2_log", "2__stderr_log")
+
+    (headline,) = told(tmp_path, launcher_log=ended(2, 1), **{name: error})
+
+    assert headline.startswith("rank 2 ")
+
+
+def test_of_two_jobs_of_slurm_the_last_one_is_judged(tmp_path: Path) -> None:
+    def at(hour: int, text: str) -> str:
+        return f"[rank0]: 2026-11-05 0{hour}:00:00,1 INFO step 1 loss 2\n{text}"
+
+    (tmp_path / "slurm-99.out").write_text(at(3, raised(0, "ValueError: bad lr")))
+    (tmp_path / "slurm-100.out").write_text(at(4, "[rank0]: Training finished\n"))
+
+    found = diagnose([str(tmp_path)])
+
+    assert (found.causes, found.has_ended_well) == ((), True)
+    assert "slurm-99.out" in " ".join(found.notes)
+    (tmp_path / "slurm-100.out").write_text(at(3, "[rank0]: Training finished\n"))
+    assert diagnose([str(tmp_path)]).causes

@@ -29,6 +29,9 @@ _OF_CONTAINER = re.compile(
 )
 """The log of a container on its node: ``NAMESPACE_POD_UID/CONTAINER/RESTART.log``."""
 
+_OF_SLURM = re.compile(r"(?:^|[/\\])slurm-(\d{1,9})\.(?:out|err)$")
+"""What sbatch writes for each job, by its number."""
+
 _EPOCH = re.compile(r"(?i)\bepochs?\b\W{0,4}(\d{1,9})")
 _STEP = re.compile(
     r"(?i)\b(?:global_)?(?:step|iter(?:ation)?|batch)s?\b\W{0,12}(\d{1,12})"
@@ -76,6 +79,24 @@ def last_attempt(logs: Sequence[Log]) -> list[Log]:
         for at, log in zip(whole, parted, strict=True):
             found[at] = log
     return found
+
+
+def earlier_jobs(logs: Sequence[Log]) -> list[str]:
+    """Return the outputs of sbatch whose last line is older than all of a later job."""
+    jobs: dict[int, list[Log]] = defaultdict(list)
+    for log in logs:
+        if number := _OF_SLURM.search(log.file):
+            jobs[int(number[1])].append(log)
+    if len(jobs) < 2:
+        return []
+    last = [event for log in jobs.pop(max(jobs)) for event in log.events]
+    first = next((event for event in last if "time" in event.fields), None)
+    if first is None:
+        return []
+    return [
+        log.file for logs_of_job in jobs.values() for log in logs_of_job
+        if (seconds_between(_at(first, log.last_time), first) or 0) > 0
+    ]  # fmt: skip
 
 
 def _is_again(event: LogEvent) -> bool:

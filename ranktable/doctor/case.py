@@ -564,7 +564,8 @@ def _number_below(event: LogEvent, lines: Lines) -> dict[int | None, int]:
 def _is_of_helper(event: LogEvent) -> bool:
     """Whether a shell tells the end of a program that does not look like a job."""
     command = event.fields.get("command", "")
-    return bool(command) and not _PROGRAMS.search(command)
+    is_alone = event.fields.get("signal_alone") == "Terminated"
+    return is_alone or (bool(command) and not _PROGRAMS.search(command))
 
 
 def _is_of_server(event: LogEvent) -> bool:
@@ -665,9 +666,17 @@ def subject_of(
     return host or next((who for kind, who in subjects if kinds == {kind}), "a rank")
 
 
+_OF_FILE = re.compile(
+    r"attempt_\d+[/\\](?P<local_rank>\d{1,7})[/\\](?:std(?:err|out)\.log|error\.json)$"
+    r"|(?:^|[/\\])workerlog\.(?P<local_rank_of_paddle>\d{1,7})$"
+    r"|(?:^|[/\\])worker_(?P<worker>\d{1,7})\.log$"
+)
+"""Names that torchrun, Paddle and msrun give to the log of one process."""
+
 _DETAILS = (
+    ("local_rank_of_paddle", "local rank {}"), ("worker", "worker {}"),
     ("pid", "pid {}"), ("local_rank", "local rank {}"), ("task", "task {}"),
-    ("bus", "PCI {}"), ("port", "port {}"),
+    ("bus", "PCI {}"), ("port", "port {}"), ("program", "program {}"),
 )  # fmt: skip
 
 
@@ -686,12 +695,14 @@ def details(case: Case, event: LogEvent, ranks: Sequence[int], what: str) -> str
         return ""
     if event.pattern.speaker == "kubernetes":
         return ""  # the process is that of the kubelet
+    of_file = _OF_FILE.search(event.file)
+    said = {**(of_file.groupdict() if of_file and not ranks else {}), **event.fields}
     hidden = {"local_rank", "task"} if ranks else set()
     return ", ".join(
         form.format(value)
         for name, form in _DETAILS
-        if (value := event.fields.get(name)) and name not in hidden
-        and (value != "0" or name in ("local_rank", "task"))
+        if (value := said.get(name)) and name not in hidden
+        and (value != "0" or name not in ("pid", "bus", "port"))
         and not re.search(rf"\b{re.escape(_told(name, value))}\b", what)
     )  # fmt: skip
 

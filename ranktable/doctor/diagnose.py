@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ranktable.doctor.attempts import UNSURE, last_attempt
+from ranktable.doctor.attempts import UNSURE, earlier_jobs, last_attempt
 from ranktable.doctor.barriers import barriers_of, left_waiting
 from ranktable.doctor.case import Case, Cause
 from ranktable.doctor.files import read_logs
@@ -117,7 +117,8 @@ def judge_logs(logs: Sequence[Log], table: RankTable | None = None) -> Diagnosis
     """
     layout = None if table is None else remembered(table)
     logs = sorted(logs, key=lambda log: log.file)
-    current = last_attempt(logs)
+    earlier = earlier_jobs(logs)
+    current = last_attempt([log for log in logs if log.file not in earlier])
     ranks = Ranks(current, table, layout)
     passed = left_waiting(current)
     events = [
@@ -133,6 +134,7 @@ def judge_logs(logs: Sequence[Log], table: RankTable | None = None) -> Diagnosis
         causes, doubt = agreed(causes, decide(Case(sure, ranks)))
         notes += doubt
     notes += [*counted_behind(case), *other_kills(case, causes), *stacks(case)]
+    notes += [f"{name} is of an earlier job, and was not judged" for name in earlier]
     open_barriers = list(barriers_of(current))
     if not any(cause.rule.code in ("RT602", "RT604") for cause in causes):
         notes += open_barriers

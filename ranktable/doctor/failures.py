@@ -15,6 +15,7 @@ from ranktable.doctor.case import (
     cause_of,
     seconds_between,
 )
+from ranktable.doctor.identity import LOCAL_RANK_OF_FILE
 from ranktable.doctor.patterns import CONSEQUENCES, Evidence
 from ranktable.doctor.payload import root_of
 from ranktable.doctor.waiting import behind
@@ -298,10 +299,14 @@ def _claimed(case: Case, one: Failure) -> Failure:
     is_abort = one.rule is rules.ENDED
     statuses = causes.data()["ended"]["aborted"] if is_abort else ("1",)
     failed = [event for event in case.by_kind[Evidence.EXIT]
-              if event.file == one.event.file
-              and event.fields.get("exit") in statuses]  # fmt: skip
-    ranks = list(dict.fromkeys(map(case.ranks.speaker, failed)))
-    is_clear = len(ranks) == 1 or (ranks and not is_abort)
+              if event.fields.get("exit") in statuses]  # fmt: skip
+    here = [event for event in failed if event.file == one.event.file]
+    local_rank = LOCAL_RANK_OF_FILE.findall(one.event.file)[-1:]
+    there = [
+        event for event in failed if [event.fields.get("local_rank")] == local_rank
+    ]
+    ranks = list(dict.fromkeys(map(case.ranks.speaker, here or there)))
+    is_clear = len(ranks) == 1 or (here and not is_abort)
     return replace(one, rank=ranks[0]) if is_clear else one
 
 
@@ -561,7 +566,7 @@ def _told_again(found: Iterable[Failure]) -> Callable[[Failure], bool]:
             return bool(clear[one.event.file])
         better = range(_clarity(one) + 1, 3)
         there = set().union(*(hosts[_error_of(one), clarity] for clarity in better))
-        return bool(there & {one.host, None})
+        return bool(there if one.host is None else there & {one.host, None})
 
     return is_told_again
 

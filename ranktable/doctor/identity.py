@@ -30,7 +30,9 @@ MAX_RANKS = 1 << 18
 
 _RANK_OF_FILE = re.compile(r"(?:^|[^a-z])rank[_-]?(\d+)(?!\d)")
 _DEVICE_OF_FILE = re.compile(r"(?:^|[^a-z])device[_-](\d+)(?!\d)")
-_LOCAL_RANK_OF_FILE = re.compile(r"attempt_\d+[/\\](\d+)[/\\]std(?:err|out)\.log$")
+LOCAL_RANK_OF_FILE = re.compile(
+    r"attempt_\d+[/\\](\d+)[/\\](?:std(?:err|out)\.log|error\.json)$"
+)
 _UNKNOWN = ("", "-1", "0" + ".0.0.0", "localhost", "127.0.0.1", "unknown",
             "localhost.localdomain", "1.0.0.127.in-addr.arpa", "ip6-localhost",
             "::1")  # fmt: skip
@@ -426,7 +428,7 @@ class Ranks:
                 self._last_time[self._of_file[log.file]] = log.last_time
             host = self._host_of_file.get(log.file, "")
             for known, pattern in (
-                (self._by_local, _LOCAL_RANK_OF_FILE),
+                (self._by_local, LOCAL_RANK_OF_FILE),
                 (self._by_place, _DEVICE_OF_FILE),
             ):
                 number = pattern.findall(log.file)

@@ -60,8 +60,11 @@ MAX_DIGITS = 18
 MAX_NUMBERS = 1 << 18
 """Numbers of one list that are kept: no job has more ranks."""
 
-KEPT = 20
-"""Events of one message and speaker that are kept: so many first and last ones."""
+KEPT = 24
+"""Events of one message and speaker that are kept: so many first and last ones.
+
+More than show that a program went on: one of them may be its last line.
+"""
 
 LOOKED_AT = 200
 """Lines above and below the end of a process that are looked at for steps."""
@@ -366,7 +369,8 @@ def recognise(
     for number in dict.fromkeys(likely):
         pattern = patterns()[number]
         whole = rest
-        if (pattern.before or pattern.after) and pattern.key in rest:
+        is_long = pattern.before or pattern.after
+        if is_long and any(key in rest for key in pattern.keys):
             before = _said_above(speaker, above, pattern.before)
             after = (one if isinstance(one, str) else _decoded(one)
                      for one in below[: pattern.after])  # fmt: skip
@@ -576,7 +580,7 @@ class _Reader:
                     event.fields.update(time=when, is_earliest="1")
             self._keep(event)
             return
-        above, after = lines[max(0, at - LINES_ABOVE) : at], lines[at + 1 : at + 9]
+        above, after = lines[max(0, at - LINES_ABOVE) : at], lines[at + 1 : at + 13]
         found = recognise(text, above, after, keyed)
         if found is not None and number in self._taken and found[0].is_form:
             return  # of a traceback that tells more

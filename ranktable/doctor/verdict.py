@@ -337,7 +337,8 @@ def _rest(case: Case) -> Iterator[Cause]:
             rule=rules.UNKNOWN,
             headline="the cause is not in these logs; these lines only follow from it"
             + _missing(case)
-            + _handled(case),
+            + _handled(case)
+            + _alone(case),
             evidence=shortened(events, case),
         )
         return
@@ -419,6 +420,18 @@ def _handled(case: Case) -> str:
     if rank is None or len(others) > 1 or not case.waiters - {rank}:
         return ""
     return f"; rank {rank} was handling {what[:100]} then, and may be the first"
+
+
+def _alone(case: Case) -> str:
+    """Return which rank alone lost the others, which all timed out at one operation."""
+    calls = {(wait.group, wait.op, wait.seq) for wait in case.waits}
+    left = [rank for rank in case.waiters if all(rank != w.rank for w in case.waits)]
+    is_alone = len(left) == 1 < len(case.waits) and case.seen <= case.waiters
+    if not is_alone or len(calls) != 1 or case.without_log():
+        return ""
+    _, op, seq = calls.pop()
+    call = f"{op.partition(' of ')[0]} {seq}"
+    return f"; rank {left[0]} alone did not time out in {call}, and may be the first"
 
 
 def stacks(case: Case) -> Iterator[str]:

@@ -19,6 +19,7 @@ from ranktable.doctor.case import (
 from ranktable.doctor.identity import MAX_RANKS
 from ranktable.doctor.lines import numbers_in
 from ranktable.doctor.patterns import Evidence
+from ranktable.doctor.payload import root_of
 from ranktable.schema.text import counted, folded
 
 if TYPE_CHECKING:
@@ -51,10 +52,10 @@ TASK_TIMEOUT_S = 1800
 def waiting_causes(case: Case) -> list[Cause]:
     """Return what the first rule says that has an answer."""
     for rule in (
-        _stalled, _too_many, _absent, _not_started, _links, _heartbeats, _loopback,
-        _said_to_differ, _other_call_of_number, _behind, _ends, _silent, _late,
-        _lowest, _other_call, _waits_for_itself, _circle, _first_operation, _hung,
-        _unreached,
+        _stalled, _too_many, _master_at_home, _absent, _not_started, _links,
+        _heartbeats, _loopback, _said_to_differ, _other_call_of_number, _behind, _ends,
+        _silent, _late, _lowest, _other_call, _waits_for_itself, _circle,
+        _first_operation, _hung, _unreached,
     ):  # fmt: skip
         found = list(rule(case))
         if found:
@@ -142,6 +143,38 @@ def _absences(case: Case) -> list[LogEvent]:
     return [event for event in case.by_kind[Evidence.ABSENT]
             if event.pattern.name != "pod-unscheduled"
             or not case.by_kind[Evidence.LIFE]]  # fmt: skip
+
+
+def _master_at_home(case: Case) -> Iterator[Cause]:
+    """Yield who looks for the master on its own host while it waits on another."""
+    edges = [event for event in case.by_kind[Evidence.EDGE] if _is_of_master(event)]
+    if edges and any(_num_missing(event) > 0 for event in case.by_kind[Evidence.ABSENT]
+                     if event.pattern.name == "store-clients"):  # fmt: skip
+        yield _looks_at_home(case, edges)
+
+
+def _is_of_master(event: LogEvent) -> bool:
+    """Whether a process did not reach the master of its job, which its host is to be.
+
+    In a job of one host that is right, and the master did not start, or has ended.
+    """
+    server = event.fields.get("peer_server", "")
+    is_home = _is_loopback(server) or server == "localhost"
+    return is_home and event.pattern.speaker in ("store", "ranktable")
+
+
+def _looks_at_home(case: Case, events: Sequence[LogEvent]) -> Cause:
+    said = events[0].fields
+    what = f"looked for the master at {said['peer_server']}, port {said['port']}"
+    ranks = {rank for e in events if (rank := case.ranks.speaker(e)) is not None}
+    host = case.ranks.host(events[0])
+    advice = (
+        "In a job of several hosts, MASTER_ADDR has to be the name or address of the "
+        "host of rank 0 on all of them. On one host, see whether rank 0 runs and "
+        "listens on that port: `ss -ltnp`."
+    )
+    return cause_of(case, rules.UNREACHABLE, ranks, f"{what}, its own host", events,
+                    host=host, advice=advice)  # fmt: skip
 
 
 def _absent(case: Case) -> Iterator[Cause]:
@@ -415,7 +448,7 @@ def _loopback(case: Case) -> Iterator[Cause]:
         event
         for event in (*case.by_kind[Evidence.EDGE], *_unconnected(case))
         for name in ("peer_address", "peer_server")
-        if _is_loopback(event.fields.get(name, ""))
+        if _is_loopback(event.fields.get(name, "")) and not _is_of_master(event)
     ]
     if not events:
         yield from _same_address(case)
@@ -468,6 +501,9 @@ def _unreached(case: Case) -> Iterator[Cause]:
         if event.fields.get("peer_server") or event.fields.get("peer_address")
     ]
     if events and not case.waits:
+        if _is_of_master(events[0]):
+            yield _looks_at_home(case, events)
+            return
         said = events[0].fields
         host = said.get("peer_server") or said.get("peer_address") or ""
         at = f" at port {said['port']}" if "port" in said else ""
@@ -731,11 +767,13 @@ def _silent_ranks(
         verb = "is" if len(accused) == 1 else "are"
         what = f"{verb} waited for; no log of {'it' if verb == 'is' else 'them'}"
         what += " was given"
-    own = [event for event in case.by_kind[Evidence.UNKNOWN]
-           if case.ranks.speaker(event) in accused]  # fmt: skip
+    said = (*case.by_kind[Evidence.UNKNOWN], *case.by_kind[Evidence.EXCEPTION])
+    own = [event for event in said if case.ranks.speaker(event) in accused]
     if own:
-        text = own[-1].fields.get("what") or own[-1].text
-        what += f" after an error that is not known: {text.strip()[:160]}"
+        text = root_of(own[-1]) or own[-1].text
+        is_known = own[-1].kind is Evidence.EXCEPTION
+        what += ", and raised " if is_known else " after an error that is not known: "
+        what += text.strip()[:160]
     return cause_of(case, rule, accused, what, [*own[-1:], *events[:4]])
 
 
