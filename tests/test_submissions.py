@@ -1306,6 +1306,26 @@ SCRIPTS = {
         script("-N1 --gpus-per-node=4", "srun torchrun --nproc-per-node 0 t.py"),
         script("-N1 --gpus-per-node=4", "srun torchrun --nproc-per-node 4 t.py"),
     ),
+    "chips of a task without a number of tasks": (
+        [("RT331", E)],
+        script("-N1-2 --gpus-per-task=1", "srun python t.py"),
+        script("-N2 --gpus-per-task=1", "srun python t.py"),
+    ),
+    "other chips than those of all tasks": (
+        [("RT331", E)],
+        script("-n2 --gpus=4 --gpus-per-task=1", "srun -n1 python t.py"),
+        script("-n2 --gpus=4 --gpus-per-task=2", "srun -n1 python t.py"),
+    ),
+    "fewer chips of a type for each task": (
+        [("RT320", E)],
+        script("-n1 --gpus-per-task=a100:1", "srun torchrun --nproc-per-node 2 t.py"),
+        script("-n1 --gpus-per-task=a100:2", "srun torchrun --nproc-per-node 2 t.py"),
+    ),
+    "chips of sockets without their number": (
+        [("RT331", E)],
+        script("-N1 --gpus-per-socket=2", "srun python t.py"),
+        script("-N1 --gpus-per-socket=2 --sockets-per-node=2", "srun python t.py"),
+    ),
     "chips asked for twice": (
         [("RT331", W)],
         script("-N1 -n1 --gres=gpu:1 --gpus-per-node=1", "python t.py"),
@@ -2764,6 +2784,16 @@ def test_line_that_is_not_judged_is_said(line: str, reason: str) -> None:
     assert [(at, text[: len(f"not judged: {reason}")]) for at, text in said] == [
         (6, f"not judged: {reason}")
     ]
+
+
+def test_chips_of_sockets_are_said_to_be_unknown() -> None:
+    options = "-N2 --gpus-per-socket=2 --sockets-per-node=2"
+    agents = f"srun torchrun --nnodes 2 --nproc-per-node 8 {C10D} t.py"
+
+    # Slurm 22.05 gave a task for each socket, and --exclusive all chips of the node.
+    reason = "the chips of a node are those of its sockets (--gpus-per-socket=2)"
+    assert found(script(options, HEAD, agents)) == []
+    assert notes(script(options, HEAD, agents)) == [(3, f"not judged: {reason}")]
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,8 @@ _NUMBERS: Final = (
 _COUNTS: Final = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 _LISTS: Final = "VISIBLE_DEVICES"
 _HETEROGENEOUS: Final = re.compile(r"(?m)^#SBATCH[ \t]+(?:hetjob|packjob)\b")
+_SOCKETS: Final = {"sockets-per-node", "extra-node-info", "B"}
+_OPEN_RANGE: Final = re.compile(r"([0-9]+)-(?!\1\Z)[0-9]+")
 _EXPORTS: Final = ("export", "declare", "readonly", "local", "typeset")
 _ALL_EXPORTED: Final = re.compile(r"-[b-zA-Z]*a\w*|allexport")
 _GIVEN: Final = re.compile(r"\b([A-Za-z_]\w*)=")
@@ -236,6 +238,7 @@ class _Reader:
             if one is not None and name in options:
                 message = f"{one.said} excludes {options[name].said}"
                 self.report(rules.REFUSED, one.span, message, hint="drop one")
+        self.refuse_sums(options)
         chips, list_ = options.get("gpus-per-node"), options.get("gres")
         if chips and list_ and chip_count(list_.text, "gres"):
             # Slurm 22.05 takes both; srun.1 of 26.11 says that they are refused.
@@ -247,6 +250,29 @@ class _Reader:
                 hint="drop one",
                 severity=Severity.WARNING,
             )
+
+    def refuse_sums(self, options: Mapping[str, Setting]) -> None:
+        """Report chips of tasks or sockets whose number is not given, or another one.
+
+        Measured with Slurm 22.05, which takes the number of nodes for that of tasks.
+        """
+        names = ("gpus-per-task", "gpus", "ntasks")
+        each, total, tasks = map(SlurmJob(options).number, names)
+        nodes, of_task = options.get("nodes"), options.get("gpus-per-task")
+        is_open = nodes is None or _OPEN_RANGE.fullmatch(nodes.text)
+        counts = {"gpus", "ntasks", "ntasks-per-node"} & options.keys()
+        if of_task is not None and is_open and not counts:
+            message = f"{of_task.said}: sbatch needs a number of tasks beside it"
+            hint = "add --ntasks or --ntasks-per-node"
+            self.report(rules.REFUSED, of_task.span, message, hint=hint)
+        if each and total and tasks and each.value * tasks.value != total.value:
+            message = f"sbatch refuses {total.said} for {tasks.said} with {each.said}"
+            hint = "leave --gpus out"
+            self.report(rules.REFUSED, total.span, message, hint=hint)
+        of_socket = options.get("gpus-per-socket")
+        if of_socket is not None and not _SOCKETS & options.keys():
+            message = f"{of_socket.said}: sbatch needs --sockets-per-node beside it"
+            self.report(rules.REFUSED, of_socket.span, message)
 
     def job_nodes(self) -> Fact | None:
         """Return the nodes of the job; Slurm gives it none without a task."""
@@ -317,6 +343,11 @@ class _Reader:
                 break
         self.drop_helpers(background)
         self.refuse_same_ranks()
+        for job, _, _, chips in self.components if script.submissions else ():
+            given = job.options.get("gpus-per-socket")
+            if given is not None and chips is None:
+                reason = f"the chips of a node are those of its sockets ({given.said})"
+                self.leave(given.span, reason)
         if not self.script.submissions and not self.script.unjudged:
             self.script.unjudged += self.perhaps  # a Python program, as a rule
 
@@ -729,6 +760,8 @@ class _Reader:
             tasks = self.tasks
             if "nodes" in step and tasks is not None:  # SLURM_NTASKS is an option too
                 tasks = tasks._replace(said=f"SLURM_NTASKS of {tasks.said}")
+        elif "gpus-per-socket" in both:
+            tasks = None  # Slurm 22.05 gave the job a task for each socket
         else:
             tasks = nodes and Fact(nodes.value, nodes.said, nodes.span)
         each = each or self.job.tasks_per_node(self.nodes)

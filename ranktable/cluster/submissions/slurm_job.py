@@ -105,7 +105,7 @@ class SlurmJob:
         for name in ("gpus-per-node", "gres", "tres-per-node"):
             if (count := self.listed(name)) is not None:
                 return count
-        each = self.number("gpus-per-task")
+        each = self.listed("gpus-per-task")
         if each is not None and tasks_per_node is not None:
             return Fact(each.value * tasks_per_node.value, each.said, each.span)
         return None if nodes is None or nodes.value != 1 else self.listed("gpus")
@@ -130,7 +130,7 @@ class SlurmJob:
         flags, accel = self.options.get("gres-flags"), self.options.get("accel-bind")
         if flags is not None and "allow-task-sharing" in flags.text:
             return Binding()
-        each = self.number("gpus-per-task")
+        each = self.listed("gpus-per-task")
         for name in ("tres-bind", "gpu-bind"):
             given = self.options.get(name)
             match = None if given is None else _BINDING.search(given.text)
