@@ -1522,6 +1522,41 @@ def test_loopback_of_an_mpirun_that_may_fill_one_node_only(
     assert "RT326" not in codes
 
 
+@pytest.mark.parametrize(
+    ("lines", "codes"),
+    [
+        (["srun --export=ALL,MASTER_ADDR=localhost python t.py"], NO_HOST),
+        (["srun --export=MASTER_PORT=auto,ALL python t.py"], NO_PORT),
+        (["#SBATCH --export=ALL,MASTER_PORT=auto", "srun python t.py"], NO_PORT),
+        (["srun env MASTER_ADDR=localhost python t.py"], NO_HOST),
+        (["srun /usr/bin/env -u A MASTER_PORT=x bash -c 'python t.py'"], NO_PORT),
+        (["env MASTER_ADDR=localhost srun python t.py"], NO_HOST),
+        (["srun bash -c 'env MASTER_PORT=auto python t.py'"], NO_PORT),
+        (["srun env RANK=$SLURM_PROCID python t.py"], [("RT324", E)]),
+        (["mpirun -np 2 env RANK=0 python t.py"], [("RT324", E)]),
+        (["srun --export=ALL,MASTER_ADDR=$head python t.py"], []),
+        (["srun --export=ALL,A=auto python t.py"], []),
+        (["#SBATCH --export=ALL,MASTER_PORT=x", "MASTER_PORT=29500 srun python t"], []),
+        (["export MASTER_PORT=x", "srun --export=ALL,MASTER_PORT=$P python t"], []),
+        (["export MASTER_PORT=x", "srun env MASTER_PORT=29500 python t.py"], []),
+        (["export MASTER_PORT=x", "env MASTER_PORT=29500 srun python t.py"], []),
+        (["export MASTER_PORT=x", "srun env -u MASTER_PORT python t.py"], []),
+        (["export MASTER_PORT=x", "srun env -i A=1 python t.py"], []),
+        (["srun env MASTER_PORT=x bash -c 'MASTER_PORT=29500 python t'"], []),
+        (["srun bash -c 'env MASTER_PORT=x ./a; python t.py'"], []),
+        (["env MASTER_PORT=x", "srun python t.py"], []),
+        (["env MASTER_PORT=x ./a", "srun python t.py"], []),
+    ],
+)
+def test_variables_that_options_and_programs_give_the_tasks(
+    lines: list[str], codes: list[tuple[str, str]]
+) -> None:
+    first, *rest = lines if lines[0][0] == "#" else ["", *lines]
+    text = script(TWO, HEAD, *rest).replace("\n\n", f"\n{first}\n\n", 1)
+
+    assert found(text) == codes
+
+
 def pod(command: str, chips: int | None = 4, *, name: str = "pytorch") -> str:
     """Return the template of a pod in one line."""
     limits = (

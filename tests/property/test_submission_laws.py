@@ -146,6 +146,48 @@ def test_one_task_for_each_chip_is_silent(
     assert ranks_of(text) == list(range(nodes * chips))
 
 
+VALUES = {
+    "MASTER_ADDR": {"localhost": "RT326", "127.0.0.1": "RT326", "n1:29500": "RT326"},
+    "MASTER_PORT": {"auto": "RT327", "-1": "RT327", "70000": "RT327"},
+    "WORLD_SIZE": {"3": "RT325", "1": "RT325"},
+    "RANK": {"0": "RT324"},
+}
+RIGHT = {
+    "MASTER_ADDR": ("$head", "n1", "fd00::1", "$UNKNOWN", "${E%:*}"),
+    "MASTER_PORT": ("29500", "$((20000 + SLURM_JOB_ID % 10000))", "$UNKNOWN"),
+    "WORLD_SIZE": ("8", "$SLURM_NTASKS", "$UNKNOWN"),
+    "RANK": ("$UNKNOWN",),
+}
+GIVING = (
+    "export {0}={1}\nsrun {2}",
+    "{0}={1} srun {2}",
+    "env A=1 {0}={1} srun {2}",
+    "srun --export=ALL,{0}={1} {2}",
+    "srun env {0}={1} {2}",
+    "srun --label bash -c 'env {0}={1} {2}'",
+    "mpirun -x A -x {0}={1} -np 8 {2}",
+    "export {0}={1}\nmpirun -x {0} --map-by ppr:4:node {2}",
+    "export {0}={1}\nmpiexec.hydra -n 8 -ppn 4 {2}",
+    "export {0}={1}\nmpiexec -genvlist A,{0} -n 8 {2}",
+    "mpiexec -genv {0} {1} -genvnone -n 8 {2}",
+    "mpirun -np 8 env {0}={1} {2}",
+)
+
+
+@given(st.data(), st.sampled_from([*VALUES]), st.sampled_from(GIVING), st.booleans())
+@law(200)
+def test_variable_is_judged_alike_however_the_processes_get_it(
+    data: st.DataObject, name: str, form: str, is_right: bool
+) -> None:
+    value = data.draw(st.sampled_from([*(RIGHT if is_right else VALUES)[name]]))
+    before = data.draw(st.lists(st.sampled_from(HARMLESS), max_size=2))
+    lines = [*before, f"export {HEADS[0]}", form.format(name, value, "python t.py")]
+    text = script("-N2 --ntasks-per-node=4 --gpus-per-node=4 --exclusive", *lines)
+
+    expected = [] if is_right else [(VALUES[name][value], "error")]
+    assert found(text) == expected
+
+
 def ranks_of(text: str) -> list[int | None]:
     """Return the ranks that the last line of a script would start."""
     one = read_submissions(text.encode(), file="job").submissions[-1]

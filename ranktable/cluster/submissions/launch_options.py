@@ -118,6 +118,7 @@ _SLURM_NAMES: Final = (
     *("het-group", "distribution", "mem", "mem-bind", "mem-per-cpu", "mem-per-gpu"),
 )
 _WRAPPERS: Final = ("time", "exec", "nohup", "env", "command", "sudo")
+ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=")
 HARMLESS: Final = (
     *("echo", "printf", "which", "pip", "pip3", "cat", "ls", "grep", "type", "man"),
     *("hostname", "nvidia-smi", "rocm-smi", "npu-smi", "module", "ml", "mkdir", "cd"),
@@ -558,7 +559,7 @@ def split_wrappers(words: Sequence[str]) -> Sequence[str]:
     while at < len(words) and base(words[at]) in _WRAPPERS:
         at += 1
         while at < len(words) and (
-            words[at].startswith("-") or re.match(r"[A-Za-z_]\w*=", words[at])
+            words[at].startswith("-") or ASSIGNED.match(words[at])
         ):
-            at += 1
+            at += 2 if words[at] == "-u" else 1
     return words[at:]

@@ -145,7 +145,9 @@ class _Reader:
             self.components.append((self.job, self.nodes, self.tasks, self.chips))
         self.enter(0)
         self.scope = Scope(known=self.known(self.nodes, self.tasks))
-        self.settings: dict[str, Setting] = {}
+        self.settings = _exported(self.job.options.get("export"))
+        self.scope.values.update((n, s.text) for n, s in self.settings.items())
+        self.scope.exported.update(self.settings)
         self.has_remote = False
         self.told: set[SourceSpan | None] = set()
         self.perhaps: list[Unjudged] = []
@@ -364,6 +366,9 @@ class _Reader:
             self.block(command, span)
             return True
         before = dict(self.settings)
+        if base(words[0].raw) == "env" and not all(map(is_assignment, words[1:])):
+            words = words[is_assignment(words[1]) :]
+            command = replace(command, words=tuple(words))
         count = next((n for n, w in enumerate(words) if not is_assignment(w)), 0)
         if not count and is_assignment(words[0]):
             for word in words:
@@ -667,10 +672,15 @@ class _Reader:
                 return
             nodes = tasks = None
         kept = self.kept(step, scope)
+        given = {
+            name: setting
+            for name, setting in _exported(step.options.get("export")).items()
+            if not self.scope.is_exported(name)  # which of both counts, is not certain
+        }
         self.settings, all_settings = self.passed(kept, step), self.settings
         inner = scope.of_task(self.known(nodes, tasks), kept)
         self.forget_given(inner, command)
-        found = task_command(words, inner, self.variables(inner), span)
+        found = task_command(words, inner, {**self.variables(inner), **given}, span)
         self.settings = all_settings
         values = [setting.text for setting in found.variables.values()]
         values += found.command.script
@@ -939,6 +949,17 @@ def _directive(text: str) -> Line:
     except ValueError:
         words = text.split()
     return slurm_options(words)
+
+
+def _exported(given: Setting | None) -> dict[str, Setting]:
+    """Return the variables to which --export gives a value without a comma."""
+    found = {}
+    span = given and given.span
+    for item in [] if given is None else given.text.split(","):
+        name, sign, value = item.partition("=")
+        if sign and is_read(name) and not name.endswith(_LISTS):
+            found[name] = Setting(value, f"--export={shown(item)}", span)
+    return found
 
 
 def _said(name: str, value: str) -> str:

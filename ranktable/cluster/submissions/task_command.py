@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ranktable.cluster.submissions.launch_options import (
+    ASSIGNED,
     HARMLESS,
     SHELLS,
     after_shell_options,
@@ -66,6 +67,7 @@ def task_command(
     span: SourceSpan | None,
 ) -> TaskCommand:
     """Return what the words of a task's command run."""
+    variables = _after_wrappers(words, variables, span)
     for at, word in enumerate(words[:-2]):
         if base(word) not in SHELLS:
             continue
@@ -91,6 +93,7 @@ def _inner(
     other: LaunchCommand | None = None
     is_tested = is_found = False
     stray: list[Setting] = []
+    chosen_line: Sequence[str] = ()
     for command in commands(text):
         block = command.block
         if command.before == "||" or (command.before == "&&" and is_tested):
@@ -107,16 +110,18 @@ def _inner(
                 unjudged.append(f"it is in {BLOCKS[block]}")
                 other = unread
             continue
-        texts = _after_assignments(command, scope, variables, span)
+        line = _after_assignments(command, scope, variables, span)
+        texts = list(split_wrappers(line))
         if not texts or base(texts[0]) in HARMLESS:
             continue
         found = read_command(texts, span)
         if find_launch(texts)[0] not in ("", "python"):
-            other, is_found = found, True
+            other, is_found, chosen_line = found, True, line
             continue
         if other is None or (found.program and other is not unread):
-            other = found
+            other, chosen_line = found, line
     chosen = other or unread
+    variables = _after_wrappers(chosen_line, variables, span)
     command_ = replace(
         chosen, unjudged=(*unjudged, *chosen.unjudged), stray=tuple(stray)
     )
@@ -139,5 +144,24 @@ def _after_assignments(
             said = shown(words[0].raw)
             variables[name] = Setting(scope.value(name), said, span)
         words.pop(0)
-    texts = [each for word in words for each in scope.fields(word.raw)]
-    return list(split_wrappers(texts))
+    return [each for word in words for each in scope.fields(word.raw)]
+
+
+def _after_wrappers(
+    words: Sequence[str], variables: Mapping[str, Setting], span: SourceSpan | None
+) -> dict[str, Setting]:
+    """Return the variables of a program that ``env`` starts, of those before it.
+
+    Source: POSIX.1-2024, env; the GNU coreutils manual, "env invocation".
+    """
+    found = dict(variables)
+    own = words[: len(words) - len(split_wrappers(words))]
+    for at, word in enumerate(own):
+        name, _, value = word.partition("=")
+        if word in ("-i", "-", "--ignore-environment"):
+            found.clear()
+        elif word == "-u" or name == "--unset":
+            found.pop(value or "".join(own[at + 1 : at + 2]), None)
+        elif ASSIGNED.match(word) and is_read(name):
+            found[name] = Setting(value, shown(word), span)
+    return found
