@@ -1444,6 +1444,8 @@ def test_address_and_port_that_the_tasks_read(
         ("--rdzv_endpoint [fd00::1]:29500", []),
         ("--rdzv_endpoint fd00::1:29500", []),
         ("--rdzv_endpoint $ENDPOINT", []),
+        ("--rdzv_endpoint /shared/a:b --rdzv_conf store_type=file", []),
+        ("--rdzv_endpoint http://etcd:2379", []),
         ("--rdzv_endpoint $head:$PORT", []),
     ],
 )
@@ -1495,12 +1497,21 @@ SLOTS = "-N2 --ntasks-per-node=4 --exclusive"
         (["mpirun --hostfile h -x MASTER_ADDR=localhost -np 8 python t.py"], []),
         (["mpirun -x MASTER_ADDR=localhost -np 4 ./a : -np 4 python t.py"], []),
         (["srun -n1 mpirun -np 8 python t.py"], []),
+        (["srun mpirun --version", "mpirun -np 8 python t.py"], []),
+        (["mpirun -np 2 --map-by node -x WORLD_SIZE=8 python t"], [("RT322", W)]),
+        (["mpirun -np 2 --hostfile h -x WORLD_SIZE=8 python t"], []),
     ],
 )
 def test_variables_that_mpirun_gives_its_processes(
     lines: list[str], codes: list[tuple[str, str]]
 ) -> None:
     assert found(script(SLOTS, HEAD, *lines)) == codes
+
+
+def test_chips_that_each_process_of_an_mpirun_chooses_are_its_own() -> None:
+    line = "mpirun bash -c 'CUDA_VISIBLE_DEVICES=$OMPI_COMM_WORLD_LOCAL_RANK python t'"
+
+    assert found(script(f"{SLOTS} --gpus-per-node=4", line)) == []
 
 
 @pytest.mark.parametrize(
@@ -1545,6 +1556,19 @@ def test_loopback_of_an_mpirun_that_may_fill_one_node_only(
         (["srun env MASTER_PORT=x bash -c 'MASTER_PORT=29500 python t'"], []),
         (["srun bash -c 'env MASTER_PORT=x ./a; python t.py'"], []),
         (["env MASTER_PORT=x", "srun python t.py"], []),
+        (["export MASTER_PORT=", ": ${MASTER_PORT:=29500}", "srun python t.py"], []),
+        (["export MASTER_PORT=", "printf -v MASTER_PORT 5", "srun python t.py"], []),
+        (
+            [
+                "f() {",
+                "MASTER_PORT=5",
+                "}",
+                "export MASTER_PORT=",
+                "f",
+                "srun python t",
+            ],
+            [],
+        ),
         (["env MASTER_PORT=x ./a", "srun python t.py"], []),
     ],
 )

@@ -60,6 +60,8 @@ def judge_meeting(one: Submission, group: Group, starts: int) -> Iterator[Findin
             yield from _judge_missing_address(role)
     endpoint = role.option("rdzv-endpoint")
     address, port = role.option("master-addr"), role.option("master-port")
+    if endpoint is not None and "/" in endpoint.text:
+        return  # a file, or the address of etcd
     if endpoint is not None and endpoint.text:
         address, port = _parts(endpoint)
     if address is not None and not is_first_alone:

@@ -101,6 +101,8 @@ def judge_arguments(one: Submission, role: Role) -> Iterator[Finding]:
 
 def judge_mpirun(one: Submission, role: Role) -> Iterator[Finding]:
     """Compare the processes of an mpirun with the slots of the job."""
+    if not role.command.script:
+        return  # mpirun --version
     yield from _judge_processes(one, role)
     count, slots = fact_of(role.option("np")), one.slots
     is_repeated = count is None or count.value > 1
@@ -231,7 +233,9 @@ def _judge_processes(one: Submission, role: Role) -> Iterator[Finding]:
     processes = replace(
         one,
         roles=(replace(role, nodes=Fact(nodes, "")),),
-        tasks_per_node=count._replace(value=-(-count.value // max(nodes, 1))),
+        tasks_per_node=count._replace(
+            value=-(-count.value // (one.nodes or count.value or 1))
+        ),
         tasks=count,
         starter="mpirun",
         is_first_node_only=False,

@@ -86,6 +86,8 @@ _NUMBERS: Final = (
 )
 _COUNTS: Final = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 _LISTS: Final = "VISIBLE_DEVICES"
+_DEFAULT: Final = re.compile(r"\$\{([A-Za-z_]\w*):?=")
+"""An expansion that assigns."""
 _HETEROGENEOUS: Final = re.compile(r"(?m)^#SBATCH[ \t]+(?:hetjob|packjob)\b")
 _SOCKETS: Final = {"sockets-per-node", "extra-node-info", "B"}
 _OPEN_RANGE: Final = re.compile(r"([0-9]+)-(?!\1\Z)[0-9]+")
@@ -148,6 +150,7 @@ class _Reader:
         self.settings = _exported(self.job.options.get("export"))
         self.scope.values.update((n, s.text) for n, s in self.settings.items())
         self.scope.exported.update(self.settings)
+        self.in_functions: set[str] = set()
         self.has_remote = False
         self.told: set[SourceSpan | None] = set()
         self.perhaps: list[Unjudged] = []
@@ -393,7 +396,10 @@ class _Reader:
         if not scope.assign(word, is_certain=True):
             return False
         name = name_of(word)
-        if name in SET_BY_SCRIPTS:
+        if name in self.in_functions:  # called somewhere
+            scope.forget(name)
+            self.settings.pop(name, None)
+        elif name in SET_BY_SCRIPTS:
             place = SourceSpan(offsets=(word.start, word.end))
             self.settings[name] = Setting(scope.value(name), word.raw, place)
         return True
@@ -404,6 +410,8 @@ class _Reader:
             if not self.scope.assign(word, is_certain=False):
                 continue
             self.settings.pop(name_of(word), None)
+            if command.block == "function" and name_of(word) in SET_BY_SCRIPTS:
+                self.in_functions.add(name_of(word))
         if command.words[0].raw in _EXPORTS:
             self.scope.exported.update(map(name_of, command.words))
         if command.words[0].raw in ("for", "read", "select"):
@@ -427,15 +435,14 @@ class _Reader:
     ) -> bool:
         """Read a command that is run; return whether the script goes on."""
         head = words[0].raw
+        self.forget([name for word in words for name in _DEFAULT.findall(word.raw)])
         if head in _EXPORTS:
             self.export(words[1:])
         elif head == "set":
             is_all = any(_ALL_EXPORTED.fullmatch(word.raw) for word in words[1:])
             self.scope.exports_all = self.scope.exports_all or is_all
-        elif head in ("unset", "read", "mapfile", "readarray"):
-            for word in words[1:]:
-                self.scope.forget(word.raw)
-                self.settings.pop(word.raw, None)
+        elif head in ("unset", "read", "mapfile", "readarray", "printf"):
+            self.forget([word.raw for word in words[1:]])
         elif head in ("source", "."):
             self.sourced(words, span)
         elif head == "exit":
@@ -451,6 +458,12 @@ class _Reader:
             texts = [text for word in words for text in scope.fields(word.raw)]
             self.start(list(split_wrappers(texts)), scope, command, span)
         return True
+
+    def forget(self, names: Sequence[str]) -> None:
+        """Note that the values of some variables are not known from here on."""
+        for name in names:
+            self.scope.forget(name)
+            self.settings.pop(name, None)
 
     def export(self, words: Sequence[Word]) -> None:
         for word in words:
@@ -541,9 +554,12 @@ class _Reader:
             if found.command.is_whole and inner.command.program in AGENTS:
                 self.by_mpirun(found.command, inner, command)
                 return
-            lists = {n: s for n, s in variables.items() if n.endswith(_LISTS)}
             is_python = inner.command.program == "python"
-            variables = {**inner.variables, **lists} if is_python else lists
+            own = inner.variables if is_python else {}
+            variables = {
+                **{n: s for n, s in variables.items() if n.endswith(_LISTS)},
+                **{n: s for n, s in own.items() if not n.endswith(_LISTS)},
+            }
         role = Role(
             nodes=self.nodes,
             chips=self.chips,
