@@ -60,6 +60,9 @@ STEP = "torchrun --nnodes=2 --node_rank={} --master_addr=n1 t.py"
 PORT = STEP.format("$SLURM_NODEID").replace("n1", "n1 --master_port {}")
 OMPI, OMPI_NODE = "$OMPI_COMM_WORLD_RANK", "$OMPI_COMM_WORLD_NODE_RANK"
 IN_TASKS = STEP.format("$SLURM_NODEID").replace("n1", "$head")
+MACHINES = "accelerate launch --config_file c --num_machines {} --num_processes {}"
+EACH = MACHINES.format(2, 16).replace(" --config_file c", "")
+TOLD = f"{EACH} --machine_rank $SLURM_NODEID --main_process_ip $head"
 DYNAMIC = "--rdzv-backend c10d"
 HOSTS = "export head=$(scontrol show hostnames $SLURM_JOB_NODELIST | "
 
@@ -867,31 +870,27 @@ SCRIPTS = {
         [("RT325", E)],
         script(
             "-N4 --ntasks-per-node=1",
-            "srun accelerate launch --num_machines 4 --num_processes 6 t.py",
+            f"srun {MACHINES.format(4, 6)} t.py",
         ),
         script(
             "-N4 --ntasks-per-node=1",
-            "srun accelerate launch --num_machines 4 --num_processes 8 t.py",
+            f"srun {MACHINES.format(4, 8)} t.py",
         ),
     ),
     "accelerate for one machine": (
         [("RT321", W)],
-        script(EIGHT, "srun accelerate launch --num_machines 2 --num_processes 8 t.py"),
-        script(
-            EIGHT, "srun accelerate launch --num_machines 2 --num_processes 16 t.py"
-        ),
+        script(EIGHT, f"srun {MACHINES.format(2, 8)} t.py"),
+        script(EIGHT, f"srun {MACHINES.format(2, 16)} t.py"),
     ),
     "machine rank of the batch script": (
         [("RT324", E)],
         script(
             TWO,
-            "srun accelerate launch --num_machines 2 --num_processes 16 "
-            "--machine_rank $SLURM_NODEID t.py",
+            f"srun {MACHINES.format(2, 16)} --machine_rank $SLURM_NODEID t.py",
         ),
         script(
             TWO,
-            "srun bash -c 'accelerate launch --num_machines 2 --num_processes 16 "
-            "--machine_rank $SLURM_NODEID t.py'",
+            f"srun bash -c '{MACHINES.format(2, 16)} --machine_rank $SLURM_NODEID t'",
         ),
     ),
     "deepspeed in every task": (
@@ -1325,6 +1324,44 @@ SCRIPTS = {
         [("RT331", E)],
         script("-N1 --gpus-per-socket=2", "srun python t.py"),
         script("-N1 --gpus-per-socket=2 --sockets-per-node=2", "srun python t.py"),
+    ),
+    "accelerate without the rank of its machine": (
+        [("RT324", W)],
+        script(EIGHT, HEAD, f"srun {EACH} --main_process_ip $head t.py"),
+        script(
+            EIGHT,
+            f"export {HEAD}",
+            f"srun bash -c '{TOLD} t.py'",
+            f"srun {EACH} --main_process_ip $head --rdzv_backend c10d t.py",
+            "srun accelerate launch $OPTIONS --num_machines 2 t.py",
+        ),
+    ),
+    "accelerate without the address of a machine": (
+        [("RT326", W)],
+        script(EIGHT, f"srun bash -c '{EACH} --machine_rank $SLURM_NODEID t.py'"),
+        script(
+            EIGHT,
+            f"{EACH} --use_deepspeed --deepspeed_hostfile h --machine_rank 0 t.py",
+        ),
+    ),
+    "fewer chips of accelerate than processes": (
+        [("RT320", E)],
+        script(EIGHT, f"export {HEAD}", f"srun bash -c '{TOLD} --gpu_ids 0,1 t.py'"),
+        script(EIGHT, f"export {HEAD}", f"srun bash -c '{TOLD} --gpu_ids all t.py'"),
+    ),
+    "a chip of accelerate that does not exist": (
+        [("RT320", E)],
+        script("-N1 --gres=gpu:2", "accelerate launch --gpu_ids=1,2 t.py"),
+        script("-N1 --gres=gpu:2", "accelerate launch --gpu_ids=0,1 t.py"),
+    ),
+    "deepspeed with an address for each node": (
+        [("RT326", E)],
+        script("-N2", "deepspeed --hostfile h --num_nodes 2 --master_addr 127.0.0.1 t"),
+        script(
+            "-N2",
+            "deepspeed --hostfile h --num_nodes 2 --master_addr $(hostname) t",
+            "deepspeed --hostfile h --num_nodes 1 --master_addr localhost t",
+        ),
     ),
     "chips asked for twice": (
         [("RT331", W)],

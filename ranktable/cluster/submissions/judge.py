@@ -28,6 +28,7 @@ from ranktable.cluster.submissions.judge_agents import (
 from ranktable.cluster.submissions.judge_chips import (
     judge_all_chips,
     judge_chips,
+    judge_named_chips,
     judge_visible,
 )
 from ranktable.cluster.submissions.judge_program import (
@@ -57,6 +58,7 @@ def judge(one: Submission) -> Iterator[Finding]:
         yield from judge_chips(one, role)
         yield from judge_all_chips(one, role)
         yield from judge_visible(one, role)
+        yield from judge_named_chips(one, role)
     role = one.roles[0]
     groups = groups_of(one)
     for group in groups:
@@ -74,7 +76,7 @@ def judge(one: Submission) -> Iterator[Finding]:
         starts = agents_of(one, groups)
         for group in groups:
             yield from judge_agents(one, group, starts)
-            yield from judge_accelerate(group.role)
+            yield from judge_accelerate(group.role, starts)
             yield from judge_rank(group.role)
         yield from judge_first_ranks(one)
     elif role.command.program == "mpirun":

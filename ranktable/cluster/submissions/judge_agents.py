@@ -59,7 +59,7 @@ def judge_agents(
         starts: How many agents it starts in all, None if that is not known.
     """
     role = group.role
-    if role.command.program not in NUMBERED:
+    if role.command.program not in NUMBERED or _starts_others(role):
         return
     expected = expected_agents(role)
     span = role.command.span
@@ -293,12 +293,17 @@ def _node_rank_hint(role: Role, given: Setting | None) -> str:
     )
 
 
-def judge_accelerate(role: Role) -> Iterator[Finding]:
-    """Report processes that accelerate does not start on any machine."""
+def judge_accelerate(role: Role, starts: int | None) -> Iterator[Finding]:
+    """Report processes that accelerate does not start, and values that it lacks.
+
+    Without --machine_rank and --main_process_ip it takes those of its configuration;
+    1.15 ended with a TypeError, or looked for a host None, where there was none.
+    """
     total, machines = (fact_of(role.option(n)) for n in ("num-processes", "nnodes"))
-    if role.command.program != "accelerate" or total is None or machines is None:
+    options = role.command.options
+    if role.command.program != "accelerate":
         return
-    if machines.value and total.value % machines.value:
+    if total and machines and machines.value and total.value % machines.value:
         each = total.value // machines.value
         yield rules.WRONG_SIZE.finding(
             total.span,
@@ -306,3 +311,27 @@ def judge_accelerate(role: Role) -> Iterator[Finding]:
             f"each, {each * machines.value} in all",
             hint="--num_processes is the number of all machines together",
         )
+    is_told = "config-file" in options or not role.command.is_whole
+    is_one = "nnodes" not in options or (machines and machines.value < 2)
+    if is_told or is_one or starts is None or starts < 2 or _starts_others(role):
+        return
+    lacking = [
+        (rules.MASTER_ADDRESS, "master-addr", "main_process_ip", "has no address"),
+        (rules.SAME_RANK, "node-rank", "machine_rank", "does not start"),
+    ]
+    for rule, name, option, effect in lacking if is_static(role) else lacking[:1]:
+        if name not in options:
+            yield rule.finding(
+                role.command.span,
+                f"--{option} is not given, so accelerate {effect}, or takes that of "
+                "its default configuration",
+                hint=f"add --{option}, or --config_file with one file for each node",
+                severity=Severity.WARNING,
+            )
+
+
+def _starts_others(role: Role) -> bool:
+    """Whether one accelerate starts the processes of all machines itself."""
+    launcher = role.option("launcher")
+    is_each = launcher is not None and launcher.text in ("standard", "nossh")
+    return "hostfile" in role.command.options and not is_each

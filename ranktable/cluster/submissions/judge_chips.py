@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ranktable.schema.finding import Finding
 
+_SLOT: Final = re.compile(r"[:,]([0-9]{1,6})(?=[,@]|$)")
 _INSTANCE: Final = re.compile(r"\bmig-|\b[0-9]g\.[0-9]+gb|_[0-9]g\.[0-9]+gb")
 
 
@@ -123,14 +124,37 @@ def _judge_instances(role: Role) -> Iterator[Finding]:
 def _listed_chips(one: Submission, role: Role) -> Fact | None:
     """Return the chips of a list of numbers that a command is given, None if none is.
 
-    Slurm gives the tasks of a step another list.
+    Slurm gives the tasks of a step another list; accelerate gives its own one.
     """
+    given = role.command.options.get("gpu-ids")
+    lists = [] if given is None else [given]
     for name, setting in role.variables.items():
+        if not name.endswith("VISIBLE_DEVICES"):
+            continue
+        if not one.is_step or _reaches_task(name, setting, role):
+            lists.append(setting)
+    for setting in lists:
         numbers = setting.text.split(",")
-        is_list = name.endswith("VISIBLE_DEVICES") and all(map(str.isdecimal, numbers))
-        if is_list and (not one.is_step or _reaches_task(name, setting, role)):
+        if all(map(str.isdecimal, numbers)):
             return Fact(len(set(numbers)), setting.said, setting.span)
     return None
+
+
+def judge_named_chips(one: Submission, role: Role) -> Iterator[Finding]:
+    """Report chips that accelerate or deepspeed is told to use and a node lacks."""
+    given, chips = role.option("include"), role.chips_per_task or role.chips
+    text = "" if given is None else given.text
+    if given is None and (given := role.command.options.get("gpu-ids")) is not None:
+        text = f":{given.text}"
+    slots = [int(number) for number in _SLOT.findall(text)]
+    has = "a task sees" if role.chips_per_task else f"a {one.node} has"
+    if given is not None and chips and max(slots, default=0) >= chips.value:
+        yield rules.MORE_THAN_CHIPS.finding(
+            given.span,
+            f"{given.said} names chip {max(slots)}, but {has} "
+            f"{counted(chips.value, 'chip')} ({chips.said}), numbered from 0",
+            hint="the numbers are those of the chips that the job sees",
+        )
 
 
 def judge_visible(one: Submission, role: Role) -> Iterator[Finding]:

@@ -185,16 +185,15 @@ def _judge_node_of_mpirun(
 
 
 def judge_deepspeed(one: Submission, role: Role) -> Iterator[Finding]:
-    """Judge the slots that deepspeed is given, and how often it is started."""
-    starts, chosen, chips = one.starts(), role.option("include"), role.chips
-    slots = re.findall(r"[:,]([0-9]{1,6})(?=[,@]|$)", chosen.text if chosen else "")
-    if chosen and chips and max(map(int, slots), default=0) >= chips.value:
-        yield rules.MORE_THAN_CHIPS.finding(
-            chosen.span,
-            f"{chosen.said} names slot {max(map(int, slots))}, but a node has "
-            f"{counted(chips.value, 'chip')} ({chips.said}), numbered from 0",
-            hint="the numbers are those of the chips that the job sees",
-        )
+    """Judge the address that deepspeed is given, and how often it is started."""
+    starts, given, hosts = (
+        one.starts(),
+        role.option("master-addr"),
+        role.option("nnodes"),
+    )
+    number = fact_of(hosts)
+    if given is not None and number is not None and number.value > 1:
+        yield from judge_address(one, given)
     if one.is_first_node_only or starts is None or starts < 2:
         return
     if not (one.is_script or "launcher" in role.command.options):

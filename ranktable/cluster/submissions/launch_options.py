@@ -39,13 +39,18 @@ _PLAIN: Final = {
         "main-process-ip": "master-addr",
         "main-process-port": "master-port",
         **{name: name for name in ("num-processes", "rdzv-backend", "no-python")},
-        "config-file": "config-file",
+        **{name: name for name in ("config-file", "gpu-ids")},
+        **dict.fromkeys(("deepspeed-hostfile", "mpirun-hostfile"), "hostfile"),
+        "deepspeed-multinode-launcher": "launcher",
         **dict.fromkeys(("m", "module"), "module"),
     },
     "deepspeed": {
         **dict.fromkeys(("launcher", "no-ssh"), "launcher"),
-        "num-gpus": "nproc-per-node",  # of every node
+        # Of every node.
+        **dict.fromkeys(("num-gpus", "num-accelerators"), "nproc-per-node"),
+        "num-nodes": "nnodes",
         **{name: name for name in ("include", "no-python", "module", "hostfile")},
+        **{name: name for name in ("master-addr", "master-port")},
     },
 }
 _SIZES: Final = {
@@ -479,6 +484,7 @@ def _with_plain_options(
         span=span,
         options=_plain_options(words, _PLAIN[program], span),
         script=tuple(words[at:]),
+        is_whole=at >= len(words) or words[at].strip(UNKNOWN) != "",
     )
 
 
