@@ -210,10 +210,12 @@ class Case:
         self.claimed = set(self.speakers(Evidence.EXIT))
         self.waits = list(self._find_waits())
         waited = {wait.rank for wait in self.waits}
+        files = {wait.event.file for wait in self.waits}
         self.by_kind[Evidence.CLOSED] = [  # a watchdog says so of what timed out, too
             event for event in self.by_kind[Evidence.CLOSED]
             if event.pattern.name != "torch-operations-failed"
-            or ranks.speaker(event) not in waited
+            or ((rank := ranks.speaker(event)) not in waited
+            and (rank is not None or event.file not in files))
         ]  # fmt: skip
         self.waiters = {wait.rank for wait in self.waits}
         self.waiters.update(self.speakers(Evidence.CLOSED, Evidence.ABSENT))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ranktable.doctor.host_names import HostNames, hosts_of_kernel_files
@@ -42,6 +43,16 @@ _OF_AGENTS = {"torchrun-stuck", "nccl-status", "nccl-report"}
 
 _OF_OTHERS = (Evidence.EXIT, Evidence.OOM, Evidence.NODE, Evidence.SCHEDULER)
 """What launchers and kernels say of a process, in whatever file it stands."""
+_TIMED_OUT = re.compile(r"(?<=caught collective operation timeout: ).* ran for \d+")
+"""The operation of a watchdog of torch, and how long it ran."""
+
+_OF_PAIRS = ("SEND", "RECV")
+"""Operations of two ranks, in groups of their own where others are of all ranks."""
+
+MAX_AHEAD_ANYWHERE = 16
+"""Operations that a process can begin before its peers, if no line tells the group: at
+most a few messages that a rank only sends are done before its peers are there."""
+
 _WORLD_GROUPS = ("hccl_world_group", "default_pg", "default")
 
 
@@ -54,7 +65,7 @@ class Ranks:
         is_size_known: Whether the table or a log says the size; otherwise it is the
             highest rank that was seen, and one.
         seen: Ranks that say a line.
-        has_groups: Whether lines of torch have ranks in groups, and no other number.
+        has_groups: Whether torch has several groups, so that ``[Rank 1]`` is of one.
         are_tasks_agents: Whether a task of Slurm starts the ranks of its node.
     """
 
@@ -213,8 +224,6 @@ class Ranks:
         in_group = self._in_group(event, event.number("group_rank"))
         if event.kind is Evidence.IDENTITY and in_group is not None:
             return in_group  # it says itself who it is
-        if self.has_groups and _is_of_any_group(event):
-            in_group = None  # before torch 2.2 no line has another number
         at_place = self._by_places(event)
         if at_place is not None:
             return at_place
@@ -438,18 +447,25 @@ class Ranks:
     def _are_in_groups(self, events: Iterable[LogEvent]) -> bool:
         """Return whether ranks of torch wait in groups that are not of all ranks.
 
-        A line tells such a group, or a rank that is not that of its file.
+        A line tells such a group, or another rank than launcher or file; or what waits
+        in vain cannot have been one group (``_are_of_several``).
         """
+        waits: list[LogEvent] = []
         for event in events:
             said, place = event.fields, event.number("group_rank")
-            if event.pattern.speaker != "torch" or place is None or "rank" in said:
+            if event.pattern.speaker != "torch" or place is None:
                 continue
-            if _is_of_any_group(event):
-                if self._of_file.get(event.file, place) != place:
+            if not _is_of_any_group(event):
+                if not self._is_whole(event, said.get("group", ""), None):
                     return True
-            elif not self._is_whole(event, said.get("group", ""), None):
+                continue
+            told = event.number("rank")
+            told = self._of_file.get(event.file) if told is None else told
+            if told not in (None, place):
                 return True
-        return False
+            if told is None and event.kind is Evidence.TIMEOUT:
+                waits.append(event)
+        return _are_of_several(waits, self.size or 0)
 
     def _learn(self, event: LogEvent) -> None:
         fields = event.fields
@@ -517,7 +533,7 @@ class Ranks:
         name = fields.get("group") or fields.get("group_id") or own
         size = size if name == own or event.pattern.speaker != "hccl" else None
         if not name and self.has_groups and _is_of_any_group(event):
-            name = f"one of {event.file}"
+            name = f"one of {fields.get('rank') or fields.get('task') or event.file}"
         return name, event.number("group_size") or size
 
     def _is_whole(self, event: LogEvent, group: str, size: int | None) -> bool:
@@ -530,6 +546,43 @@ def _is_of_any_group(event: LogEvent) -> bool:
     """Whether a line of torch has the rank in a group that it does not tell."""
     named = ("group", "group_id", "group_name")
     return event.pattern.speaker == "torch" and event.fields.keys().isdisjoint(named)
+
+
+def _are_of_several(waits: Iterable[LogEvent], size: int) -> bool:
+    """Whether time-outs of torch, each with a number of a rank, are of several groups.
+
+    In one group no two processes have one number, all wait in one operation but those
+    that are at fault, and nobody is far ahead. The job has ``size`` ranks or more.
+    """
+    told: dict[int, dict[str, LogEvent]] = defaultdict(dict)
+    for event in waits:
+        if what := _TIMED_OUT.search(event.text):  # in other lines again, maybe
+            told[event.number("group_rank") or 0].setdefault(what[0], event)
+    of_places = [list(one.values()) for one in told.values()]
+    firsts = {seq for one in of_places if (seq := one[0].number("seq")) is not None}
+    are_pairs = {event.fields.get("op") in _OF_PAIRS
+                 for one in of_places for event in one}  # fmt: skip
+    is_part = max(told, default=0) + 1 < size
+    return (
+        len(firsts) > 2
+        or max(firsts, default=0) - min(firsts, default=0) > MAX_AHEAD_ANYWHERE
+        or len(are_pairs) > 1
+        or any(len(one) > 1 and (is_part or _are_of_two(one)) for one in of_places)
+    )
+
+
+def _are_of_two(waits: Sequence[LogEvent]) -> bool:
+    """Whether time-outs with one number are of two processes.
+
+    One process tells the operations of its group in their order, each once.
+    """
+    for one, other in pairwise(waits):
+        first, second = one.number("seq"), other.number("seq")
+        if one.file != other.file or first is None or second is None:
+            return True
+        if not 0 < second - first <= MAX_AHEAD_ANYWHERE:
+            return True
+    return False
 
 
 def _host_names(events: Sequence[LogEvent], table: RankTable | None) -> HostNames:

@@ -77,27 +77,26 @@ def _with_groups(events: list[LogEvent]) -> list[LogEvent]:
     """Return the events, each time-out of torch with the group that another line tells.
 
     torch tells the operation with the rank in its group, and then the group with the
-    number of the operation. If the group is told nowhere and is not that of all ranks,
-    numbers of different ranks are not comparable.
+    number of the operation.
     """
     groups = {
         (event.file, *voice_of(event), event.fields["seq"]): event.fields
         for event in reversed(events)
         if event.kind is Evidence.STATE and event.fields.keys() >= {"seq", "group_id"}
     }
-    waits = [event for event in events if event.kind is Evidence.TIMEOUT
-             and event.fields.keys() >= {"seq", "group_rank"}
-             and event.fields.keys().isdisjoint(_GROUP)]  # fmt: skip
-    of_group = {event.fields["rank"] for event in waits if "rank" in event.fields
-                and event.fields["rank"] != event.fields["group_rank"]}  # fmt: skip
-    told: dict[int, LogEvent] = {}
-    for event in waits:
-        said = groups.get((event.file, *voice_of(event), event.fields["seq"]), {})
-        fields = {name: said[name] for name in _GROUP if name in said}
-        if not fields and of_group and "rank" in event.fields:
-            fields = {"group": f"one of rank {event.fields['rank']}"}
-        told[id(event)] = replace(event, fields={**event.fields, **fields})
-    return [told.get(id(event), event) for event in events]
+    return [_with_group(event, groups) for event in events]
+
+
+def _with_group(
+    event: LogEvent, groups: Mapping[tuple[str, ...], Mapping[str, str]]
+) -> LogEvent:
+    said = event.fields
+    if event.kind is not Evidence.TIMEOUT or not said.keys() >= {"seq", "group_rank"}:
+        return event
+    told = groups.get((event.file, *voice_of(event), said["seq"]), {})
+    of_it = {name: told[name] for name in _GROUP if name in told}
+    is_told = not said.keys().isdisjoint(_GROUP)
+    return event if is_told else replace(event, fields={**said, **of_it})
 
 
 def _is_below(event: LogEvent, raised: Mapping[tuple[str, int], LogEvent]) -> bool:

@@ -333,13 +333,15 @@ def _rest(case: Case) -> Iterator[Cause]:
         return
     events.sort(key=lambda event: event.kind not in CONSEQUENCES)
     if events:
+        in_groups = _in_groups(case)
         yield Cause(
             rule=rules.UNKNOWN,
             headline="the cause is not in these logs; these lines only follow from it"
-            + _missing(case)
+            + (in_groups or _missing(case))
             + _handled(case)
             + _alone(case),
             evidence=shortened(events, case),
+            advice=_TELL_THE_RANK if in_groups else None,
         )
         return
     unknown = case.by_kind[Evidence.UNKNOWN] and unknown_errors(case)
@@ -448,6 +450,29 @@ def stacks(case: Case) -> Iterator[str]:
         who = f"rank{'s' * (len(ranks) > 1)} {folded(ranks)}" if ranks else "a process"
         verb = "stand" if len(ranks) > 1 else "stands"
         yield f"{who} {verb} in {where} (py-spy, {events[0].file}:{events[0].line})"
+
+
+_TELL_THE_RANK = (
+    "Give one log of each rank, named after it (rank_3.log, torchrun --log-dir), or "
+    "let the launcher write the rank before each line (srun -l, mpirun --tag-output); "
+    "torch 2.2 and later write [rank3] themselves."
+)
+
+
+def _in_groups(case: Case) -> str:
+    """Return why nobody knows who waits, if torch tells ranks in groups alone."""
+    waits = [
+        event
+        for event in case.by_kind[Evidence.TIMEOUT]
+        if "group_rank" in event.fields and case.ranks.speaker(event) is None
+    ]
+    if not case.ranks.has_groups or not waits:
+        return ""
+    said = f"[Rank {waits[0].fields['group_rank']}]"
+    return (
+        f"; which ranks say them cannot be known: {said} of a torch before 2.2 counts "
+        "within a group, and there are several groups"
+    )
 
 
 def _missing(case: Case) -> str:

@@ -16,7 +16,7 @@ from ranktable.doctor.case import (
     shortened,
     states_of,
 )
-from ranktable.doctor.identity import MAX_RANKS
+from ranktable.doctor.identity import MAX_AHEAD_ANYWHERE, MAX_RANKS
 from ranktable.doctor.lines import numbers_in
 from ranktable.doctor.patterns import Evidence
 from ranktable.doctor.payload import root_of
@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 MAX_AHEAD = 1024
 """Operations that a process can begin before those of its peers: a stream of CUDA has
 room for so many. Numbers further apart belong to different communicators."""
-
-MAX_AHEAD_ANYWHERE = 16
-"""The same for operations that timed out, if no line tells their communicator: at most
-a few messages of one that a rank only sends are done before its peers are there."""
 
 MAX_NOTES = 3
 """Ranks that NCCL counted behind others and that are told as notes."""
@@ -879,7 +875,16 @@ def _lowest(case: Case) -> Iterator[Cause]:
         is_of_torch = waits[slow[0]].event.pattern.speaker == "torch"
         if is_of_torch and ahead > (MAX_AHEAD if group else MAX_AHEAD_ANYWHERE):
             continue
-        if len(slow) == len(waits):
+        # Without clocks, the few ahead may have called when the most had given up;
+        # before torch 2.2, they may wait in another group, or all for a silent one.
+        is_sure = not is_of_torch or all(
+            seconds_of(wait.event) is not None
+            and (group or "rank" in wait.event.fields)
+            for wait in waits.values()
+        )
+        few = 0 if case.without_log() else (len(waits) - 1) // 2
+        most = len(waits) - 1 if is_sure else few
+        if len(slow) > most:
             continue
         calls = {rank: f"{wait.op} {wait.seq}" for rank, wait in waits.items()}
         if {waits[r].op for r in slow}.isdisjoint(

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import re
 import tempfile
 from pathlib import Path
 from random import Random
@@ -148,6 +147,14 @@ STATES = (
 """How torch tells the group of an operation below the line that tells the operation."""
 
 
+HEADS = (
+    *["[rank{rank}]:[E1105 {at} ProcessGroupNCCL.cpp:632] "] * 3,
+    "E1105 {at}31 4{rank} ProcessGroupNCCL.cpp:475] ",
+    "[E ProcessGroupNCCL.cpp:828] ",
+)
+"""How lines of torch begin: before 2.2 without the rank, and often without a time."""
+
+
 SIZES = (
     (2, 2, 1), (4, 2, 1), (2, 4, 1), (2, 3, 1), (1, 8, 1), (2, 2, 2), (1, 4, 2)
 )  # fmt: skip
@@ -166,7 +173,14 @@ def waiting_in_groups(random: Random) -> tuple[int, Files]:
     groups = [*((name, ranks) for name, ranks in groups if len(ranks) > 1),
               ("default_pg", range(size))]  # fmt: skip
     numbers = [50 * number for number in random.sample(range(1, 20), len(groups))]
-    state = random.choice(STATES)
+    if random.random() < 0.5:  # groups of one kind do the same
+        of_kind = {
+            name: number for (name, _), number in zip(groups, numbers, strict=True)
+        }
+        numbers = [of_kind[name] for name, _ in groups]
+    head, state = random.choice(HEADS), ""
+    if "rank" in head:
+        state = random.choice(STATES)
 
     def report(rank: int, group: int, at: str, later: int = 0) -> str:
         (name, ranks), seq = groups[group], numbers[group] + later
@@ -179,12 +193,12 @@ def waiting_in_groups(random: Random) -> tuple[int, Files]:
         wait = (
             f"[Rank {place}] Watchdog caught collective operation timeout: WorkNCCL("
             f"SeqNum={seq}, OpType={op}, NumelIn=8, NumelOut=8, Timeout(ms)="
-            "600000) ran for 600030 milliseconds before timing out.\n"
+            f"600000) ran for {600030 + rank} milliseconds before timing out.\n"
         )
         below = state.format(id=(group + 1) % len(groups), name=name, place=place,
                              own=own, seq=seq, next=seq + 2, done=seq - 1)  # fmt: skip
-        head = f"[rank{rank}]:[E1105 {at} ProcessGroupNCCL.cpp:632] "
-        return "".join(f"{head}{text}" for text in (wait, below) if text)
+        begin = head.format(rank=rank, at=at)
+        return "".join(f"{begin}{text}" for text in (wait, below) if text)
 
     logs = {rank: f"[rank{rank}]: step 1 of 9 loss 2\n" for rank in range(size)}
     blocked = [culprit]
@@ -200,10 +214,7 @@ def waiting_in_groups(random: Random) -> tuple[int, Files]:
         logs[culprit] += report(culprit, random.choice(of_it), "14:31:40.5", later)
     if random.random() < 0.5:
         return culprit, {"job.log": "".join(logs.values())}
-    files = {f"rank_{rank}.log": text for rank, text in logs.items()}
-    if random.random() < 0.3:  # as before torch 2.2
-        files = {n: re.sub(r"(?m)^\[rank\d+\]:", "", t) for n, t in files.items()}
-    return culprit, files
+    return culprit, {f"rank_{rank}.log": text for rank, text in logs.items()}
 
 
 @given(SEEDS)
@@ -218,6 +229,29 @@ def test_numbers_of_other_groups_accuse_nobody(seed: int) -> None:
 
     assert cause.ranks in ((culprit,), ())
     assert all(set(one.ranks) <= {culprit} for one in some)
+
+
+@given(SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_a_number_of_old_torch_is_the_rank_if_there_is_one_group(seed: int) -> None:
+    random = Random(seed)
+    size = random.randrange(3, 10)
+    culprit = random.randrange(1, size - 1)
+    head = random.choice(HEADS[3:])
+    said = (
+        head.format(rank=rank, at="14:20:06.1")
+        + f"[Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL("
+        "SeqNum=412, OpType=ALLREDUCE, Timeout(ms)=600000) ran for "
+        f"{600030 + random.randrange(900)} milliseconds before timing out.\n"
+        + head.format(rank=rank, at="14:20:06.2")
+        + "Some NCCL operations have failed or timed out. Due to\n"
+        for rank in range(size)
+        if rank != culprit
+    )
+
+    (cause,) = judged({"job.log": "".join(said)}).causes
+
+    assert cause.ranks == (culprit,)
 
 
 SWITCHES: dict[str, tuple[object, str, object]] = {
