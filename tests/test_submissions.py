@@ -1438,6 +1438,7 @@ NO_PORT, NO_HOST = [("RT327", "error")], [("RT326", "error")]
         ("n1.cluster:29500", "29500", NO_HOST),
         ("[fd00::1]:29500", "29500", NO_HOST),
         ("tcp://n1:29500", "29500", NO_HOST),
+        ("$SLURM_JOB_NODELIST", "29500", NO_HOST),
         ("$head", "auto", NO_PORT),
         ("$head", "", NO_PORT),
         ("$head", "-1", NO_PORT),
@@ -1471,6 +1472,7 @@ def test_address_and_port_that_the_tasks_read(
     [
         ("--rdzv_endpoint :29500", NO_HOST),
         ("--rdzv_endpoint=$head:29500:29500", NO_HOST),
+        ("--rdzv_endpoint $SLURM_NODELIST:29500", NO_HOST),
         ("--rdzv_endpoint $head:auto", NO_PORT),
         ("--rdzv_endpoint $head:-1", NO_PORT),
         ("--rdzv_endpoint $head:", NO_PORT),
@@ -1492,6 +1494,36 @@ def test_endpoint_that_torchrun_takes(
     line = f"srun torchrun --nnodes 2 --nproc-per-node 8 --rdzv_backend c10d {options}"
 
     assert found(script(EIGHT, HEAD, f"{line} t.py")) == codes
+
+
+@pytest.mark.parametrize(
+    ("options", "codes"),
+    [
+        ("--master_port auto", NO_PORT),
+        ("--master_port 70000", NO_PORT),
+        ("--master_port=", NO_PORT),
+        ("--rdzv_backend c10d --rdzv_endpoint localhost:auto", NO_PORT),
+        ("--rdzv_backend c10d --rdzv_endpoint :0", NO_HOST),
+        ("--rdzv_backend c10d --rdzv_endpoint localhost:0", []),
+        ("--rdzv_backend c10d --rdzv_endpoint=", []),
+        ("--standalone --rdzv_endpoint :0", []),
+        ("--master_addr localhost --master_port 29501", []),
+        ("--master_addr 127.0.0.1 --master_port $PORT", []),
+        ("--master_addr $SLURM_NODELIST --master_port $((20000 + RANDOM))", []),
+    ],
+)
+def test_address_and_port_of_one_agent(
+    options: str, codes: list[tuple[str, str]]
+) -> None:
+    line = f"torchrun --nproc-per-node 8 {options} t.py"
+    assert found(script("-N1 --gpus-per-node=8", line)) == codes
+    assert found(script("-N1 -n1 --gpus-per-node=8", f"srun {line}")) == codes
+
+
+def test_agent_whose_address_is_empty_is_told_once() -> None:
+    line = STEP.format("$SLURM_NODEID").replace("=n1", '=""')
+
+    assert found(script(TWO, f"srun bash -c '{line}'")) == NO_HOST
 
 
 SLOTS = "-N2 --ntasks-per-node=4 --exclusive"
@@ -1521,6 +1553,7 @@ SLOTS = "-N2 --ntasks-per-node=4 --exclusive"
         (["mpirun -x WORLD_SIZE=8 -np 8 python t.py"], []),
         (["mpirun -x MASTER_ADDR=localhost -x WORLD_SIZE=1 ./t"], []),
         (["mpirun -x MASTER_ADDR=localhost ./start.sh"], []),
+        (["mpirun -x MASTER_ADDR=localhost ./start.sh python t.py"], []),
         (["mpirun -x MASTER_ADDR=localhost sh -c 'MASTER_ADDR=$A python t'"], []),
         (["mpirun -x RANK=0 bash -c 'RANK=$OMPI_COMM_WORLD_RANK python t'"], []),
         (["export MASTER_ADDR=localhost", "mpirun python t"], []),

@@ -52,6 +52,8 @@ BOTH: Final = "--rdzv_backend c10d --rdzv_endpoint HOST:PORT"
 def judge_meeting(one: Submission, group: Group, starts: int) -> Iterator[Finding]:
     """Judge the address, the port and the id at which the agents meet."""
     role = group.role
+    if "standalone" in role.command.options:
+        return  # it takes no address but its own
     # The first node may call itself by a name that means another one elsewhere.
     is_first_alone = bool(group.name) and group.is_first and group.starts == 1
     if (one.nodes or 1) > 1 and starts > 1:
@@ -129,10 +131,8 @@ def judge_first(one: Submission, given: Setting) -> Iterator[Finding]:
 
 def _judge_missing_address(role: Role) -> Iterator[Finding]:
     """Report agents that connect to themselves, because no address is given."""
-    names = ("rdzv-endpoint", "rdzv-conf", "master-addr")
-    *others, given = [
-        one if one and one.text else None for one in map(role.option, names)
-    ]
+    endpoint, given = role.option("rdzv-endpoint"), role.option("master-addr")
+    others = endpoint and endpoint.text, role.option("rdzv-conf")
     expected, is_own = expected_agents(role), is_static(role)
     backend = role.option("rdzv-backend")
     if any(others) or (given and is_own):
@@ -168,7 +168,7 @@ def judge_address(one: Submission, given: Setting) -> Iterator[Finding]:
     text = given.text
     if not text.strip():
         yield rules.MASTER_ADDRESS.finding(
-            given.span, f"{given.said} names no host", hint=_FIRST_HOST
+            given.span, f"{given.said.rstrip()} names no host", hint=_FIRST_HOST
         )
     elif _PAIR.fullmatch(text):
         yield rules.MASTER_ADDRESS.finding(
@@ -191,6 +191,13 @@ def judge_address(one: Submission, given: Setting) -> Iterator[Finding]:
             given.span,
             f"{given.said} is another machine on each of the {one.nodes} {one.node}s",
             hint=_FIRST_HOST if one.is_script else f"name the first {one.node}",
+        )
+    elif text == shell.NODE_LIST:
+        yield rules.MASTER_ADDRESS.finding(
+            given.span,
+            f"{given.said} is the list of all hosts, such as n[01-02], and not the "
+            "name of one",
+            hint=_FIRST_HOST,
         )
     elif shell.OWN_HOST in text:
         yield rules.NODES_ALONE.finding(
@@ -240,7 +247,8 @@ def judge_port(one: Submission, given: Setting) -> Iterator[Finding]:
         return  # torchrun takes any free one
     elif is_known and (port is None or not 1 <= port <= _MAX_PORT):
         yield rules.MASTER_PORT.finding(
-            given.span, f"{given.said}: a port is a number between 1 and {_MAX_PORT}"
+            given.span,
+            f"{given.said.rstrip()}: a port is a number between 1 and {_MAX_PORT}",
         )
     elif port is not None and one.is_script and port < _LEAST_FREE_PORT:
         yield rules.MASTER_PORT.finding(

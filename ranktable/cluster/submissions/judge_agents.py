@@ -6,6 +6,7 @@ utils/launch.py.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import shell
@@ -65,6 +66,8 @@ def judge_agents(
     span = role.command.span
     if one.is_first_node_only:
         yield from judge_without_srun(one, role, expected)
+        if one.nodes == 1:  # without what other jobs on the node may do
+            yield from judge_meeting(replace(one, is_shared=False), group, 1)
         return
     if starts is None and one.node_range is not None:
         yield from _judge_range(one.node_range, role, expected)

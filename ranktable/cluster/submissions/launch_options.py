@@ -220,6 +220,11 @@ def base(word: str) -> str:
     return word.rsplit("/", 1)[-1]
 
 
+def is_shell_file(name: str) -> bool:
+    """Whether a program is a script of a shell, which may set variables."""
+    return name.endswith(_SCRIPT_ENDINGS)
+
+
 def slurm_options(words: Sequence[str]) -> Line:
     """Return the options of srun or sbatch, and what is behind them."""
     options: dict[str, str] = {}

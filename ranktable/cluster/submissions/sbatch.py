@@ -27,6 +27,7 @@ from ranktable.cluster.submissions.launch_options import (
     Line,
     base,
     find_launch,
+    is_shell_file,
     slurm_options,
     split_wrappers,
 )
@@ -489,7 +490,7 @@ class _Reader:
         """Read a command that may start processes."""
         head = base(texts[0]) if texts else ""
         at = next((n for n, text in enumerate(texts) if base(text) == "srun"), 0)
-        is_script = head.endswith((".sh", ".bash"))  # srun may be a word for it
+        is_script = is_shell_file(head)  # srun may be a word for it
         if at and not (is_script or head in _REMOTE or find_launch(texts[:at])[0]):
             head, texts = "srun", texts[at:]  # timeout, nsys and others start it
         self.refuse_empty(texts, scope, span)
@@ -554,7 +555,8 @@ class _Reader:
             if found.command.is_whole and inner.command.program in AGENTS:
                 self.by_mpirun(found.command, inner, command)
                 return
-            is_python = inner.command.program == "python"
+            first = base(next(iter(found.command.script), ""))
+            is_python = inner.command.program == "python" and not is_shell_file(first)
             own = inner.variables if is_python else {}
             variables = {
                 **{n: s for n, s in variables.items() if n.endswith(_LISTS)},
