@@ -736,6 +736,115 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "an exception of the rank that did not come": (
         waits(0) + waits(1) + raised(2, "RuntimeError: sizes 4 and 5 do not match"),
         "RT620", (2,)),
+    "a port that only root may have": (
+        raised(0, "torch.distributed.DistNetworkError: The server socket has failed to "
+               "listen on any local network address. The server socket has failed to "
+               "bind to [::]:90 (errno: 13 - Permission denied)."), "RT606", (0,)),
+    "a master that is another host": (
+        raised(0, "torch.distributed.DistNetworkError: The server socket has failed to "
+               "listen on any local network address. port: 29400, useIpv6: false, code:"
+               " -99, name: EADDRNOTAVAIL, message: cannot assign requested address"),
+        "RT606", (0,)),
+    "an extension that one rank did not build for the others": (
+        raised(0, "subprocess.CalledProcessError: Command '['ninja', '-v']' returned "
+               "non-zero exit status 1.")
+        + CHAIN.partition("by peer\n")[2].replace("rank1", "rank0")
+        + raised(0, "RuntimeError: Error building extension 'cpu_adam'")
+        + raised(1, "ImportError: /x/torch_extensions/cpu_adam.so: cannot open shared "
+                 "object file: No such file or directory"), "RT610", (0,)),
+    "no provider for MPICH": (
+        ("Abort(2138767) on node 2 (rank 2 in comm 0): Fatal error in PMPI_Init: "
+        "Unknown error class, error stack:\nMPIR_Init_thread(189)........: \n"
+        "find_provider(2819)..........: OFI fi_getinfo() failed (ofi_init.c:2819:"
+        "find_provider:No data available)\n"), "RT606", (2,)),
+    "no provider for oneCCL": (
+        raised(1, "RuntimeError: oneCCL: atl_ofi_comm.cpp:278 init: EXCEPTION: failed "
+               "to initialize ATL"), "RT606", (1,)),
+    "an image of Apptainer": (
+        ("FATAL:   While checking container encryption: could not open image /w/a.sif: "
+        "lstat /w/a.sif: no such file or directory\n"
+        "srun: error: n3: task 1: Exited with exit code 255\n"), "RT618", ()),
+    "a driver that is not loaded": (
+        ("NVIDIA-SMI has failed because it couldn't communicate with the driver.\n"
+        "srun: error: n3: task 1: Exited with exit code 9\n"), "RT606", ()),
+    "no driver for torch": (
+        raised(2, "RuntimeError: Found no NVIDIA driver on your system."), "RT606",
+        (2,)),
+    "memory for a queue of InfiniBand": (
+        raised(1, *nccl(SYSTEM, "Last error:", "Call to ibv_create_cq failed with "
+               "error Cannot allocate memory")), "RT606", (1,)),
+    "an interpreter that env does not find": (
+        ("/usr/bin/env: \u2018python3.13\u2019: No such file or directory\n"
+        "srun: error: n3: task 1: Exited with exit code 127\n"), "RT618", ()),
+    "an interpreter that a script does not find": (
+        "/spool/slurm_script: line 9: /opt/py/bin/python: No such file or directory\n",
+        "RT618", ()),
+    "a program that the script did without": (
+        "/w/go.sh: line 2: module: command not found\n" + steps(2)
+        + raised(None, "ValueError: bad lr"), "RT610", ()),
+    "an argument of an old launcher": (
+        ("fit.py: error: unrecognized arguments: --local-rank=3\nE1105 14:20:01.1 70 "
+        "torch/api.py:882] failed (exitcode: 2) local_rank: 3 (pid: 82) of binary: "
+        "/v/python\n"), "RT606", ()),
+    "a task that slurmd could not begin": (
+        ("slurmstepd: error: common_file_write_uints: write value '81' to '/sys/fs/"
+        "cgroup/x/cgroup.procs' failed: No space left on device\nslurmstepd: error: "
+        "job_manager: exiting abnormally: Slurmd could not execve job\n"), "RT618", ()),
+    "a plugin of Slurm": (
+        "srun: error: task 3 launch failed: Plugin initialization failed\n", "RT618",
+        ()),
+    "a kind of PMI that Slurm does not have": (
+        "srun: error: Invalid MPI type 'pmix', --mpi=list for acceptable types\n",
+        "RT618", ()),
+    "options of Slurm that exclude each other": (
+        "srun: fatal: SLURM_MEM_PER_CPU and SLURM_MEM_PER_NODE exclude each other.\n",
+        "RT618", ()),
+    "a job of Slurm that is over": (
+        ("srun: error: Unable to confirm allocation for job 71: Invalid job id "
+        "specified\n"), "RT618", ()),
+    "PMIx": (
+        ("It looks like pmix_init failed for some reason; your parallel process is\n"
+        "likely to abort.\n[n3:81] PMIX ERROR: NOT-FOUND in file server/pmix_server.c "
+        "at line 9\n"), "RT618", ()),
+    "a hook of a container, as Kubernetes tells it": (
+        ("  Warning  Failed  9s  kubelet  Error: failed to create containerd task: OCI "
+        "runtime create failed: error running prestart hook #0: exit status 1, stderr: "
+        "nvidia-container-cli: initialization error: load library failed: libnvidia-ml."
+        "so.1: cannot open shared object file: no such file or directory: unknown\n"),
+        "RT618", ()),
+    "a volume that is not there": (
+        ("  Warning  FailedMount  9s (x9 over 8m)  kubelet  MountVolume.SetUp failed "
+        'for volume "table" : configmap "ranks" not found\n'), "RT604", ()),
+    "a network of pods that is not there": (
+        ("2m   Warning   FailedCreatePodSandBox   pod/fit-1   Failed to create pod "
+        'sandbox: cannot find network attachment "rdma"\n'), "RT604", ()),
+    "a head of Ray that does not answer": (
+        ("[2026-11-05 14:20:00,537 E 81 81] gcs_rpc_client.h:179: Failed to connect to "
+        "GCS at address 10.0.0.9:6379 within 5 seconds.\n")
+        + raised(None, "ray.exceptions.RpcError: Timed out while waiting for GCS to "
+                 "become available."), "RT609", ()),
+    "a task that did not register with JAX": (
+        ("Additional GRPC error information from remote target coordination_service "
+        "while calling /tensorflow.CoordinationService/RegisterTask:\n")
+        + raised(None, "jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: "
+                 "Deadline Exceeded"), "RT604", ()),
+    "a chip that RCCL does not have": (
+        "n2:81:95 [5] init.cc:1880 NCCL WARN HIP failure 'invalid device ordinal'\n",
+        "RT606", ()),
+    "a chip that tests of RCCL do not have": (
+        "n2: Test HIP failure common.cu:1129 'hipErrorInvalidDevice'\n", "RT606", ()),
+    "chips that Lightning does not see": (
+        raised(None, "lightning.x.MisconfigurationException: You requested gpu: [0, 1]",
+               " But your machine only has: [0]"), "RT606", ()),
+    "a TPU that another process has open": (
+        raised(None, "jaxlib._jax.XlaRuntimeError: UNKNOWN: TPU initialization failed: "
+               "open(/dev/vfio/2): Device or resource busy"), "RT607", ()),
+    "an interface that gloo does not find": (
+        raised(3, "RuntimeError: [enforce fail at device.cc:208] ifa != nullptr. "
+               "Unable to find interface for: [0.0.12.34]"), "RT606", (3,)),
+    "a communicator that MindIE did not make": (
+        ("[2026-11-05 14:20:00.1] [error] [36] [hccl_runner.cpp:132] AllGather:0 "
+        "HcclCommInitRootInfo fail, error:2, rank:1, rankSize:4\n"), "RT630", ()),
     "loopback between two hosts": (
         "".join(f"n{n}:8{n}:9 [0] NCCL INFO ncclCommInitRank comm 0x5{n} rank {n} "
                 "nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x9 - Init START\n"
@@ -859,6 +968,18 @@ HEALTHY: dict[str, str] = {
     + "{'train_runtime': 9.1, 'epoch': 0.6}\n",
     "a helper without a name that the script ended": steps(9) + "Training completed.\n"
     "Terminated\n[1]+  Killed                  tensorboard --logdir runs\n",
+    "pods that waited for nodes and volumes": "  Warning  FailedScheduling  9m  "
+    "default-scheduler  0/8 nodes are available: 8 Insufficient cpu.\n  Warning  "
+    'FailedMount  8m  kubelet  MountVolume.SetUp failed for volume "x"\n' + steps(9)
+    + "training finished\n",
+    "a head of Ray that came late": "[2026-11-05 14:20:00,537 W 81 81] gcs_rpc_client.h"
+    ":179: Failed to connect to GCS at address 10.0.0.9:6379 within 5 seconds.\n"
+    + steps(9),
+    "a module that the shell does not have": "go.sh: line 2: module: command not found"
+    "\ngo.sh: line 3: /opt/py/bin/activate: No such file or directory\n" + steps(30),
+    "plugins that Slurm does without": "srun: error: spank: x11.so: Plugin file not "
+    "found\nslurmstepd: error: task/cgroup: plugin not compiled with hwloc support\n"
+    + "".join(f"{r}: step {i} loss 2\n" for i in range(30) for r in (0, 1)),
     "the next job, which Slurm refused": steps(9) + "training finished\nsbatch: error: "
     "Batch job submission failed: Job violates accounting/QOS policy\n",
     "a job that Slurm took at the second try": "srun: error: Unable to allocate "

@@ -68,8 +68,12 @@ _PLURAL = {"was": "were", "is": "are", "has": "have", "calls": "call"}
 
 STALLS = (
     "horovod-stalled", "store-barrier", "ranktable-node", "ranktable-unanswered",
+    "ray-unreached",
 )  # fmt: skip
 """Messages of waits in which all ranks of a job stand, or have not begun."""
+
+NOT_YET = ("pod-unscheduled", "pod-not-begun")
+"""Messages of pods that wait, until anybody goes on or their containers start."""
 
 NEXT_JOB = "slurm-refused"
 """Message of a job that did not start: below the end of one it is another."""
@@ -160,6 +164,8 @@ class Case:
             for event in told
             if event.kind is Evidence.END and event.pattern.speaker == "torchrun"
         }
+        self._started = {event.file: event.line for event in told
+                         if event.pattern.name == "event-started"}  # fmt: skip
         self._finished = {} if any(map(_has_failed, told)) else {
             event.file: event.line for event in told if event.kind is Evidence.END
         }  # fmt: skip
@@ -264,6 +270,9 @@ class Case:
         is_over = event.line > self._finished.get(event.file, event.line)
         is_left = is_over and ("thread" in event.fields or _is_of_helper(event))
         is_left |= is_over and event.pattern.name == NEXT_JOB
+        if event.pattern.name in NOT_YET:
+            is_left |= event.line < self._started.get(event.file, 0)
+            is_left |= bool(self._steps or self._ends)
         if is_left or event.line < self._succeeded.get(event.file, 0):
             return event.kind not in NO_ERRORS
         is_fatal = event.kind is Evidence.TIMEOUT and event.pattern.speaker == "torch"

@@ -297,7 +297,7 @@ def _claimed(case: Case, one: Failure) -> Failure:
     What aborts has a status of its own; others may abort as they have lost it.
     """
     is_abort = one.rule is rules.ENDED
-    statuses = causes.data()["ended"]["aborted"] if is_abort else ("1",)
+    statuses = causes.data()["ended"]["aborted"] if is_abort else ("1", "2")
     failed = [event for event in case.by_kind[Evidence.EXIT]
               if event.fields.get("exit") in statuses]  # fmt: skip
     here = [event for event in failed if event.file == one.event.file]

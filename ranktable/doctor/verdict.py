@@ -166,13 +166,23 @@ def _launch(case: Case) -> Iterator[Cause]:
         (Evidence.LEFTOVER, ("EJ0001",), rules.LEFTOVER),
     ):
         of_codes = (event for code in by_code for event in codes[code])
-        found = case.by_kind[kind] or list(of_codes)
+        found = [event for event in case.by_kind[kind] if not _is_passed(case, event)]
+        found = found or list(of_codes)
         if found:
             yield _of_lines(case, rule, found)
     if different := codes["EI0005"]:
         is_table = "ranktable" in different[-1].fields.get("what", "")
         rule = rules.TABLE if is_table else rules.DIFFERENT
         yield _of_lines(case, rule, different[-1:])
+
+
+def _is_passed(case: Case, event: LogEvent) -> bool:
+    """Whether a script went on without a program that was not started: others ran."""
+    return event.kind is Evidence.START and any(
+        one.file == event.file and one.line > event.line
+        for kind in (Evidence.EXCEPTION, Evidence.MEMORY, Evidence.LIFE)
+        for one in case.by_kind[kind]
+    )
 
 
 def _tls(case: Case) -> Iterator[Cause]:
