@@ -1320,6 +1320,16 @@ SCRIPTS = {
         script("-n1 --gpus-per-task=a100:1", "srun torchrun --nproc-per-node 2 t.py"),
         script("-n1 --gpus-per-task=a100:2", "srun torchrun --nproc-per-node 2 t.py"),
     ),
+    "chips of the job that are not those of its nodes": (
+        [("RT331", E)],
+        script("-N2 --gpus=4 --gpus-per-node=4", "srun torchrun $OPTIONS"),
+        script("-N2 --gpus=8 --gpus-per-node=4", "srun torchrun $OPTIONS"),
+    ),
+    "chips of a node that are not those of its tasks": (
+        [("RT331", E)],
+        script("-N1 --ntasks-per-node=2 --gres=gpu:4 --gpus-per-task=1", "srun $RUN"),
+        script("-N1 --ntasks-per-node=4 --gres=gpu:4 --gpus-per-task=1", "srun $RUN"),
+    ),
     "chips of sockets without their number": (
         [("RT331", E)],
         script("-N1 --gpus-per-socket=2", "srun python t.py"),

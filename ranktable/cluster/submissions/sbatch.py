@@ -261,20 +261,23 @@ class _Reader:
         """Report chips of tasks or sockets whose number is not given, or another one.
 
         Measured with Slurm 22.05, which takes the number of nodes for that of tasks.
+
+        Source: SchedMD/slurm, src/interfaces/gres.c.
         """
-        names = ("gpus-per-task", "gpus", "ntasks")
-        each, total, tasks = map(SlurmJob(options).number, names)
-        nodes, of_task = options.get("nodes"), options.get("gpus-per-task")
+        job = SlurmJob(options)
+        nodes, of_task = options.get("nodes"), job.options.get("gpus-per-task")
         is_open = nodes is None or _OPEN_RANGE.fullmatch(nodes.text)
         counts = {"gpus", "ntasks", "ntasks-per-node"} & options.keys()
         if of_task is not None and is_open and not counts:
             message = f"{of_task.said}: sbatch needs a number of tasks beside it"
             hint = "add --ntasks or --ntasks-per-node"
             self.report(rules.REFUSED, of_task.span, message, hint=hint)
-        if each and total and tasks and each.value * tasks.value != total.value:
-            message = f"sbatch refuses {total.said} for {tasks.said} with {each.said}"
-            hint = "leave --gpus out"
-            self.report(rules.REFUSED, total.span, message, hint=hint)
+        for whole, number, part in job.products():
+            if whole.value and part.value and number.value * part.value != whole.value:
+                message = f"sbatch refuses {whole.said} for {number.said}"
+                hint = "leave one of the three out"
+                text = f"{message} with {part.said}"
+                self.report(rules.REFUSED, whole.span, text, hint=hint)
         of_socket = options.get("gpus-per-socket")
         if of_socket is not None and not _SOCKETS & options.keys():
             message = f"{of_socket.said}: sbatch needs --sockets-per-node beside it"

@@ -16,13 +16,14 @@ from ranktable.cluster.submissions.shell import UNKNOWN, plain_number
 from ranktable.cluster.submissions.submission import Fact, Range
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ranktable.cluster.submissions.submission import Setting
 
 _CHIPS: Final = re.compile(
     rf"(?:gres[/:])?(?!neuron)(?:{CHIP_WORDS})(?:[0-9][0-9a-z]*)?(?::.*|=.*)?"
 )
+_PLAIN_GRES: Final = re.compile(r"gpu:[0-9]+")
 _BINDING: Final = re.compile(r"(per_task|single|map|mask)(?:_gpu)?:([0-9a-fx,*]+)")
 _MOST: Final = 256
 """Tasks of a node whose chips are compared."""
@@ -93,6 +94,27 @@ class SlurmJob:
         """Return the chips of all nodes together, if they are given so only."""
         of_node = {"gpus-per-node", "gres", "tres-per-node", "gpus-per-task"}
         return None if of_node & self.options.keys() else self.listed("gpus")
+
+    def products(self) -> Iterator[tuple[Fact, Fact, Fact]]:
+        """Yield numbers of chips without a type that are products of two others."""
+        total, of_task, of_node = map(
+            self.number, ("gpus", "gpus-per-task", "gpus-per-node")
+        )
+        gres, nodes = self.options.get("gres"), self.nodes()
+        if gres is not None and _PLAIN_GRES.fullmatch(gres.text):
+            of_node = of_node or self.listed("gres")
+        tasks, each = self.number("ntasks"), self.number("ntasks-per-node")
+        is_fewer = nodes and tasks and tasks.value < nodes.value  # Slurm drops nodes
+        if is_fewer or "nodes" not in self:
+            nodes = None
+        sums = (
+            (total, tasks, of_task),
+            (total, nodes, of_node),
+            (of_node, each, of_task),
+        )
+        for whole, number, part in sums:
+            if whole and number and part:
+                yield whole, number, part
 
     def is_in_order(self) -> bool:
         """Whether no option gives the first tasks to another node than the first."""
