@@ -63,6 +63,7 @@ IN_TASKS = STEP.format("$SLURM_NODEID").replace("n1", "$head")
 MACHINES = "accelerate launch --config_file c --num_machines {} --num_processes {}"
 EACH = MACHINES.format(2, 16).replace(" --config_file c", "")
 TOLD = f"{EACH} --machine_rank $SLURM_NODEID --main_process_ip $head"
+OF_TASKS = "-N1 --gres=gpu:4 --gpus-per-task=1"
 DYNAMIC = "--rdzv-backend c10d"
 HOSTS = "export head=$(scontrol show hostnames $SLURM_JOB_NODELIST | "
 
@@ -1327,8 +1328,8 @@ SCRIPTS = {
     ),
     "chips of a node that are not those of its tasks": (
         [("RT331", E)],
-        script("-N1 --ntasks-per-node=2 --gres=gpu:4 --gpus-per-task=1", "srun $RUN"),
-        script("-N1 --ntasks-per-node=4 --gres=gpu:4 --gpus-per-task=1", "srun $RUN"),
+        script(f"{OF_TASKS} --ntasks-per-node=2", "srun -n1 python t.py"),
+        script(f"{OF_TASKS} --ntasks-per-node=4", "srun -n1 python t.py"),
     ),
     "chips of sockets without their number": (
         [("RT331", E)],
