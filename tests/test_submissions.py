@@ -1531,6 +1531,31 @@ def test_address_and_port_of_one_agent(
     assert found(script("-N1 -n1 --gpus-per-node=8", f"srun {line}")) == codes
 
 
+@pytest.mark.parametrize(
+    ("given", "program", "codes"),
+    [
+        ("MASTER_ADDR=localhost", "python", NO_HOST),
+        ("MASTER_PORT=auto", "python", NO_PORT),
+        ("WORLD_SIZE=8", "python", [("RT325", E)]),
+        ("RANK=0", "python", [("RT324", E)]),
+        ("WORLD_SIZE=16", "python", []),
+        ("MASTER_ADDR=m-worker-0.m", "python", []),
+        ("MASTER_ADDR=localhost", "./run", []),
+        ("MASTER_ADDR=localhost", "./run.sh, python", []),
+        ("MASTER_ADDR", "python", []),
+        ('WORLD_SIZE=32, -np, "2", -N, "1"', "python", []),
+    ],
+)
+def test_variables_that_the_mpirun_of_pods_gives(
+    given: str, program: str, codes: list[tuple[str, str]]
+) -> None:
+    text = mpijob(f'[mpirun, -np, "16", -x, {given}, {program}, t.py]')
+    line = f"mpirun -np 16 -x MASTER_ADDR=$(hostname) {program.replace(',', '')} t.py"
+
+    assert found(text) == codes
+    assert found(mpijob(f'[sh, -c, "{line}"]')) == []
+
+
 def test_agent_whose_address_is_empty_is_told_once() -> None:
     line = STEP.format("$SLURM_NODEID").replace("=n1", '=""')
 

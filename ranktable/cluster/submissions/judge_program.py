@@ -217,7 +217,8 @@ def _judge_repeated(one: Submission, role: Role) -> Iterator[Finding]:
 def _judge_processes(one: Submission, role: Role) -> Iterator[Finding]:
     """Judge what the processes of an mpirun find in their environment."""
     options, slots = role.command.options, one.slots
-    if not (one.is_first_node_only and one.is_script and role.command.is_whole):
+    is_once = one.is_first_node_only if one.is_script else one.kind == "MPIJob"
+    if not (is_once and role.command.is_whole):
         return
     count, each = fact_of(role.option("np")), fact_of(role.option("per-node"))
     nodes = 1 if _HOSTS & options.keys() else one.nodes or 1
@@ -263,10 +264,15 @@ def _judge_variables(one: Submission, role: Role, starts: int) -> Iterator[Findi
         ("MASTER_ADDR", judge_address),
         ("MASTER_PORT", judge_port),
     ):
-        if name in role.variables and starts > 1 and one.is_script:
+        if name in role.variables and starts > 1 and _is_launched(one):
             yield from judge_setting(one, role.variables[name])
     if "MASTER_ADDR" in role.variables:
         yield from judge_first(one, role.variables["MASTER_ADDR"])
+
+
+def _is_launched(one: Submission) -> bool:
+    """Whether srun or mpirun starts the processes, and not an operator."""
+    return one.is_script or one.starter == "mpirun"
 
 
 def _judge_expanded(
@@ -331,13 +337,14 @@ def _judge_world_size(one: Submission, role: Role, starts: int) -> Iterator[Find
     if not is_judged or (is_own and len(one.roles) > 1):
         return  # some of the roles may be a world of their own
     each = one.tasks_per_node
-    if one.is_script and size.value > starts and (each is None or each.value == 1):
+    is_one = each is None or each.value == 1
+    if is_one and size.value > starts and _is_launched(one):
         return  # the program may start the others itself
     yield rules.WRONG_SIZE.finding(
         setting.span or role.command.span,
         f"WORLD_SIZE is {size.value} ({setting.said}), but "
         f"{counted(starts, 'process is', 'processes are')} started",
         hint=f"set WORLD_SIZE to {starts}"
-        if one.is_script
+        if _is_launched(one)
         else "start torchrun in every pod",
     )

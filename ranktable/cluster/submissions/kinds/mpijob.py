@@ -9,13 +9,25 @@ import re
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.launch_options import (
+    base,
+    find_launch,
+    is_shell_file,
+)
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
 from ranktable.cluster.submissions.pod_names import (
     Pods,
     judge_lengths,
 )
 from ranktable.cluster.submissions.pod_roles import GANG, POD, judge_gang, pod_job
-from ranktable.cluster.submissions.submission import Fact, Role, Submission
+from ranktable.cluster.submissions.shell import has_marks
+from ranktable.cluster.submissions.submission import (
+    Fact,
+    LaunchCommand,
+    Role,
+    Setting,
+    Submission,
+)
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted, quoted
 
@@ -31,10 +43,12 @@ def read_mpijob(job: Manifest, made: Manifests) -> list[Submission]:
     works = job.get("spec", "runLauncherAsWorker") is True
     launcher = PodTemplate(job, (*specs, "Launcher", *POD))
     worker = PodTemplate(job, (*specs, "Worker", *POD))
+    command = launcher.command(launcher.env()).command
     role = Role(
         nodes=workers,
         chips=worker.chips(),
-        command=launcher.command(launcher.env()).command,
+        command=command,
+        variables=_given(command),
     )
     judge_pod(made, launcher, role)
     judge_pod(made, worker)
@@ -57,6 +71,17 @@ def read_mpijob(job: Manifest, made: Manifests) -> list[Submission]:
         pods = workers.value + works
         total = Fact(slots.value * pods, f"{slots.said} on {counted(pods, 'pod')}")
     return pod_job(job, [role], slots=total, tasks_per_node=slots)
+
+
+def _given(command: LaunchCommand) -> dict[str, Setting]:
+    """Return what the options of an mpirun give its processes, if a program reads it.
+
+    What the Launcher computes is not known: it is none of the processes.
+    """
+    first = base(next(iter(command.script), ""))
+    if find_launch(command.script)[0] != "python" or is_shell_file(first):
+        return {}
+    return {n: s for n, s in command.given.items() if not has_marks(s.text)}
 
 
 def _judge_hosts(made: Manifests, job: Manifest, role: Role) -> None:
