@@ -1294,6 +1294,24 @@ SCRIPTS = {
             TWO, HEAD, f"srun torchrun --nnodes 2 {C10D} t.py".replace("c10d", "etcd")
         ),
     ),
+    "an option that torchrun does not have": (
+        [("RT331", W)],
+        script("-N1", "torchrun --nporc-per-node 4 t.py"),
+        script("-N1", "torchrun --$OPTION --nproc_per 4 t.py"),
+    ),
+    "numbers that torchrun does not take": (
+        [("RT331", W), ("RT331", W), ("RT331", W), ("RT331", W)],
+        script(
+            "-N1",
+            *(f"torchrun --nproc-per-node={text} t.py" for text in ("all", "-1")),
+            *(f"torchrun --nnodes {text} t.py" for text in ("two", "1:1:1")),
+        ),
+        script(
+            "-N1",
+            *(f"torchrun --nproc-per-node={text} t.py" for text in ("auto", "npu")),
+            *(f"torchrun --nnodes {text} t.py" for text in ("NODES", "1:2")),
+        ),
+    ),
     "the address of another rendezvous": (
         [("RT323", E)],
         script(

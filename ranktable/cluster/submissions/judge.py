@@ -39,7 +39,11 @@ from ranktable.cluster.submissions.judge_program import (
     judge_program,
 )
 from ranktable.cluster.submissions.judge_server import judge_servers
-from ranktable.cluster.submissions.launch_options import JUDGED, OWN_TORCHRUN
+from ranktable.cluster.submissions.launch_options import (
+    JUDGED,
+    OWN_TORCHRUN,
+    UNREAD,
+)
 from ranktable.cluster.submissions.submission import Role, Setting, Submission, Unjudged
 from ranktable.schema.finding import Severity
 
@@ -48,7 +52,17 @@ if TYPE_CHECKING:
 
     from ranktable.schema.finding import Finding
 
-_BACKENDS: Final = ("c10d", "etcd", "etcd-v2", "static")
+_WORD: Final = re.compile(r"[a-z0-9:.-]+")
+"""Not one in capitals, which another program may replace."""
+_VALUES: Final = {
+    "rdzv-backend": (r"c10d|etcd|etcd-v2|static", "c10d, etcd, etcd-v2 and static"),
+    "nproc-per-node": (
+        r"[0-9]+|auto|[a-z]pu|mlu|musa|sdaa|gcu|maca",  # the others are of plugins
+        "a number, auto, cpu, gpu and xpu",
+    ),
+    "nnodes": (r"[0-9]+(?::[0-9]+)?", "a number and MIN:MAX"),
+}
+"""Values that are taken, and how a message names them."""
 _PROGRAM: Final = re.compile(r"python[0-9.]*|bash|sh|torchrun|accelerate|deepspeed")
 
 
@@ -98,7 +112,8 @@ def unknown_parts(one: Submission) -> Iterator[Unjudged]:
         ]
         for reason in command.unjudged:
             yield Unjudged(command.span, reason)
-        is_lost = not command.is_whole and not command.unjudged and one.is_script
+        is_said = command.unjudged or UNREAD in command.options
+        is_lost = not command.is_whole and not is_said and one.is_script
         if unknown or (is_lost and command.program):
             listed = ", ".join(unknown) or "some of its options"
             yield Unjudged(command.span, f"the file does not say the value of {listed}")
@@ -173,25 +188,35 @@ def _judge_words(role: Role) -> Iterator[Finding]:
 
 
 def _judge_options(role: Role) -> Iterator[Finding]:
-    """Report a number of processes, and a rendezvous, that torch refuses."""
-    each, given = processes_per_start(role), role.option("rdzv-backend")
-    if role.command.program == "torchrun" and each is not None and each.value == 0:
+    """Report options and values that torchrun refuses; plugins may add values.
+
+    Source: pytorch/pytorch, torch/distributed/run.py; tried with 2.13.
+    """
+    command, each = role.command, processes_per_start(role)
+    if command.program == "torchrun" and each is not None and each.value == 0:
         yield rules.REFUSED.finding(
             each.span,
             f"{each.said}: torchrun needs at least 1 process",
             hint="write the number of chips of a node",
         )
-    if given is None or "standalone" in role.command.options:
-        return
-    is_word = re.fullmatch(r"[\w.-]+", given.text)
-    if role.command.program in AGENTS and is_word and given.text not in _BACKENDS:
+    unread = command.options.get(UNREAD)
+    if unread is not None:
         yield rules.REFUSED.finding(
-            given.span,
-            f"{given.said}: torch has no rendezvous of this name "
-            f"({', '.join(_BACKENDS)}), and refuses it if no plugin adds one",
-            hint="--rdzv_backend c10d",
+            unread.span,
+            f"torchrun has no option {unread.said}, and refuses it",
             severity=Severity.WARNING,
         )
+    is_agent = command.program in AGENTS and "standalone" not in command.options
+    for name, (form, takes) in _VALUES.items() if is_agent else ():
+        given = role.option(name)
+        is_word = given is not None and _WORD.fullmatch(given.text)
+        if given is not None and is_word and not re.fullmatch(form, given.text):
+            yield rules.REFUSED.finding(
+                given.span,
+                f"{given.said}: {command.program} takes {takes}, and refuses others "
+                "if no plugin adds them",
+                severity=Severity.WARNING,
+            )
 
 
 def _judge_script_options(role: Role) -> Iterator[Finding]:

@@ -184,6 +184,9 @@ _PROGRAMS: Final = {
     "deepspeed": "deepspeed",
     **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra"), "mpirun"),
 }
+_WORD: Final = re.compile(r"--[a-z][\w-]+(?:=.*)?")
+UNREAD: Final = "unread"
+"""An option that torchrun does not have."""
 OWN_TORCHRUN: Final = "python torchrun"
 """Python with a file of the working folder, not the program torchrun."""
 _VERBS: Final = {"accelerate": "launch", "vllm": "serve", "sglang": "serve"}
@@ -421,6 +424,8 @@ def _torchrun(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand:
         if name is None or name in _TORCHRUN_FLAGS:
             if name is not None:
                 options[name] = Setting("", word, span)
+            elif _WORD.fullmatch(word):
+                options[UNREAD] = Setting("", word.partition("=")[0], span)
             is_whole = is_whole and (name is not None or "=" in word)
             continue
         value, at = _value(words, at)
