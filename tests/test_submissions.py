@@ -1373,6 +1373,25 @@ SCRIPTS = {
             f"{EACH} --use_deepspeed --deepspeed_hostfile h --machine_rank 0 t.py",
         ),
     ),
+    "accelerate without the number of processes": (
+        [("RT321", W)],
+        script(
+            TWO,
+            f"export {HEAD}",
+            f"srun bash -c '{TOLD.replace(' --num_processes 16', '')} t.py'",
+        ),
+        script(TWO, f"export {HEAD}", f"srun bash -c '{TOLD} t.py'"),
+    ),
+    "deepspeed of accelerate on every machine": (
+        [("RT323", W)],
+        script(TWO, f"export {HEAD}", f"srun bash -c '{TOLD} --use_deepspeed t.py'"),
+        script(
+            TWO,
+            f"export {HEAD}",
+            f"srun bash -c '{TOLD} --use_deepspeed "
+            "--deepspeed_multinode_launcher standard t.py'",
+        ),
+    ),
     "fewer chips of accelerate than processes": (
         [("RT320", E)],
         script(EIGHT, f"export {HEAD}", f"srun bash -c '{TOLD} --gpu_ids 0,1 t.py'"),

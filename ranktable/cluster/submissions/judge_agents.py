@@ -318,19 +318,34 @@ def judge_accelerate(role: Role, starts: int | None) -> Iterator[Finding]:
     is_one = "nnodes" not in options or (machines and machines.value < 2)
     if is_told or is_one or starts is None or starts < 2 or _starts_others(role):
         return
-    lacking = [
-        (rules.MASTER_ADDRESS, "master-addr", "main_process_ip", "has no address"),
-        (rules.SAME_RANK, "node-rank", "machine_rank", "does not start"),
-    ]
-    for rule, name, option, effect in lacking if is_static(role) else lacking[:1]:
-        if name not in options:
-            yield rule.finding(
-                role.command.span,
-                f"--{option} is not given, so accelerate {effect}, or takes that of "
-                "its default configuration",
-                hint=f"add --{option}, or --config_file with one file for each node",
-                severity=Severity.WARNING,
-            )
+    if "use-deepspeed" in options and "launcher" not in options:
+        yield rules.NODES_ALONE.finding(
+            role.command.span,
+            "--use_deepspeed starts the runner of deepspeed on every machine, for "
+            "itself, if no configuration of accelerate says otherwise",
+            hint="add --deepspeed_multinode_launcher standard",
+            severity=Severity.WARNING,
+        )
+    for rule, name, option, effect in _LACKING:
+        if name in options or (name == "node-rank" and not is_static(role)):
+            continue
+        yield rule.finding(
+            role.command.span,
+            f"--{option} is not given, so accelerate {effect}, or takes that of "
+            "its default configuration",
+            hint=f"add --{option}, or --config_file with one file for each node",
+            severity=Severity.WARNING,
+        )
+
+
+_LACKING: Final = (
+    (rules.MASTER_ADDRESS, "master-addr", "main_process_ip", "has no address"),
+    (rules.SAME_RANK, "node-rank", "machine_rank", "does not start"),
+    (
+        *(rules.IDLE_CHIPS, "num-processes", "num_processes"),
+        "starts as many processes in all as one machine has chips",
+    ),
+)
 
 
 def _starts_others(role: Role) -> bool:

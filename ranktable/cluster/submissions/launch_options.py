@@ -39,7 +39,7 @@ _PLAIN: Final = {
         "main-process-ip": "master-addr",
         "main-process-port": "master-port",
         **{name: name for name in ("num-processes", "rdzv-backend", "no-python")},
-        **{name: name for name in ("config-file", "gpu-ids")},
+        **{name: name for name in ("config-file", "gpu-ids", "use-deepspeed")},
         **dict.fromkeys(("deepspeed-hostfile", "mpirun-hostfile"), "hostfile"),
         "deepspeed-multinode-launcher": "launcher",
         **dict.fromkeys(("m", "module"), "module"),
