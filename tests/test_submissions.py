@@ -1274,7 +1274,15 @@ SCRIPTS = {
     "an agent that may have a script": (
         [("RT336", E)],
         script("-N1", "srun torchrun -m"),
-        script("-N1", "srun torchrun $ARGUMENTS", "srun torchrun -h"),
+        script(
+            "-N1 --gpus-per-node=4",
+            "pkill -f torchrun",
+            "command -v torchrun || exit 1",
+            "srun which python torchrun",
+            "srun ./run.sh torchrun",
+            "srun torchrun $ARGUMENTS",
+            "srun torchrun -h",
+        ),
     ),
     "torchrun as a file of the working folder": (
         [("RT336", E)],

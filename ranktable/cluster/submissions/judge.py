@@ -168,7 +168,7 @@ def _judge_words(role: Role) -> Iterator[Finding]:
             hint="leave python out, or write python -m torch.distributed.run",
         )
     is_launched = command.program in (*AGENTS, "deepspeed")
-    if not is_launched or not command.is_whole or "help" in options:
+    if not is_launched or not command.is_whole:
         return
     if not script and command.program == "torchrun":
         yield rules.NO_SCRIPT.finding(

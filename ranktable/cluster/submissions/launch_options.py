@@ -140,7 +140,10 @@ HARMLESS: Final = (
     *("find", "diff", "du", "sync", "id", "getent", "ip", "ifconfig", "ping", "lspci"),
     *("ldd", "zip", "gzip", "scp", "nslookup", "numastat", "printenv", "clear"),
     *("make", "cmake", "gcc", "nvcc", "md5sum", "times", "jq", "yq", "locale"),
+    *("pkill", "pgrep", "killall", "ps", "whereis", "file"),
 )
+_MAY_START: Final = ("conda", "eval", "find", "ip")
+"""Harmless programs behind which another one may be started."""
 _MPIRUN: Final = {
     **dict.fromkeys(("np", "n", "c"), "np"),
     **dict.fromkeys(("H", "host", "hosts"), "host"),
@@ -273,11 +276,13 @@ def find_launch(words: Sequence[str]) -> tuple[str, Sequence[str]]:
     has_script = False
     for at, word in enumerate(words):
         name, rest = base(word), words[at + 1 :]
+        if not at and name in HARMLESS and name not in _MAY_START:
+            break  # pkill python torchrun
         has_script = has_script or name.endswith(_SCRIPT_ENDINGS)
         # uv run --python python torchrun
         is_value = has_script or rest[:1] == ["torchrun"]
         is_value = is_value and at > 0 and words[at - 1].startswith("-")
-        if name in _PROGRAMS:
+        if name in _PROGRAMS and (rest or not at):  # not pkill torchrun
             return _PROGRAMS[name], rest
         if _PYTHON.fullmatch(word) and not is_value:  # ./test.sh -p python
             return _python(rest)
@@ -295,8 +300,9 @@ def _python(rest: Sequence[str]) -> tuple[str, Sequence[str]]:
             return _MODULES.get(rest[at + 1], "python"), rest[at + 2 :]
         if not word.startswith("-"):
             program = "torchrun" if base(word) in _TORCHRUN else "python"
-            is_file = word == "torchrun"  # python looks in the working folder only
-            return OWN_TORCHRUN if is_file else program, rest[at + 1 :]
+            if word == "torchrun":  # python looks in the working folder only
+                program = OWN_TORCHRUN if rest[at + 1 :] else "python"
+            return program, rest[at + 1 :]
     return "python", ()
 
 
@@ -430,6 +436,8 @@ def _torchrun(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand:
             continue
         value, at = _value(words, at)
         options[name] = Setting(value, _said(word, value), span)
+    if "help" in options:
+        return LaunchCommand(span=span)
     script = words[at + 1 :] if is_whole else ()
     return LaunchCommand(
         program="torchrun",
@@ -573,6 +581,8 @@ def split_wrappers(words: Sequence[str]) -> Sequence[str]:
     """Return a line without programs that only start another one."""
     at = 0
     while at < len(words) and base(words[at]) in _WRAPPERS:
+        if words[at] == "command" and words[at + 1 : at + 2] in (["-v"], ["-V"]):
+            break  # says where a program is
         at += 1
         while at < len(words) and (
             words[at].startswith("-") or ASSIGNED.match(words[at])
