@@ -63,6 +63,10 @@ IN_TASKS = STEP.format("$SLURM_NODEID").replace("n1", "$head")
 MACHINES = "accelerate launch --config_file c --num_machines {} --num_processes {}"
 EACH = MACHINES.format(2, 16).replace(" --config_file c", "")
 TOLD = f"{EACH} --machine_rank $SLURM_NODEID --main_process_ip $head"
+PET = (
+    "export PET_NNODES=2 PET_RDZV_BACKEND=c10d PET_RDZV_ID=$SLURM_JOB_ID",
+    "export PET_RDZV_ENDPOINT=$head:29500",
+)
 OF_TASKS = "-N1 --gres=gpu:4 --gpus-per-task=1"
 DYNAMIC = "--rdzv-backend c10d"
 HOSTS = "export head=$(scontrol show hostnames $SLURM_JOB_NODELIST | "
@@ -1306,6 +1310,11 @@ SCRIPTS = {
         [("RT331", W)],
         script("-N1", "torchrun --nporc-per-node 4 t.py"),
         script("-N1", "torchrun --$OPTION --nproc_per 4 t.py"),
+    ),
+    "agents whose options are in variables": (
+        [("RT320", E)],
+        script(EIGHT, HEAD, *PET, "export PET_NPROC_PER_NODE=9", "srun torchrun t.py"),
+        script(EIGHT, HEAD, *PET, "PET_NPROC_PER_NODE=8 srun torchrun t.py"),
     ),
     "numbers that torchrun does not take": (
         [("RT331", W), ("RT331", W), ("RT331", W), ("RT331", W)],

@@ -60,7 +60,6 @@ from ranktable.cluster.submissions.submission import (
 from ranktable.cluster.submissions.task_command import (
     BLOCKS,
     LAUNCHERS,
-    SET_BY_SCRIPTS,
     TaskCommand,
     is_read,
     task_command,
@@ -403,7 +402,7 @@ class _Reader:
         if name in self.in_functions:  # called somewhere
             scope.forget(name)
             self.settings.pop(name, None)
-        elif name in SET_BY_SCRIPTS:
+        elif is_read(name):
             place = SourceSpan(offsets=(word.start, word.end))
             self.settings[name] = Setting(scope.value(name), word.raw, place)
         return True
@@ -414,7 +413,7 @@ class _Reader:
             if not self.scope.assign(word, is_certain=False):
                 continue
             self.settings.pop(name_of(word), None)
-            if command.block == "function" and name_of(word) in SET_BY_SCRIPTS:
+            if command.block == "function" and is_read(name_of(word)):
                 self.in_functions.add(name_of(word))
         if command.words[0].raw in _EXPORTS:
             self.scope.exported.update(map(name_of, command.words))
