@@ -17,6 +17,7 @@ import pytest
 
 import ranktable
 from ranktable.cluster.generate import make_table
+from ranktable.cluster.submissions.launch_options import torchrun_name
 from ranktable.cluster.submissions.read_submissions import read_submissions
 from ranktable.doctor.diagnose import diagnose
 from ranktable.runtime.submitted import predict
@@ -765,3 +766,57 @@ def test_agents_of_a_batch_script_start_what_it_says(
 
     assert submit(text, tmp_path, slurm) == predicted(text)
     assert len(predicted(text)) == 4
+
+
+@pytest.mark.torch
+def test_every_option_of_torchrun_is_known() -> None:
+    from torch.distributed.run import get_args_parser
+
+    actions = get_args_parser()._actions
+    options = {text for action in actions for text in action.option_strings}
+
+    assert [
+        text for text in sorted(options) if len(text) > 2 and not torchrun_name(text)
+    ] == []
+
+
+CHIPS = {  # whether sbatch refuses them
+    "-n2 --gpus-per-task=1": False,
+    "-N2 --gpus-per-task=1": False,
+    "-N2-2 --gpus-per-task=1": False,
+    "--gpus=4 --gpus-per-task=1": False,
+    "--ntasks-per-node=4 --gpus-per-task=1": False,
+    "--gpus-per-task=1": True,
+    "-N1-2 --gpus-per-task=1": True,
+    "-c2 --gpus-per-node=2 --gpus-per-task=1": True,
+    "-n2 --gpus=2 --gpus-per-task=1": False,
+    "-n2 --gpus=4 --gpus-per-task=1": True,
+    "-N2 --gpus=8 --gpus-per-node=4": False,
+    "-N2 --gpus=4 --gpus-per-node=4": True,
+    "-N4 -n2 --gpus=4 --gpus-per-node=2": False,
+    "-N2 --gpus=4 --gres=gpu:4": True,
+    "-N1 --ntasks-per-node=4 --gres=gpu:4 --gpus-per-task=1": False,
+    "-N1 --ntasks-per-node=2 --gres=gpu:4 --gpus-per-task=1": True,
+    "-N1 --gpus-per-socket=2 --sockets-per-node=2": False,
+    "-N1 --gpus-per-socket=2": True,
+}
+
+
+@needs_slurm
+def test_numbers_of_chips_are_refused_where_sbatch_refuses_them(
+    slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    by_sbatch, by_us = {}, {}
+    for number, options in enumerate(CHIPS):
+        lines = "\n".join(f"#SBATCH {option}" for option in options.split())
+        script = tmp_path / f"{number}.sh"
+        script.write_text(f"#!/bin/sh\n{lines}\nsrun true\n")
+        command = ["sbatch", "--test-only", str(script)]  # no node has chips
+        status_of(start(command, tmp_path, script.name, **slurm))
+        said = (tmp_path / f"{script.name}.err").read_text()
+        by_sbatch[options] = "Invalid generic resource" in said
+        report = read_submissions(script.read_bytes(), file="job").report
+        found = () if report is None else report.diagnostics
+        by_us[options] = any(each.code == "RT331" for each in found)
+
+    assert (by_sbatch, by_us) == (CHIPS, CHIPS)
