@@ -1380,6 +1380,7 @@ SCRIPTS = {
             f"srun bash -c '{TOLD} t.py'",
             f"srun {EACH} --main_process_ip $head --rdzv_backend c10d t.py",
             "srun accelerate launch $OPTIONS --num_machines 2 t.py",
+            f"srun {EACH} --cpu --main_process_ip $head t.py",
         ),
     ),
     "accelerate without the address of a machine": (

@@ -314,7 +314,8 @@ def judge_accelerate(role: Role, starts: int | None) -> Iterator[Finding]:
             f"each, {each * machines.value} in all",
             hint="--num_processes is the number of all machines together",
         )
-    is_told = "config-file" in options or not role.command.is_whole
+    # With --cpu and --tpu accelerate starts the program without an agent.
+    is_told = {"config-file", "no-gpu"} & options.keys() or not role.command.is_whole
     is_one = "nnodes" not in options or (machines and machines.value < 2)
     if is_told or is_one or starts is None or starts < 2 or _starts_others(role):
         return

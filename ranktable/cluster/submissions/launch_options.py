@@ -40,6 +40,7 @@ _PLAIN: Final = {
         "main-process-port": "master-port",
         **{name: name for name in ("num-processes", "rdzv-backend", "no-python")},
         **{name: name for name in ("config-file", "gpu-ids", "use-deepspeed")},
+        **dict.fromkeys(("cpu", "tpu"), "no-gpu"),
         **dict.fromkeys(("deepspeed-hostfile", "mpirun-hostfile"), "hostfile"),
         "deepspeed-multinode-launcher": "launcher",
         **dict.fromkeys(("m", "module"), "module"),
