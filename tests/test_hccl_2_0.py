@@ -120,3 +120,56 @@ def test_list_in_place_of_an_object_is_found() -> None:
     assert [(one.code, one.location.pointer) for one in found] == [
         ("RT113", "/rank_list/0/control_plane")
     ]
+
+
+def test_address_that_two_ranks_have_in_one_network_is_found() -> None:
+    table = sound_table()
+    first, last = (table["rank_list"][at]["level_list"] for at in (0, 3))
+    last[1]["rank_addr_list"][0]["addr"] = first[1]["rank_addr_list"][0]["addr"]
+    (found,) = check(json.dumps(table).encode()).diagnostics
+
+    assert (found.code, found.location.pointer) == (
+        "RT214",
+        "/rank_list/3/level_list/1/rank_addr_list/0/addr",
+    )
+
+
+@pytest.mark.parametrize("change", ["another network", "card of the host"])
+def test_address_that_may_be_there_twice_is_no_finding(change: str) -> None:
+    table = sound_table()
+    first, last = (table["rank_list"][at]["level_list"] for at in (0, 3))
+    place = 0 if change == "another network" else 1  # layer 0 is within the server
+    one, other = (level[place]["rank_addr_list"][0] for level in (first, last))
+    other["addr"] = one["addr"]
+    if change == "card of the host":
+        one["ports"] = other["ports"] = ["d2h"]
+
+    assert check(json.dumps(table).encode()).totals == {}
+
+
+def test_rank_without_any_layer_is_told() -> None:
+    table = sound_table()
+    table["rank_list"][3]["level_list"] = []
+    (found,) = check(json.dumps(table).encode()).diagnostics
+
+    assert (found.code, found.severity.value, found.location.pointer) == (
+        "RT265",
+        "warning",
+        "/rank_list/3/level_list",
+    )
+
+
+@pytest.mark.parametrize("chip", ["950", 950, "Ascend950PR", "950DT", "910_95", "a5"])
+def test_names_of_the_950_ask_for_a_table_of_2_0(chip: str | int) -> None:
+    old = b'{"version":"1.0","status":"completed","server_list":[{"server_id":"a",'
+    old += b'"device":[{"device_id":"0","device_ip":"10.0.0.1","rank_id":"0"}]}]}'
+
+    assert set(check(old, chip=chip).totals) == {"RT287"}
+    assert check(json.dumps(sound_table()).encode(), chip=chip).totals == {}
+
+
+@pytest.mark.parametrize("chip", ["910C", "910_93", "Ascend910B4", "310P3", "910A"])
+def test_names_of_older_chips_ask_for_a_table_of_1_x(chip: str) -> None:
+    found = check(json.dumps(sound_table()).encode(), chip=chip).totals
+
+    assert set(found) == {"RT287"}

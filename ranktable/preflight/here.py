@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +19,7 @@ from ranktable.runtime.errors import (
     LaunchEnvironmentError,
 )
 from ranktable.schema.check import check_bytes, make_options
+from ranktable.schema.chips import npu_of
 from ranktable.schema.document import Location
 from ranktable.schema.finding import Diagnostic, Severity
 from ranktable.schema.report import located
@@ -258,23 +258,14 @@ def _by_generation(facts: Facts, report: Report | None) -> Iterator[Diagnostic]:
     yield from (each for each in judged.diagnostics if each.severity is Severity.ERROR)
 
 
-_GENERATIONS = (
-    (r"910_?93|910C", "A3"),
-    (r"910B[0-9]|910B\b", "A2"),
-    (r"Ascend ?(?:910_95|950)", "A5"),
-    (r"310P", "310P"),
-    (r"Ascend ?910(?:A|Pro|Premium)?\b", "910"),
-)
 _SCCL_CHIPS = {"BM1690": "bm1690", "SG2260": "sg2260"}
 
 
 def generation(facts: Facts) -> str | None:
     """Return what ``--chip`` calls the chips of a host, None if it has no name."""
     model = facts.probe.model or ""
-    if facts.probe.vendor == "ascend":
-        for pattern, name in _GENERATIONS:
-            if re.search(pattern, model, re.IGNORECASE):
-                return name
+    if facts.probe.vendor == "ascend" and (npu := npu_of(model)):
+        return npu
     return _SCCL_CHIPS.get(model.upper())
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 CHIPS_PER_HOST = {"bm1690": 16, "sg2260": 16}
 """Number of chips that SCCL can use in one host, by chip or architecture name.
 
@@ -19,14 +21,26 @@ NPUS: dict[str, int | None] = {
 """Ascend's generations, with the number of chips of a host if it is known."""
 
 
-NPU_NAMES = {"910a": "910", "910b": "A2", "910c": "A3"}
-"""What people call some of these generations."""
+_MODELS = (
+    (r"910(?:_?93|C)", "A3"),
+    (r"910B", "A2"),
+    (r"910_95|950(?![0-9])", "A5"),
+    (r"310P", "310P"),
+    (r"910(?:A|Pro|Premium)?\b", "910"),
+)
+"""What vendor and people call the chips of these generations (HCCL's manuals, 2026)."""
 
 
 def npu_of(chip: str | int | None) -> str | None:
-    """Return the Ascend generation that an option names, None if it names none."""
-    wanted = NPU_NAMES.get(str(chip).casefold(), str(chip)).casefold()
-    return next((npu for npu in NPUS if npu.casefold() == wanted), None)
+    """Return the Ascend generation that a name or a model names, None for others."""
+    wanted = str(chip).casefold()
+    for npu in NPUS:
+        if npu.casefold() == wanted:
+            return npu
+    for pattern, npu in _MODELS:
+        if re.search(rf"(?<![0-9])(?:{pattern})", wanted, re.IGNORECASE):
+            return npu
+    return None
 
 
 def chips_per_host(chip: str | int | None) -> int | None:

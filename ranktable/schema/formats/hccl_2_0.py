@@ -7,6 +7,7 @@ Source: HCCL's readers of 2.0 (``new_rank_info``,
 from __future__ import annotations
 
 import re
+from ipaddress import IPv6Address
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +26,13 @@ from ranktable.schema.declare import (
     text,
     version,
 )
+from ranktable.schema.document import SourceSpan
+from ranktable.schema.finding import Severity
 from ranktable.schema.formats.foreign import SPARE_ID
 from ranktable.schema.reader import objects
 from ranktable.schema.rules import hccl_2_0 as rules
 from ranktable.schema.rules import hccl_chips, nodes, ranks, shape
+from ranktable.schema.rules.hccl import DUPLICATE_ADDRESS
 from ranktable.schema.text import quoted
 from ranktable.schema.values import is_address, is_ipv4, is_ipv6, plain_number
 
@@ -202,6 +206,8 @@ def fill(reader: Reader, data: Any) -> None:
     columns, listed = reader.columns, data.get(KEY)
     nodes: dict[object, list[int]] = {}
     counts: dict[tuple[str, str], tuple[int, Path]] = {}
+    used: dict[tuple[str, ...], Path] = {}
+    alone: list[int] = []
     for index, one in enumerate(listed if isinstance(listed, list) else ()):
         members = one if isinstance(one, dict) else {}
         columns.ranks.append(plain_number(members.get("rank_id")))
@@ -209,10 +215,21 @@ def fill(reader: Reader, data: Any) -> None:
         levels = objects(members.get("level_list"))
         inner = levels[0][1].get("net_instance_id") if levels else None
         nodes.setdefault(inner if isinstance(inner, str) else None, []).append(index)
-        _judge_levels(reader, index, levels, counts)
+        _judge_levels(reader, index, levels, counts, used)
+        if members.get("level_list") == []:
+            alone.append(index)
         control = members.get("control_plane")
         if isinstance(control, dict):
             _judge_address(reader, (KEY, index, "control_plane"), control)
+    if len(alone) < len(columns.ranks):
+        for index in alone:
+            path: Path = (KEY, index, "level_list")
+            message = f"{place_name(path)} is empty, so no network connects this rank"
+            span = SourceSpan(path)
+            warning = Severity.WARNING
+            reader.found.add(
+                rules.ADDRESS_COUNTS.finding(span, message, severity=warning)
+            )
     _judge_spares(reader, listed, nodes.values())
     order = [index for indices in nodes.values() for index in indices]
     columns.starts = [*accumulate(map(len, nodes.values()), initial=0)]
@@ -230,6 +247,7 @@ def _judge_levels(
     index: int,
     levels: list[tuple[int, dict[str, Any]]],
     counts: dict[tuple[str, str], tuple[int, Path]],
+    used: dict[tuple[str, ...], Path],
 ) -> None:
     """Judge the layers of a rank.
 
@@ -238,6 +256,7 @@ def _judge_levels(
         index: Place of the rank in the file.
         levels: Its layers, with their places.
         counts: Number of addresses of each layer and network, and where it is first.
+        used: Where each address of a layer and network is first.
     """
     last = -1
     for place, level in levels:
@@ -264,6 +283,36 @@ def _judge_levels(
         for number, address in objects(found):
             _judge_address(reader, (*path, number), address)
             _judge_ports(reader, (*path, number, "ports"), address, ports)
+            _judge_repeat(reader, (*path, number, "addr"), address, network, used)
+
+
+def _judge_repeat(
+    reader: Reader,
+    path: Path,
+    address: dict[str, Any],
+    network: tuple[str, str],
+    used: dict[tuple[str, ...], Path],
+) -> None:
+    """Report an address that another entry of the same network has too.
+
+    A card of the host (port ``d2h``) serves all chips of the host, so its address may
+    be there for each of them.
+    """
+    type_, addr = str(address.get("addr_type")), address.get("addr")
+    ports = address.get("ports")
+    is_sound = _IS_OF_TYPE.get(type_)
+    if is_sound is None or not isinstance(addr, str) or not is_sound(addr):
+        return  # RT263 tells of it
+    if isinstance(ports, list) and "d2h" in ports:
+        return
+    plain = str(IPv6Address(addr)) if type_ == "IPV6" else addr.lower()
+    first = used.setdefault((*network, type_, plain), path)
+    if first != path:
+        message = (
+            f"addr {quoted(addr)} of {place_name(path[:2])} is already the address of "
+            f"{place_name(first[:2])} in this network"
+        )
+        reader.report(DUPLICATE_ADDRESS, path, message, related=(first,))
 
 
 def _judge_ports(
