@@ -106,6 +106,9 @@ OF_OTHERS = [
     ("distribution: {type: pytorch}\nresources: {}\n", "Azure ML"),
     ("compute_environment: LOCAL_MACHINE\n", "accelerate"),
     ("import torch\n", "a Python program"),
+    ("[rank0]: Traceback (most recent call last):\nKeyError\n", "give it to doctor"),
+    ("[2026-01-02 10:11:12,345] step 1\n", "give it to doctor"),
+    ("Traceback (most recent call last):\nKeyError: 1\n", "give it to doctor"),
 ]
 
 

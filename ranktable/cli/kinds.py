@@ -103,6 +103,11 @@ _OF_OTHERS = (
     ),
 )
 """Files of other programs: why they are not judged, and what is in their text."""
+_LOG = re.compile(
+    r"\s*(?:\[[A-Za-z]\w*\]:? |\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:"
+    r"|Traceback \(most recent call last\):)"
+)
+"""The first line of a log: the mark of a rank, a time, or a traceback of Python."""
 _MAX_MANIFEST_BYTES = 8 * 1024 * 1024
 
 
@@ -212,8 +217,11 @@ def _judge_rest(source: Source, options: Options) -> list[Report]:
     is_yaml = source.name.endswith(DESCRIPTIONS[:2])
     is_commented = "#" in text[: len(text) - len(body)]
     # A message about what JSON expects in the first line would not help for these.
-    is_other = body[:1] not in ("", "{", "[")
+    is_log = _LOG.match(body) is not None
+    is_other = is_log or body[:1] not in ("", "{", "[")
     if is_other and not is_manifest(source.data) and "\ufffd" not in text:
+        if is_log:
+            return [not_judged(source.name, "a log is not judged; give it to doctor")]
         for reason, marks in _OF_OTHERS:
             if all(mark.search(body) for mark in marks):
                 return [not_judged(source.name, reason)]
