@@ -845,6 +845,57 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "a communicator that MindIE did not make": (
         ("[2026-11-05 14:20:00.1] [error] [36] [hccl_runner.cpp:132] AllGather:0 "
         "HcclCommInitRootInfo fail, error:2, rank:1, rankSize:4\n"), "RT630", ()),
+    "memory that an older Slurm measured": (
+        ("slurmstepd-n7: error: Step 81.0 exceeded memory limit (52917 > 20971), being "
+        "killed\nslurmstepd-n7: error: *** STEP 81.0 ON n7 CANCELLED AT 2026-11-05T14:"
+        "20:00 ***\nsrun: error: n7: task 0: Killed\n"), "RT612", ()),
+    "NVSHMEM without a transport": (
+        ("/w/transport.cpp:nvshmemi_transport_init:287: Unable to initialize any "
+        "transports. returning error.\n"), "RT606", ()),
+    "threads that may not be started": (
+        ("OpenBLAS blas_thread_init: pthread_create failed for thread 31 of 64: "
+        "Resource temporarily unavailable\n"), "RT606", ()),
+    "files that may not be opened": (
+        raised(3, "OSError: [Errno 24] Too many open files") + waits(0) + waits(1),
+        "RT606", (3,)),
+    "gloo, which fell back to loopback": (
+        ("[rank1]:[W1105 14:20:00.1 ProcessGroupGloo.cpp:516] Warning: Unable to "
+        "resolve hostname to a (local) address. Using the loopback address as "
+        "fallback.\n")
+        + raised(1, "RuntimeError: Gloo connectFullMesh failed with [pair.cc:144] no "
+                 "error"), "RT608", (1,)),
+    "hosts that mpirun was not given": (
+        ("There are no allocated resources for the application:\n  fit\nthat match the "
+        "requested mapping:\n  -host: h1:8\n"), "RT618", ()),
+    "a mapping that mpirun cannot do": (
+        "Your job failed to map. Either no mapper was available, or none\n", "RT618",
+        ()),
+    "mpirun as root": (
+        "mpirun has detected an attempt to run as root.\n", "RT618", ()),
+    "a launcher that hydra does not find": (
+        ("[mpiexec@c1] HYDU_create_process (lib/launch.c:24): execvp error on file ssh "
+        "(No such file or directory)\n"), "RT618", ()),
+    "a proxy of hydra that is gone": (
+        ("[proxy:0:1@c3] HYD_pmcd_pmip_control_cmd_cb (pmip_cb.c:490): assert "
+        "(!closed) failed\n[mpiexec@c2] HYDT_bscu_wait_for_completion (b.c:109): one "
+        "of the processes terminated badly; aborting\n"), "RT630", ()),
+    "a host that NCCL polled": (
+        ("n1:7:8 [0] misc/socket.cc:602 NCCL WARN socketPollConnect poll() failed, ret "
+        "1, error Connection timed out, revents 8, connect to 10.0.0.9:39953\n"),
+        "RT609", ()),
+    "a host that an older NCCL did not reach": (
+        ("n1:7:8 [0] include/socket.h:409 NCCL WARN Net : Connect to 10.0.0.9<54263> "
+        "failed : No route to host\n"), "RT609", ()),
+    "a quota of pods": (
+        ("42s   Warning   FailedCreate   pytorchjob/fit   Error creating pod fit-3: "
+        'pods "fit-3" is forbidden: exceeded quota: ml\n'), "RT604", ()),
+    "a cloud without chips": (
+        ("E 11-05 14:20:00 x.py:80] sky.exceptions.ResourcesUnavailableError: Failed "
+        "to acquire resources in all zones\n"), "RT618", ()),
+    "a TPU that another process uses": (
+        ("I0000 00:00:1.1 82 f.cc:165] libtpu.so already in use by another process.\n")
+        + raised(None, "RuntimeError: Unable to initialize backend 'tpu': UNAVAILABLE: "
+                 "No TPU platform found."), "RT607", ()),
     "loopback between two hosts": (
         "".join(f"n{n}:8{n}:9 [0] NCCL INFO ncclCommInitRank comm 0x5{n} rank {n} "
                 "nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x9 - Init START\n"
@@ -977,6 +1028,13 @@ HEALTHY: dict[str, str] = {
     + steps(9),
     "a module that the shell does not have": "go.sh: line 2: module: command not found"
     "\ngo.sh: line 3: /opt/py/bin/activate: No such file or directory\n" + steps(30),
+    "gloo on one host": "[rank1]:[W1105 14:20:00.1 ProcessGroupGloo.cpp:516] Warning: "
+    "Unable to resolve hostname to a (local) address. Using the loopback address as "
+    "fallback.\n" + steps(9),
+    "NVSHMEM without one of its transports": "WARN: init failed for remote transport: "
+    "ibrc\n" + steps(30),
+    "memory that was swapped": steps(9) + "training finished\nslurmstepd: error: "
+    "Exceeded step memory limit at some point.\n",
     "plugins that Slurm does without": "srun: error: spank: x11.so: Plugin file not "
     "found\nslurmstepd: error: task/cgroup: plugin not compiled with hwloc support\n"
     + "".join(f"{r}: step {i} loss 2\n" for i in range(30) for r in (0, 1)),

@@ -438,14 +438,15 @@ def _loopback(case: Case) -> Iterator[Cause]:
     tellers = [
         event
         for event in case.by_kind[Evidence.IDENTITY]
-        if _is_loopback(event.fields.get("bootstrap", ""))
+        if _is_loopback(event.fields.get("bootstrap", "")) or _fell_back(event)
     ]
     events = [
         event
-        for event in (*case.by_kind[Evidence.EDGE], *_unconnected(case))
+        for event in case.by_kind[Evidence.EDGE]
         for name in ("peer_address", "peer_server")
         if _is_loopback(event.fields.get(name, "")) and not _is_of_master(event)
     ]
+    events += _unconnected(case, is_told=any(map(_fell_back, tellers)))
     if not events:
         yield from _same_address(case)
         return
@@ -459,14 +460,29 @@ def _loopback(case: Case) -> Iterator[Cause]:
     yield cause_of(case, rules.LOOPBACK, ranks, what, evidence, host=host)
 
 
-def _unconnected(case: Case) -> list[LogEvent]:
-    """Return what gloo did not connect for an unknown reason in a job of many hosts.
+def _fell_back(event: LogEvent) -> bool:
+    return event.pattern.name == "gloo-fallback"
 
-    On one host a peer may have ended.
+
+def _unconnected(case: Case, *, is_told: bool) -> list[LogEvent]:
+    """Return what gloo did not connect for an unknown reason over a loopback address.
+
+    On one host that address is right, and a peer may have ended.
+
+    Args:
+        case: The events.
+        is_told: Whether gloo says that it took this address.
     """
     hosts = {case.ranks.host_of(rank) for rank in case.seen} - {None}
-    return [event for event in case.by_kind[Evidence.CLOSED]
-            if event.pattern.name == "gloo-mesh-other" and len(hosts) > 1]  # fmt: skip
+    if len(hosts) == 1:
+        return []
+    closed = (event for event in case.by_kind[Evidence.CLOSED]
+              if event.pattern.name == "gloo-mesh-other")  # fmt: skip
+    return [
+        event
+        for event in closed
+        if is_told or (hosts and _is_loopback(event.fields.get("peer_address", "")))
+    ]
 
 
 def _is_loopback(address: str) -> bool:
