@@ -342,3 +342,27 @@ def test_job_and_service_name_the_pods() -> None:
 def test_bad_settings_are_refused(settings: WriterOptions, reason: str) -> None:
     with pytest.raises(ArgumentError, match=reason):
         convert(EVEN, "jobset", settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("localhost slots=4\nn2 slots=4\n", {"RT276": 1}),
+        ("n1 slots=4\n127.0.0.1 slots=4\n", {"RT276": 1}),
+        ("localhost slots=4\n", {}),
+        ("n1 slots=4\nn2 slots=4\n", {}),
+    ],
+)
+def test_name_of_every_host_beside_others_is_a_warning(
+    text: str, codes: dict[str, int]
+) -> None:
+    reading = read_hostfile(text, "openmpi-hostfile")
+
+    assert (reading.report.totals, reading.report.ok) == (codes, True)
+
+
+def test_torchrun_is_not_written_for_a_master_that_every_node_is() -> None:
+    hosts = tuple(Host(name=name, slots=2) for name in ("localhost", "n2"))
+    with pytest.raises(ArgumentError, match="every node would call itself"):
+        convert(Hostfile(hosts=hosts), "torchrun", WriterOptions())
+    convert(Hostfile(hosts=hosts[:1]), "torchrun", WriterOptions())

@@ -31,6 +31,8 @@ from ranktable.cluster.hostfiles.hostfile import (
 )
 from ranktable.cluster.hostfiles.slurm import expand_token
 from ranktable.cluster.source_text import MAX_SLOTS, Token
+from ranktable.schema.rules.hccl import LOOPBACK, is_loopback
+from ranktable.schema.rules.nodes import REACHABLE
 from ranktable.schema.text import named_ranks, printable, quoted
 from ranktable.schema.values import is_address
 
@@ -392,6 +394,10 @@ class _Reader:
     def hostfile(self) -> Hostfile | None:
         """Return the hosts by their lowest ranks, None if there are errors."""
         self.source.refuse_nothing(self.entries)
+        here = [one.word for one in self.entries.values() if is_loopback(one.word.text)]
+        for word in here if len(here) < len(self.entries) else ():
+            message = f"{quoted(word.text)} is what every host calls itself"
+            self.source.report(LOOPBACK, word, message, hint=REACHABLE)
         missing = [r for r in range(max(self.ranks, default=0)) if r not in self.ranks]
         if missing:
             after = min(rank for rank in self.ranks if rank > missing[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.hostfiles.hostfile import (
     DEFAULT_PORT,
     LauncherFormat,
@@ -16,6 +17,9 @@ from ranktable.cluster.hostfiles.hostfile import (
     script_words,
     sizes_of,
 )
+from ranktable.schema.rules.hccl import is_loopback
+from ranktable.schema.rules.nodes import REACHABLE
+from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +57,10 @@ def write(hostfile: Hostfile, options: WriterOptions) -> str:
     sizes = sizes_of(hostfile)
     is_named = len(sizes) > 1 or hostfile.hosts[0].name is not None
     names = names_of(hostfile, "torchrun on several nodes") if is_named else []
+    are_here = [is_loopback(name) for name in names]  # all are: agents on one machine
+    if are_here and are_here[0] and not all(are_here):
+        message = f"the first host is {quoted(names[0])}; every node would call itself"
+        raise ArgumentError(message, hint=REACHABLE)
     lines = []
     for node_rank, size in enumerate(sizes):
         arguments = agent_arguments(

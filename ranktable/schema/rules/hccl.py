@@ -262,10 +262,15 @@ def _long_name(columns: Columns, node: int) -> Finding:
 _LOOPBACK = re.compile(r"127\.[0-9.]+|::1|(?i:localhost)")
 
 
+def is_loopback(host: str) -> bool:
+    """Whether every host takes a name or an address for itself."""
+    return _LOOPBACK.fullmatch(host) is not None
+
+
 def _loopbacks(columns: Columns, _: Options) -> Iterable[int]:
     hosts = columns.hosts
     for node, host in enumerate(hosts):
-        if host is None or not _LOOPBACK.fullmatch(host) or hosts.count(host) > 1:
+        if host is None or not is_loopback(host) or hosts.count(host) > 1:
             continue  # RT212 reports an address that is there twice
         is_unusual = columns.format.is_hccl_1 and host not in ("127.0.0.1", "localhost")
         if len(hosts) > 1 or is_unusual:
