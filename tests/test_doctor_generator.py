@@ -94,6 +94,29 @@ def names_another(seed: int) -> bool:
     return is_wrong or not is_of_job
 
 
+@pytest.mark.parametrize("kind", ["hangs", "leaves early", "loses a service"])
+def test_a_victim_without_a_log_is_not_named_for_one_that_is_silent(kind: str) -> None:
+    wrong = [seed for seed in range(40) if names_a_victim(kind, seed)]
+
+    assert wrong == []
+
+
+def names_a_victim(kind: str, seed: int) -> bool:
+    """Whether a launcher's word on a rank without a log outweighs a silent log.
+
+    Of two ranks, the one without a log may as well have failed. Ranks of HCCL tell
+    places of others, too.
+    """
+    random = Random(f"victim {kind} {seed}")  # noqa: S311 - a job is drawn
+    job = generator.draw(random, kind, random.choice(["horovod", "srun", "mpirun"]))
+    lost = random.choice(job.others())
+    files = generator.files(
+        job, "rank", without=frozenset({f"rank {lost}", f"plog {lost}"})
+    )
+    is_told = job.size > 2 and job.library != "hccl"
+    return is_told and grade(job, judged(files)) == "wrong name"
+
+
 def test_the_last_of_two_attempts_in_one_log_is_judged() -> None:
     wrong = [seed for seed in range(60) if grade_of_last(seed, "job") not in GOOD]
 

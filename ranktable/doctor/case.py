@@ -476,6 +476,10 @@ class Case:
         """Return the ranks of which no line was read, as far as ranks are known."""
         return set(self.everyone() or range(max(self.seen, default=0))) - self.seen
 
+    def silent(self) -> set[int]:
+        """Return the ranks of which a log was given, and of whose end nobody tells."""
+        return self.seen - self.waiters - self.claimed - self.closed
+
     def is_covered(self, rank: int) -> bool:
         """Whether a log of a rank was given, or one of its neighbours on its host."""
         if rank in self.seen or rank in self.gaps():

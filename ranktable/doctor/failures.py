@@ -320,6 +320,13 @@ def _failure(
 # How processes ended
 
 
+_LOST = (
+    Evidence.TIMEOUT, Evidence.CLOSED, Evidence.LINK, Evidence.ABSENT,
+    Evidence.HEARTBEAT,
+)  # fmt: skip
+"""What is said by those that abort as they have waited in vain, or lost another."""
+
+
 def _exits(case: Case) -> Iterator[Failure]:
     """Yield the processes that ended by themselves and did not say why."""
     stuck = {event.fields["pid"] for event in case.by_kind[Evidence.HEARTBEAT]
@@ -350,9 +357,23 @@ def _exits(case: Case) -> Iterator[Failure]:
         is_told_to |= rank is None and event.pattern.speaker == "kernel"
         if is_told_to or pid in stuck or (rank is not None and rank in told):
             continue
+        if rank is not None and _may_follow(case, event, rank):
+            continue
         if event.fields.get("exit") == "1" and case.is_lost_elsewhere:
             continue  # it raised that as the others did, and its log does not have it
         yield from _exit(case, event, case.closes_in(event.file))
+
+
+def _may_follow(case: Case, event: LogEvent, rank: int) -> bool:
+    """Whether a rank without a log may have ended because of one with a silent log.
+
+    It may have lost or awaited that one, as others did: nobody knows what it said.
+    """
+    status = event.fields.get("exit")
+    is_abort = status in causes.data()["ended"]["aborted"]
+    if rank in case.seen or not (is_abort or (status == "1" and case.waiters)):
+        return False
+    return bool(case.apart | case.silent())
 
 
 def _follows_engine(case: Case, event: LogEvent) -> bool:
@@ -387,7 +408,7 @@ def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
             return
     elif (
         (status in ended["aborted"] or name == "SIGABRT")
-        and (case.waits or case.by_kind[Evidence.CLOSED] or case.by_kind[Evidence.LINK])
+        and any(map(case.by_kind.get, _LOST))
         and not is_said_by_it
     ):
         return  # what a watchdog does when it has waited in vain
@@ -425,7 +446,8 @@ def _slurm_exits(
     signal = event.fields["signal"]
     tasks = event.numbers("tasks")
     is_of_one = len(tasks) == 1 and tasks[0] not in told and signal == "Killed"
-    if case.waits and signal in ("Killed", "Terminated", "Aborted") and not is_of_one:
+    is_lost = case.waits or (signal == "Aborted" and any(map(case.by_kind.get, _LOST)))
+    if is_lost and signal in ("Killed", "Terminated", "Aborted") and not is_of_one:
         return
     if signal in ("Killed", "Terminated") and _is_cancelled_above(case, event):
         return
@@ -439,8 +461,12 @@ def _slurm_exits(
         rank, what = None, f"{what} (task {rank}, which starts ranks)"
     if rank is not None and case.ranks.is_size_known and rank >= (case.ranks.size or 0):
         rank = None
-    if rank is not None and rank in told and rule is rules.ENDED:
-        return  # it said itself why it ended
+    if (
+        rank is not None
+        and rule is rules.ENDED
+        and (rank in told or _may_follow(case, event, rank))
+    ):
+        return  # it said itself why it ended, or may have lost one that is silent
     one = _failure(case, rule, what, event, strength)
     yield replace(one, rank=rank, host=case.ranks.host(event) or event.fields["host"])
 

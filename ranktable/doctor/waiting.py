@@ -617,6 +617,8 @@ def _other_call(case: Case) -> Iterator[Cause]:
 
     Ranks lose one that ended in whatever they call next: then calls say nothing.
     """
+    if case.apart:
+        return
     is_heard_of_all = case.seen <= case.waiters and not case.without_log()
     by_group: dict[str, dict[int, str]] = defaultdict(dict)
     for wait in case.waits:
@@ -739,6 +741,8 @@ def _silent(case: Case) -> Iterator[Cause]:
                if case.is_covered(rank) or rank in case.claimed}  # fmt: skip
     events = [wait.event for wait in case.waits] or case.by_kind[Evidence.CLOSED]
     accused -= case.closed if case.by_kind[Evidence.CLOSED] else set()
+    if not accused & case.seen and case.silent():
+        return  # they may have waited for one whose log was given
     others = case.without_log() - accused - case.gaps()
     if others & members if case.ranks.is_size_known else others:
         return
@@ -829,6 +833,8 @@ def _most_likely(case: Case, missing: set[int]) -> set[int]:
              if event.fields.get("exit", "0") not in stopped
              and not case.was_closed(event)}  # fmt: skip
     named = {rank for rank in ended if rank is not None} - case.waiters
+    if missing & case.seen:  # one without a log may have waited for these
+        named &= case.seen
     own = missing & set(case.speakers(Evidence.UNKNOWN))
     return (missing & named) or own or (missing & case.seen) or named or missing
 
