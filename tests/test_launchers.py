@@ -778,3 +778,24 @@ def test_counts_per_node_are_read(text: str, runs: list[tuple[int, int]]) -> Non
 def test_malformed_counts_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"^"):
         tasks_per_node(text)
+
+
+@pytest.mark.parametrize(
+    ("env", "stranger"),
+    [
+        ({"SM_HOSTS": '["algo-1","algo-2"]'}, ("SM_CURRENT_HOST", "algo-3", "algo-2")),
+        (
+            {"DSTACK_NODE_RANK": "1", "DSTACK_NODES_NUM": "2"}
+            | {"DSTACK_NODES_IPS": "10.9.0.1\n10.9.0.2"},
+            ("DSTACK_MASTER_NODE_IP", "10.9.0.7", "10.9.0.1"),
+        ),
+    ],
+)
+def test_host_that_is_not_in_the_list_of_the_platform_is_a_conflict(
+    env: dict[str, str], stranger: tuple[str, str, str]
+) -> None:
+    variable, wrong, right = stranger
+
+    with pytest.raises(ConflictingVariablesError, match="which is not in"):
+        resolve_environment({**env, variable: wrong})
+    assert resolve_environment({**env, variable: right}).num_nodes == 2

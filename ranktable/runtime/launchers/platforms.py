@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from ranktable.runtime.errors import ConflictingVariablesError
 from ranktable.runtime.launchers.launcher import Launcher, Scope
 from ranktable.runtime.values import read_address, read_number
+from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -54,6 +56,27 @@ def _of_skypilot(env: Mapping[str, str]) -> Claims:
         yield from claims("SKYPILOT_NODE_IPS")(env)
 
 
+def _refuse_stranger(
+    env: Mapping[str, str], variable: str, listed: str, hosts: list[str]
+) -> None:
+    """Raise RT303 for a host of a variable that is not in the list of hosts."""
+    host = env.get(variable)
+    if host and hosts and host not in hosts:
+        raise ConflictingVariablesError(
+            "RT303",
+            f"{variable} is {quoted(host)}, which is not in {listed} "
+            f"({quoted(env[listed])}); correct the one that is left over",
+            {variable: host, listed: env[listed]},
+        )
+
+
+def _of_dstack(env: Mapping[str, str]) -> Claims:
+    listed = "DSTACK_NODES_IPS"
+    yield from _addresses(listed)(env)
+    hosts = env.get(listed, "").split()
+    _refuse_stranger(env, "DSTACK_MASTER_NODE_IP", listed, hosts)
+
+
 # docs.skypilot.co, "Distributed Multi-Node Jobs". The list has one address a line.
 SKYPILOT: Final = Launcher(
     name="skypilot",
@@ -74,7 +97,7 @@ DSTACK: Final = Launcher(
         "num_nodes": "DSTACK_NODES_NUM",
         "master_addr": "DSTACK_MASTER_NODE_IP",
     },
-    more=_addresses("DSTACK_NODES_IPS"),
+    more=_of_dstack,
     chips="DSTACK_GPUS_PER_NODE",
     advice=_IN_NODES,
 )
@@ -127,6 +150,7 @@ def _of_sagemaker(env: Mapping[str, str]) -> Claims:
         return
     if not isinstance(hosts, list) or not all(isinstance(one, str) for one in hosts):
         return
+    _refuse_stranger(env, "SM_CURRENT_HOST", "SM_HOSTS", hosts)
     if env["SM_CURRENT_HOST"] in hosts:
         yield "node_rank", hosts.index(env["SM_CURRENT_HOST"]), "SM_CURRENT_HOST"
         yield "num_nodes", len(hosts), "SM_HOSTS"
