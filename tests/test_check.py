@@ -775,6 +775,16 @@ def test_device_nodes_without_the_tool_are_no_missing_chips(tmp_path: Path) -> N
     assert "nvidia-smi is not there" in why
 
 
+@pytest.mark.parametrize(("count", "codes"), [(2, {"RT720"}), (0, set())])
+def test_empty_list_is_told_where_only_device_nodes_show_chips(
+    tmp_path: Path, count: int, codes: set[str]
+) -> None:
+    env = "CUDA_VISIBLE_DEVICES=\nLOCAL_RANK=0\nRANK=0\nWORLD_SIZE=2\n"
+    tree = gpu_host(tmp_path, env=env, tool=False, count=count)
+
+    assert set(found(checked_at(tree))) == codes
+
+
 def test_reason_of_a_tool_that_fails_is_told(tmp_path: Path) -> None:
     tree = Tree(tmp_path, "n1")
     tree.put("/dev/null")

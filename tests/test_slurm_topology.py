@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,11 @@ from hypothesis import strategies as st
 
 from ranktable.layout.rack_files import read_rack_file
 from tests.effort import law, within_cpu
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import Run
 
 Groups = dict[str, dict[str, str]]
 
@@ -176,6 +182,18 @@ def test_what_an_include_names_is_not_judged() -> None:
     assert hierarchy is not None
     assert "Include" in hierarchy.refusal
     assert codes(text + "SwitchName=s1 Nodes=n1\n") == ["RT332", "RT147"]
+
+
+def test_a_topology_that_only_includes_others_is_not_judged(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "topology.conf").write_text("# racks\nInclude a.conf\ninclude b.conf\n")
+    done = run("ranktable", "validate", "topology.conf")
+    options = ("--device-id", "[[0],[0]]", "--hosts", "a,b")
+    made = run("ranktable", "gen", *options, "--racks", "topology.conf")
+
+    assert (done.status, "RT008" in done.out) == (2, True), done.out
+    assert (made.status, "what Include names is not read" in made.out) == (1, True)
 
 
 def tree_of(name: str, nodes: str, *keys: str) -> str:

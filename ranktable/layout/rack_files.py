@@ -24,7 +24,7 @@ from ranktable.layout.rack_rules import (
     known_hosts,
 )
 from ranktable.layout.slurm_topology import is_slurm_topology, reader_of
-from ranktable.schema.file_kind import DESCRIPTIONS, FileKind
+from ranktable.schema.file_kind import DESCRIPTIONS, FileKind, not_judged
 from ranktable.schema.text import counted, quoted
 
 if TYPE_CHECKING:
@@ -70,6 +70,9 @@ def read_rack_file(
     report, hierarchy, _ = parse_source(
         data, read, file=file, name=name, limit=limit, max_size_bytes=MAX_SIZE_BYTES
     )
+    if hierarchy is None and report.ok:
+        reason = "what Include names is not read, and there is nothing else"
+        report = not_judged(file, reason, "name the files that it includes")
     return report, hierarchy
 
 

@@ -76,7 +76,15 @@ _KINDS: Final = {"switchname": "switch", "blockname": "block", "ringname": "ring
 
 def is_slurm_topology(text: str) -> bool:
     """Whether a text describes the places of nodes as Slurm does."""
-    return any(form.search(text) for form in (_LINE, _YAML, _PLACES))
+    is_known = any(form.search(text) for form in (_LINE, _YAML, _PLACES))
+    return is_known or _only_includes(text)
+
+
+def _only_includes(text: str) -> bool:
+    """Whether all lines name other files, as a topology.conf of many racks does."""
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+    written = list(filter(None, lines))
+    return bool(written) and all(map(_INCLUDE.fullmatch, written))
 
 
 def reader_of(text: str) -> tuple[str, Callable[[SourceText], Hierarchy | None]]:

@@ -212,7 +212,13 @@ class Facts:
     def process_chip(self) -> ProcessChip:
         """The chip of this process."""
         vendor = self.probe.vendor
-        return process_chip(self.env, self.environment, vendor, self.seen_chips)
+        return process_chip(
+            self.env,
+            self.environment,
+            vendor,
+            self.seen_chips,
+            has_chips=bool(self.machine.numbers(*nvidia.NODES)),
+        )
 
     def chip_in_table(self, number: int | None) -> ProcessChip:
         """Return the chip of this process; without a list its table decides.

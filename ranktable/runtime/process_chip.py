@@ -335,6 +335,8 @@ def process_chip(
     environment: Environment,
     vendor: str | None = None,
     chips: Sequence[SeenChip] | None = None,
+    *,
+    has_chips: bool = False,
 ) -> ProcessChip:
     """Return the chip that a process has.
 
@@ -344,6 +346,7 @@ def process_chip(
         vendor: Maker of the chips of its machine, None if there are none.
         chips: The chips that the process may open, in the order in which the libraries
             count them; None if that is not known.
+        has_chips: Whether the machine shows some whose numbers are not known.
     """
     seen = _visible(env, vendor or vendor_of(env), chips)
     own = "" if is_of_torchrun(env) else isolated_by(env)
@@ -359,7 +362,8 @@ def process_chip(
     if seen.chips is None:
         return ProcessChip(**facts, device_id=place, unknown="no chips were found")
     if not seen.chips:
-        return _none(seen, vendor or vendor_of(env), facts, has_chips=bool(chips))
+        has_chips = has_chips or bool(chips)
+        return _none(seen, vendor or vendor_of(env), facts, has_chips=has_chips)
     if place is None and len(seen.chips) > 1:
         why = f"{counted(len(seen.chips), 'chip')} visible, and no local rank is given"
         return ProcessChip(**facts, unknown=why)
