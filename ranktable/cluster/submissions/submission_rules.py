@@ -122,7 +122,7 @@ GANG = Rule(
 NO_SCRIPT = Rule(
     code="RT336",
     name="no-python-script",
-    summary="a launcher or Python is given no script, or a program in its place",
+    summary="a launcher is given no script, or a program that is none",
     fix="Name the script, without python before it; --no-python starts any program.",
 )
 WORDS = Rule(
