@@ -1588,3 +1588,20 @@ def test_of_two_jobs_of_slurm_the_last_one_is_judged(tmp_path: Path) -> None:
     assert "slurm-99.out" in " ".join(found.notes)
     (tmp_path / "slurm-100.out").write_text(at(3, "[rank0]: Training finished\n"))
     assert diagnose([str(tmp_path)]).causes
+
+
+@pytest.mark.parametrize(("is_told", "found"), [(True, [(2,)]), (False, [])])
+def test_calls_of_ranks_that_lost_another_are_compared_if_all_tell_theirs(
+    tmp_path: Path, *, is_told: bool, found: list[tuple[int, ...]]
+) -> None:
+    lost = "torch.distributed.DistNetworkError: failed to recv, got 0 bytes"
+    for rank, name in enumerate(["", "all_reduce", "barrier", "all_reduce"]):
+        call = f'  File "/v/torch/distributed/distributed_c10d.py", line 3, in {name}'
+        calls = (call, "    work = group.allreduce([tensor], opts)", lost)
+        said = raised(rank, *(calls if rank != 1 or is_told else ["EOFError"]))
+        text = said if name else waits(0).replace("1105 14:20:00.1 ", " ")
+        log = f"rank {rank} of 4\n{steps(5, prefix='INFO ')}{text}"
+        (tmp_path / f"rank_{rank}.log").write_text(log)
+    causes = diagnose([str(tmp_path)]).causes
+
+    assert [cause.ranks for cause in causes if cause.rule.code == "RT621"] == found

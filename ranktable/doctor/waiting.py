@@ -619,18 +619,24 @@ def _other_call(case: Case) -> Iterator[Cause]:
     """
     if case.apart:
         return
-    is_heard_of_all = case.seen <= case.waiters and not case.without_log()
+    closed = [
+        (rank, event)
+        for event in case.by_kind[Evidence.CLOSED]
+        if (rank := case.ranks.speaker(event)) is not None
+    ]
+    told = {wait.rank for wait in case.waits if wait.op}
+    told.update(rank for rank, event in closed if "op" in event.fields)
+    is_heard_of_all = case.seen <= told and not case.without_log()
     by_group: dict[str, dict[int, str]] = defaultdict(dict)
     for wait in case.waits:
         if wait.op and wait.seq is None:
             by_group[wait.group].setdefault(wait.rank, wait.op)
     sites = {wait.rank: wait.site for wait in case.waits if wait.site}
-    for event in case.by_kind[Evidence.CLOSED]:
-        rank, said = case.ranks.speaker(event), event.fields
-        if rank is not None and "op" in said and is_heard_of_all:
-            by_group[case.ranks.group(event)[0]].setdefault(rank, said["op"])
-        if rank is not None and "site" in said:
-            sites.setdefault(rank, said["site"])
+    for rank, event in closed:
+        if "op" in event.fields and is_heard_of_all:
+            by_group[case.ranks.group(event)[0]].setdefault(rank, event.fields["op"])
+        if "site" in event.fields:
+            sites.setdefault(rank, event.fields["site"])
     is_whole = len(sites) == len(case.waiters) and not case.without_log()
     yield from _first_minority(case, [*by_group.values(), *([sites] * is_whole)])
 
