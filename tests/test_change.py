@@ -727,6 +727,7 @@ def test_new_host_is_named_with_the_spare_that_may_be_meant(
         ([{"device_list": [1]}], "RT113"),
         ([{"device_list": [{"device_id": "x"}]}], "RT114"),
         ([{"device_list": [{"device_ip": "10.0.0.1"}]}], "RT112"),
+        ([{"device_list": [{"device_id": "-1"}]}], "RT208"),
         ([{"device_list": [{"device_id": "1"}, {"device_id": 1}]}], "RT217"),
         ([{"host": "n2", "device_list": [{"device_id": "1"}]}], "RT217"),
         ([{"host": 3, "device_list": [{"device_id": "1"}]}], "RT113"),

@@ -64,7 +64,7 @@ def _duplicate_chip(columns: Columns, place: tuple[int, int]) -> Finding:
 
 def _absent_chips(
     columns: Columns, options: Options
-) -> Iterable[tuple[int, int | None]]:
+) -> Iterable[tuple[int | _SpareChip, int | None]]:
     """Yield each device without a chip, and how many chips its host has."""
     count, links = options.chips_per_node, topology_of(columns, options)
     if count is None:
@@ -80,6 +80,7 @@ def _absent_chips(
         for index, chip in enumerate(chips, start):
             if is_absent(chip):
                 yield index, count
+    yield from ((each, count) for each in _spare_chips(columns) if is_absent(each.chip))
 
 
 def _are_distinct(chips: Chips) -> bool:
@@ -123,16 +124,23 @@ def topology_of(columns: Columns, options: Options) -> Topology | None:
     return next((one for one in BUILT_IN if one.name == named), None)
 
 
-def _absent_chip(columns: Columns, place: tuple[int, int | None]) -> Finding:
-    index, chips_per_node = place
-    message = f"chip {columns.device_ids[index]} of {columns.name(index)}"
+def _absent_chip(
+    columns: Columns, found: tuple[int | _SpareChip, int | None]
+) -> Finding:
+    place, chips_per_node = found
+    if isinstance(place, int):
+        message = f"chip {columns.device_ids[place]} of {columns.name(place)}"
+        span = columns.device_id_span(place)
+    else:
+        message = f"chip {place.chip} of entry {place.spare} of {SPARES_KEY}"
+        span = place.span(columns)
     hint = None
     if chips_per_node is None:
         message += " is negative"
     else:
         message += f" does not exist: the host has {counted(chips_per_node, 'chip')}"
         hint = f"chips are numbered 0 to {chips_per_node - 1}"
-    return NO_SUCH_CHIP.finding(columns.device_id_span(index), message, hint=hint)
+    return NO_SUCH_CHIP.finding(span, message, hint=hint)
 
 
 def _wrong_count(columns: Columns, _: Options) -> Iterator[Finding]:
@@ -486,25 +494,22 @@ SPARE_ADDRESS = Rule(
 
 
 class _SpareChip(NamedTuple):
-    """The index of a spare and of its chip, its host, and where the chip is too."""
+    """The index of a spare and of its entry, its host, and the chip."""
 
     spare: int
-    chip: int
+    entry: int
     host: str | None
-    other: str
+    chip: int
+
+    def span(self, columns: Columns) -> SourceSpan:
+        """Return its place in the file."""
+        steps = (SPARES_KEY, self.spare, columns.format.devices_key, self.entry)
+        return SourceSpan((*steps, "device_id"))
 
 
-def _repeated_spare_chips(columns: Columns, _: Options) -> Iterator[_SpareChip]:
-    """Yield each chip of a spare that a node or an earlier entry has too."""
+def _spare_chips(columns: Columns) -> Iterator[_SpareChip]:
     spares = columns.top.get(SPARES_KEY)
-    if not isinstance(spares, list) or not spares:
-        return
-    found: dict[tuple[object, int], str] = {}
-    for node, start, end in columns.nodes():
-        for chip in columns.device_ids[start:end]:
-            if columns.hosts[node] is not None and chip is not None:
-                found.setdefault((columns.hosts[node], chip), f"node {node}")
-    for place, spare in enumerate(spares):
+    for place, spare in enumerate(spares if isinstance(spares, list) else ()):
         host, chips = (
             spare.get(key) if isinstance(spare, dict) else None
             for key in (columns.format.host_key, columns.format.devices_key)
@@ -512,20 +517,35 @@ def _repeated_spare_chips(columns: Columns, _: Options) -> Iterator[_SpareChip]:
         name = host if isinstance(host, str) else None
         for at, entry in enumerate(chips if isinstance(chips, list) else ()):
             number = entry.get("device_id") if isinstance(entry, dict) else None
-            chip = plain_number(number)
-            key = (place if name is None else name, chip or 0)
-            if chip is not None and key in found:
-                yield _SpareChip(place, at, name, found[key])
-            elif chip is not None:
-                found[key] = f"entry {place} of {SPARES_KEY}"
+            if (chip := plain_number(number)) is not None:
+                yield _SpareChip(place, at, name, chip)
 
 
-def _repeated_spare_chip(columns: Columns, found: _SpareChip) -> Finding:
-    steps = (SPARES_KEY, found.spare, columns.format.devices_key, found.chip)
-    host = "this spare" if found.host is None else quoted(found.host)
+def _repeated_spare_chips(
+    columns: Columns, _: Options
+) -> Iterator[tuple[_SpareChip, str]]:
+    """Yield each chip of a spare that a node or an earlier entry has too, and which."""
+    if not columns.top.get(SPARES_KEY):
+        return
+    found: dict[tuple[object, int], str] = {}
+    for node, start, end in columns.nodes():
+        for chip in columns.device_ids[start:end]:
+            if columns.hosts[node] is not None and chip is not None:
+                found.setdefault((columns.hosts[node], chip), f"node {node}")
+    for each in _spare_chips(columns):
+        key = (each.spare if each.host is None else each.host, each.chip)
+        if key in found:
+            yield each, found[key]
+        else:
+            found[key] = f"entry {each.spare} of {SPARES_KEY}"
+
+
+def _repeated_spare_chip(columns: Columns, found: tuple[_SpareChip, str]) -> Finding:
+    chip, other = found
+    host = "this spare" if chip.host is None else quoted(chip.host)
     return SPARE_CHIP.finding(
-        SourceSpan((*steps, "device_id")),
-        f"this chip of {host} is in {found.other} already",
+        chip.span(columns),
+        f"this chip of {host} is in {other} already",
         hint="list every chip once: with a rank, or as a spare",
     )
 
