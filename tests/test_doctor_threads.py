@@ -127,6 +127,11 @@ FAILED: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "no GPU": (
         raised(0, "ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs "
                "found!"), "RT606", (0,)),
+    "CANN without Python": (
+        raised(1, "RuntimeError: [ERROR] HCCL error in: x.cpp:64",
+               "[ERROR] 2026-11-05-14:20:01 (PID:82, Device:1, RankID:1) ERR02200 DIST "
+               "call hccl api failed.", "EC0010: Failed to import Python module "
+               "[ModuleNotFoundError: No module named 'tbe']."), "RT606", (1,)),
     "busy": (
         raised(2, "RuntimeError: CUDA error: all CUDA-capable devices are busy or "
                "unavailable"), "RT607", (2,)),
@@ -953,6 +958,8 @@ HEALTHY: dict[str, str] = {
         f" [2026-11-05 14:20:00] iteration {i:8}/ 100 | learning rate: 1.0E-04 | "
         "number of nan iterations: 0 |\n" for i in range(20)),
     "nothing found": "ERRORS: 0\n" + steps(30),
+    "a worker of data at the end": steps(9) + "Training finished\nProcess Process-1:\n"
+    + raised(None, "ConnectionResetError: [Errno 104] Connection reset by peer"),
     "optional": raised(None, MISSING) + steps(30),
     "optional on all": "".join(raised(rank, MISSING) for rank in range(4))
     + "".join(f"[rank{rank}]: step {i}\n" for i in range(9) for rank in range(4)),

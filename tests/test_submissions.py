@@ -1669,6 +1669,55 @@ def test_variables_that_mpirun_gives_its_processes(
     assert found(script(SLOTS, HEAD, *lines)) == codes
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        'eval "$(python parse.py)"',
+        "export $(grep -v x .env | xargs)",
+        'declare "$1=$2"',
+        "[ -f a.env ] && . a.env",
+        "if [ -f a ]; then eval $(cat a); fi",
+        "set -a; . <(cat a.env); set +a",
+        "while read -r x S; do :; done < a",
+        "S[0]=t.py",
+    ],
+)
+def test_a_value_that_a_line_may_set_is_not_known(line: str) -> None:
+    agents = script("-N1", "S=", line, "torchrun --nproc_per_node=4 $S")
+    array = script("-N1", "S=()", line, 'torchrun --nproc_per_node=4 "${S[@]}"')
+    hook = script("-N1", "S=", 'eval "$(conda shell.bash hook)"', "torchrun $S")
+
+    assert found(agents) == found(array) == []
+    assert found(hook) == [("RT336", E)]
+
+
+@pytest.mark.parametrize("nodes", [2, 3])
+def test_an_array_in_a_text_is_one_text(nodes: int) -> None:
+    options = f"A=(--nproc_per_node 4 --nnodes {nodes} {C10D})"
+    chips = f"{TWO} --gpus-per-node=4"
+    run = script(chips, HEAD, options, 'run="srun torchrun ${A[@]} t.py"', "$run")
+    inner = 'srun bash -c "torchrun ${A[*]} t.py"'
+
+    codes = [] if nodes == 2 else [("RT322", E)]
+    assert found(run) == found(script(chips, HEAD, options, inner)) == codes
+
+
+def test_hydra_starts_more_processes_than_slots() -> None:
+    count = "-N2 --ntasks-per-node=1 --exclusive"
+
+    assert found(script(count, "mpiexec.hydra -n 8 -ppn 4 python t.py")) == []
+    assert found(script(count, "mpirun -n 8 python t.py")) == [("RT322", W)]
+
+
+def test_a_cut_that_knows_the_bracket_may_give_a_host() -> None:
+    cut = "sed -E 's/\\[([0-9]+).*/\\1/'"
+    line = 'export MASTER_ADDR=$(echo "$SLURM_NODELIST" | CUT)'
+    rest = (TWO, "export MASTER_PORT=29500", "srun python t.py")
+
+    assert found(script(rest[0], line.replace("CUT", cut), *rest[1:])) == []
+    assert found(script(rest[0], line.replace("CUT", "cut -c1-3"), *rest[1:])) != []
+
+
 def test_chips_that_each_process_of_an_mpirun_chooses_are_its_own() -> None:
     line = "mpirun bash -c 'CUDA_VISIBLE_DEVICES=$OMPI_COMM_WORLD_LOCAL_RANK python t'"
 

@@ -268,7 +268,8 @@ class Case:
         only others tell their steps, many of them show it: nobody gets far alone.
         """
         is_over = event.line > self._finished.get(event.file, event.line)
-        is_left = is_over and ("thread" in event.fields or _is_of_helper(event))
+        is_beside = "in_background" in event.fields or _is_of_helper(event)
+        is_left = is_over and is_beside
         is_left |= is_over and event.pattern.name == NEXT_JOB
         if event.pattern.name in NOT_YET:
             is_left |= event.line < self._started.get(event.file, 0)

@@ -208,6 +208,11 @@ _POD_OF_FILE = re.compile(
 _ENDED_NOTHING = re.compile(r"Exception ignored |in atexit\._|--- Logging error ---")
 """Python's words above a traceback that ended nothing."""
 
+_IN_BACKGROUND = re.compile(
+    r"Exception in thread |Process \S+:\n(?:Connection\w*|BrokenPipe|EOF)Error\b"
+)
+"""Above the exception of a thread, or of a child that lost what it worked for."""
+
 _BESIDE = (" ", "\t", 'File "', "│", "╭", "╰", "|", "+-")
 """How the lines of a traceback begin, also those of loguru and rich."""
 
@@ -572,8 +577,9 @@ class _Reader:
             event = _traceback(text, below, self.log.file, number, before, self._taken)
             if before and _ENDED_NOTHING.search(before[-1]):
                 return
-            if before and "Exception in thread " in before[-1]:
-                event.fields["thread"] = "1"
+            what = event.fields.get("what", "")
+            if before and _IN_BACKGROUND.search(f"{before[-1]}\n{what}"):
+                event.fields["in_background"] = "1"
             for line in reversed(before):  # what logs it says when, at the earliest
                 when = speaker_of(line)[0].get("time")
                 if when and "time" not in event.fields:

@@ -112,7 +112,9 @@ def judge_mpirun(one: Submission, role: Role) -> Iterator[Finding]:
     if is_told:
         return
     each = fact_of(role.option("per-node"))
-    is_over = "oversubscribe" in role.command.options
+    # Hydra starts as many as it is told, more than one a slot.
+    is_hydra = role.command.passed is None or (each and each.said.startswith("-ppn"))
+    is_over = is_hydra or "oversubscribe" in role.command.options
     yield from _judge_node_of_mpirun(one, role, each, count or slots)
     is_fewer = each is None or count is None or count.value > (slots or count).value
     if count and slots and count.value != slots.value and is_fewer:

@@ -99,7 +99,24 @@ _PLACEHOLDER: Final = re.compile(r"[{}<>@%$]")
 """What a script has that another program completes."""
 _ACTIVATION: Final = re.compile(
     r"activate\b|bashrc|profile|conda\.sh|/lmod/|modules|env_?setup|setvars"
+    r"|shell\.?\w* hook|ssh-agent|pyenv"
 )
+
+
+_SETTERS: Final = ("unset", "read", "mapfile", "readarray", "printf")
+_ITEM: Final = re.compile(r"([A-Za-z_]\w*)\[[^]]*\]\+?=")
+"""An assignment to an item of an array."""
+
+
+def may_set_all(words: Sequence[Word]) -> bool:
+    """Whether a command sets variables whose names are not in the file."""
+    head, *rest = (word.raw for word in words)
+    if head in ("source", ".", "eval"):
+        return not any(map(_ACTIVATION.search, rest[:1]))
+    return head in _EXPORTS and any(
+        not is_assignment(word) and ("$" in word.raw or "`" in word.raw)
+        for word in words[1:]
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -415,10 +432,12 @@ class _Reader:
             self.settings.pop(name_of(word), None)
             if command.block == "function" and is_read(name_of(word)):
                 self.in_functions.add(name_of(word))
-        if command.words[0].raw in _EXPORTS:
+        head, *rest = command.words
+        if head.raw in _EXPORTS:
             self.scope.exported.update(map(name_of, command.words))
-        if command.words[0].raw in ("for", "read", "select"):
-            self.scope.forget(command.words[min(1, len(command.words) - 1)].raw)
+        if head.raw in ("for", "select"):
+            self.forget([word.raw for word in rest[:1]])
+        self.forget_set(command.words)
         text = self.text[slice(*span.offsets or (0, 0))]
         reason = f"it is in {BLOCKS.get(command.block, 'a condition')}"
         if command.words[0].raw in HARMLESS:
@@ -438,14 +457,12 @@ class _Reader:
     ) -> bool:
         """Read a command that is run; return whether the script goes on."""
         head = words[0].raw
-        self.forget([name for word in words for name in _DEFAULT.findall(word.raw)])
+        self.forget_set(words)
         if head in _EXPORTS:
             self.export(words[1:])
         elif head == "set":
             is_all = any(_ALL_EXPORTED.fullmatch(word.raw) for word in words[1:])
             self.scope.exports_all = self.scope.exports_all or is_all
-        elif head in ("unset", "read", "mapfile", "readarray", "printf"):
-            self.forget([word.raw for word in words[1:]])
         elif head in ("source", "."):
             self.sourced(words, span)
         elif head == "exit":
@@ -468,6 +485,17 @@ class _Reader:
             self.scope.forget(name)
             self.settings.pop(name, None)
 
+    def forget_set(self, words: Sequence[Word]) -> None:
+        """Forget what a command sets, but by assignments that are words of it."""
+        head = words[0].raw
+        self.forget([name for word in words for name in _DEFAULT.findall(word.raw)])
+        self.forget(_ITEM.findall(head))
+        if head in _SETTERS:
+            self.forget([word.raw for word in words[1:]])
+        if may_set_all(words):
+            self.forget([*self.scope.values, *self.scope.arrays])
+            self.settings.clear()
+
     def export(self, words: Sequence[Word]) -> None:
         for word in words:
             self.take(self.scope, word)
@@ -478,9 +506,6 @@ class _Reader:
         if len(words) < 2 or _ACTIVATION.search(words[1].raw):
             return
         self.leave(span, f"{shown(words[1].raw)} may set every variable")
-        for name in (*self.scope.values, *self.scope.arrays):
-            self.scope.forget(name)
-        self.settings.clear()
 
     def start(
         self,

@@ -547,7 +547,7 @@ class Scope:
             if end == at + 1:
                 yield text[at:end]
             else:
-                yield _SEPARATOR.join(self._substituted(text[at:end], depth))
+                yield " ".join(self._substituted(text[at:end], depth))
             at = end
         yield text[at:]
 
@@ -630,7 +630,8 @@ class Scope:
             return drawn
         names = [name.strip("${}") for name in _USED.findall(text)]
         is_of_list = any(NODE_LIST in self.value(name) for name in names)
-        return CUT_LIST if is_of_list and _CUTS.fullmatch(text.strip()) else UNKNOWN
+        is_cut = _CUTS.fullmatch(text.strip()) and not _OPENS.search(text)
+        return CUT_LIST if is_of_list and is_cut else UNKNOWN
 
 
 _OR_LOCALHOST: Final = re.compile(r"\|\|[^|]*(?:localhost|127\.0\.0\.1)[^|]*\Z")
@@ -661,6 +662,8 @@ _CUTS: Final = re.compile(
     r"(?:echo|printf)\s[^|]*(?:\|\s*(?:cut|sed|awk|tr|head)\b[^|]*)+"
     r"|(?:cut|sed|awk|tr)\s[^|]*<<<[^|]*"
 )
+_OPENS: Final = re.compile(r"\b(?:sed|awk)\b[^|]*\[")
+"""A cut that knows the bracket of a list, and may make a host of it."""
 
 
 def _drawn_by(text: str) -> str:
