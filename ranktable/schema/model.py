@@ -352,6 +352,10 @@ class RankTable:
             return hashlib.sha256(_canonical(self.document).encode()).hexdigest()
         columns = self._columns
         top = columns.extra() if columns else self._top()
+        if PODS in top and all(
+            field.key != PODS for field in by_name(self.format).table_fields
+        ):
+            top = self._top()  # what such a format does not read is not written
         lines = [_canonical({"version": self.version, "extra": top})]
         if columns and columns.is_plain() and columns.are_ranks_in_file_order():
             lines.append(_plain_text(columns))

@@ -6,7 +6,7 @@ from collections import Counter
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import ranktable
@@ -218,6 +218,11 @@ def test_nothing_changes_where_all_hosts_are_there(
 
 
 @given(hccl_texts() | alike_tables().map(itemgetter(0)))
+@example(
+    b'{"status": "completed", "version": "1.0", "server_list": [{"server_id": "n1", '
+    b'"device": [{"device_id": "0", "rank_id": "0"}]}], "server_count": "1", '
+    b'"super_pod_list": [{"super_pod_id": "0", "server_list": [{"server_id": "n0"}]}]}'
+)
 @settings(max_examples=60, deadline=None)
 def test_table_of_the_same_nodes_is_written_the_same(text: bytes) -> None:
     report = check(text)
