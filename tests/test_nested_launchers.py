@@ -14,7 +14,7 @@ from ranktable.runtime import (
 )
 from ranktable.runtime.environment import no_rank
 from ranktable.runtime.launchers.declared import LAUNCHERS
-from ranktable.runtime.launchers.launcher import Scope
+from ranktable.runtime.launchers.launcher import ClaimLevel
 from ranktable.runtime.launchers.nesting import NESTINGS, SETS_TOO
 from tests.environments import variables
 from tests.test_launchers import AGENTS, OPEN_MPI, SLURM, TORCHRUN
@@ -364,7 +364,7 @@ def test_only_launchers_that_the_environment_distinguishes_may_be_reversed() -> 
 def test_every_launcher_of_workers_is_inside_every_one_of_agents() -> None:
     pairs = {(i, o) for row in NESTINGS for i in row.inner for o in row.outer}
     processes = {
-        launcher.name for launcher in LAUNCHERS if launcher.level is Scope.PROCESS
+        launcher.name for launcher in LAUNCHERS if launcher.level is ClaimLevel.PROCESS
     }
     agents = {o for _, o in pairs} & processes
     workers = {i for i, _ in pairs} - {o for _, o in pairs}

@@ -19,7 +19,7 @@ MODULE = '''
 """A format of this test."""
 
 from ranktable.schema.declare import (
-    Kind, Record, Role, filled_list, integer, node_list_format, text, version
+    Kind, Record, KeyRole, filled_list, integer, node_list_format, text, version
 )
 from ranktable.schema.rules import nodes, ranks
 
@@ -30,11 +30,11 @@ CARD = Record(
     keys=(
         integer(
             "card_id", MOST, "Its number.",
-            role=Role.DEVICE_ID, is_required=True, is_written=True,
+            role=KeyRole.DEVICE_ID, is_required=True, is_written=True,
         ),
         integer(
             "process", MOST, "Its rank.",
-            role=Role.RANK, is_required=True, is_written=True,
+            role=KeyRole.RANK, is_required=True, is_written=True,
         ),
     ),
 )
@@ -44,7 +44,7 @@ BOX = Record(
     keys=(
         text(
             "name", "Of the box.", "a",
-            kind=Kind.HOST, role=Role.HOST, is_required=True,
+            kind=Kind.HOST, role=KeyRole.HOST, is_required=True,
         ),
         filled_list("cards", CARD, "Its cards."),
     ),
@@ -58,7 +58,7 @@ FORMAT = node_list_format(
         description="All boxes.",
         keys=(
             version("3"),
-            integer("num_boxes", MOST, "Their number.", role=Role.COUNT),
+            integer("num_boxes", MOST, "Their number.", role=KeyRole.COUNT),
             filled_list("boxes", BOX, "All of them."),
         ),
     ),

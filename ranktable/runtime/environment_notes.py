@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ranktable.runtime.environment import advising
 from ranktable.runtime.launchers.declared import LAUNCHERS
-from ranktable.runtime.launchers.launcher import Scope
+from ranktable.runtime.launchers.launcher import ClaimLevel
 from ranktable.runtime.launchers.slurm import follows_topology
 from ranktable.runtime.process_chip import UNREAD_LISTS
 from ranktable.runtime.values import is_plain, said
@@ -75,7 +75,10 @@ def _start_line(found: Environment, env: Mapping[str, str]) -> str | None:
     launcher = advising(env)
     if launcher is None or found.rank is not None:
         return None
-    if launcher.level is not Scope.NODE or None in (found.node_rank, found.num_nodes):
+    if launcher.level is not ClaimLevel.NODE or None in (
+        found.node_rank,
+        found.num_nodes,
+    ):
         return None
     chips = env.get(launcher.chips, "")
     options = {

@@ -16,7 +16,7 @@ from ranktable.runtime.errors import (
     MissingVariableError,
 )
 from ranktable.runtime.launchers.declared import launchers_in
-from ranktable.runtime.launchers.launcher import Scope, VariableClaim
+from ranktable.runtime.launchers.launcher import ClaimLevel, VariableClaim
 from ranktable.runtime.launchers.nesting import SETS_TOO, nested
 from ranktable.runtime.launchers.slurm import isolated_by
 from ranktable.runtime.values import is_loopback, said
@@ -154,7 +154,7 @@ def _shadowed(
     knowing = set()
     for launcher, claims in stated:
         by_name.setdefault(launcher.name, []).extend(claims)
-        if launcher.level is Scope.PROCESS or "node_rank" in _values(claims):
+        if launcher.level is ClaimLevel.PROCESS or "node_rank" in _values(claims):
             knowing.add(launcher.name)
     values = {name: _values(about) for name, about in by_name.items()}
     aliases = [
@@ -183,12 +183,12 @@ def _shadows(inner: list[VariableClaim], outer: list[VariableClaim]) -> bool:
     """
     problems = [claim.problem for claim in outer if claim.problem is not None]
     levels = {claim.level for claim in inner}
-    if all(claim.level is Scope.NODE for claim in outer):
+    if all(claim.level is ClaimLevel.NODE for claim in outer):
         if _has_fewer_processes(_values(inner), _values(outer)):
             return True
         # The address of the rendezvous is needed if the inner launcher gives none.
         has_address = any(claim.field == "master_addr" for claim in inner)
-        return levels == {Scope.NODE} or (bool(problems) and has_address)
+        return levels == {ClaimLevel.NODE} or (bool(problems) and has_address)
     if any(isinstance(problem, ConflictingVariablesError) for problem in problems):
         return True  # variables that contradict each other are left over
     return not _are_same(_values(inner), _values(outer))
@@ -229,7 +229,7 @@ def _resolve_field(
     """Return the claims about one field with their outcomes."""
     resolved = []
     winner: VariableClaim | None = None
-    ordered = sorted(about, key=lambda claim: claim.level is Scope.NODE)
+    ordered = sorted(about, key=lambda claim: claim.level is ClaimLevel.NODE)
     if name in _RENDEZVOUS:
         # An address that is exported is intended; a scheduler computes one.
         ordered.sort(key=lambda claim: claim.launcher != BY_HAND)
@@ -316,7 +316,7 @@ def _refuse_ranges(won: Mapping[str, VariableClaim]) -> None:
     here, everywhere = number(won, "local_world_size"), number(won, "world_size")
     if number(won, "num_nodes") == 1 and None not in {here, everywhere}:
         about = [won[name] for name in ("num_nodes", "local_world_size", "world_size")]
-        if here != everywhere and about[0].level is Scope.PROCESS:
+        if here != everywhere and about[0].level is ClaimLevel.PROCESS:
             raise _conflict(
                 about,
                 f"{_said(about[0])} means one node, but {_said(about[1])} is not "
@@ -384,7 +384,7 @@ def _refuse_loopback(
 
 def _is_exported(claim: VariableClaim) -> bool:
     """Whether a shell, an image or the spec of a pod may have set a variable."""
-    is_of_pod = claim.level is Scope.NODE and claim.variable == "MASTER_ADDR"
+    is_of_pod = claim.level is ClaimLevel.NODE and claim.variable == "MASTER_ADDR"
     return claim.launcher == BY_HAND or is_of_pod
 
 

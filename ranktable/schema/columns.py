@@ -12,7 +12,7 @@ import operator
 from bisect import bisect_right
 from typing import TYPE_CHECKING, TypeVar
 
-from ranktable.schema.declare import Role
+from ranktable.schema.declare import KeyRole
 from ranktable.schema.document import Document, SourceSpan, parse_sound
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class Columns:
 
     def device_id_span(self, index: int, label: str | None = None) -> SourceSpan:
         """Return the place of a device's chip."""
-        return self.span(index, self.format.device_keys_of(Role.DEVICE_ID), label)
+        return self.span(index, self.format.device_keys_of(KeyRole.DEVICE_ID), label)
 
     def are_ranks_in_file_order(self) -> bool:
         """Whether the ranks are 0, 1, 2 ... in the order of the file."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         """What a key may say besides its name, description and examples."""
 
         kind: Kind
-        role: Role
+        role: KeyRole
         is_required: bool
         is_written: bool
         values: tuple[str, ...]
@@ -78,7 +78,7 @@ ADDRESSES = (Kind.ADDRESS, Kind.ADDRESSES)
 """One address; several with commas between them. Rules judge if they are valid."""
 
 
-class Role(Enum):
+class KeyRole(Enum):
     """The meaning of a value for the model."""
 
     RANK = "rank"
@@ -95,7 +95,7 @@ class _KeyFields(NamedTuple):
     key: str
     kind: Kind
     description: str = ""
-    role: Role = Role.OTHER
+    role: KeyRole = KeyRole.OTHER
     is_required: bool = False
     is_written: bool = False
     values: tuple[str, ...] = ()
@@ -328,25 +328,25 @@ class Format(_FormatFields):
     @cached_property
     def host_key(self) -> str:
         """Key of a node's host; empty if nodes have none."""
-        hosts = (field.key for field in self.node_fields if field.role is Role.HOST)
+        hosts = (field.key for field in self.node_fields if field.role is KeyRole.HOST)
         return next(hosts, "")
 
     @cached_property
     def count_key(self) -> str | None:
         """Key of the count of nodes, None if there is none."""
-        fields = [field for field in self.table_fields if field.role is Role.COUNT]
+        fields = [field for field in self.table_fields if field.role is KeyRole.COUNT]
         return fields[0].key if fields else None
 
     @cached_property
     def versions(self) -> tuple[str, ...]:
         """Values of ``version``; one empty text if there is no version."""
-        fields = [field for field in self.table_fields if field.role is Role.VERSION]
+        fields = [field for field in self.table_fields if field.role is KeyRole.VERSION]
         return fields[0].values if fields else ("",)
 
     @cached_property
     def rank_keys(self) -> tuple[str, ...]:
         """Keys of a device that give its rank."""
-        return self.device_keys_of(Role.RANK)
+        return self.device_keys_of(KeyRole.RANK)
 
     @cached_property
     def required_keys(self) -> frozenset[tuple[str, ...]]:
@@ -356,7 +356,7 @@ class Format(_FormatFields):
     @cached_property
     def address_keys(self) -> tuple[str, ...]:
         """Keys of a device that give its address; the last one is used."""
-        return self.device_keys_of(Role.ADDRESS)
+        return self.device_keys_of(KeyRole.ADDRESS)
 
     @cached_property
     def other_addresses(self) -> tuple[tuple[Key, bool], ...]:
@@ -365,7 +365,7 @@ class Format(_FormatFields):
             (field, fields is self.node_fields)
             for fields in (self.node_fields, self.device_fields)
             for field in fields
-            if field.kind in ADDRESSES and field.role is Role.OTHER
+            if field.kind in ADDRESSES and field.role is KeyRole.OTHER
         )
 
     @cached_property
@@ -373,7 +373,7 @@ class Format(_FormatFields):
         """Whether one device may have several addresses in one text."""
         return any(field.kind is Kind.ADDRESSES for field in self.device_fields)
 
-    def device_keys_of(self, *roles: Role) -> tuple[str, ...]:
+    def device_keys_of(self, *roles: KeyRole) -> tuple[str, ...]:
         """Return the keys of a device that have these roles."""
         return tuple(field.key for field in self.device_fields if field.role in roles)
 
@@ -443,7 +443,7 @@ def address(
 
 def version(*values: str, description: str = "Version of the format.") -> Key:
     """Return the key of the version of a file, which must be present."""
-    role = Role.VERSION
+    role = KeyRole.VERSION
     return text("version", description, role=role, is_required=True, values=values)
 
 

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.columns import Columns
-from ranktable.schema.declare import ADDRESSES, NUMBERS, Kind, Role
+from ranktable.schema.declare import ADDRESSES, NUMBERS, KeyRole, Kind
 from ranktable.schema.document import Document
 from ranktable.schema.finding import Finding, Findings
 from ranktable.schema.json_parser import parse
@@ -166,7 +166,7 @@ def _decode(data: bytes, text: _Nodes, first: Columns) -> Columns | None:
     few = [
         slot
         for slot in slots
-        if slot.field.role is Role.RANK or slot.field.kind not in NUMBERS
+        if slot.field.role is KeyRole.RANK or slot.field.kind not in NUMBERS
     ]
     for chosen in (few, slots) if len(few) < len(slots) else (slots,):
         template = _NodeTemplate(text, chosen, first.num_devices)
@@ -208,7 +208,7 @@ def _slots(node: bytes, first: Columns) -> list[_Slot]:
         field.key: (field, count)
         for fields, count in ((format_.node_fields, 1), (format_.device_fields, size))
         for field in fields
-        if field.role is not Role.LOCAL_RANK
+        if field.role is not KeyRole.LOCAL_RANK
     }
     if any(field.kind is Kind.LIST for field, _ in fields.values()):
         return []
@@ -231,7 +231,9 @@ def _slots(node: bytes, first: Columns) -> list[_Slot]:
     roles = [slots[0].field.role for slots in whole]
     is_alike = (
         first.are_ranks_in_file_order()
-        and 0 < roles.count(Role.RANK) == len({*found}.intersection(format_.rank_keys))
+        and 0
+        < roles.count(KeyRole.RANK)
+        == len({*found}.intersection(format_.rank_keys))
         and len({*found}.intersection(format_.address_keys)) <= 1
     )
     return slots if is_alike else []
@@ -245,7 +247,7 @@ def _member(keys: Iterable[str]) -> re.Pattern[bytes]:
 
 def _last_rank(data: bytes, slots: list[_Slot]) -> int:
     """Return the last rank of a text, -1 if there is none."""
-    keys = {slot.field.key for slot in slots if slot.field.role is Role.RANK}
+    keys = {slot.field.key for slot in slots if slot.field.role is KeyRole.RANK}
     at = max((data.rfind(b'"%b"' % key.encode()) for key in keys), default=-1)
     member = _member(keys).match(data, at) if at >= 0 else None
     digits = member[2].strip(_QUOTE) if member else b""
@@ -266,7 +268,7 @@ class _NodeTemplate:
         self.slots = slots
         self.head, self.tail = pieces[0], pieces[-1]
         self.cycle = [*pieces[1:-1], self.tail + text.gap.decode() + self.head]
-        self.holes = [slot for slot in slots if slot.field.role is not Role.RANK]
+        self.holes = [slot for slot in slots if slot.field.role is not KeyRole.RANK]
         self.of_field: dict[Key, list[int]] = {}
         for hole, slot in enumerate(self.holes):
             self.of_field.setdefault(slot.field, []).append(hole)
@@ -338,12 +340,12 @@ class _NodeTemplate:
         if length not in self.patterns:
             parts, skipped = [], 0
             for slot, piece in zip(self.slots, self.cycle, strict=True):
-                if slot.field.role is Role.RANK and length:
+                if slot.field.role is KeyRole.RANK and length:
                     skipped += length + len(piece)
                     continue
                 # A value ends at its delimiter, so there is only one way to match.
                 value = f"([^{re.escape(piece[:1])}]{{0,{LONGEST_VALUE}}}{_FINAL})"
-                if slot.field.role is Role.RANK:
+                if slot.field.role is KeyRole.RANK:
                     value = f"[0-9]{{1,{_LONGEST_RANK}}}"
                 parts += [f".{{{skipped}}}{_FINAL}", value, re.escape(piece[:1])]
                 skipped = len(piece) - 1
@@ -365,12 +367,12 @@ class _NodeTemplate:
         values = iter(taken)
         node = []
         for slot, piece in zip(self.slots, self.cycle, strict=True):
-            node += [start if slot.field.role is Role.RANK else "", "", piece]
+            node += [start if slot.field.role is KeyRole.RANK else "", "", piece]
         parts = node * (end - first)
         for at, slot in enumerate(self.slots):
             parts[3 * at + 1 :: len(node)] = (
                 ranks[slot.place :: self.size]
-                if slot.field.role is Role.RANK
+                if slot.field.role is KeyRole.RANK
                 else next(values)
             )
         if is_last:
@@ -417,7 +419,7 @@ def _plain(key: Key, texts: list[str], format_: Format) -> list[Any] | None:
         return None  # a text may not say of which type the value was
     if key.kind not in ADDRESSES and not all(map(key.fits, dict.fromkeys(texts))):
         return None
-    if key.role is Role.ADDRESS and format_.is_hccl_1 and not all(texts):
+    if key.role is KeyRole.ADDRESS and format_.is_hccl_1 and not all(texts):
         return [text or None for text in texts]
     return texts
 
@@ -432,10 +434,10 @@ def _spread(
     columns = Columns(first.format, data)
     columns.starts = list(range(0, num_nodes * size + 1, size))
     columns.ranks = list(range(num_nodes * size))
-    columns.device_ids = by_role.get(Role.DEVICE_ID) or first.device_ids * num_nodes
+    columns.device_ids = by_role.get(KeyRole.DEVICE_ID) or first.device_ids * num_nodes
     columns.local_ranks = first.local_ranks * num_nodes
-    columns.addresses = by_role.get(Role.ADDRESS) or first.addresses * num_nodes
-    columns.hosts = by_role.get(Role.HOST) or first.hosts * num_nodes
+    columns.addresses = by_role.get(KeyRole.ADDRESS) or first.addresses * num_nodes
+    columns.hosts = by_role.get(KeyRole.HOST) or first.hosts * num_nodes
     columns.top = first.top
     columns.optional = {
         key: by_key.get(key) or column * num_nodes

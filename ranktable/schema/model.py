@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 from msgspec import json as json_text
 
-from ranktable.schema.declare import SPARES_KEY, SUPER_POD_KEY, Role
+from ranktable.schema.declare import SPARES_KEY, SUPER_POD_KEY, KeyRole
 from ranktable.schema.formats import by_name
 from ranktable.schema.plain_data import spelt_lists
 from ranktable.schema.super_pods import PODS, listed_pods
@@ -439,7 +439,7 @@ class _Builder:
         self.layouts: dict[Layout, Layout] = {}
         self.spellings: dict[tuple[object, ...], _ReadSpelling] = {}
         self.known_keys = self.format.device_keys_of(
-            Role.DEVICE_ID, Role.RANK, Role.LOCAL_RANK, Role.ADDRESS
+            KeyRole.DEVICE_ID, KeyRole.RANK, KeyRole.LOCAL_RANK, KeyRole.ADDRESS
         )
         self.pods = listed_pods(columns.extra().get(PODS))
 

@@ -17,9 +17,9 @@ from ranktable.schema.declare import (
     TOPOLOGY_KEY,
     Format,
     Key,
+    KeyRole,
     Kind,
     NotExpressibleError,
-    Role,
 )
 from ranktable.schema.formats import by_name
 from ranktable.schema.super_pods import PODS, spelt_pods
@@ -49,7 +49,7 @@ def plain_data(table: RankTable, format_: Format) -> dict[str, Any]:
     version = table.version if is_own else format_.versions[0]
     values: dict[str, object] = {"version": version}
     for field in format_.table_fields:
-        if field.role is Role.COUNT:
+        if field.role is KeyRole.COUNT:
             spell = str if field.kind is Kind.NUMERAL else int
             values[field.key] = spell(len(nodes))
         elif field.is_required and field.examples and field.key not in table.extra:
@@ -192,7 +192,7 @@ def _devices(
     return found
 
 
-_NUMBER_ROLES = (Role.DEVICE_ID, Role.LOCAL_RANK, Role.RANK)
+_NUMBER_ROLES = (KeyRole.DEVICE_ID, KeyRole.LOCAL_RANK, KeyRole.RANK)
 _ADDRESS = len(_NUMBER_ROLES)
 _OTHER = _ADDRESS + 1
 """The value of a key: a number by its index in ``_NUMBER_ROLES``, or one of these."""
@@ -218,12 +218,12 @@ def _spelling(
     }
     address_keys = format_.address_keys or ("device_ip",)
     address_key = address_keys[-1] if is_emulated else address_keys[0]
-    ranks = {one.key for one in numbers.values() if one.role is Role.RANK}
+    ranks = {one.key for one in numbers.values() if one.role is KeyRole.RANK}
     if layout and not is_spare and not any(key in ranks for key, _ in layout):
         layout = None  # that of a spare, which has no place for the rank
     types = dict(layout or _new_layout(format_, address_key))
     if is_spare:
-        ranks |= {one.key for one in numbers.values() if one.role is Role.LOCAL_RANK}
+        ranks |= {one.key for one in numbers.values() if one.role is KeyRole.LOCAL_RANK}
         types = {key: type_ for key, type_ in types.items() if key not in ranks}
     keys = []
     for name, type_ in types.items():
@@ -241,7 +241,7 @@ def _new_layout(format_: Format, address_key: str) -> Layout:
     for field in format_.device_fields:
         if field.role in _NUMBER_ROLES and (field.is_written or field.is_required):
             found.append((field.key, int if field.kind is Kind.INTEGER else str))
-        if field.role is Role.DEVICE_ID:
+        if field.role is KeyRole.DEVICE_ID:
             found.append((address_key, str))
     return tuple(found)
 

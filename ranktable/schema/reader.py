@@ -18,9 +18,9 @@ from ranktable.schema.declare import (
     SUPER_POD_KEY,
     Format,
     Key,
+    KeyRole,
     Kind,
     Record,
-    Role,
 )
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Edit, Findings, Rule
@@ -181,7 +181,7 @@ class Reader:
         edit: Edit | None = None
         hint: str | None = None
         examples = [one for one in key.examples if isinstance(one, (str, int))]
-        if key.role is Role.VERSION and key.values:
+        if key.role is KeyRole.VERSION and key.values:
             text = f'"version":"{key.values[0]}"'
             edit, hint = Edit("insert", f"{text},"), f"add {text}"
         elif examples:
@@ -219,7 +219,10 @@ class Reader:
             number = odd.reading
             rule = shape.ODD_NUMBER if odd.is_number else shape.WRONG_TYPE
             reason = odd.reason
-            if self._leading_digits(value) is not None and key.role is not Role.COUNT:
+            if (
+                self._leading_digits(value) is not None
+                and key.role is not KeyRole.COUNT
+            ):
                 rule, number = shape.LEADING_DIGITS, self.read_number(value)
                 reason = f"{quoted(value)}, which HCCL reads as {number}"
         edit = None
@@ -239,7 +242,7 @@ class Reader:
 
     def _explain_type(self, path: Path, value: object, key: Key) -> None:
         edit, wanted = None, key.kind.value
-        if key.role is Role.VERSION:
+        if key.role is KeyRole.VERSION:
             number = next(
                 (v for v in (str(value), f"{value}.0") if v in key.values), ""
             )
@@ -266,7 +269,7 @@ class Reader:
 
     def _explain_text(self, path: Path, value: str, key: Key) -> None:
         name, listed = value_name(path), ", ".join(map(quoted, key.values))
-        if key.role is Role.VERSION:
+        if key.role is KeyRole.VERSION:
             message = f"version is {quoted(value)}; {self.format.name} has {listed}"
             self.report(shape.UNKNOWN_VERSION, path, message)
         elif key.values:
@@ -332,11 +335,11 @@ class Reader:
         self._keep(format_.device_fields, devices)
         self._fill_ranks(devices)
         for key in format_.device_fields:
-            if key.role is Role.DEVICE_ID:
+            if key.role is KeyRole.DEVICE_ID:
                 columns.device_ids = self._numbers(key.key, devices)
-            elif key.role is Role.LOCAL_RANK:
+            elif key.role is KeyRole.LOCAL_RANK:
                 columns.local_ranks = self._numbers(key.key, devices)
-            elif key.role is Role.ADDRESS:
+            elif key.role is KeyRole.ADDRESS:
                 self._fill_addresses(key.key, devices)
 
     def _numbers(self, key: str, members: list[Members]) -> list[int | None]:
@@ -384,7 +387,7 @@ class Reader:
         """Store the columns that not every table has."""
         present = set(chain.from_iterable(members))
         for key in keys:
-            if key.role is not Role.OTHER or key.key not in present:
+            if key.role is not KeyRole.OTHER or key.key not in present:
                 continue
             found: list[Any] = [one.get(key.key) for one in members]
             if key.kind in NUMBERS:
@@ -408,9 +411,9 @@ class Reader:
         columns.device_paths.append(path)
         read = {key.role: members.get(key.key) for key in self.format.device_fields}
         columns.ranks.append(rank)
-        columns.device_ids.append(self.read_number(read.get(Role.DEVICE_ID)))
+        columns.device_ids.append(self.read_number(read.get(KeyRole.DEVICE_ID)))
         columns.local_ranks.append(None)
-        columns.addresses.append(text_of(read.get(Role.ADDRESS)))
+        columns.addresses.append(text_of(read.get(KeyRole.ADDRESS)))
         columns.starts[-1] = len(columns.ranks)
 
 

@@ -42,7 +42,7 @@ _MAX_PORT: Final = 65535
 _MAX_LABEL: Final = 63
 
 
-class Kind(NamedTuple):
+class FieldType(NamedTuple):
     """A kind of values.
 
     Attributes:
@@ -78,35 +78,35 @@ class Kind(NamedTuple):
         return isinstance(value, str) and re.fullmatch(pattern, value) is not None
 
 
-def _integer(least: int = 0, most: int | None = None) -> Kind:
+def _integer(least: int = 0, most: int | None = None) -> FieldType:
     what = f"a number of at least {least}"
     if most is not None:
         what = f"{least}" if least == most else f"a number from {least} to {most}"
-    return Kind("integer", what, least, most)
+    return FieldType("integer", what, least, most)
 
 
-def _one_of(*words: str) -> Kind:
+def _one_of(*words: str) -> FieldType:
     listed = f"{', '.join(words[:-1])} or {words[-1]}"
-    return Kind("text", listed, pattern="|".join(words))
+    return FieldType("text", listed, pattern="|".join(words))
 
 
-_BOOLEAN: Final = Kind("boolean", "true or false")
-_TEXT: Final = Kind("text", "a text", is_filled=False)
-_FILLED: Final = Kind("text", "a text")
-_LIST: Final = Kind("items", "a list of words", is_filled=False)
-_ITEMS: Final = Kind("items", "a list that is not empty", 1)
+_BOOLEAN: Final = FieldType("boolean", "true or false")
+_TEXT: Final = FieldType("text", "a text", is_filled=False)
+_FILLED: Final = FieldType("text", "a text")
+_LIST: Final = FieldType("items", "a list of words", is_filled=False)
+_ITEMS: Final = FieldType("items", "a list that is not empty", 1)
 """Each item has a name of its own."""
-_LABEL: Final = Kind(
+_LABEL: Final = FieldType(
     "text",
     f"small letters, digits and hyphens, at most {_MAX_LABEL}",
     pattern=rf"(?=.{{1,{_MAX_LABEL}}}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?",
 )
-_LETTER_FIRST: Final = Kind(
+_LETTER_FIRST: Final = FieldType(
     "text",
     f"small letters, digits and hyphens, at most {_MAX_LABEL}, a letter first",
     pattern=rf"(?=.{{1,{_MAX_LABEL}}}$)[a-z](?:[-a-z0-9]*[a-z0-9])?",
 )
-_QUANTITY: Final = Kind(
+_QUANTITY: Final = FieldType(
     "quantity",
     "a number that is not negative",
     pattern=r"\+?(?:\d+\.?\d*|\.\d+)(?:[numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?",
@@ -121,7 +121,7 @@ _COMMAND: Final = {
 }
 
 
-def _below(path: str, fields: Mapping[str, Kind]) -> dict[str, Kind]:
+def _below(path: str, fields: Mapping[str, FieldType]) -> dict[str, FieldType]:
     return {f"{path}.{name}": kind for name, kind in fields.items()}
 
 
@@ -159,7 +159,7 @@ _RUNTIME: Final = {
     **_below("template.spec.replicatedJobs.*.template.spec", _JOB),
 }
 
-_FIELDS: Final[Mapping[tuple[str, str], Mapping[str, Kind]]] = {
+_FIELDS: Final[Mapping[tuple[str, str], Mapping[str, FieldType]]] = {
     ("kubeflow.org", "PyTorchJob"): {
         **_GANG,
         "nprocPerNode": _FILLED,
@@ -246,7 +246,7 @@ def judge_fields(job: Manifest, made: Manifests, kind: tuple[str, str]) -> None:
         made: Where to report.
         kind: The group of its version, and its kind.
     """
-    own: dict[tuple[str, ...], Kind] = {}
+    own: dict[tuple[str, ...], FieldType] = {}
     if kind in _FIELDS:
         own = {("metadata", "name"): _NAMES.get(kind, _FILLED)}
     elif job.text("kind") == "ConfigMap":
@@ -280,7 +280,7 @@ def _places(job: Manifest, pattern: tuple[str, ...], at: Path = ()) -> Iterator[
         yield from _places(job, pattern[1:], (*at, step))
 
 
-def _judge_value(job: Manifest, made: Manifests, path: Path, kind: Kind) -> None:
+def _judge_value(job: Manifest, made: Manifests, path: Path, kind: FieldType) -> None:
     value = job.get(*path)
     is_list = kind.form != "items" and isinstance(value, list)  # [[ n ]]
     text = json.dumps(value) if is_list else value
@@ -329,7 +329,7 @@ def _bare_text(job: Manifest, path: Path) -> str:
     return text if _SPELLED.fullmatch(text) else ""
 
 
-def _hint(kind: Kind, value: object) -> str | None:
+def _hint(kind: FieldType, value: object) -> str | None:
     """Return what to write, if that is certain."""
     if kind.form in ("integer", "boolean") and isinstance(value, str):
         bare = int(value) if value.isdecimal() and len(value) < 10 else value

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class FitRequest:
     """What a caller says of the hosts; ``fit`` describes each."""
 
     hosts: Iterable[str] | None
@@ -69,7 +69,7 @@ class DoneAlreadyError(ChangeError):
     """The lost nodes are not in the table, and the new ones are."""
 
 
-def available(table: RankTable, request: Request) -> Available:
+def available(table: RankTable, request: FitRequest) -> Available:
     """Return the chips that are there.
 
     Args:
@@ -86,7 +86,7 @@ def available(table: RankTable, request: Request) -> Available:
 class _Finder:
     """Finds the nodes of one request by their names."""
 
-    def __init__(self, table: RankTable, request: Request) -> None:
+    def __init__(self, table: RankTable, request: FitRequest) -> None:
         self.table, self.request = table, request
         self.names = _Names(table)
         self.described: dict[str, Node] = {}

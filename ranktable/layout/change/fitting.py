@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.layout.change.available import (
     DoneAlreadyError,
-    Request,
+    FitRequest,
     available,
 )
 from ranktable.layout.change.comparison import difference
@@ -118,7 +118,7 @@ def fit(
     layout = remembered(table) if layout is None else layout
     if layout is not None:
         _refuse_other(table, layout)
-    request = Request(
+    request = FitRequest(
         hosts=hosts,
         lost=tuple(lost),
         using=tuple(using),
@@ -173,7 +173,7 @@ def size_on(
         ChangeError: No host is in the table, or the chips of a new host are not known.
         LayoutError: No layout fits.
     """
-    request = Request(
+    request = FitRequest(
         hosts=hosts,
         lost=tuple(lost),
         using=tuple(using),

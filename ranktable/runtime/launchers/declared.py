@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ranktable.runtime.chip_map import VARIABLE as CHIP_MAP
 from ranktable.runtime.chip_map import read_chip_map
 from ranktable.runtime.errors import ConflictingVariablesError, InvalidVariableError
-from ranktable.runtime.launchers.launcher import Launcher, Scope
+from ranktable.runtime.launchers.launcher import ClaimLevel, Launcher
 from ranktable.runtime.launchers.platforms import JAX_JOB, PLATFORMS
 from ranktable.runtime.launchers.slurm import SLURM
 from ranktable.runtime.values import is_plain, read_again, read_number, said
@@ -143,7 +143,7 @@ FLUX: Final = Launcher(
 )
 FLUX_INSTANCE: Final = Launcher(
     name="flux instance",
-    level=Scope.NODE,
+    level=ClaimLevel.NODE,
     markers=("FLUX_URI",),
     absent=("FLUX_TASK_RANK",),
     advice="start the script with flux run",
@@ -187,7 +187,7 @@ MPICH: Final = Launcher(
 )
 MPICH_BY_PORT: Final = Launcher(
     name="mpich by port",
-    level=Scope.NODE,
+    level=ClaimLevel.NODE,
     # PMI_ID is the rank, but only the server at PMI_PORT knows the size.
     markers=("PMI_PORT", "PMI_ID"),
     absent=("PMI_RANK",),
@@ -235,7 +235,7 @@ def _sizes_of_torchrun(env: Mapping[str, str]) -> Claims:
 # pkg/runtime/framework/plugins/torch/torch.go.
 TORCHRUN_ARGUMENTS: Final = Launcher(
     name="torchrun's PET_* variables",
-    level=Scope.NODE,
+    level=ClaimLevel.NODE,
     any_of=(
         *(_NODES, _PROCESSES, "PET_NODE_RANK"),
         *("PET_MASTER_ADDR", "PET_MASTER_PORT"),
@@ -249,7 +249,7 @@ TORCHRUN_ARGUMENTS: Final = Launcher(
 )
 NUMBERED_POD: Final = Launcher(
     name=TORCHRUN_ARGUMENTS.name,
-    level=Scope.NODE,
+    level=ClaimLevel.NODE,
     markers=("PET_NODE_RANK",),
     absent=("RANK",),
     # Not $JOB_COMPLETION_INDEX: every Job of a JobSet has its own.
@@ -278,7 +278,7 @@ def _refuse_other_size(env: Mapping[str, str]) -> Claims:
 PYTORCH_JOB: Final = Launcher(
     name="pytorchjob",
     owns_torchs_names=True,
-    level=Scope.NODE,
+    level=ClaimLevel.NODE,
     markers=("RANK",),
     # torchrun reads the first; operators before kubeflow/trainer#1840 set the second.
     any_of=(_PROCESSES, "PET_N_PROC_PER_NODE"),
@@ -288,7 +288,7 @@ PYTORCH_JOB: Final = Launcher(
 )
 ONE_PROCESS_OF_PYTORCH_JOB: Final = replace(
     PYTORCH_JOB,
-    level=Scope.PROCESS,
+    level=ClaimLevel.PROCESS,
     only_where=((_PROCESSES, "1"), ("PET_N_PROC_PER_NODE", "1")),
     fields=_RANK,
     more=_refuse_other_size,
@@ -300,7 +300,7 @@ ONE_PROCESS_OF_PYTORCH_JOB: Final = replace(
 VOLCANO: Final = Launcher(
     name="volcano",
     owns_torchs_names=True,
-    level=Scope.NODE,
+    level=ClaimLevel.NODE,
     markers=("RANK", "VC_TASK_INDEX"),
     absent=("LOCAL_RANK",),
     fields={"node_rank": "RANK", "num_nodes": "WORLD_SIZE", **_MASTER},
@@ -309,7 +309,7 @@ VOLCANO: Final = Launcher(
 _ONE_PROCESS: Final = (("NPROC_PER_NODE", "1"),)
 ONE_PROCESS_OF_VOLCANO: Final = replace(
     VOLCANO,
-    level=Scope.PROCESS,
+    level=ClaimLevel.PROCESS,
     only_where=_ONE_PROCESS,
     fields=_RANK,
     advice=None,
@@ -319,7 +319,7 @@ ONE_PROCESS_OF_VOLCANO: Final = replace(
 PAI: Final = Launcher(
     name="pai dlc",
     owns_torchs_names=True,
-    level=Scope.NODE,
+    level=ClaimLevel.NODE,
     markers=("RANK", "NPROC_PER_NODE"),
     # Users may export NPROC_PER_NODE; with one of these, RANK is that of the node.
     absent=(
@@ -335,13 +335,13 @@ PAI: Final = Launcher(
     advice="start torchrun, or ranktable run, on every node",
 )
 ONE_PROCESS_OF_PAI: Final = replace(
-    PAI, level=Scope.PROCESS, only_where=_ONE_PROCESS, fields=_RANK, advice=None
+    PAI, level=ClaimLevel.PROCESS, only_where=_ONE_PROCESS, fields=_RANK, advice=None
 )
 # The environment does not have the number of pods, and every Job of a JobSet numbers
 # its own. kubernetes.io, "Job with Pod-to-Pod Communication".
 INDEXED_JOB: Final = Launcher(
     name="kubernetes indexed job",
-    level=Scope.NODE,
+    level=ClaimLevel.NODE,
     markers=("JOB_COMPLETION_INDEX",),
     fields={"node_rank": "JOB_COMPLETION_INDEX"},
     advice="RANK and WORLD_SIZE are missing; start torchrun, or ranktable run, in "
@@ -353,7 +353,7 @@ INDEXED_JOB: Final = Launcher(
 # doc/man/man1/sbatch.1.
 SLURM_JOB: Final = Launcher(
     name="slurm job",
-    level=Scope.NODE,
+    level=ClaimLevel.NODE,
     markers=("SLURM_JOB_ID",),
     advice="start the script with srun",
 )
@@ -361,19 +361,19 @@ SLURM_JOB: Final = Launcher(
 # rank. pmodels/mpich, src/pm/hydra/lib/tools/bootstrap/external/*_query_node_list.c.
 LSF: Final = Launcher(
     name="lsf",
-    level=Scope.NODE,
+    level=ClaimLevel.NODE,
     markers=("LSB_JOBID",),
     advice="start the script with mpirun",
 )
 PBS: Final = Launcher(
     name="pbs",
-    level=Scope.NODE,
+    level=ClaimLevel.NODE,
     markers=("PBS_NODEFILE",),
     advice="start mpirun in the job, or ranktable run on each host of PBS_NODEFILE",
 )
 SGE: Final = Launcher(
     name="grid engine",
-    level=Scope.NODE,
+    level=ClaimLevel.NODE,
     markers=("PE_HOSTFILE",),
     advice="start mpirun in the job, or ranktable run on each host of PE_HOSTFILE",
 )
@@ -423,7 +423,7 @@ def _chips(env: Mapping[str, str]) -> Claims:
 # The chip of each local rank of this node; rank and size come from a launcher.
 # sophgo/torch-tpu, torch_tpu/tpu/utils.py, csrc/core/TPUDeviceManager.cpp.
 SOPHGO: Final = Launcher(
-    name="sophgo", level=Scope.NODE, markers=(CHIP_MAP,), more=_chips
+    name="sophgo", level=ClaimLevel.NODE, markers=(CHIP_MAP,), more=_chips
 )
 # RANK and WORLD_SIZE that no known launcher has set: set by hand, by a script of the
 # site, by Azure ML, by accelerate, or left over in a shell. They are used if nothing

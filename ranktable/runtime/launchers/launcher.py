@@ -18,7 +18,7 @@ TEXT_FIELDS = ("master_addr", "host")
 _PAIR = {"rank": "world_size", "world_size": "rank"}
 
 
-class Scope(str, Enum):
+class ClaimLevel(str, Enum):
     """What a claim describes."""
 
     PROCESS = "process"
@@ -45,7 +45,7 @@ class VariableClaim:
     variable: str
     text: str
     launcher: str
-    level: Scope
+    level: ClaimLevel
     problem: LaunchEnvironmentError | None = None
     needs: str | None = None
 
@@ -57,7 +57,7 @@ class Launcher:
     Attributes:
         name: Name in messages.
         owns_torchs_names: Whether ``RANK`` and similar variables are its own.
-        level: Scope of the claims of ``fields``.
+        level: Level of the claims of ``fields``.
         markers: Variables that are all set where it has started the process.
         any_of: Variables of which one is set there.
         absent: Variables that are not set there; they distinguish similar launchers.
@@ -73,7 +73,7 @@ class Launcher:
 
     name: str
     owns_torchs_names: bool = False
-    level: Scope = Scope.PROCESS
+    level: ClaimLevel = ClaimLevel.PROCESS
     markers: tuple[str, ...] = ()
     any_of: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from ranktable.runtime.errors import ConflictingVariablesError
-from ranktable.runtime.launchers.launcher import Launcher, Scope
+from ranktable.runtime.launchers.launcher import ClaimLevel, Launcher
 from ranktable.runtime.values import read_address, read_number
 from ranktable.schema.text import quoted
 
@@ -80,7 +80,7 @@ def _of_dstack(env: Mapping[str, str]) -> Claims:
 # docs.skypilot.co, "Distributed Multi-Node Jobs". The list has one address a line.
 SKYPILOT: Final = Launcher(
     name="skypilot",
-    level=Scope.NODE,
+    level=ClaimLevel.NODE,
     markers=("SKYPILOT_NODE_RANK", "SKYPILOT_NUM_NODES"),
     fields={"node_rank": "SKYPILOT_NODE_RANK", "num_nodes": "SKYPILOT_NUM_NODES"},
     more=_of_skypilot,
@@ -90,7 +90,7 @@ SKYPILOT: Final = Launcher(
 # dstackai/dstack, runner/internal/runner/executor/executor.go.
 DSTACK: Final = Launcher(
     name="dstack",
-    level=Scope.NODE,
+    level=ClaimLevel.NODE,
     markers=("DSTACK_NODE_RANK", "DSTACK_NODES_NUM"),
     fields={
         "node_rank": "DSTACK_NODE_RANK",
@@ -105,7 +105,7 @@ DSTACK: Final = Launcher(
 # kubernetes-sigs/lws, pkg/utils/pod/pod_utils.go.
 LEADER_WORKER_SET: Final = Launcher(
     name="leaderworkerset",
-    level=Scope.NODE,
+    level=ClaimLevel.NODE,
     markers=("LWS_GROUP_SIZE", "LWS_WORKER_INDEX"),
     fields={
         "node_rank": "LWS_WORKER_INDEX",
@@ -118,7 +118,7 @@ LEADER_WORKER_SET: Final = Launcher(
 # Variables of a Training Container"; MA_NUM_GPUS counts NPUs too.
 MODELARTS: Final = Launcher(
     name="modelarts",
-    level=Scope.NODE,
+    level=ClaimLevel.NODE,
     markers=("MA_NUM_HOSTS", "VC_TASK_INDEX"),
     absent=("RANK",),
     fields={"node_rank": "VC_TASK_INDEX", "num_nodes": "MA_NUM_HOSTS"},
@@ -130,7 +130,7 @@ MODELARTS: Final = Launcher(
 # the same of the two. Volcengine, "Environment variables of a custom task".
 MLP: Final = Launcher(
     name="volcengine mlp",
-    level=Scope.NODE,
+    level=ClaimLevel.NODE,
     markers=("MLP_ROLE_INDEX", "MLP_WORKER_NUM"),
     fields={
         "node_rank": "MLP_ROLE_INDEX",
@@ -164,7 +164,7 @@ def _of_sagemaker(env: Mapping[str, str]) -> Claims:
 # aws/sagemaker-training-toolkit, README. Under its MPI the current host may be wrong.
 SAGEMAKER: Final = Launcher(
     name="sagemaker",
-    level=Scope.NODE,
+    level=ClaimLevel.NODE,
     markers=("SM_HOSTS", "SM_CURRENT_HOST"),
     absent=("OMPI_COMM_WORLD_RANK",),
     more=_of_sagemaker,
@@ -176,7 +176,7 @@ SAGEMAKER: Final = Launcher(
 LIGHTNING: Final = Launcher(
     name="lightning ai",
     owns_torchs_names=True,
-    level=Scope.NODE,
+    level=ClaimLevel.NODE,
     markers=("NODE_RANK", "NUM_NODES", "WORLD_SIZE"),
     absent=("RANK", "LOCAL_RANK"),
     fields={

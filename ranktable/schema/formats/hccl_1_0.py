@@ -12,9 +12,9 @@ from functools import partial
 
 from ranktable.schema.declare import (
     Key,
+    KeyRole,
     Kind,
     Record,
-    Role,
     address,
     filled_list,
     node_list_format,
@@ -54,7 +54,7 @@ DEVICE = Record(
             "Physical index of the chip on its server: N of /dev/davinciN.",
             "0",
             "7",
-            role=Role.DEVICE_ID,
+            role=KeyRole.DEVICE_ID,
             is_required=True,
         ),
         numeral(
@@ -62,7 +62,7 @@ DEVICE = Record(
             "Global rank of the process on this chip, 0 to world_size - 1.",
             "0",
             "7",
-            role=Role.RANK,
+            role=KeyRole.RANK,
             is_required=True,
             is_written=True,
         ),
@@ -71,7 +71,7 @@ DEVICE = Record(
             "IP address of the device's network card; some have several, with commas "
             "between them.",
             kind=Kind.ADDRESSES,
-            role=Role.ADDRESS,
+            role=KeyRole.ADDRESS,
         ),
         _port("device_port", "Port of the device.", "16666"),
         _port("device_vnic_port", "Port of the virtual card.", "16666"),
@@ -91,7 +91,7 @@ SERVER_KEYS = (
         "10.20.0.5",
         "node-a",
         kind=Kind.HOST,
-        role=Role.HOST,
+        role=KeyRole.HOST,
         is_required=True,
         maximum=hccl.MAX_NAME,
     ),
@@ -114,7 +114,7 @@ TABLE_KEYS = (
         "Number of entries of server_list.",
         "1",
         "2",
-        role=Role.COUNT,
+        role=KeyRole.COUNT,
     ),
     text(
         "cluster_list",

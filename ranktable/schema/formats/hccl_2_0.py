@@ -16,10 +16,10 @@ from ranktable.schema.declare import (
     NO_RECORD,
     Format,
     Key,
+    KeyRole,
     Kind,
     NotExpressibleError,
     Record,
-    Role,
     filled_list,
     integer,
     list_of,
@@ -141,7 +141,7 @@ RANK = Record(
         Key(
             key="rank_id",
             kind=Kind.INTEGER,
-            role=Role.RANK,
+            role=KeyRole.RANK,
             is_required=True,
             description="0 to rank_count - 1.",
             examples=(0,),
@@ -157,7 +157,7 @@ RANK = Record(
             SPARE_ID,
             "Physical index of the chip.",
             is_required=True,
-            role=Role.DEVICE_ID,
+            role=KeyRole.DEVICE_ID,
         ),
         integer("device_port", 65_535, "Such as 16666.", minimum=1),
         integer("host_port", 65_535, "Such as 16666.", minimum=1),
@@ -184,7 +184,7 @@ COUNT = integer(
     MAX_RANKS,
     "Number of entries of rank_list.",
     is_required=True,
-    role=Role.COUNT,
+    role=KeyRole.COUNT,
     minimum=None,
 )
 _JOB = {"rank_count": 1, KEY: [_RANK_EXAMPLE]}

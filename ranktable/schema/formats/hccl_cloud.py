@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from ranktable.schema.declare import (
     Format,
+    KeyRole,
     Kind,
     Record,
-    Role,
     address,
     filled_list,
     numeral,
@@ -38,13 +38,13 @@ _DEVICE = Record(
         numeral(
             "device_id",
             "Physical index of the chip, 0 to 7.",
-            role=Role.DEVICE_ID,
+            role=KeyRole.DEVICE_ID,
             is_required=True,
         ),
         address(
             "device_ip",
             "IP address of its network card; one instance alone needs none.",
-            role=Role.ADDRESS,
+            role=KeyRole.ADDRESS,
             kind=Kind.ADDRESSES,
         ),
     ),
@@ -54,7 +54,7 @@ _SERVER = text(
     "Name or address of the server.",
     "node-a",
     kind=Kind.HOST,
-    role=Role.HOST,
+    role=KeyRole.HOST,
     is_required=True,
     maximum=hccl.MAX_NAME,
 )

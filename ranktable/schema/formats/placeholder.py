@@ -5,7 +5,7 @@ A placeholder is a state of a table, whatever its format will be.
 
 from __future__ import annotations
 
-from ranktable.schema.declare import Record, Role, text
+from ranktable.schema.declare import KeyRole, Record, text
 
 PLACEHOLDER = Record(
     name="placeholder",
@@ -17,7 +17,7 @@ PLACEHOLDER = Record(
             is_required=True,
             values=("initializing",),
         ),
-        text("version", "Version of the table to come.", "1.0", role=Role.VERSION),
+        text("version", "Version of the table to come.", "1.0", role=KeyRole.VERSION),
     ),
 )
 

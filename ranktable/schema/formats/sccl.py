@@ -13,9 +13,9 @@ from ranktable.schema.declare import (
     SPARES_KEY,
     TOPOLOGY_KEY,
     Key,
+    KeyRole,
     Kind,
     Record,
-    Role,
     address,
     filled_list,
     list_of,
@@ -53,7 +53,7 @@ DEVICE = Record(
             "chips, not cards; each chip of a host serves one rank.",
             "0",
             "7",
-            role=Role.DEVICE_ID,
+            role=KeyRole.DEVICE_ID,
             is_required=True,
         ),
         number(
@@ -62,7 +62,7 @@ DEVICE = Record(
             "no library reads it.",
             "0",
             "7",
-            role=Role.LOCAL_RANK,
+            role=KeyRole.LOCAL_RANK,
             is_written=True,
         ),
         number(
@@ -71,7 +71,7 @@ DEVICE = Record(
             "in the table. SCCL's C++ library reads this key.",
             "0",
             "7",
-            role=Role.RANK,
+            role=KeyRole.RANK,
             is_written=True,
         ),
         number(
@@ -80,7 +80,7 @@ DEVICE = Record(
             "2024 reads this key and fails without it.",
             "0",
             "7",
-            role=Role.RANK,
+            role=KeyRole.RANK,
             is_written=True,
         ),
         number(
@@ -89,19 +89,19 @@ DEVICE = Record(
             "library reads it.",
             "0",
             "7",
-            role=Role.RANK,
+            role=KeyRole.RANK,
         ),
         address(
             "device_ip",
             "IP address of the host's network card. No library reads it.",
-            role=Role.ADDRESS,
+            role=KeyRole.ADDRESS,
         ),
         address(
             "device_ip_emulator",
             "IP address of the network card of the host that emulates the device. SCCL "
             "reads it for emulation only.",
             "127.0.0.1",
-            role=Role.ADDRESS,
+            role=KeyRole.ADDRESS,
         ),
     ),
 )
@@ -118,7 +118,7 @@ NODE = Record(
             "node-a",
             "10.20.0.5",
             kind=Kind.HOST,
-            role=Role.HOST,
+            role=KeyRole.HOST,
         ),
         filled_list(
             "device_list",
@@ -139,9 +139,9 @@ def spares(node: Record, devices_key: str) -> Key:
         name=f"spare_{devices.each.name}",
         description="One chip of a spare.",
         keys=tuple(
-            key._replace(is_required=key.role is Role.DEVICE_ID)
+            key._replace(is_required=key.role is KeyRole.DEVICE_ID)
             for key in devices.each.keys
-            if key.role not in (Role.RANK, Role.LOCAL_RANK)
+            if key.role not in (KeyRole.RANK, KeyRole.LOCAL_RANK)
         ),
     )
     others = (key._replace(is_required=False) for key in node.other_keys(devices_key))

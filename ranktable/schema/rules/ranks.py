@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.schema.declare import Role
+from ranktable.schema.declare import KeyRole
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import ON_LINE, Rule, Severity
 from ranktable.schema.text import counted, folded, named_ranks
@@ -216,7 +216,7 @@ def _wrong_local_ranks(columns: Columns, _: Options) -> Iterable[tuple[int, int]
 def _wrong_local_rank(columns: Columns, wrong: tuple[int, int]) -> Finding:
     index, place = wrong
     return WRONG_LOCAL_RANK.finding(
-        columns.span(index, columns.format.device_keys_of(Role.LOCAL_RANK)),
+        columns.span(index, columns.format.device_keys_of(KeyRole.LOCAL_RANK)),
         f"local_rank is {columns.local_ranks[index]}, but this is "
         f"{columns.name(index)}",
         hint=f"write {place}, or leave local_rank out",
