@@ -50,6 +50,8 @@ def test_one_odd_address_among_thousands_is_seen(odd: str) -> None:
         (["localhost"], []),
         (["localhost", "n2"], ["RT276"]),
         (["127.0.1.1", "n2"], ["RT276"]),
+        (["127.1", "ip6-localhost", "0.0.0.0"], ["RT276"] * 3),  # noqa: S104
+        (["0", "n2"], []),
         (["N1", "n1"], ["RT212"]),
         (["FD00:0::1", "fd00::1"], ["RT212"]),
         (["n1:22", "n2"], ["RT218"]),

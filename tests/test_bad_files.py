@@ -445,6 +445,20 @@ def test_table_is_judged_by_the_links_that_it_names(
     assert "RT512" in check(json.dumps(named).encode()).totals
 
 
+@pytest.mark.parametrize(("chip", "codes"), [("7", set()), ("8", {"RT208"})])
+def test_chips_of_a_spare_are_those_of_the_links(chip: str, codes: set[str]) -> None:
+    table = {
+        "version": "1.0",
+        "topology": "sophgo-8",
+        "node_list": [{"device_list": [{"device_id": "0", "rank": "0"}]}],
+        "spare_list": [{"device_list": [{"device_id": chip}]}],
+    }
+    found = check(json.dumps(table).encode()).diagnostics
+
+    assert {each.code for each in found if each.severity == "error"} == codes
+    assert all("entry 0 of spare_list" in e.message for e in found if e.code in codes)
+
+
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [

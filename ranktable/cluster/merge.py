@@ -41,6 +41,7 @@ from ranktable.schema.rules.syntax import EMPTY_FILE
 from ranktable.schema.super_pods import PODS, objects
 from ranktable.schema.text import counted, named_ranks, printable, quoted
 from ranktable.schema.topology import BUILT_IN
+from ranktable.schema.values import is_loopback
 from ranktable.schema.writing import judged_document
 
 if TYPE_CHECKING:
@@ -137,8 +138,7 @@ class Part:
         elif with_addresses:
             for device in self.node.devices:
                 address = device.address or ""
-                is_loopback = address.startswith("127.") or address == "::1"
-                if address and not device.is_emulated and not is_loopback:
+                if address and not (device.is_emulated or is_loopback(address)):
                     yield "address", address
         for identifier in self.probe.identifiers if self.probe else ():
             yield "chip", identifier

@@ -35,10 +35,9 @@ from ranktable.runtime.process_chip import (
     read_gpu_list,
     read_mounted,
 )
-from ranktable.runtime.values import is_loopback
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted, folded, quoted
-from ranktable.schema.values import is_address, plain_number
+from ranktable.schema.values import is_address, is_loopback, plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

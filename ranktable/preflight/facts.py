@@ -29,8 +29,7 @@ from ranktable.runtime.process_chip import (
     process_chip,
     read_mounted,
 )
-from ranktable.runtime.values import is_loopback
-from ranktable.schema.values import is_address
+from ranktable.schema.values import is_address, is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from ranktable.preflight import rules
 from ranktable.preflight.here import Looked, compare_host
 from ranktable.preflight.stored_findings import as_finding
-from ranktable.runtime.values import is_loopback
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted
+from ranktable.schema.values import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

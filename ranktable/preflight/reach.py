@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.preflight import rules
 from ranktable.preflight.socket_interfaces import interfaces_of, takes_loopback
-from ranktable.runtime.values import is_loopback
+from ranktable.schema.values import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -20,9 +20,9 @@ from ranktable.preflight.chips_of_ranks import ChipUser, judge_chips
 from ranktable.preflight.host_gate import judge_hosts, left_over
 from ranktable.runtime.agreement import is_same_host
 from ranktable.runtime.process_chip import ProcessChip
-from ranktable.runtime.values import is_loopback
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.text import counted, folded
+from ranktable.schema.values import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -19,7 +19,8 @@ from ranktable.runtime.launchers.declared import launchers_in
 from ranktable.runtime.launchers.launcher import ClaimLevel, VariableClaim
 from ranktable.runtime.launchers.nesting import SETS_TOO, nested
 from ranktable.runtime.launchers.slurm import isolated_by
-from ranktable.runtime.values import is_loopback, said
+from ranktable.runtime.values import said
+from ranktable.schema.values import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -23,18 +23,8 @@ _PLAIN = re.compile(r"0|[1-9][0-9]{0,8}")
 # hyphen at the beginning would make it an option of torchrun; DNS allows 253
 # characters.
 _ADDRESS = re.compile(r"[A-Za-z0-9._:%][A-Za-z0-9._:%-]{0,254}")
-# Linux connects to this machine if the address is 0.0.0.0 or ::.
-_LOOPBACK = re.compile(
-    r"(?i)(ip6-)?localhost[46]?(\.localdomain[46]?)?|127(\.[0-9]{1,3}){1,3}"
-    r"|0(\.0){0,3}|::1?|(0{1,4}:){7}0{0,3}[01]"
-)
 _MAX_SHOWN = 120
 _SIZES = ("world_size", "local_world_size", "num_nodes")
-
-
-def is_loopback(address: object) -> bool:
-    """Whether an address is a loopback address, which every machine has itself."""
-    return isinstance(address, str) and _LOOPBACK.fullmatch(address) is not None
 
 
 def is_plain(text: str) -> bool:

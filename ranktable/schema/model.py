@@ -15,7 +15,7 @@ from msgspec import json as json_text
 from ranktable.schema.declare import SPARES_KEY, SUPER_POD_KEY, KeyRole
 from ranktable.schema.formats import by_name
 from ranktable.schema.plain_data import spelt_lists
-from ranktable.schema.super_pods import PODS, listed_pods
+from ranktable.schema.super_pods import PODS, listed_pods, reads_pods
 from ranktable.schema.values import leading_digits, plain_number
 
 if TYPE_CHECKING:
@@ -352,9 +352,7 @@ class RankTable:
             return hashlib.sha256(_canonical(self.document).encode()).hexdigest()
         columns = self._columns
         top = columns.extra() if columns else self._top()
-        if PODS in top and all(
-            field.key != PODS for field in by_name(self.format).table_fields
-        ):
+        if PODS in top and not reads_pods(by_name(self.format)):
             top = self._top()  # what such a format does not read is not written
         lines = [_canonical({"version": self.version, "extra": top})]
         if columns and columns.is_plain() and columns.are_ranks_in_file_order():

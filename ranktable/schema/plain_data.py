@@ -22,7 +22,7 @@ from ranktable.schema.declare import (
     NotExpressibleError,
 )
 from ranktable.schema.formats import by_name
-from ranktable.schema.super_pods import PODS, spelt_pods
+from ranktable.schema.super_pods import PODS, reads_pods, spelt_pods
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,8 +72,8 @@ def spelt_lists(table: RankTable, format_: Format) -> dict[str, object]:
         return {}
     is_own = table.format == format_.name
     found: dict[str, object] = {}
-    has_list = any(field.key == PODS for field in format_.table_fields)
-    if (isinstance(table.super_pod_list, list) and is_own) or has_list:
+    has_list = is_own and isinstance(table.super_pod_list, list)
+    if has_list or reads_pods(format_):
         servers = ((node.host, node.super_pod) for node in table.nodes)
         pods = spelt_pods(servers, table.super_pod_list)
         found |= {PODS: pods} if pods else {}

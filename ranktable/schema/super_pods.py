@@ -9,7 +9,14 @@ from ranktable.schema.declare import SUPER_POD_KEY
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ranktable.schema.declare import Format
+
 PODS = "super_pod_list"
+
+
+def reads_pods(format_: Format) -> bool:
+    """Whether tables of a format list super pods."""
+    return any(field.key == PODS for field in format_.table_fields)
 
 
 def objects(value: object) -> list[dict[str, Any]]:

@@ -164,6 +164,18 @@ def is_address(text: str) -> bool:
     return is_ipv4(text) or is_ipv6(text)
 
 
+# A process that connects to 0.0.0.0 or :: reaches its own machine.
+_LOOPBACK = re.compile(
+    r"(?i)(ip6-)?localhost[46]?(\.localdomain[46]?)?|127(\.[0-9]{1,3}){1,3}"
+    r"|0(\.0){3}|::1?|(0{1,4}:){7}0{0,3}[01]"
+)
+
+
+def is_loopback(address: object) -> bool:
+    """Whether every host takes a name or an address for itself."""
+    return isinstance(address, str) and _LOOPBACK.fullmatch(address) is not None
+
+
 def is_device_address(text: str) -> bool:
     """Whether a text is an address that an Ascend device can have.
 

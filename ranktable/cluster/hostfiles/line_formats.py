@@ -31,10 +31,10 @@ from ranktable.cluster.hostfiles.hostfile import (
 )
 from ranktable.cluster.hostfiles.slurm import expand_token
 from ranktable.cluster.source_text import MAX_SLOTS, Token
-from ranktable.schema.rules.hccl import LOOPBACK, is_loopback
+from ranktable.schema.rules.hccl import LOOPBACK
 from ranktable.schema.rules.nodes import REACHABLE
 from ranktable.schema.text import named_ranks, printable, quoted
-from ranktable.schema.values import is_address
+from ranktable.schema.values import is_address, is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

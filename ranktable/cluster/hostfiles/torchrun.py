@@ -17,9 +17,9 @@ from ranktable.cluster.hostfiles.hostfile import (
     script_words,
     sizes_of,
 )
-from ranktable.schema.rules.hccl import is_loopback
 from ranktable.schema.rules.nodes import REACHABLE
 from ranktable.schema.text import quoted
+from ranktable.schema.values import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

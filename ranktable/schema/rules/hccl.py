@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ranktable.schema.document import SourceSpan
@@ -11,7 +10,7 @@ from ranktable.schema.rules.nodes import REACHABLE, addresses_of
 from ranktable.schema.rules.ranks import is_permutation
 from ranktable.schema.super_pods import PODS
 from ranktable.schema.text import counted, folded, quoted
-from ranktable.schema.values import UNSET_ADDRESS, is_device_address
+from ranktable.schema.values import UNSET_ADDRESS, is_device_address, is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -259,18 +258,10 @@ def _long_name(columns: Columns, node: int) -> Finding:
     )
 
 
-_LOOPBACK = re.compile(r"127\.[0-9.]+|::1|(?i:localhost)")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether every host takes a name or an address for itself."""
-    return _LOOPBACK.fullmatch(host) is not None
-
-
 def _loopbacks(columns: Columns, _: Options) -> Iterable[int]:
     hosts = columns.hosts
     for node, host in enumerate(hosts):
-        if host is None or not is_loopback(host) or hosts.count(host) > 1:
+        if not is_loopback(host) or hosts.count(host) > 1:
             continue  # RT212 reports an address that is there twice
         is_unusual = columns.format.is_hccl_1 and host not in ("127.0.0.1", "localhost")
         if len(hosts) > 1 or is_unusual:
