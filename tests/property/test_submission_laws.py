@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ranktable.cluster.submissions.read_submissions import read_submissions
 from ranktable.runtime.submitted import predict
 from tests.effort import law, within_cpu
-from tests.test_submissions import MANIFESTS, SCRIPTS, found, script
+from tests.submission_cases import found, read_cases, script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -197,8 +197,8 @@ def ranks_of(text: str) -> list[int | None]:
 
 KNOWN = [
     text
-    for pairs in (SCRIPTS, MANIFESTS)
-    for _, *both in pairs.values()
+    for folder in ("scripts", "manifests")
+    for _, *both in read_cases(folder).values()
     for text in both
 ]
 PIECES = (
