@@ -7,24 +7,26 @@ inherits from the options of the job was measured with Slurm 22.05.
 from __future__ import annotations
 
 import re
-import shlex
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import dropwhile
 from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.agents import AGENTS, fact_of
 from ranktable.cluster.submissions.background import Background, with_ends
+from ranktable.cluster.submissions.batch_job import (
+    NUMBERS,
+    option_said,
+    read_jobs,
+    refuse_form,
+)
 from ranktable.cluster.submissions.detect import (
-    DIRECTIVE,
     HEAD,
     is_of_shell,
-    late_directives,
 )
 from ranktable.cluster.submissions.launch_options import (
     HARMLESS,
     SHELLS,
-    Line,
     base,
     find_launch,
     is_shell_file,
@@ -49,10 +51,12 @@ from ranktable.cluster.submissions.shell import (
     shown,
     without_marks,
 )
-from ranktable.cluster.submissions.slurm_job import Binding, SlurmJob, chip_count
+from ranktable.cluster.submissions.slurm_job import SlurmJob
+from ranktable.cluster.submissions.step_size import step_size
 from ranktable.cluster.submissions.submission import (
     Fact,
     Role,
+    Script,
     Setting,
     Submission,
     Unjudged,
@@ -66,13 +70,11 @@ from ranktable.cluster.submissions.task_command import (
 )
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Severity
-from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ranktable.cluster.submissions.submission import LaunchCommand
-    from ranktable.schema.finding import Finding
 
 _REMOTE: Final = (
     *("ssh", "pdsh", "clush", "pssh", "dsh", "parallel", "xargs", "ray", "ibrun"),
@@ -80,23 +82,13 @@ _REMOTE: Final = (
 _STARTS: Final = re.compile(rf"{LAUNCHERS.pattern}|\b(?:ssh|bash|sh|python3?)\b")
 _MAY_WRAP: Final = ("env", "command", "conda")
 """Harmless programs, unless they start another one."""
-_NUMBERS: Final = (
-    *("nodes", "ntasks", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task"),
-    *("cpus-per-task", "gres", "ntasks-per-gpu"),
-)
-_COUNTS: Final = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 _LISTS: Final = "VISIBLE_DEVICES"
 _DEFAULT: Final = re.compile(r"\$\{([A-Za-z_]\w*):?=")
 """An expansion that assigns."""
-_HETEROGENEOUS: Final = re.compile(r"(?m)^#SBATCH[ \t]+(?:hetjob|packjob)\b")
-_SOCKETS: Final = {"sockets-per-node", "extra-node-info", "B"}
-_OPEN_RANGE: Final = re.compile(r"([0-9]+)-(?!\1\Z)[0-9]+")
 _EXPORTS: Final = ("export", "declare", "readonly", "local", "typeset")
 _ALL_EXPORTED: Final = re.compile(r"-[b-zA-Z]*a\w*|allexport")
 _GIVEN: Final = re.compile(r"\b([A-Za-z_]\w*)=")
 """A variable that a line gives its tasks by an option, or that they set themselves."""
-_PLACEHOLDER: Final = re.compile(r"[{}<>@%$]")
-"""What a script has that another program completes."""
 _ACTIVATION: Final = re.compile(
     r"activate\b|bashrc|profile|conda\.sh|/lmod/|modules|env_?setup|setvars"
     r"|shell\.?\w* hook|ssh-agent|pyenv"
@@ -119,21 +111,6 @@ def may_set_all(words: Sequence[Word]) -> bool:
     )
 
 
-@dataclass(slots=True, kw_only=True)
-class Script:
-    """What is read of a batch script.
-
-    Attributes:
-        submissions: What its lines start.
-        unjudged: Lines that are not judged.
-        found: What is wrong with the script itself.
-    """
-
-    submissions: list[Submission] = field(default_factory=list)
-    unjudged: list[Unjudged] = field(default_factory=list)
-    found: list[Finding] = field(default_factory=list)
-
-
 def read_sbatch(text: str) -> Script:
     """Return what a batch script starts."""
     text = without_marks(text)
@@ -141,7 +118,9 @@ def read_sbatch(text: str) -> Script:
     try:
         reader.read()
     except TooDeepError:
-        reader.leave(None, "quotation marks or parentheses are nested too deeply")
+        reader.script.leave(
+            None, "quotation marks or parentheses are nested too deeply"
+        )
     return reader.script
 
 
@@ -154,17 +133,12 @@ class _Reader:
         head = HEAD.match(text)
         assert head is not None
         self.body = head.end()
-        self.refuse_form()
-        self.components = []
-        for options in self.directives():
-            self.job = SlurmJob(options)
-            self.nodes = self.job_nodes()
-            self.tasks = self.job_tasks()
-            self.chips = self.job.chips(self.job.number("ntasks-per-node"), self.nodes)
-            self.components.append((self.job, self.nodes, self.tasks, self.chips))
+        refuse_form(text, self.script)
+        self.components = read_jobs(text, self.body, self.script)
         self.enter(0)
-        self.scope = Scope(known=self.known(self.nodes, self.tasks))
-        self.settings = _exported(self.job.options.get("export"))
+        part = self.part
+        self.scope = Scope(known=part.variables(part.nodes, part.tasks))
+        self.settings = _exported(part.job.options.get("export"))
         self.scope.values.update((n, s.text) for n, s in self.settings.items())
         self.scope.exported.update(self.settings)
         self.in_functions: set[str] = set()
@@ -177,180 +151,15 @@ class _Reader:
 
         Measured with Slurm 22.05: a step has the options of its component only.
         """
-        self.job, self.nodes, self.tasks, self.chips = self.components[component]
-
-    def leave(self, span: SourceSpan | None, reason: str) -> None:
-        """Note that a line is not judged."""
-        self.script.unjudged.append(Unjudged(span, reason))
-
-    def report(self, *args: object, **options: object) -> None:
-        """Add a finding of a rule: its rule, place and message."""
-        rule, *rest = args
-        self.script.found.append(rule.finding(*rest, **options))  # type: ignore[attr-defined]
-
-    def refuse_form(self) -> None:
-        """Report what sbatch refuses before it reads any option."""
-        at = self.text.find("\r\n")
-        if at >= 0:
-            message = "the lines end as on DOS (\\r\\n), which sbatch refuses"
-            hint = "convert it: sed -i 's/\\r$//' FILE"
-            self.report(
-                rules.REFUSED, SourceSpan(offsets=(at, at + 1)), message, hint=hint
-            )
-        if not self.text.startswith("#!"):
-            message = (
-                "the first line does not begin with #!, so sbatch refuses the script"
-            )
-            hint = "begin it with #!/bin/bash"
-            self.report(rules.REFUSED, SourceSpan(offsets=(0, 0)), message, hint=hint)
-
-    # --- the lines that begin with #SBATCH
-
-    def directives(self) -> list[dict[str, Setting]]:
-        """Return the options above the first command, of each component of the job."""
-        options: dict[str, Setting] = {}
-        components = [options]
-        ends = [match.start() for match in _HETEROGENEOUS.finditer(self.text)]
-        for match in DIRECTIVE.finditer(self.text, 0, self.body):
-            span = SourceSpan(offsets=match.span())
-            if match[1] == "sbatch":
-                word = match[0].split(maxsplit=1)[0]
-                message = f"{word} is a comment for sbatch; only #SBATCH in capitals"
-                self.report(rules.NO_EFFECT, span, f"{message} counts")
-                continue
-            while ends and ends[0] < match.start():
-                options = {}
-                components.append(options)
-                ends.pop(0)
-            line = _directive(match[2])
-            for name, value in line.options.items():
-                options[name] = Setting(value, _said(name, value), span)
-                self.refuse_value(name, options[name])
-            if line.rest and not _PLACEHOLDER.search(match[2]):
-                message = (
-                    f"sbatch refuses {quoted(line.rest[0])}, which belongs to no option"
-                )
-                self.report(rules.REFUSED, span, message)
-        if late := late_directives(self.text):
-            others = f", here and {len(late) - 1} more" if len(late) > 1 else ""
-            message = "sbatch reads no #SBATCH line below the first command"
-            hint = "move them above it"
-            place = SourceSpan(offsets=late[0].span())
-            self.report(rules.NO_EFFECT, place, message + others, hint=hint)
-        for each in components:
-            self.refuse_pairs(each)
-        return components
-
-    def refuse_value(self, name: str, setting: Setting) -> None:
-        """Report a number that sbatch refuses; measured with Slurm 22.05."""
-        if name in _COUNTS and setting.text in ("", "0"):
-            message = f"{setting.said}: sbatch needs a number above 0 here"
-            self.report(rules.REFUSED, setting.span, message)
-        if name in _NUMBERS and "$" in setting.text:
-            message = (
-                f"{setting.said}: sbatch does not replace variables in #SBATCH lines"
-            )
-            hint = f"write the number, or give it to sbatch: sbatch --{name}=..."
-            self.report(rules.REFUSED, setting.span, message, hint=hint)
-
-    def refuse_pairs(self, options: Mapping[str, Setting]) -> None:
-        """Report options that Slurm refuses beside each other."""
-        one = options.get("ntasks-per-gpu")
-        for name in ("gpus-per-task", "gpus-per-socket", "ntasks-per-node"):
-            if one is not None and name in options:
-                message = f"{one.said} excludes {options[name].said}"
-                self.report(rules.REFUSED, one.span, message, hint="drop one")
-        self.refuse_sums(options)
-        chips, list_ = options.get("gpus-per-node"), options.get("gres")
-        if chips and list_ and chip_count(list_.text, "gres"):
-            # Slurm 22.05 takes both; srun.1 of 26.11 says that they are refused.
-            self.report(
-                rules.REFUSED,
-                chips.span,
-                f"{chips.said} and {list_.said} ask for the same; newer versions of "
-                "Slurm refuse both together",
-                hint="drop one",
-                severity=Severity.WARNING,
-            )
-
-    def refuse_sums(self, options: Mapping[str, Setting]) -> None:
-        """Report chips of tasks or sockets whose number is not given, or another one.
-
-        Measured with Slurm 22.05, which takes the number of nodes for that of tasks.
-
-        Source: SchedMD/slurm, src/interfaces/gres.c.
-        """
-        job = SlurmJob(options)
-        nodes, of_task = options.get("nodes"), job.options.get("gpus-per-task")
-        is_open = nodes is None or _OPEN_RANGE.fullmatch(nodes.text)
-        counts = {"gpus", "ntasks", "ntasks-per-node"} & options.keys()
-        if of_task is not None and is_open and not counts:
-            message = f"{of_task.said}: sbatch needs a number of tasks beside it"
-            hint = "add --ntasks or --ntasks-per-node"
-            self.report(rules.REFUSED, of_task.span, message, hint=hint)
-        for whole, number, part in job.products():
-            if whole.value and part.value and number.value * part.value != whole.value:
-                message = f"sbatch refuses {whole.said} for {number.said}"
-                hint = "leave one of the three out"
-                text = f"{message} with {part.said}"
-                self.report(rules.REFUSED, whole.span, text, hint=hint)
-        of_socket = options.get("gpus-per-socket")
-        if of_socket is not None and not _SOCKETS & options.keys():
-            message = f"{of_socket.said}: sbatch needs --sockets-per-node beside it"
-            self.report(rules.REFUSED, of_socket.span, message)
-
-    def job_nodes(self) -> Fact | None:
-        """Return the nodes of the job; Slurm gives it none without a task."""
-        nodes, tasks = self.job.nodes(), self.job.number("ntasks")
-        if nodes is None or tasks is None or not 0 < tasks.value < nodes.value:
-            return nodes
-        self.report(  # measured with Slurm 22.05
-            rules.NO_EFFECT,
-            nodes.span,
-            f"{nodes.said} has no effect: Slurm gives the job as many nodes as it has "
-            f"tasks ({tasks.said})",
-            hint=f"--ntasks={nodes.value}, or --ntasks-per-node instead of it",
-        )
-        return Fact(tasks.value, tasks.said, tasks.span)
-
-    def job_tasks(self) -> Fact | None:
-        """Return the tasks of the job, as SLURM_NTASKS has them; None if not set."""
-        if "ntasks" in self.job:
-            return self.job.number("ntasks")
-        each = self.job.tasks_per_node(self.nodes)
-        if each is None or self.nodes is None:
-            return None
-        said = (
-            f"{each.said} on {self.nodes.value} nodes"
-            if self.nodes.value > 1
-            else each.said
-        )
-        return Fact(each.value * self.nodes.value, said, each.span)
-
-    def known(self, nodes: Fact | None, tasks: Fact | None) -> dict[str, str]:
-        """Return what Slurm's variables are, as far as it is known."""
-        per_node = self.job.number("ntasks-per-node")
-        chips = self.chips
-        facts = {
-            **dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes),
-            **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), tasks),
-            "SLURM_NTASKS_PER_NODE": per_node,
-            "SLURM_GPUS_ON_NODE": chips,
-            "SLURM_GPUS_PER_NODE": self.job.number("gpus-per-node"),
-            "SLURM_CPUS_PER_TASK": self.job.number("cpus-per-task"),
-        }
-        return {
-            name: UNKNOWN if fact is None else str(fact.value)
-            for name, fact in facts.items()
-        }
-
-    # --- the commands
+        self.part = self.components[component]
 
     def read(self) -> None:
         """Read every command below the #SBATCH lines."""
         if not is_of_shell(self.text):
             end = len(self.text.split("\n", 1)[0])
-            self.leave(SourceSpan(offsets=(0, end)), "it is not a script of a shell")
+            self.script.leave(
+                SourceSpan(offsets=(0, end)), "it is not a script of a shell"
+            )
             return
         is_tested = False
         background, script = Background(), self.script
@@ -372,7 +181,7 @@ class _Reader:
             given = job.options.get("gpus-per-socket")
             if given is not None and chips is None:
                 reason = f"the chips of a node are those of its sockets ({given.said})"
-                self.leave(given.span, reason)
+                self.script.leave(given.span, reason)
         if not self.script.submissions and not self.script.unjudged:
             self.script.unjudged += self.perhaps  # a Python program, as a rule
 
@@ -383,7 +192,9 @@ class _Reader:
         if is_open(self.text, words[-1]):
             line_end = self.text.find("\n", words[0].start)
             place = SourceSpan(offsets=(words[0].start, line_end))
-            self.leave(place, "a quotation mark or bracket in it is never closed")
+            self.script.leave(
+                place, "a quotation mark or bracket in it is never closed"
+            )
             return False
         if command.block:
             self.block(command, span)
@@ -443,7 +254,7 @@ class _Reader:
         if command.words[0].raw in HARMLESS:
             return
         if LAUNCHERS.search(text):
-            self.leave(span, reason)
+            self.script.leave(span, reason)
             self.has_remote = True
         elif find_launch([word.raw for word in command.words])[0]:
             self.perhaps.append(Unjudged(span, reason))
@@ -470,7 +281,7 @@ class _Reader:
         elif head == "eval":
             texts = [text for word in words for text in scope.fields(word.raw)]
             if LAUNCHERS.search(" ".join(texts)):
-                self.leave(span, "what eval runs is not judged")
+                self.script.leave(span, "what eval runs is not judged")
                 self.has_remote = True
         elif head not in HARMLESS or (
             head in _MAY_WRAP and LAUNCHERS.search(" ".join(w.raw for w in words))
@@ -505,7 +316,7 @@ class _Reader:
         """Note that another file may set everything."""
         if len(words) < 2 or _ACTIVATION.search(words[1].raw):
             return
-        self.leave(span, f"{shown(words[1].raw)} may set every variable")
+        self.script.leave(span, f"{shown(words[1].raw)} may set every variable")
 
     def start(
         self,
@@ -527,9 +338,9 @@ class _Reader:
             pass
         elif head in _REMOTE:
             self.has_remote = True
-            self.leave(span, f"what {head} starts is not judged")
+            self.script.leave(span, f"what {head} starts is not judged")
         elif head[:1] == UNKNOWN:
-            self.leave(span, "its first word is not in the file")
+            self.script.leave(span, "its first word is not in the file")
         elif head not in HARMLESS and head:
             self.on_first_node(texts, scope, command, span)
 
@@ -547,7 +358,7 @@ class _Reader:
         found |= {span: " and ".join(names)} if names else {}
         for place, said in found.items() if LAUNCHERS.search(text) else ():
             if place not in self.told:
-                self.report(
+                self.script.report(
                     rules.SAME_RANK,
                     place,
                     f"{said} is expanded by the batch script, where it is empty",
@@ -567,14 +378,14 @@ class _Reader:
         shell = texts if base(texts[0]) in SHELLS else ()
         if "-c" in shell and re.search(r"\bsrun\b", " ".join(texts)):
             self.has_remote = True
-            self.leave(span, f"what {base(texts[0])} -c starts is not judged")
+            self.script.leave(span, f"what {base(texts[0])} -c starts is not judged")
             return
         found = task_command(texts, scope.of_command(), self.variables(scope), span)
         if not found.command.program:
             if not _is_builtin_test(texts):
                 first = f"what {shown(base(texts[0]))} starts is not in the file"
                 for reason in found.command.unjudged or (first,):
-                    self.leave(span, reason)
+                    self.script.leave(span, reason)
             return
         variables = found.variables
         if found.command.program == "mpirun":
@@ -590,8 +401,8 @@ class _Reader:
                 **{n: s for n, s in own.items() if not n.endswith(_LISTS)},
             }
         role = Role(
-            nodes=self.nodes,
-            chips=self.chips,
+            nodes=self.part.nodes,
+            chips=self.part.chips,
             command=found.command,
             variables=variables,
         )
@@ -606,7 +417,10 @@ class _Reader:
         span: SourceSpan,
     ) -> TaskCommand:
         """Return what an mpirun starts, and what its processes find for certain."""
-        known = {**self.known(None, None), **dict.fromkeys(TASK_VARIABLES, UNKNOWN)}
+        known = {
+            **self.part.variables(None, None),
+            **dict.fromkeys(TASK_VARIABLES, UNKNOWN),
+        }
         inner = scope.of_task(known | IN_MPI)
         self.forget_given(inner, command)
         passed = outer.command.passed
@@ -625,10 +439,10 @@ class _Reader:
     ) -> None:
         """Add the agents that an mpirun starts."""
         is_told = "hostfile" in outer.options or "host" in outer.options
-        nodes = None if is_told else self.nodes
+        nodes = None if is_told else self.part.nodes
         each, tasks = (fact_of(outer.options.get(n)) for n in ("per-node", "np"))
         if tasks is None and "np" not in outer.options:
-            tasks = self.tasks
+            tasks = self.part.tasks
             if each is not None:
                 tasks = nodes and each._replace(value=each.value * nodes.value)
         if each and tasks and nodes and tasks.value < each.value * nodes.value:
@@ -637,7 +451,7 @@ class _Reader:
             each = tasks
         role = Role(
             nodes=nodes,
-            chips=self.chips,
+            chips=self.part.chips,
             command=found.command,
             variables=found.variables,
         )
@@ -653,49 +467,31 @@ class _Reader:
         """Read a step."""
         line = slurm_options(texts)
         if not line.rest:
-            self.leave(span, "the program is not in the file")
+            self.script.leave(span, "the program is not in the file")
             return
         said = {
-            name: Setting(v, _said(name, v), span) for name, v in line.options.items()
+            name: Setting(v, option_said(name, v), span)
+            for name, v in line.options.items()
         }
         step = SlurmJob(said)
         if "multi-prog" in step:
-            self.leave(span, f"{shown(line.rest[0])} says what each task starts")
+            self.script.leave(span, f"{shown(line.rest[0])} says what each task starts")
             return
         unknown = [
-            one.said for n, one in said.items() if n in _NUMBERS and UNKNOWN in one.text
+            one.said for n, one in said.items() if n in NUMBERS and UNKNOWN in one.text
         ]
         if unknown or not line.is_whole:
             listed = ", ".join(unknown) or "some options of srun"
-            self.leave(span, f"the file does not say the value of {listed}")
+            self.script.leave(span, f"the file does not say the value of {listed}")
         made = []
         for component in self.components_of(step, line.rest, span):
             self.enter(component)
-            made.append(self.step_size(step, span, is_whole=line.is_whole))
+            made.append(
+                step_size(self.part, self.script, step, span, is_whole=line.is_whole)
+            )
         if made:
             self.step(step, line.rest, scope, made, command)
         self.enter(0)
-
-    def step_size(
-        self, step: SlurmJob, span: SourceSpan, *, is_whole: bool
-    ) -> tuple[Role, Fact | None, Fact | None]:
-        """Return the nodes and chips of a step, its tasks on each node, and all."""
-        nodes = step.nodes() if "nodes" in step else self.nodes
-        tasks, per_node = self.step_tasks(step, nodes, span)
-        if not is_whole:
-            tasks = per_node = None
-        if nodes is not None and tasks is not None and 0 < tasks.value < nodes.value:
-            nodes, per_node = tasks, Fact(1, tasks.said, tasks.span)  # fewer nodes do
-        self.refuse_nodes(nodes, span)
-        chips, binding = self.step_chips(step, per_node, nodes, span)
-        role = Role(
-            nodes=nodes,
-            chips=chips,
-            chips_per_task=binding.seen,
-            tasks_per_chip=binding.shared,
-            near=binding.near,
-        )
-        return role, per_node, tasks
 
     def step(
         self,
@@ -713,7 +509,9 @@ class _Reader:
         if len(made) > 1:
             numbers = {each and each.value for _, each, _ in made}
             if len(numbers) > 1 or per_node is None:
-                self.leave(span, "the components have different numbers of tasks")
+                self.script.leave(
+                    span, "the components have different numbers of tasks"
+                )
                 return
             nodes = tasks = None
         kept = self.kept(step, scope)
@@ -723,7 +521,7 @@ class _Reader:
             if not self.scope.is_exported(name)  # which of both counts, is not certain
         }
         self.settings, all_settings = self.passed(kept, step), self.settings
-        inner = scope.of_task(self.known(nodes, tasks), kept)
+        inner = scope.of_task(self.part.variables(nodes, tasks), kept)
         self.forget_given(inner, command)
         found = task_command(words, inner, {**self.variables(inner), **given}, span)
         self.settings = all_settings
@@ -732,7 +530,7 @@ class _Reader:
         is_certain = bool({*"".join(values)} & {*IN_BATCH.values()})  # for any program
         if not (found.command.program or is_certain) and found.command.unjudged:
             for reason in found.command.unjudged:
-                self.leave(span, reason)
+                self.script.leave(span, reason)
             return
         roles = [
             replace(
@@ -747,7 +545,7 @@ class _Reader:
 
     def kept(self, step: SlurmJob, scope: Scope) -> frozenset[str] | None:
         """Return the names that --export lets a step have, None if it lets all."""
-        given = step.options.get("export", self.job.options.get("export"))
+        given = step.options.get("export", self.part.job.options.get("export"))
         names = [] if given is None else re.findall(r"(?:\A|,)(\w+)", given.text)
         variables = ("SLURM_EXPORT_ENV", "SRUN_EXPORT_ENV")
         if given is None or "ALL" in names or any(map(scope.assigned, variables)):
@@ -761,11 +559,11 @@ class _Reader:
         for name, setting in self.settings.items():
             is_lost = name not in kept and self.scope.is_exported(name)
             if is_lost and "export" not in step:
-                self.report(
+                self.script.report(
                     rules.NO_EFFECT,
                     setting.span,
                     f"{setting.said} does not reach the tasks, because of "
-                    f"{self.job.options['export'].said}",
+                    f"{self.part.job.options['export'].said}",
                     hint="srun --export=ALL",
                 )
         return {name: one for name, one in self.settings.items() if name in kept}
@@ -783,7 +581,7 @@ class _Reader:
         number = len(self.components)
         given = step.options.get("het-group") or step.options.get("pack-group")
         if number > 1 and given is None:
-            self.report(
+            self.script.report(
                 rules.NO_EFFECT,
                 span,
                 "this srun starts tasks in the first component only; the job has "
@@ -795,103 +593,9 @@ class _Reader:
         groups = [plain_number(text) for text in given.text.split(",")]
         chosen = [group for group in groups if group is not None and group < number]
         if ":" in words or len(chosen) < len(groups):
-            self.leave(span, "the job has several components")
+            self.script.leave(span, "the job has several components")
             return ()
         return chosen
-
-    def step_tasks(
-        self, step: SlurmJob, nodes: Fact | None, span: SourceSpan
-    ) -> tuple[Fact | None, Fact | None]:
-        """Return the tasks of a step, and those of each of its nodes."""
-        each = step.number("ntasks-per-node")
-        both = {*self.job.options, *step.options}
-        if "ntasks" in step:
-            tasks = step.number("ntasks")
-        elif "ntasks-per-node" in step:
-            tasks = self.step_of(each, nodes, span)
-        elif "ntasks-per-gpu" in step or {"gpus", "gpus-per-task"} <= both:
-            tasks = self.tasks if "ntasks" in self.job else None
-        elif {"ntasks", "ntasks-per-node", "ntasks-per-gpu"} & both:
-            tasks = self.tasks
-            if "nodes" in step and tasks is not None:  # SLURM_NTASKS is an option too
-                tasks = tasks._replace(said=f"SLURM_NTASKS of {tasks.said}")
-        elif "gpus-per-socket" in both:
-            tasks = None  # Slurm 22.05 gave the job a task for each socket
-        else:
-            tasks = nodes and Fact(nodes.value, nodes.said, nodes.span)
-        each = each or self.job.tasks_per_node(self.nodes)
-        if tasks is None or nodes is None:
-            return tasks, None
-        if nodes.value in (1, tasks.value):
-            value = tasks.value // nodes.value
-        elif each is not None and each.value * nodes.value == tasks.value:
-            value = each.value
-        else:
-            return tasks, None  # the nodes may have different numbers of tasks
-        return tasks, Fact(value, tasks.said, tasks.span)
-
-    def step_of(
-        self, each: Fact | None, nodes: Fact | None, span: SourceSpan
-    ) -> Fact | None:
-        """Return the tasks of a step that gives only those of a node."""
-        if each is None or nodes is None:
-            return None
-        product = each.value * nodes.value
-        if self.tasks is not None and self.tasks.value != product:
-            # SLURM_NTASKS is an option of srun too.
-            self.leave(
-                span,
-                f"Slurm may ignore {each.said}, because SLURM_NTASKS is "
-                f"{self.tasks.value} ({self.tasks.said}); -n {product} beside it "
-                "decides",
-            )
-            return None
-        return Fact(product, each.said, each.span)
-
-    def refuse_nodes(self, nodes: Fact | None, span: SourceSpan) -> None:
-        """Report a step on more nodes than the job has; measured with Slurm 22.05."""
-        if nodes is None or self.nodes is None or nodes.value <= self.nodes.value:
-            return
-        self.report(
-            rules.REFUSED,
-            nodes.span or span,
-            f"{nodes.said} asks for more nodes than the job has ({self.nodes.said}), "
-            "which srun refuses",
-            hint="leave it out: a step has the nodes of its job",
-        )
-
-    def step_chips(
-        self,
-        step: SlurmJob,
-        per_node: Fact | None,
-        nodes: Fact | None,
-        span: SourceSpan,
-    ) -> tuple[Fact | None, Binding]:
-        """Return the chips of a step on a node, and which of them a task sees."""
-        both = SlurmJob({**self.job.options, **step.options})
-        chips, binding = both.chips(per_node, nodes), both.binding(per_node)
-        asked, has = step.chips(per_node, nodes), self.chips
-        of_job = self.job.listed("gpus-per-node")
-        if asked is None or has is None:
-            return chips, binding
-        if asked.value > has.value:
-            self.report(
-                rules.REFUSED,
-                asked.span or span,
-                f"{asked.said} asks for {asked.value} chips of a node, and the job has "
-                f"{has.value} ({has.said}), so srun refuses it",
-                hint="ask for the chips in an #SBATCH line",
-            )
-            return None, binding
-        if of_job and "gpus-per-node" not in step and "gpus-per-task" not in step:
-            if asked.value != of_job.value:
-                self.leave(
-                    span,
-                    f"Slurm 22.05 takes {asked.said} for {of_job.said} of the job, and "
-                    "newer versions may refuse both together",
-                )
-            return (chips if asked.value == of_job.value else None), binding
-        return chips, binding
 
     def variables(self, scope: Scope) -> dict[str, Setting]:
         """Return what a command inherits of the variables that scripts set."""
@@ -913,8 +617,10 @@ class _Reader:
     ) -> None:
         """Add what a line starts; the batch script itself does if it has no starter."""
         words = command.words
-        both = SlurmJob({**self.job.options, **(step.options if step else {})})
-        asked = step.all_chips() if step and "gpus-per-node" not in self.job else None
+        both = SlurmJob({**self.part.job.options, **(step.options if step else {})})
+        asked = (
+            step.all_chips() if step and "gpus-per-node" not in self.part.job else None
+        )
         self.script.submissions.append(
             Submission(
                 kind="sbatch",
@@ -922,12 +628,12 @@ class _Reader:
                 roles=tuple(roles),
                 tasks_per_node=per_node,
                 tasks=tasks,
-                slots=self.tasks,
+                slots=self.part.tasks,
                 is_first_node_only=not starter,
                 starter=starter,
-                is_shared="exclusive" not in self.job,
-                is_array="array" in self.job,
-                job_nodes=self.nodes and self.nodes.value,
+                is_shared="exclusive" not in self.part.job,
+                is_array="array" in self.part.job,
+                job_nodes=self.part.nodes and self.part.nodes.value,
                 all_chips=asked or both.all_chips(),
                 node_range=both.node_range() if starter == "srun" else None,
                 is_in_order=both.is_in_order()
@@ -950,7 +656,7 @@ class _Reader:
             if one.is_alone or rank is None or not (is_one and is_plain):
                 continue
             if key[1] not in ("", "1") and first.setdefault(key, one) is not one:
-                self.report(
+                self.script.report(
                     rules.SAME_RANK,
                     one.span,
                     f"{rank.said} is that of another step beside this one too",
@@ -967,7 +673,7 @@ class _Reader:
             is_beside = self.has_remote or number in background.beside
             kept.append(replace(one, is_alone=not is_beside))
             if number in background.left[:1]:
-                self.report(
+                self.script.report(
                     rules.NO_EFFECT,
                     one.span,
                     "the script ends while this runs in the background, and the job "
@@ -987,15 +693,6 @@ def _is_builtin_test(texts: Sequence[str]) -> bool:
     return not texts or "=" in texts[0] or texts[0] in ("then", "do")
 
 
-def _directive(text: str) -> Line:
-    """Return the options of a line by their long names."""
-    try:
-        words = shlex.split(text, comments=True)
-    except ValueError:
-        words = text.split()
-    return slurm_options(words)
-
-
 def _exported(given: Setting | None) -> dict[str, Setting]:
     """Return the variables to which --export gives a value without a comma."""
     found = {}
@@ -1005,8 +702,3 @@ def _exported(given: Setting | None) -> dict[str, Setting]:
         if sign and is_read(name) and not name.endswith(_LISTS):
             found[name] = Setting(value, f"--export={shown(item)}", span)
     return found
-
-
-def _said(name: str, value: str) -> str:
-    sign = "--" if len(name) > 1 else "-"
-    return f"{sign}{name}={shown(value)}" if value else f"{sign}{name}"

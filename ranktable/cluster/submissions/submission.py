@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ranktable.schema.document import SourceSpan
+    from ranktable.schema.finding import Finding, Rule
 
 
 class Fact(NamedTuple):
@@ -196,3 +197,28 @@ class Unjudged(NamedTuple):
 
     span: SourceSpan | None
     reason: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Script:
+    """What is read of a batch script.
+
+    Attributes:
+        submissions: What its lines start.
+        unjudged: Lines that are not judged.
+        found: What is wrong with the script itself.
+    """
+
+    submissions: list[Submission] = field(default_factory=list)
+    unjudged: list[Unjudged] = field(default_factory=list)
+    found: list[Finding] = field(default_factory=list)
+
+    def leave(self, span: SourceSpan | None, reason: str) -> None:
+        """Note that a line is not judged."""
+        self.unjudged.append(Unjudged(span, reason))
+
+    def report(
+        self, rule: Rule, span: SourceSpan | None, message: str, **options: Any
+    ) -> None:
+        """Add a finding of a rule; the options are those of ``Rule.finding``."""
+        self.found.append(rule.finding(span, message, **options))

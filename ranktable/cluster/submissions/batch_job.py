@@ -1,0 +1,235 @@
+"""The ``#SBATCH`` lines of a script: the job they ask for, and what sbatch refuses.
+
+Source: SchedMD/slurm, src/sbatch/opt.c, doc/man/man1/sbatch.1.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.detect import DIRECTIVE, late_directives
+from ranktable.cluster.submissions.launch_options import Line, slurm_options
+from ranktable.cluster.submissions.shell import UNKNOWN, shown
+from ranktable.cluster.submissions.slurm_job import SlurmJob, chip_count
+from ranktable.cluster.submissions.submission import Fact, Script, Setting
+from ranktable.schema.document import SourceSpan
+from ranktable.schema.finding import Severity
+from ranktable.schema.text import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_COUNTS: Final = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
+NUMBERS: Final = (
+    *(*_COUNTS, "gpus", "gpus-per-node", "gpus-per-task", "gres", "ntasks-per-gpu"),
+)
+"""Options whose values are needed for the sums."""
+_HETEROGENEOUS: Final = re.compile(r"(?m)^#SBATCH[ \t]+(?:hetjob|packjob)\b")
+_SOCKETS: Final = {"sockets-per-node", "extra-node-info", "B"}
+_OPEN_RANGE: Final = re.compile(r"([0-9]+)-(?!\1\Z)[0-9]+")
+_PLACEHOLDER: Final = re.compile(r"[{}<>@%$]")
+"""What a script has that another program completes."""
+
+
+class BatchJob(NamedTuple):
+    """What a job is given; a heterogeneous job has one for each component.
+
+    Attributes:
+        job: Its options.
+        nodes: Its nodes.
+        tasks: Its tasks, as SLURM_NTASKS has them; None if not set.
+        chips: The chips of a node.
+    """
+
+    job: SlurmJob
+    nodes: Fact | None
+    tasks: Fact | None
+    chips: Fact | None
+
+    def variables(self, nodes: Fact | None, tasks: Fact | None) -> dict[str, str]:
+        """Return what Slurm's variables are, as far as it is known."""
+        per_node = self.job.number("ntasks-per-node")
+        chips = self.chips
+        facts = {
+            **dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes),
+            **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), tasks),
+            "SLURM_NTASKS_PER_NODE": per_node,
+            "SLURM_GPUS_ON_NODE": chips,
+            "SLURM_GPUS_PER_NODE": self.job.number("gpus-per-node"),
+            "SLURM_CPUS_PER_TASK": self.job.number("cpus-per-task"),
+        }
+        return {
+            name: UNKNOWN if fact is None else str(fact.value)
+            for name, fact in facts.items()
+        }
+
+
+def read_jobs(text: str, end: int, script: Script) -> list[BatchJob]:
+    """Return what the lines above the first command ask for.
+
+    Args:
+        text: The script.
+        end: Where its first command begins.
+        script: Gets what is wrong with the lines.
+    """
+    jobs = []
+    for options in _directives(text, end, script):
+        job = SlurmJob(options)
+        nodes = _job_nodes(job, script)
+        chips = job.chips(job.number("ntasks-per-node"), nodes)
+        jobs.append(BatchJob(job, nodes, _job_tasks(job, nodes), chips))
+    return jobs
+
+
+def refuse_form(text: str, script: Script) -> None:
+    """Report what sbatch refuses before it reads any option."""
+    at = text.find("\r\n")
+    if at >= 0:
+        message = "the lines end as on DOS (\\r\\n), which sbatch refuses"
+        hint = "convert it: sed -i 's/\\r$//' FILE"
+        script.report(
+            rules.REFUSED, SourceSpan(offsets=(at, at + 1)), message, hint=hint
+        )
+    if not text.startswith("#!"):
+        message = "the first line does not begin with #!, so sbatch refuses the script"
+        hint = "begin it with #!/bin/bash"
+        script.report(rules.REFUSED, SourceSpan(offsets=(0, 0)), message, hint=hint)
+
+
+def _directives(text: str, end: int, script: Script) -> list[dict[str, Setting]]:
+    """Return the options above the first command, of each component of the job."""
+    options: dict[str, Setting] = {}
+    components = [options]
+    ends = [match.start() for match in _HETEROGENEOUS.finditer(text)]
+    for match in DIRECTIVE.finditer(text, 0, end):
+        span = SourceSpan(offsets=match.span())
+        if match[1] == "sbatch":
+            word = match[0].split(maxsplit=1)[0]
+            message = f"{word} is a comment for sbatch; only #SBATCH in capitals"
+            script.report(rules.NO_EFFECT, span, f"{message} counts")
+            continue
+        while ends and ends[0] < match.start():
+            options = {}
+            components.append(options)
+            ends.pop(0)
+        line = _directive(match[2])
+        for name, value in line.options.items():
+            options[name] = Setting(value, option_said(name, value), span)
+            _refuse_value(name, options[name], script)
+        if line.rest and not _PLACEHOLDER.search(match[2]):
+            message = (
+                f"sbatch refuses {quoted(line.rest[0])}, which belongs to no option"
+            )
+            script.report(rules.REFUSED, span, message)
+    if late := late_directives(text):
+        others = f", here and {len(late) - 1} more" if len(late) > 1 else ""
+        message = "sbatch reads no #SBATCH line below the first command"
+        hint = "move them above it"
+        place = SourceSpan(offsets=late[0].span())
+        script.report(rules.NO_EFFECT, place, message + others, hint=hint)
+    for each in components:
+        _refuse_pairs(each, script)
+    return components
+
+
+def _refuse_value(name: str, setting: Setting, script: Script) -> None:
+    """Report a number that sbatch refuses; measured with Slurm 22.05."""
+    if name in _COUNTS and setting.text in ("", "0"):
+        message = f"{setting.said}: sbatch needs a number above 0 here"
+        script.report(rules.REFUSED, setting.span, message)
+    if name in NUMBERS and "$" in setting.text:
+        message = f"{setting.said}: sbatch does not replace variables in #SBATCH lines"
+        hint = f"write the number, or give it to sbatch: sbatch --{name}=..."
+        script.report(rules.REFUSED, setting.span, message, hint=hint)
+
+
+def _refuse_pairs(options: Mapping[str, Setting], script: Script) -> None:
+    """Report options that Slurm refuses beside each other."""
+    one = options.get("ntasks-per-gpu")
+    for name in ("gpus-per-task", "gpus-per-socket", "ntasks-per-node"):
+        if one is not None and name in options:
+            message = f"{one.said} excludes {options[name].said}"
+            script.report(rules.REFUSED, one.span, message, hint="drop one")
+    _refuse_sums(options, script)
+    chips, list_ = options.get("gpus-per-node"), options.get("gres")
+    if chips and list_ and chip_count(list_.text, "gres"):
+        # Slurm 22.05 takes both; srun.1 of 26.11 says that they are refused.
+        script.report(
+            rules.REFUSED,
+            chips.span,
+            f"{chips.said} and {list_.said} ask for the same; newer versions of "
+            "Slurm refuse both together",
+            hint="drop one",
+            severity=Severity.WARNING,
+        )
+
+
+def _refuse_sums(options: Mapping[str, Setting], script: Script) -> None:
+    """Report chips of tasks or sockets whose number is not given, or another one.
+
+    Measured with Slurm 22.05, which takes the number of nodes for that of tasks.
+
+    Source: SchedMD/slurm, src/interfaces/gres.c.
+    """
+    job = SlurmJob(options)
+    nodes, of_task = options.get("nodes"), job.options.get("gpus-per-task")
+    is_open = nodes is None or _OPEN_RANGE.fullmatch(nodes.text)
+    counts = {"gpus", "ntasks", "ntasks-per-node"} & options.keys()
+    if of_task is not None and is_open and not counts:
+        message = f"{of_task.said}: sbatch needs a number of tasks beside it"
+        hint = "add --ntasks or --ntasks-per-node"
+        script.report(rules.REFUSED, of_task.span, message, hint=hint)
+    for whole, number, part in job.products():
+        if whole.value and part.value and number.value * part.value != whole.value:
+            message = f"sbatch refuses {whole.said} for {number.said}"
+            hint = "leave one of the three out"
+            text = f"{message} with {part.said}"
+            script.report(rules.REFUSED, whole.span, text, hint=hint)
+    of_socket = options.get("gpus-per-socket")
+    if of_socket is not None and not _SOCKETS & options.keys():
+        message = f"{of_socket.said}: sbatch needs --sockets-per-node beside it"
+        script.report(rules.REFUSED, of_socket.span, message)
+
+
+def _job_nodes(job: SlurmJob, script: Script) -> Fact | None:
+    """Return the nodes of the job; Slurm gives it none without a task."""
+    nodes, tasks = job.nodes(), job.number("ntasks")
+    if nodes is None or tasks is None or not 0 < tasks.value < nodes.value:
+        return nodes
+    script.report(  # measured with Slurm 22.05
+        rules.NO_EFFECT,
+        nodes.span,
+        f"{nodes.said} has no effect: Slurm gives the job as many nodes as it has "
+        f"tasks ({tasks.said})",
+        hint=f"--ntasks={nodes.value}, or --ntasks-per-node instead of it",
+    )
+    return Fact(tasks.value, tasks.said, tasks.span)
+
+
+def _job_tasks(job: SlurmJob, nodes: Fact | None) -> Fact | None:
+    """Return the tasks of the job, as SLURM_NTASKS has them; None if not set."""
+    if "ntasks" in job:
+        return job.number("ntasks")
+    each = job.tasks_per_node(nodes)
+    if each is None or nodes is None:
+        return None
+    said = f"{each.said} on {nodes.value} nodes" if nodes.value > 1 else each.said
+    return Fact(each.value * nodes.value, said, each.span)
+
+
+def _directive(text: str) -> Line:
+    """Return the options of a line by their long names."""
+    try:
+        words = shlex.split(text, comments=True)
+    except ValueError:
+        words = text.split()
+    return slurm_options(words)
+
+
+def option_said(name: str, value: str) -> str:
+    """Return an option of sbatch or srun as a message shows it."""
+    sign = "--" if len(name) > 1 else "-"
+    return f"{sign}{name}={shown(value)}" if value else f"{sign}{name}"
