@@ -3,14 +3,23 @@
 ``submissions/`` has a file for each subject, written as a difference: a case begins
 with ``@@ codes @@ name``, lines with ``-`` stand in the wrong text only, and lines with
 ``+`` in the right one.
+
+A file of TOML has texts, and what is found in them if one of the values stands in the
+place of ``VALUE``.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+import pytest
+
+from ranktable._toml import loads
 from ranktable.cluster.submissions.read_submissions import read_submissions
+
+if TYPE_CHECKING:
+    from _pytest.mark import ParameterSet
 
 FOLDER = Path(__file__).parent / "submissions"
 HEAD = 'head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
@@ -43,6 +52,33 @@ def read_cases(folder: str) -> dict[str, Case]:
             assert name not in cases, name
             cases[name] = Case(found, wrong, right)
     return cases
+
+
+def read_lines(name: str) -> list[ParameterSet]:
+    """Give texts with each value that may stand in them, and what is found then."""
+    tables: dict[str, dict[str, list[str | list[str]]]]
+    tables = loads((FOLDER / f"{name}.toml").read_text())
+    return [
+        pytest.param(
+            str(text).replace("VALUE", value), found, id=f"{about} {at}: {value}"
+        )
+        for about, table in tables.items()
+        for at, text in enumerate(table.pop("texts"))
+        for found, values in table.items()
+        for value in (
+            "\n".join([each] if isinstance(each, str) else each) for each in values
+        )
+    ]
+
+
+def plain(name: str) -> str:
+    """Return a sound manifest."""
+    return (FOLDER / "plain" / f"{name}.yaml").read_text()
+
+
+def running(command: str) -> str:
+    """Return a PyTorchJob that runs a command."""
+    return plain("pytorchjob").replace("[torchrun, t.py]", command)
 
 
 def script(options: str, *lines: str) -> str:

@@ -49,6 +49,7 @@ TEMPLATES = ROOT / "templates"
 GUIDES = set((ROOT / "docs").glob("*.md")) - {ROOT / "docs" / "index.md"}
 DOCUMENTS = [ROOT / "README.md", *sorted(GUIDES)]
 SESSIONS = sorted((ROOT / "tests" / "sessions").glob("*.md"))
+SUBMISSIONS = ROOT / "tests" / "submissions" / "plain"
 PROSE = [*DOCUMENTS, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
 TIMEOUT_S = 120
 END_OF_OUTPUT = "\x1e"  # ASCII's record separator, which no command prints
@@ -206,6 +207,7 @@ def test_commands_print_what_the_session_shows(
     session: Path, clone: Path, commands: Commands, pytestconfig: pytest.Config
 ) -> None:
     (clone / "corpus").symlink_to(CORPUS)
+    (clone / "submissions").symlink_to(SUBMISSIONS)
     is_update = pytestconfig.getoption("--update-golden")
     for block in blocks_of(session):
         run_console(block, clone, commands.folder, session if is_update else None)
