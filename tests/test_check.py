@@ -731,6 +731,49 @@ def test_container_counts_from_0_and_the_table_from_the_host(tmp_path: Path) -> 
     assert found(checked_at(gpu_host(tmp_path, env=env, count=4), table)) == {}
 
 
+@pytest.mark.parametrize(
+    ("rows", "text", "code"),
+    [
+        ([6, 7, 5], "2,3,1,0", ""),
+        ([2, 3, 1], "2,3,1,0", ""),  # a table of what the container counts
+        ([4, 5, 6, 7], "1,0,2,3", "RT705"),
+        ([5, 4, 6, 7], "GPU-5a1f0e21,GPU-5a1f0e20,GPU-5a1f0e22,GPU-5a1f0e23", ""),
+    ],
+)
+@pytest.mark.parametrize("variable", ["NVIDIA_VISIBLE_DEVICES", "SLURM_STEP_GPUS"])
+def test_list_counts_what_was_given_and_the_table_may_count_in_the_host(
+    tmp_path: Path, variable: str, rows: list[int], text: str, code: str
+) -> None:
+    env = f"{variable}=4,5,6,7\nCUDA_VISIBLE_DEVICES={text}\n"
+    table = dumps(make_table([rows], hosts=["n1"]))
+    checked = checked_at(gpu_host(tmp_path, env=env, count=4), table)
+
+    assert set(found(checked)) == {code} - {""}
+    assert not code or "shows 5,4,6,7, and" in found(checked)[code]
+
+
+def test_list_of_uuids_in_a_container_is_not_numbers_of_the_host(
+    tmp_path: Path,
+) -> None:
+    mounted = ",".join(f"GPU-5a1f0e2{n}-90c4" for n in range(4))
+    env = f"NVIDIA_VISIBLE_DEVICES={mounted}\nCUDA_VISIBLE_DEVICES=0,1,2,3\n"
+    table = dumps(make_table([range(4, 8)], hosts=["n1"]))
+    checked = checked_at(gpu_host(tmp_path, env=env, count=4), table)
+
+    assert found(checked) == {}
+    assert {"RT702", "RT705"} <= {each.code for each in checked.not_checked}
+
+
+def test_whole_list_is_not_called_read_where_no_tool_lists_the_chips(
+    tmp_path: Path,
+) -> None:
+    env = "CUDA_VISIBLE_DEVICES=0,9,1\n"
+    checked = checked_at(gpu_host(tmp_path, env=env, tool=False, count=2))
+
+    assert "RT704" in {each.code for each in checked.not_checked}
+    assert "RT704" not in {each.code for each in checked.agrees}
+
+
 @pytest.mark.parametrize(("count", "codes"), [(4, set()), (3, {"RT702"})])
 def test_container_with_uuids_does_not_know_the_numbers_of_the_host(
     tmp_path: Path, count: int, codes: set[str]

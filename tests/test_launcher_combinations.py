@@ -229,6 +229,10 @@ FOUND: dict[str, tuple[dict[str, str], tuple[object, ...]]] = {
         {**step("1 2 1 0", "2 n1 1"), "LOCAL_RANK": "0", "SLURM_STEP_GPUS": "1"},
         (1, 2, 0, 0, "slurm"),
     ),
+    "device 0 of a list of one chip": (
+        {**step("1 2 1 0", "2 n1 1"), "LOCAL_RANK": "0", "CUDA_VISIBLE_DEVICES": "1"},
+        (1, 2, 0, 0, "slurm"),
+    ),
     "torchrun in flux": (
         {
             **FLUX,

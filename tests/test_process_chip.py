@@ -204,6 +204,7 @@ def test_help_names_the_list_of_the_same_vendor() -> None:
         ("22", [of(H100, **{**ranked(0, 8, **{CUDA: str(n)}), "RANK": str(n)})
                 for n in range(8)], {}),
         ("idle", [of(H100, **ranked(n, 4)) for n in range(4)], {"note RT740"}),
+        ("idle, by number alone", [of(None, **ranked(0, 1, **{CUDA: "0,1"}))], {}),
         ("same number, same set", [of(None, **ranked(0, 2, **{CUDA: "0,1"}))] * 2,
          {"error RT732"}),
         ("no chips at all", [of(None, None, **ranked(n, 2)) for n in range(2)], {}),
@@ -298,6 +299,49 @@ def test_one_set_of_chips_is_no_clash(ranks: list[int], size: int) -> None:
     chips = [of(H100[:size], **ranked(r, size)) for r in ranks if r < size]
 
     assert job(chips) == {}
+
+
+def as_cuda_counts(words: list[str], seen: list[SeenChip]) -> list[str]:
+    """Return the identities behind a list, by the words of CUDA's guide and torch."""
+    found: list[str] = []
+    for word in words:
+        fits = [e.identity for n, e in enumerate(seen) if word in (str(n), e.identity)]
+        if not fits:
+            break
+        found += fits
+    return found if len(set(found)) == len(found) else []
+
+
+@given(
+    seen=st.integers(1, 6).map(lambda count: H100[8 - count :]),
+    places=st.lists(st.integers(0, 6), min_size=2, max_size=7),
+    kind=st.sampled_from(["none", "numbers", "uuids", "own", "first"]),
+    size=st.integers(1, 7),
+)
+def test_drawn_jobs_are_judged_as_cuda_counts(
+    seen: list[SeenChip], places: list[int], kind: str, size: int
+) -> None:
+    lists: list[str | None] = [None] * size
+    if kind == "numbers":
+        lists = [",".join(map(str, places))] * size
+    elif kind == "uuids":
+        named = [H100[(8 - len(seen) + at) % 8].identity for at in places]
+        lists = [",".join(named)] * size
+    elif kind != "none":
+        lists = [str(n) if kind == "own" else "0" for n in range(size)]
+    at = [0 if kind in ("own", "first") else n for n in range(size)]
+    chips, used = [], []
+    for place, text in zip(at, lists, strict=True):
+        env = {} if text is None else {CUDA: text}
+        chips.append(of(seen, **{**ranked(place, size), **env}))
+        words = [str(n) for n in range(9)] if text is None else text.split(",")
+        used.append([*as_cuda_counts(words, seen)[place : place + 1], ""][0])
+
+    known = [each for each in used if each]
+    assert [each.identity for each in chips] == used
+    wrong = {"error RT720"} if "" in used else set()
+    wrong |= {"error RT732"} if len(set(known)) < len(known) else set()
+    assert {each for each in job(chips) if each.startswith("error")} == wrong
 
 
 def test_lists_of_two_vendors_are_not_judged_without_chips() -> None:

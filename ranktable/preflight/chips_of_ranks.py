@@ -143,9 +143,10 @@ def _idle(machines: Sequence[Sequence[ChipUser]]) -> Iterator[Finding]:
     """Yield the chips that no process uses, where all of them are known."""
     found: list[tuple[str, int, int, list[str]]] = []
     for users in machines:
-        taken = {each.chip.identity or _number_alone(each) for each in users}
+        taken = {each.chip.identity for each in users}
         usable = users[0].chip.usable
-        if _is_alike(users) and "" not in taken and taken <= set(usable):
+        is_known = not any(each.chip.unknown for each in users)
+        if _is_alike(users) and is_known and taken <= set(usable):
             idle = [each for each in usable if each not in taken]
             if idle:
                 found.append((users[0].host, len(users), len(usable), idle))
@@ -162,7 +163,3 @@ def _idle(machines: Sequence[Sequence[ChipUser]]) -> Iterator[Finding]:
             hint=f"start {counted(chips, 'process', 'processes')} on this host, unless "
             "a process uses several chips",
         )
-
-
-def _number_alone(user: ChipUser) -> str:
-    return str(user.chip.device_id) if _number(user) else ""

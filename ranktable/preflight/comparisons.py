@@ -211,8 +211,12 @@ def _lists(facts: Facts, declared: Declared | None) -> tuple[str, ...]:
 
 
 def visible_text(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
-    """Yield what a library does not read of a list of visible devices."""
-    chips = facts.seen_chips
+    """Yield what a library does not read of a list of visible devices.
+
+    Raises:
+        NotDetectedError: No tool says which chips there are, so all may be read or not.
+    """
+    chips, is_unsure = facts.seen_chips, False
     for name, text in _set(facts, *_lists(facts, declared)):
         left: Sequence[SeenChip] | int | None = chips
         if name == ASCEND_LIST:
@@ -249,6 +253,12 @@ def visible_text(facts: Facts, declared: Declared | None) -> Iterator[Disagreeme
                 f"{name}={quoted(text)} does not ascend",
                 hint=f"write ascending {example}",
             )
+        is_unsure |= count is None and bool(ids)
+    if is_unsure:
+        raise NotDetectedError(
+            "a list ends at an entry that is not a chip of this process, and no tool "
+            "says which chips there are"
+        )
 
 
 def _half_read(text: str) -> str:
@@ -324,16 +334,23 @@ def visible_chips(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
         if len(ids) == 1 and own:  # a list for each process
             wanted = own
         # A process takes the chip at its local rank; more may be visible behind it.
-        is_same = ids == wanted if "ASCEND" in name else ids[: len(wanted)] == wanted
-        if is_same or facts.numbers_of_host(len(ids)) == wanted:
+        end = None if "ASCEND" in name else len(wanted)
+        both = _numberings(facts, ids, declared.device_ids)
+        at = facts.environment.local_rank if facts.is_live else None
+        mine = slice(0) if at is None else slice(at, at + 1)  # others look at theirs
+        if any(
+            each[:end] == wanted or (own and fits and each[mine] == own)
+            for each, fits in both
+        ):
             continue
-        if "ASCEND" not in name:
-            _refuse_renumbered(facts, name)
+        if "ASCEND" not in name and not (own and len(both) > 1):
+            _refuse_renumbered(facts, name, is_mapped=len(both) > 1)
+        shown = _ids(both[-1][0])
         if len(ids) != len(wanted):
-            what = f"shows {counted(len(ids), 'chip')} ({_ids(ids)})"
+            what = f"shows {counted(len(ids), 'chip')} ({shown})"
             has = f"{counted(len(wanted), 'rank')} on {_ids(wanted)}"
         else:
-            what, has = f"shows {_ids(ids)}", f"{_ids(wanted)} in the order of ranks"
+            what, has = f"shows {shown}", f"{_ids(wanted)} in the order of ranks"
         yield Disagreement(
             f"{name}={quoted(text)} {what}, and the table has {has}",
             0,
@@ -342,14 +359,33 @@ def visible_chips(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
         )
 
 
-def _refuse_renumbered(facts: Facts, name: str) -> None:
-    """Raise NotDetectedError if a cgroup of Slurm counts the chips in another way."""
-    isolated = isolated_by(facts.env)
-    if isolated or facts.env.get("SLURM_JOB_GPUS"):
-        by = isolated or "SLURM_JOB_GPUS"
+def _numberings(
+    facts: Facts, ids: list[int], rows: list[int]
+) -> list[tuple[list[int], bool]]:
+    """Return chips as they are counted here and in the host, if that is known.
+
+    A table may have either. With each it is said whether all its rows fit to it.
+    """
+    seen = facts.seen_chips
+    numbers = facts.numbers_of_host(len(ids if seen is None else seen))
+    if not set(ids) <= set(range(len(numbers))):
+        return [(ids, True)]
+    return [
+        (ids, set(rows) <= set(range(len(numbers)))),
+        ([numbers[each] for each in ids], set(rows) <= set(numbers)),
+    ]
+
+
+def _refuse_renumbered(facts: Facts, name: str, *, is_mapped: bool) -> None:
+    """Raise NotDetectedError if a cgroup or a container counts in another way."""
+    by = isolated_by(facts.env) or next(filter(facts.env.get, ("SLURM_JOB_GPUS",)), "")
+    mounted = facts.env.get(_MOUNTED_GPUS, "")
+    if not is_mapped and mounted not in ("", "all", "none", "void"):
+        by = by or _MOUNTED_GPUS
+    if by:
         raise NotDetectedError(
-            f"{name} counts the chips that Slurm gave ({by} is set), and the table "
-            "those of the host"
+            f"{name} counts the chips that were given here ({by} is set), and the "
+            "table those of the host"
         )
 
 

@@ -512,7 +512,8 @@ class Meeting:
         skipped = [Looked(*each) for each in data["not_checked"]]
         if not is_whole:
             why = "not all ranks came once"
-            skipped.append(Looked(rules.CLOCK.code, rules.CLOCK.name, why))
+            lacking = (rules.CLOCK, rules.IDLE_CHIP)
+            skipped += [Looked(rule.code, rule.name, why) for rule in lacking]
         passed = known | {each.code for each in skipped} | {rules.UNREACHABLE.code}
         if data["hosts"] < 2:
             passed.add(rules.NO_WAY.code)
@@ -708,4 +709,6 @@ def _not_checked(records: Sequence[ProcessRecord]) -> list[Looked]:
         found += [(rule, "no process has a table") for rule in lacking]
     if why := why_not_compared(chip_users(records)):
         found.append((rules.SAME_CHIP, why))
+    if why := why or next((e.chip.unknown for e in records if e.chip.unknown), ""):
+        found.append((rules.IDLE_CHIP, why))
     return [Looked(rule.code, rule.name, why) for rule, why in found]

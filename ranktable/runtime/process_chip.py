@@ -360,7 +360,8 @@ def process_chip(
     if environment.local_chip_map is not None and environment.device_id is None:
         return _mapped(environment, facts, chips)
     if seen.chips is None:
-        return ProcessChip(**facts, device_id=place, unknown="no chips were found")
+        why = _UNLISTED if has_chips else "no chips were found"
+        return ProcessChip(**facts, device_id=place, unknown=why)
     if not seen.chips:
         has_chips = has_chips or bool(chips)
         return _none(seen, vendor or vendor_of(env), facts, has_chips=has_chips)
@@ -379,6 +380,9 @@ def process_chip(
         return ProcessChip(**facts, is_none=True)
     at = 0 if place is None or is_beyond else place
     return _chosen(env, seen, at, own or is_own, facts)
+
+
+_UNLISTED = "no tool says which chips are here"
 
 
 def _shown(seen: _Visible, chips: Sequence[SeenChip] | None) -> str:

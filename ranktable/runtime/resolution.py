@@ -8,6 +8,7 @@ other claims must agree, and be complete and possible.
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,7 @@ FIELDS = (
     *("node_rank", "num_nodes", "master_addr", "master_port"),
     *("host", "device_id", "local_chip_map"),
 )
+_ONE_CHIP = re.compile(r"[0-9]{1,6}|(?:GPU|MIG)-[\w/-]+")
 BY_HAND = "environment"
 """Name for variables that scripts and shells export."""
 
@@ -99,9 +101,13 @@ def _device_index(
     """
     others = {claim.value for claim in about if claim.launcher != BY_HAND}
     given = [c for c in about if c.launcher == BY_HAND and c.variable == "LOCAL_RANK"]
-    if not given or given[0].value != 0 or others <= {0} or not isolated_by(env):
+    if not given or given[0].value != 0 or others <= {0}:
         return None
-    return given[0]
+    has_one = any(
+        name.endswith("_VISIBLE_DEVICES") and _ONE_CHIP.fullmatch(env[name])
+        for name in env
+    )
+    return given[0] if has_one or isolated_by(env) else None
 
 
 def believed(
