@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.commands import Commands
-    from tests.conftest import Outcome, Run
+    from tests.conftest import Run
 
 OUT = "merged.json"
 
@@ -53,12 +53,6 @@ def probes(*hosts: str, chips: int = 2) -> bytes:
         for host in hosts
     ]
     return "".join(lines).encode()
-
-
-def codes(done: Outcome) -> list[str]:
-    """Return the codes of findings in the json form."""
-    found = json.loads(done.out)
-    return [d["code"] for file in found["files"] for d in file["diagnostics"]]
 
 
 # Tables
