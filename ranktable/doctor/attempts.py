@@ -12,6 +12,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from dataclasses import replace
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from ranktable.doctor.case import CLEARLY_S, NO_ERRORS, seconds_between
@@ -197,9 +198,15 @@ def _start(events: Sequence[LogEvent]) -> int:
     """Return where the events of the last attempt begin that says anything."""
     starts = sorted({*_told_starts(events), *_falls(events)})
     for start in reversed(starts):
-        if any(event.kind not in _SAYS_NOTHING for event in events[start:]):
+        if not all(map(_says_nothing, events[start:])):
             return start
     return 0
+
+
+def _says_nothing(event: LogEvent) -> bool:
+    """Whether a line may be of an attempt that has not begun, or never did."""
+    is_closed = "RendezvousClosedError" in event.text
+    return is_closed or event.kind in _SAYS_NOTHING
 
 
 def _told_starts(events: Sequence[LogEvent]) -> Iterator[int]:
@@ -213,7 +220,8 @@ def _told_starts(events: Sequence[LogEvent]) -> Iterator[int]:
     for index, event in enumerate(events):
         is_taken = event.kind in _TAKEN and event.pattern.speaker == "slurm"
         if _is_before_start(event) or (is_taken and steps_below[index] >= STEPS_AGAIN):
-            yield index + 1
+            below = islice(events, index + 1, None)  # torchrun ends the rest then
+            yield index + 1 + len([*takewhile(_is_closing, below)])
         if event.kind is not Evidence.ATTEMPT or "peers" not in event.fields:
             continue
         count = event.number("attempt") or 0
@@ -237,6 +245,10 @@ def _steps_below(events: Sequence[LogEvent]) -> list[int]:
             steps.add(_step(event))
             number = max(number, len(steps))
     return found[::-1]
+
+
+def _is_closing(event: LogEvent) -> bool:
+    return "closing" in event.fields
 
 
 def _is_before_start(event: LogEvent) -> bool:

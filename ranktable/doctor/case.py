@@ -36,7 +36,9 @@ PROGRESS = 20
 """Ordinary lines of an unnamed speaker that show that a program went on."""
 SERVED = 3
 """Lines of a server that answers, below an error, that show that it still does."""
-_SERVED = re.compile(r" HTTP/[\d.]+\" [24]\d\d|tokens/s, Running")
+_SERVED = re.compile(
+    r" HTTP/[\d.]+\" [24]\d\d|tokens/s, Running|gen throughput \(token/s\): "
+)
 
 _PROGRAMS = re.compile(r"(?i)python|torch|train|pt_|ray|worker|mpi|deepspeed|java")
 """Names of programs that may be processes of a job."""
@@ -75,8 +77,9 @@ STALLS = (
 NOT_YET = ("pod-unscheduled", "pod-not-begun")
 """Messages of pods that wait, until anybody goes on or their containers start."""
 
-NEXT_JOB = "slurm-refused"
-"""Message of a job that did not start: below the end of one it is another."""
+OF_NEXT = ("slurm-refused", "jax-coordinator")
+"""What says nothing below the end of a job: the next did not start, or a rank has ended
+that the others tell of theirs."""
 
 _OF_OTHERS = ("hccl", "slurm", "kernel", "kubernetes", "torchrun")
 """Those whose lines are not ended by what a program does afterwards."""
@@ -270,7 +273,7 @@ class Case:
         is_over = event.line > self._finished.get(event.file, event.line)
         is_beside = "in_background" in event.fields or _is_of_helper(event)
         is_left = is_over and is_beside
-        is_left |= is_over and event.pattern.name == NEXT_JOB
+        is_left |= is_over and event.pattern.name in OF_NEXT
         if event.pattern.name in NOT_YET:
             is_left |= event.line < self._started.get(event.file, 0)
             is_left |= bool(self._steps or self._ends)

@@ -336,9 +336,13 @@ def _exits(case: Case) -> Iterator[Failure]:
     told |= case.waiters
     differs = {e.file for e in case.by_kind[Evidence.MISMATCH]
                if case.ranks.speaker(e) is None}  # fmt: skip
+    lost = {(e.file, case.ranks.host(e)) for e in case.by_kind[Evidence.CLOSED]
+            if case.ranks.speaker(e) is None}  # fmt: skip
     is_first_step = True
     for event in case.by_kind[Evidence.EXIT]:
-        if event.fields.get("exit") == "1" and event.file in differs:
+        is_nameless = "pid" not in event.fields and case.ranks.speaker(event) is None
+        is_lost = is_nameless and (event.file, case.ranks.host(event)) in lost
+        if event.fields.get("exit") == "1" and (is_lost or event.file in differs):
             continue  # it raised what a line of this log says
         if event.pattern.speaker == "slurm":
             if is_first_step:

@@ -163,6 +163,7 @@ _SLURM_DAEMON = re.compile(r"slurm(?:step|ctl)?d\[")
 _STEP = re.compile(
     rb"(?i)\b(?:step|iter(?:ation)?|epoch|batch|global_step)s?\b[\s:=#\[('\"]*\d"
     rb"|\d%\|.*\d/\d|\bloss\b\W{0,3}\d"
+    rb"|\bimages/sec: \d"
     rb"|throughput(?: \(token/s\))?: (?!0\.0+\b)\d[\d.]* ?(?:tokens/s|,)"
     rb"|\"POST /\S{1,200} HTTP/[\d.]+\" [24]\d\d"
 )
@@ -387,7 +388,8 @@ def recognise(
         if pattern.speaker == "torchrun":
             fields = {**fields, "launcher": launcher_of(speaker)}
         is_of_slurm = pattern.speaker == "slurm" and not _SLURM_DAEMON.search(text)
-        if is_of_slurm or (pattern.kind in _OF_OTHERS and "host" in fields):
+        is_of_other = pattern.kind in _OF_OTHERS and fields.keys() & {"host", "server"}
+        if is_of_slurm or is_of_other:
             return pattern, _of_another(speaker, fields)
         return pattern, {**speaker, **fields}
     return None
@@ -420,7 +422,8 @@ def _of_another(speaker: dict[str, str], fields: dict[str, str]) -> dict[str, st
     Whose output holds it, such as a pod of a launcher or the journal of a login node,
     is not that process, and not on its host.
     """
-    kept = {name: value for name, value in speaker.items() if name not in _PLACE}
+    left = (*_PLACE, "voice") if "pid" in fields else _PLACE
+    kept = {name: value for name, value in speaker.items() if name not in left}
     return {**kept, **fields}
 
 

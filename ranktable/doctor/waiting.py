@@ -334,7 +334,8 @@ def _num_waiters(edges: Iterable[Edge]) -> Counter[int]:
 
 def _heartbeats(case: Case) -> Iterator[Cause]:
     events = [event for event in case.by_kind[Evidence.HEARTBEAT]
-              if (event.pattern.name != "torch-stuck" or not case.waits)
+              if (event.pattern.name != "torch-stuck"
+                   or not case.by_kind[Evidence.TIMEOUT])
               and not _is_nameless_task(case, event)
               and not _waited_when_told_to_end(case, event)]  # fmt: skip
     yield from _accused(case, [*events, *_counted(case)[0]])
