@@ -188,6 +188,10 @@ def _refuse_sums(options: Mapping[str, Setting], script: Script) -> None:
             hint = "leave one of the three out"
             text = f"{message} with {part.said}"
             script.report(rules.REFUSED, whole.span, text, hint=hint)
+    total, each = job.number("gpus"), job.number("gpus-per-node")
+    if total and each and each.value and total.value % each.value:
+        message = f"sbatch refuses {total.said}, which is no multiple of {each.said}"
+        script.report(rules.REFUSED, total.span, message, hint="leave one out")
     of_socket = options.get("gpus-per-socket")
     if of_socket is not None and not _SOCKETS & options.keys():
         message = f"{of_socket.said}: sbatch needs --sockets-per-node beside it"

@@ -103,6 +103,9 @@ def judge(one: Submission) -> Iterator[Finding]:
 
 def unknown_parts(one: Submission) -> Iterator[Unjudged]:
     """Yield what of the commands of a submission is not known."""
+    is_agent = one.roles[0].command.program in NUMBERED and one.node_range is None
+    if one.is_step and is_agent and one.nodes is None and one.starts() is None:
+        yield Unjudged(one.span, "the file does not say the number of nodes")
     for role in one.roles:
         command = role.command
         unknown = [

@@ -12,16 +12,13 @@ from ranktable.cluster.submissions import shell
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.agents import Group, expected_agents, is_static
 from ranktable.schema.finding import Severity
+from ranktable.schema.values import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.cluster.submissions.submission import Role, Setting, Submission
     from ranktable.schema.finding import Finding
-
-LOOPBACK: Final = re.compile(
-    r"(?i)localhost(?:\.localdomain)?|127(?:\.\d{1,3}){3}|\[?::1\]?|0\.0\.0\.0"
-)
 
 _MAX_PORT: Final = 65535
 _LEAST_FREE_PORT: Final = 1024
@@ -166,37 +163,19 @@ def judge_address(one: Submission, given: Setting) -> Iterator[Finding]:
     variable for none, and torch/distributed/elastic/rendezvous/utils.py.
     """
     text = given.text
-    if not text.strip():
-        yield rules.MASTER_ADDRESS.finding(
-            given.span, f"{given.said.rstrip()} names no host", hint=_FIRST_HOST
-        )
-    elif _PAIR.fullmatch(text):
-        yield rules.MASTER_ADDRESS.finding(
-            given.span,
-            f"{given.said} has a port in the address, so it is not the name of a host",
-            hint="give the port apart: MASTER_PORT, or --master_port",
-        )
-    if shell.ALL_ADDRESSES in text:
-        yield rules.MASTER_ADDRESS.finding(
-            given.span,
-            f"{given.said} is all addresses of the host and a blank behind each, which "
-            "is no name of one",
-            hint=_FIRST_HOST,
-            severity=Severity.WARNING,
-        )
+    yield from _judge_form(given)
     if (one.nodes or 1) < 2:
         return
-    if LOOPBACK.fullmatch(text):
+    if is_loopback(text.strip("[]")):
         yield rules.MASTER_ADDRESS.finding(
             given.span,
             f"{given.said} is another machine on each of the {one.nodes} {one.node}s",
             hint=_FIRST_HOST if one.is_script else f"name the first {one.node}",
         )
-    elif text == shell.NODE_LIST:
+    elif text in (shell.NODE_LIST, shell.HOSTS):
         yield rules.MASTER_ADDRESS.finding(
             given.span,
-            f"{given.said} is the list of all hosts, such as n[01-02], and not the "
-            "name of one",
+            f"{given.said} is the list of all hosts, and not the name of one",
             hint=_FIRST_HOST,
         )
     elif shell.OWN_HOST in text:
@@ -206,7 +185,7 @@ def judge_address(one: Submission, given: Setting) -> Iterator[Finding]:
             hint=_FIRST_HOST + ", before srun",
         )
     for mark, why in _DOUBTFUL_ADDRESSES.items():
-        if mark in text:
+        if mark in text and shell.UNKNOWN not in text:
             yield rules.MASTER_ADDRESS.finding(
                 given.span,
                 f"{given.said}: {why}",
@@ -220,6 +199,35 @@ _DOUBTFUL_ADDRESSES: Final = {
     shell.CUT_LIST: "a list such as n[01-02] is cut here, which gives no host",
     shell.OR_LOCALHOST: "without scontrol, as in many images, it is localhost",
 }
+
+
+def _judge_form(given: Setting) -> Iterator[Finding]:
+    """Report an address that is the name of no host, wherever it is used."""
+    text = given.text
+    if not text.strip():
+        yield rules.MASTER_ADDRESS.finding(
+            given.span, f"{given.said.rstrip()} names no host", hint=_FIRST_HOST
+        )
+    elif _PAIR.fullmatch(text):
+        yield rules.MASTER_ADDRESS.finding(
+            given.span,
+            f"{given.said} has a port in the address, so it is not the name of a host",
+            hint="give the port apart: MASTER_PORT, or --master_port",
+        )
+    elif "," in text and not _OF_OTHERS.search(text):
+        yield rules.MASTER_ADDRESS.finding(
+            given.span,
+            f"{given.said} is a list, and not the name of one host",
+            hint=_FIRST_HOST,
+        )
+    if shell.ALL_ADDRESSES in text:
+        yield rules.MASTER_ADDRESS.finding(
+            given.span,
+            f"{given.said} is all addresses of the host and a blank behind each, which "
+            "is no name of one",
+            hint=_FIRST_HOST,
+            severity=Severity.WARNING,
+        )
 
 
 def judge_port(one: Submission, given: Setting) -> Iterator[Finding]:

@@ -198,13 +198,16 @@ def _judge_node_rank(one: Submission, group: Group, starts: int) -> Iterator[Fin
             )
         return
     number = group.starts if group.name else starts
+    is_told = "config-file" in role.command.options  # of another rendezvous, perhaps
     why = _same_rank(given, one) if _has_own_rank(one, role) else None
     if why and number is not None and number > 1:
         whose = f" of {group.name}" if group.name else ""
         yield rules.SAME_RANK.finding(
             role.command.span if given is None else given.span,
-            f"all {number} agents{whose} have {why}",
+            f"all {number} agents{whose} have {why}"
+            + (", if the configuration gives no other rendezvous" if is_told else ""),
             hint=_node_rank_hint(role, given),
+            severity=Severity.WARNING if is_told else None,
         )
 
 

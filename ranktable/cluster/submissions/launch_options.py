@@ -572,6 +572,12 @@ def _variables_of_mpirun(
             if sign:
                 said = f"{option} {shown(' '.join(values))}"
                 given[name] = Setting(value, said, span)
+        elif values[:1] == ["mca_base_env_list"]:
+            for item in values[-1].split(";"):
+                name, sign, value = item.partition("=")
+                names.add(name)
+                if sign:
+                    given[name] = Setting(value, shown(item), span)
         elif kind in ("genvlist", "envlist"):
             names.update("".join(values).split(","))
     is_all = is_hydra or bool(seen & {"genv", "env", "genvall", "envall"})

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.agents import NUMBERED, expected_agents
-from ranktable.cluster.submissions.judge_address import LOOPBACK
 from ranktable.cluster.submissions.shell import POD_INDEX, has_marks
 from ranktable.cluster.submissions.submission import Fact, Role, Setting, Submission
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted, quoted
+from ranktable.schema.values import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -213,7 +213,8 @@ def _meeting(role: Role) -> tuple[str, ...]:
     given = [role.option(name) for name in _MEETING]
     texts = tuple("" if each is None else each.text for each in given)
     host = "".join(texts[:2])
-    is_known = host and not LOOPBACK.match(host) and not any(map(has_marks, texts))
+    is_own = any(map(is_loopback, (host, host.rpartition(":")[0].strip("[]"))))
+    is_known = host and not is_own and not any(map(has_marks, texts))
     return texts if is_known else ()
 
 

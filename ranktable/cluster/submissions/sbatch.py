@@ -138,9 +138,9 @@ class _Reader:
         self.enter(0)
         part = self.part
         self.scope = Scope(known=part.variables(part.nodes, part.tasks))
-        self.settings = _exported(part.job.options.get("export"))
-        self.scope.values.update((n, s.text) for n, s in self.settings.items())
-        self.scope.exported.update(self.settings)
+        given = _exported(part.job.options.get("export"))
+        self.scope.give({name: setting.text for name, setting in given.items()})
+        self.settings = {n: s for n, s in given.items() if is_read(n)}
         self.in_functions: set[str] = set()
         self.has_remote = False
         self.told: set[SourceSpan | None] = set()
@@ -523,7 +523,10 @@ class _Reader:
         self.settings, all_settings = self.passed(kept, step), self.settings
         inner = scope.of_task(self.part.variables(nodes, tasks), kept)
         self.forget_given(inner, command)
-        found = task_command(words, inner, {**self.variables(inner), **given}, span)
+        inner.give({name: setting.text for name, setting in given.items()})
+        variables = self.variables(inner)
+        variables |= {n: s for n, s in given.items() if is_read(n)}
+        found = task_command(words, inner, variables, span)
         self.settings = all_settings
         values = [setting.text for setting in found.variables.values()]
         values += found.command.script
@@ -652,7 +655,10 @@ class _Reader:
                 for name in ("node-rank", "nnodes", "master-addr", "master-port")
             )
             is_one = one.starts() == 1 and not one.is_first_node_only
-            is_plain = key[0].isdecimal() and not options.keys() & {"rdzv-backend"}
+            is_plain = key[0].isdecimal() and not options.keys() & {
+                "rdzv-backend",
+                "config-file",
+            }
             if one.is_alone or rank is None or not (is_one and is_plain):
                 continue
             if key[1] not in ("", "1") and first.setdefault(key, one) is not one:
@@ -699,6 +705,6 @@ def _exported(given: Setting | None) -> dict[str, Setting]:
     span = given and given.span
     for item in [] if given is None else given.text.split(","):
         name, sign, value = item.partition("=")
-        if sign and is_read(name) and not name.endswith(_LISTS):
+        if sign and not name.endswith(_LISTS):
             found[name] = Setting(value, f"--export={shown(item)}", span)
     return found

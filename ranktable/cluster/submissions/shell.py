@@ -462,6 +462,11 @@ class Scope:
             self.forget(name)
         return True
 
+    def give(self, values: Mapping[str, str]) -> None:
+        """Set variables that commands inherit."""
+        self.values.update(values)
+        self.exported.update(values)
+
     def forget(self, name: str) -> None:
         """Note that a value is not known from here on."""
         self.values[name] = UNKNOWN
@@ -615,9 +620,12 @@ class Scope:
         """Return what is known of the output of a command."""
         if _OR_LOCALHOST.search(text):
             return OR_LOCALHOST
-        if _SHOW_HOSTS.search(text):
+        if found := _SHOW_HOSTS.search(text):
             lines = ((_OTHER_LINE, OTHER_HOST), (_FIRST_LINE, FIRST_HOST))
-            return next((m for line, m in lines if line.search(text)), HOSTS)
+            pipes = text[found.end() :].split("|")[1:]
+            are_all = all(map(_SAME_LINES.fullmatch, pipes))
+            all_hosts = HOSTS if are_all else UNKNOWN
+            return next((m for line, m in lines if line.search(text)), all_hosts)
         if text.startswith("expr "):
             plain = re.sub(r"[\\'\"]", "", text[5:])
             whole = "".join("".join(self._quoted(plain, 1)).split())
@@ -636,6 +644,8 @@ class Scope:
 
 _OR_LOCALHOST: Final = re.compile(r"\|\|[^|]*(?:localhost|127\.0\.0\.1)[^|]*\Z")
 _SHOW_HOSTS: Final = re.compile(r"\bscontrol[ \t]+show[ \t]+hostnames?\b")
+_SAME_LINES: Final = re.compile(r"\s*(?:cat|sort|uniq|xargs|paste|tr)\b[^|]*")
+"""Commands that leave all hosts in a list."""
 _FIRST_LINE: Final = re.compile(
     r"head\s+(?:-n\s*)?-?1\b|sed\s+-n\s+['\"]?1p|NR\s*==\s*1"
 )
@@ -662,7 +672,7 @@ _CUTS: Final = re.compile(
     r"(?:echo|printf)\s[^|]*(?:\|\s*(?:cut|sed|awk|tr|head)\b[^|]*)+"
     r"|(?:cut|sed|awk|tr)\s[^|]*<<<[^|]*"
 )
-_OPENS: Final = re.compile(r"\b(?:sed|awk)\b[^|]*\[")
+_OPENS: Final = re.compile(r"\b(?:sed|awk)\b[^|]*\[|\A(?=.*\[).*\bcut\s+-d\s*['\"]?-")
 """A cut that knows the bracket of a list, and may make a host of it."""
 
 

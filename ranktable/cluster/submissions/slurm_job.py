@@ -67,13 +67,22 @@ class SlurmJob:
         return None if value is None else Fact(value, given.said, given.span)  # type: ignore[union-attr]
 
     def nodes(self) -> Fact | None:
-        """Return the number of nodes, None if it is a range or not known."""
+        """Return the number of nodes, None if it is a range or not known.
+
+        Without a number Slurm 22.05 took one that has the tasks or chips of the job.
+        """
         given = self.options.get("nodes")
         if given is not None:
             least, _, most = given.text.partition("-")
             value = plain_number(least) if most in ("", least) else None
             return None if not value else Fact(value, given.said, given.span)
-        tasks = self.number("ntasks")
+        tasks, total = self.number("ntasks"), self.listed("gpus")
+        if "gpus" in self.options and (total is None or total.value > 1):
+            each = self.listed("gpus-per-node")
+            if "ntasks-per-node" in self.options or not (total and each and each.value):
+                return None
+            said = f"{total.said} with {each.said}"
+            return Fact(total.value // each.value, said, total.span)
         if "ntasks" in self.options and (tasks is None or tasks.value > 1):
             return None
         return Fact(1, "no --nodes")
