@@ -35,9 +35,3 @@ def test_every_kind_is_written_and_read_back(form: object, run: Run) -> None:
 
     assert (there.status, back.status) == (0, 0)
     assert ranktable.loads(back.out).chip_map == [0, 1, 0, 1]
-
-
-def test_message_of_a_launcher_finds_the_page(run: Run) -> None:
-    done = run("ranktable", "explain", "Hostfile contains multiple entries for n1")
-
-    assert done.out.startswith("RT220 host-twice")
