@@ -235,6 +235,25 @@ def test_env_says_how_a_job_gives_ranks(run: Run) -> None:
     assert "no rank is given here: start the script with srun" in done.out
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("PET_NNODES=1:4 PET_NPROC_PER_NODE=8", "PET_NNODES=1:4 is a range: only"),
+        ("SM_HOSTS=algo-1,algo-2 SM_CURRENT_HOST=algo-2", "is not a list of names in"),
+        ("DMLC_ROLE=worker DMLC_NUM_WORKER=4", "when they come, so no variable has a"),
+        ("_CONDOR_PROCNO=1 _CONDOR_NPROCS=2", "says: torchrun --nnodes 2 --node-rank"),
+        ("_CONDOR_PROCNO=1", "not used: _CONDOR_PROCNO; a process of htcondor has _"),
+    ],
+)
+def test_env_says_what_a_platform_does_not_tell(
+    run: Run, text: str, words: str
+) -> None:
+    done = run("ranktable", "env", "--explain", env=variables(text))
+
+    assert done.status == 0
+    assert words in done.out
+
+
 def test_env_says_which_size_is_missing(run: Run) -> None:
     done = run("ranktable", "env", env={"RANK_ID": "3"})
 

@@ -195,6 +195,24 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
     "sagemaker with a broken list": (
         {"SM_HOSTS": "[algo-1", "SM_CURRENT_HOST": "algo-2"}, {}, None,
     ),
+    # HTCondor 25, parallel universe.
+    "htcondor": (
+        variables("_CONDOR_PROCNO=1 _CONDOR_NPROCS=4 _CONDOR_SLOT=slot1_1"),
+        {"node_rank": 1, "num_nodes": 4}, None,
+    ),
+    "mpirun in htcondor": (
+        variables("_CONDOR_PROCNO=0 _CONDOR_NPROCS=2 OMPI_COMM_WORLD_RANK=3 "
+                  "OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=1 "
+                  "OMPI_COMM_WORLD_LOCAL_SIZE=2"),
+        {"rank": 3, "world_size": 4, "local_rank": 1, "local_world_size": 2,
+         "node_rank": 0, "num_nodes": 2},
+        "open mpi",
+    ),
+    # dmlc/ps-lite, and XGBoost on Kubeflow's trainer.
+    "ps-lite": (
+        variables("DMLC_ROLE=worker DMLC_NUM_WORKER=4 DMLC_NUM_SERVER=2 "
+                  "DMLC_PS_ROOT_URI=10.0.0.1 DMLC_PS_ROOT_PORT=9000"), {}, None,
+    ),
     # lightning.ai: WORLD_SIZE counts devices.
     "lightning ai": (
         {"MASTER_ADDR": "10.4.0.1", "MASTER_PORT": "29500", "WORLD_SIZE": "16",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ranktable.runtime.environment import advising
 from ranktable.runtime.launchers.declared import LAUNCHERS
 from ranktable.runtime.launchers.launcher import ClaimLevel
+from ranktable.runtime.launchers.platforms import SAGEMAKER, sagemaker_hosts
 from ranktable.runtime.launchers.slurm import follows_topology
 from ranktable.runtime.process_chip import UNREAD_LISTS
 from ranktable.runtime.values import is_plain, said
@@ -33,6 +34,7 @@ def notes(found: Environment, env: Mapping[str, str]) -> list[str]:
         for note in (
             _start_line(found, env),
             _no_master(found, env),
+            _no_nodes(found, env),
             _others(env),
             _short_list(found, env),
         )
@@ -54,7 +56,7 @@ def unused(env: Mapping[str, str], used: Collection[str]) -> Iterator[str]:
         lacking = [name for name in launcher.markers if not env.get(name)]
         if launcher.is_present(env) or not (own and lacking):
             continue
-        family = own[0].partition("_")[0] + "_"
+        family = own[0][: own[0].find("_", 1) + 1]
         more = (name for name in sorted(env) if name.startswith(family))
         names = [*dict.fromkeys([*own, *(name for name in more if name not in used)])]
         shown = ", ".join(names[:_SHOWN])
@@ -119,6 +121,20 @@ def _no_master(found: Environment, env: Mapping[str, str]) -> str | None:
         "the host of rank 0 is not known: Slurm since 26.05 may order tasks by the "
         "topology of the nodes; give srun --distribution=block, or export MASTER_ADDR"
     )
+
+
+def _no_nodes(found: Environment, env: Mapping[str, str]) -> str | None:
+    """Return why the number of nodes is not known, where a variable should have it."""
+    nodes = env.get("PET_NNODES", "")
+    if found.num_nodes is not None:
+        return None
+    if ":" in nodes:
+        why = "is a range: only torchrun's processes know how many nodes came"
+        return f"{said('PET_NNODES', nodes)} {why}"
+    if SAGEMAKER.is_present(env) and not sagemaker_hosts(env):
+        why = "is not a list of names in JSON, so this node and their number are"
+        return f"{said('SM_HOSTS', env['SM_HOSTS'])} {why} not known"
+    return None
 
 
 def _others(env: Mapping[str, str]) -> str | None:

@@ -241,7 +241,7 @@ def _not_used(claims: list[tuple[VariableClaim, Outcome]]) -> Iterator[str]:
 def _unused(claims: list[tuple[VariableClaim, Outcome]]) -> Iterator[str]:
     """Yield the lines about variables that are not used."""
     lines = [*_not_used(claims)]
-    if not (claims or lines):
+    if not (claims or lines or advice(os.environ)):
         lines = ["no launcher has set a variable here"]
     yield from (f"{printable(line)}\n" for line in lines)
 

@@ -143,15 +143,20 @@ MLP: Final = Launcher(
 )
 
 
-def _of_sagemaker(env: Mapping[str, str]) -> Claims:
+def sagemaker_hosts(env: Mapping[str, str]) -> list[str]:
+    """Return the hosts of a job of SageMaker, none if the list cannot be read."""
     try:
-        hosts = json.loads(env["SM_HOSTS"])
+        hosts = json.loads(env.get("SM_HOSTS", ""))
     except ValueError:
-        return
-    if not isinstance(hosts, list) or not all(isinstance(one, str) for one in hosts):
-        return
+        return []
+    are_names = isinstance(hosts, list) and all(isinstance(one, str) for one in hosts)
+    return hosts if are_names else []
+
+
+def _of_sagemaker(env: Mapping[str, str]) -> Claims:
+    hosts = sagemaker_hosts(env)
     _refuse_stranger(env, "SM_CURRENT_HOST", "SM_HOSTS", hosts)
-    if env["SM_CURRENT_HOST"] in hosts:
+    if hosts:
         yield "node_rank", hosts.index(env["SM_CURRENT_HOST"]), "SM_CURRENT_HOST"
         yield "num_nodes", len(hosts), "SM_HOSTS"
         yield (
@@ -205,6 +210,27 @@ JAX_JOB: Final = Launcher(
     more=_coordinator,
 )
 
+# The parallel universe starts the program in every slot; a machine may have several.
+# htcondor/htcondor, parallel_proc.cpp of the starter.
+HTCONDOR: Final = Launcher(
+    name="htcondor",
+    level=ClaimLevel.NODE,
+    markers=("_CONDOR_PROCNO", "_CONDOR_NPROCS"),
+    fields={"node_rank": "_CONDOR_PROCNO", "num_nodes": "_CONDOR_NPROCS"},
+    advice="start torchrun, or ranktable run, in every slot, and give the address of "
+    "slot 0, which no variable has",
+)
+# ps-lite, BytePS and XGBoost's tracker. dmlc/ps-lite, docs/env.md.
+DMLC: Final = Launcher(
+    name="dmlc",
+    level=ClaimLevel.NODE,
+    markers=("DMLC_NUM_WORKER",),
+    any_of=("DMLC_ROLE", "DMLC_TASK_ID", "DMLC_TRACKER_URI", "DMLC_PS_ROOT_URI"),
+    advice="the scheduler or tracker numbers the processes when they come, so no "
+    "variable has a rank; for torch start torchrun, or ranktable run",
+)
+
 PLATFORMS: Final = (
     *(SKYPILOT, DSTACK, LEADER_WORKER_SET, MODELARTS, MLP, SAGEMAKER, LIGHTNING),
+    *(HTCONDOR, DMLC),
 )
