@@ -147,16 +147,29 @@ def test_address_that_may_be_there_twice_is_no_finding(change: str) -> None:
     assert check(json.dumps(table).encode()).totals == {}
 
 
-def test_rank_without_any_layer_is_told() -> None:
+@pytest.mark.parametrize(
+    ("levels", "code", "words"),
+    [
+        ({3: []}, "RT265", "no network connects rank 3 with the other ranks"),
+        ({2: [0], 3: [0]}, "RT265", "no network connects the ranks 2, 3 with the"),
+        ({0: [0], 2: [0]}, "", ""),  # over rank 1, which may pass nothing on
+        ({3: [1]}, "RT264", "has no net_layer 0"),
+        ({0: [], 1: [], 2: [], 3: []}, "", ""),
+    ],
+)
+def test_ranks_of_which_no_network_has_others_are_told(
+    levels: dict[int, list[int]], code: str, words: str
+) -> None:
     table = sound_table()
-    table["rank_list"][3]["level_list"] = []
-    (found,) = check(json.dumps(table).encode()).diagnostics
+    for at, kept in levels.items():
+        rank = table["rank_list"][at]
+        rank["level_list"] = [rank["level_list"][layer] for layer in kept]
+    found = check(json.dumps(table).encode()).diagnostics
 
-    assert (found.code, found.severity.value, found.location.pointer) == (
-        "RT265",
-        "warning",
-        "/rank_list/3/level_list",
-    )
+    assert [each.code for each in found] == [code] * bool(code)
+    assert all(words in each.message for each in found)
+    where = f"/rank_list/{min(levels)}/level_list"
+    assert all(each.location.pointer == where for each in found)
 
 
 @pytest.mark.parametrize("chip", ["950", 950, "Ascend950PR", "950DT", "910_95", "a5"])

@@ -33,11 +33,11 @@ from ranktable.schema.reader import objects
 from ranktable.schema.rules import hccl_2_0 as rules
 from ranktable.schema.rules import hccl_chips, nodes, ranks, shape
 from ranktable.schema.rules.hccl import DUPLICATE_ADDRESS
-from ranktable.schema.text import quoted
+from ranktable.schema.text import named_ranks, quoted
 from ranktable.schema.values import is_address, is_ipv4, is_ipv6, plain_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from ranktable.schema.document import Path
     from ranktable.schema.model import Device, RankTable
@@ -207,7 +207,6 @@ def fill(reader: Reader, data: Any) -> None:
     nodes: dict[object, list[int]] = {}
     counts: dict[tuple[str, str], tuple[int, Path]] = {}
     used: dict[tuple[str, ...], Path] = {}
-    alone: list[int] = []
     for index, one in enumerate(listed if isinstance(listed, list) else ()):
         members = one if isinstance(one, dict) else {}
         columns.ranks.append(plain_number(members.get("rank_id")))
@@ -216,20 +215,10 @@ def fill(reader: Reader, data: Any) -> None:
         inner = levels[0][1].get("net_instance_id") if levels else None
         nodes.setdefault(inner if isinstance(inner, str) else None, []).append(index)
         _judge_levels(reader, index, levels, counts, used)
-        if members.get("level_list") == []:
-            alone.append(index)
         control = members.get("control_plane")
         if isinstance(control, dict):
             _judge_address(reader, (KEY, index, "control_plane"), control)
-    if len(alone) < len(columns.ranks):
-        for index in alone:
-            path: Path = (KEY, index, "level_list")
-            message = f"{place_name(path)} is empty, so no network connects this rank"
-            span = SourceSpan(path)
-            warning = Severity.WARNING
-            reader.found.add(
-                rules.ADDRESS_COUNTS.finding(span, message, severity=warning)
-            )
+    _judge_networks(reader, listed)
     _judge_spares(reader, listed, nodes.values())
     order = [index for indices in nodes.values() for index in indices]
     columns.starts = [*accumulate(map(len, nodes.values()), initial=0)]
@@ -240,6 +229,57 @@ def fill(reader: Reader, data: Any) -> None:
     columns.addresses = [None] * len(order)
     columns.device_paths = [(KEY, index) for index in order]
     columns.node_paths = [(KEY, indices[0]) for indices in nodes.values()]
+
+
+def _judge_networks(reader: Reader, listed: object) -> None:
+    """Report ranks without layer 0, and those that share no network with the others.
+
+    HCCL begins the graph of a rank with its layer 0, and knows a path only in a network
+    that both ranks have. libochao-huawei/hcomm, rank_graph.cc.
+    """
+    networks: dict[int, list[tuple[str, str]]] = {}
+    for index, members in objects(listed):
+        levels = [level for _, level in objects(members.get("level_list"))]
+        layers = [level.get("net_layer") for level in levels]
+        if levels and 0 not in layers and all(type(each) is int for each in layers):
+            path: Path = (KEY, index, "level_list")
+            message = f"{place_name(path)} has no net_layer 0"
+            reader.report(rules.LAYERS, path, message)
+        if isinstance(members.get("level_list"), list):
+            names = [str(level.get("net_instance_id")) for level in levels]
+            networks[index] = [*zip(map(str, layers), names, strict=True)]
+    for part in _parts(networks)[1:] if any(networks.values()) else ():
+        numbers = [reader.columns.ranks[index] for index in part]
+        who = named_ranks(sorted(each for each in numbers if each is not None))
+        message = f"no network connects {who} with the other ranks"
+        span = SourceSpan((KEY, part[0], "level_list"))
+        severity = Severity.WARNING
+        reader.found.add(rules.ADDRESS_COUNTS.finding(span, message, severity=severity))
+
+
+def _parts(networks: Mapping[int, list[tuple[str, str]]]) -> list[list[int]]:
+    """Return the ranks that networks connect with each other, the most ranks first.
+
+    Args:
+        networks: The networks of each rank, by its place in the file.
+    """
+    members: dict[tuple[str, str], list[int]] = {}
+    for index, some in networks.items():
+        for network in some:
+            members.setdefault(network, []).append(index)
+    left, parts = set(networks), []
+    for index in networks:
+        if index not in left:
+            continue
+        left.discard(index)
+        part = [index]
+        for each in part:  # it grows
+            for network in networks[each]:
+                new = [one for one in members.pop(network, ()) if one in left]
+                left.difference_update(new)
+                part += new
+        parts.append(part)
+    return sorted(parts, key=len, reverse=True)
 
 
 def _judge_levels(

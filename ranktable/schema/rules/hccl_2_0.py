@@ -13,14 +13,14 @@ ADDRESS_OF_TYPE = Rule(
 LAYERS = Rule(
     code="RT264",
     name="layers-not-increasing",
-    summary="the layers of a rank are not in increasing order",
-    fix="Sort level_list by net_layer.",
+    summary="the layers of a rank do not increase from 0",
+    fix="Sort level_list by net_layer, and begin with layer 0.",
 )
 ADDRESS_COUNTS = Rule(
     code="RT265",
     name="address-counts-differ",
-    summary="ranks of one network have different numbers of addresses",
-    fix="Write the missing address.",
+    summary="ranks of a network differ in addresses, or share none",
+    fix="Write the missing address or network.",
 )
 SHARED_PORT = Rule(
     code="RT266",
