@@ -28,154 +28,14 @@ from tests.commands import (
 )
 from tests.environments import variables
 from tests.ranks import free_port, run_program
-from tests.test_launchers import AGENTS, CASES, OPEN_MPI, SLURM, TORCHRUN
+from tests.test_launchers import CASES, SLURM
 
 if TYPE_CHECKING:
     from tests.commands import Commands
     from tests.conftest import Run
 
 
-def test_env_shows_values_and_where_they_come_from(run: Run) -> None:
-    text = run("ranktable", "env", env=SLURM).out
-    data = json.loads(run("ranktable", "env", "--format", "json", env=SLURM).out)
-
-    assert "rank             4  (SLURM_PROCID)\n" in text
-    assert data["ok"] is True
-    assert data["environment"]["world_size"] == 6
-    assert data["environment"]["sources"]["master_addr"] == "SLURM_STEP_NODELIST"
-
-
-def test_env_shows_the_chip_that_the_table_gives(run: Run, tmp_path: Path) -> None:
-    dump(make_table([[4, 5]]), tmp_path / "t.json")
-    env = {"RANK": "1", "WORLD_SIZE": "2", "RANK_TABLE_FILE": "t.json"}
-
-    done = run("ranktable", "env", env=env)
-
-    assert done.status == 0
-    assert "device_id        5  (rank table)\n" in done.out
-
-
-def test_env_explains_every_claim(run: Run) -> None:
-    env = {**AGENTS, **TORCHRUN}
-    done = run("ranktable", "env", "--explain", env=env)
-    rows = [line.split() for line in done.out.splitlines()]
-
-    assert done.status == 0
-    assert ["rank", "5", "RANK", "torchrun", "process", "won"] in rows
-    assert ["rank", "1", "SLURM_PROCID", "slurm", "process", "shadowed"] in rows
-
-
-def test_env_refuses_a_contradiction(run: Run) -> None:
-    env = {**SLURM, "RANK": "0", "WORLD_SIZE": "1"}
-    text = run("ranktable", "env", env=env)
-    form = run("ranktable", "env", "--format", "json", env=env)
-    data = json.loads(form.out)
-
-    assert [text.status, form.status] == [1, 1]
-    assert "RT303" in text.out
-    assert data["ok"] is False
-    assert data["problem"]["variables"] == variables(
-        "SLURM_PROCID=4 RANK=0 SLURM_STEP_NUM_TASKS=6 WORLD_SIZE=1"
-    )
-    assert {"variable": "RANK", "outcome": "contradicts"}.items() <= next(
-        claim for claim in data["claims"] if claim["variable"] == "RANK"
-    ).items()
-
-
 # One node of two hosts whose launcher calls them what the table does.
-TWO_HOSTS = variables(
-    "RANK= WORLD_SIZE= SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 SLURM_NODEID=0"
-)
-
-
-@pytest.mark.parametrize(
-    ("host", "status"), [("n2", 0), ("n2.site", 0), ("n1", 1), ("login", 0)]
-)
-def test_env_compares_the_host_with_the_table(
-    host: str, status: int, run: Run, tmp_path: Path
-) -> None:
-    dump(make_table([[3], [3]], hosts=["n2", "n1"]), tmp_path / "t.json")
-    env = {**TWO_HOSTS, "RANK_TABLE_FILE": "t.json", "SLURMD_NODENAME": host}
-    done = run("ranktable", "env", env=env)
-
-    assert done.status == status
-    assert status == 0 or "the rank table has rank 0 on n2" in done.out
-
-
-NO_RANK = {"RANK": "", "WORLD_SIZE": ""}
-VIRTUAL = {**TORCHRUN, "RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-VIRTUAL |= {"GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1", "CUDA_VISIBLE_DEVICES": "1"}
-
-
-STEP_OF_TWO = {"SLURM_PROCID": "1", "SLURM_LOCALID": "1", "SLURM_NODEID": "0"}
-STEP_OF_TWO |= {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "2"}
-
-
-@pytest.mark.parametrize(
-    ("more", "code"),
-    [
-        ({}, None),
-        ({"CHIP_MAP": "3,1"}, None),
-        ({"CHIP_MAP": "1,3"}, "RT305"),
-        ({"WORLD_SIZE": "3"}, "RT304"),
-        ({"LOCAL_RANK": "0"}, "RT304"),
-        ({"RANK": "", "WORLD_SIZE": "", "RANK_ID": "1"}, None),
-        ({"RANK": "", "WORLD_SIZE": "", "RANK_ID": "2"}, "RT304"),
-        (
-            {**TORCHRUN, "RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"},
-            "RT304",
-        ),
-        ({"LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"}, "RT304"),
-        ({**VIRTUAL, "LOCAL_RANK": "0"}, None),  # --virtual-local-rank
-        ({**STEP_OF_TWO, "LOCAL_RANK": "0", "SLURM_GPUS_PER_TASK": "1"}, None),
-        ({**STEP_OF_TWO, "LOCAL_RANK": "0"}, "RT303"),
-        ({"LOCAL_WORLD_SIZE": "2", "LOCAL_RANK": "0"}, "RT304"),
-        ({"RANK_ID": "1", "DEVICE_ID": "1"}, None),
-        ({"RANK_ID": "1", "DEVICE_ID": "3"}, "RT304"),
-        ({"CHIP_MAP": "x"}, "RT302"),
-        # A shell, a pod or an agent has no rank.
-        ({**NO_RANK, "PET_NNODES": "1", "PET_NPROC_PER_NODE": "2"}, None),
-        ({**NO_RANK, "PET_NNODES": "1", "PET_NPROC_PER_NODE": "4"}, "RT304"),
-        ({**NO_RANK, "PET_NNODES": "2"}, "RT304"),
-        ({**NO_RANK, "JOB_COMPLETION_INDEX": "1"}, "RT304"),
-        ({"RANK_TABLE_FILE": "-"}, "RT001"),
-        ({**NO_RANK, "PET_NODE_RANK": "1"}, "RT304"),
-        ({**NO_RANK, "CHIP_MAP": "3"}, "RT305"),
-        ({"DEVICE_ID": "1"}, None),
-        ({"DEVICE_ID": "3"}, "RT304"),
-        ({**NO_RANK, "ASCEND_DEVICE_ID": "2"}, "RT304"),
-    ],
-)
-def test_env_compares_with_the_table(
-    more: dict[str, str],
-    code: str | None,
-    run: Run,
-    tmp_path: Path,
-) -> None:
-    dump(make_table([[3, 1]]), tmp_path / "t.json")
-    env = {"RANK": "1", "WORLD_SIZE": "2", "RANK_TABLE_FILE": "t.json", **more}
-    done = run("ranktable", "env", env=env)
-
-    assert done.status == {None: 0, "RT001": 2}.get(code, 1)
-    assert code is None or code in done.out + done.err
-
-
-def test_env_explains_why_variables_of_a_launcher_are_not_used(run: Run) -> None:
-    left_over = {"SLURM_PROCID": "3", "SLURM_NTASKS": "16", "SLURM_LOCALID": "3"}
-    done = run("ranktable", "env", "--explain", env=left_over)
-    nothing = run("ranktable", "env", "--explain")
-
-    assert done.out.splitlines()[-1] == (
-        "not used: SLURM_PROCID, SLURM_LOCALID, SLURM_NTASKS; a process of slurm has "
-        "SLURM_STEP_NUM_TASKS too"
-    )
-    assert nothing.out.splitlines()[-1] == "no launcher has set a variable here"
-    data = json.loads(run("ranktable", "env", "--format", "json", env=left_over).out)
-    assert data["not_used"] == [done.out.splitlines()[-1]]
-    batch = run("ranktable", "env", "--format", "json", env={"SLURM_JOB_ID": "1"})
-    assert json.loads(batch.out)["advice"] == (
-        "no rank is given here: start the script with srun (slurm job)"
-    )
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -185,54 +45,6 @@ def test_every_variable_that_a_launcher_sets_is_used(name: str) -> None:
 
     # A batch script has variables of a task, and is not one.
     assert len([*unused(env, used)]) == (name == "slurm batch script")
-
-
-def test_env_explains_the_claims_beside_an_invalid_one(run: Run) -> None:
-    done = run("ranktable", "env", "--explain", env={"RANK": "0", "WORLD_SIZE": "8x"})
-
-    assert done.status == 1
-    rows = [line.split() for line in done.out.splitlines()]
-    assert ["rank", "0", "RANK", "environment", "process", "won"] in rows
-    assert [
-        "world_size",
-        "-",
-        "WORLD_SIZE",
-        "environment",
-        "process",
-        "invalid",
-    ] in rows
-    assert "error[RT302] WORLD_SIZE is '8x'" in done.out
-
-
-@pytest.mark.parametrize(
-    ("env", "disputed"),
-    [
-        ({"RANK": "2", "WORLD_SIZE": "2"}, {"RANK", "WORLD_SIZE"}),
-        ({"RANK": "1", "WORLD_SIZE": "3", "RANK_TABLE_FILE": "t.json"}, {"WORLD_SIZE"}),
-        ({"CHIP_MAP": "1,3", "RANK_TABLE_FILE": "t.json"}, {"CHIP_MAP"}),
-    ],
-)
-def test_env_explains_what_contradicts_another_field_or_the_table(
-    env: dict[str, str],
-    disputed: set[str],
-    run: Run,
-    tmp_path: Path,
-) -> None:
-    dump(make_table([[3, 1]]), tmp_path / "t.json")
-    data = json.loads(run("ranktable", "env", "--format", "json", env=env).out)
-
-    assert disputed == {
-        claim["variable"]
-        for claim in data["claims"]
-        if claim["outcome"] == "contradicts"
-    }
-
-
-def test_env_says_how_a_job_gives_ranks(run: Run) -> None:
-    done = run("ranktable", "env", env={"SLURM_JOB_ID": "4711", "SLURM_NTASKS": "6"})
-
-    assert done.status == 0
-    assert "no rank is given here: start the script with srun" in done.out
 
 
 @pytest.mark.parametrize(
@@ -254,116 +66,15 @@ def test_env_says_what_a_platform_does_not_tell(
     assert words in done.out
 
 
-def test_env_says_which_size_is_missing(run: Run) -> None:
-    done = run("ranktable", "env", env={"RANK_ID": "3"})
-
-    assert done.status == 0
-    assert "no size is given here: neither RANK_SIZE nor RANK_TABLE_FILE" in done.out
-
-
-def test_explanations_are_of_what_their_codes_report(run: Run) -> None:
-    invalid = run("ranktable", "explain", "RT302").out
-    conflicting = run("ranktable", "explain", "RT303").out
-    beyond = run("ranktable", "env", env={"RANK": "4", "WORLD_SIZE": "4"}).out
-
-    assert "error[RT303]" in beyond
-    assert "below its size" in " ".join(conflicting.split())
-    assert "below its size" not in " ".join(invalid.split())
-
-
-def test_env_with_a_broken_table_says_so(run: Run) -> None:
-    done = run("ranktable", "env", env={"RANK_TABLE_FILE": "nowhere"})
-
-    form = run(
-        "ranktable", "env", "--format", "json", env={"RANK_TABLE_FILE": "nowhere"}
-    )
-
-    assert (done.status, "RT001" in done.err) == (2, True)
-    assert json.loads(form.out)["ok"] is False
-    assert "RT001" in json.loads(form.out)["table"]
-
-
-FLUX_OF_FOUR = variables("FLUX_TASK_RANK=0 FLUX_JOB_SIZE=4 FLUX_JOB_NNODES=2")
 TWO_NODES = make_table([[3, 1], [0, 2, 4]], hosts=["n1.site", "n2.site"])
 
 
-def test_exported_master_wins_over_the_schedulers(run: Run) -> None:
-    env = {**SLURM, "MASTER_ADDR": "10.0.0.9", "MASTER_PORT": "5000"}
-    data = json.loads(run("ranktable", "env", "--format", "json", env=env).out)
-
-    assert data["environment"]["master_addr"] == "10.0.0.9"
-    assert data["environment"]["master_port"] == 5000
-
-
-def test_dry_run_prints_a_command_a_node(run: Run, tmp_path: Path) -> None:
-    dump(TWO_NODES, tmp_path / "my table.json")
-    done = run(
-        "ranktable", "run", "--table", "my table.json", "--dry-run",
-        "train.py", "--lr", "1 2",
-    )  # fmt: skip
-
-    meeting = "--master-addr n1.site --master-port 29500 train.py --lr '1 2'"
-    common = "RANK_TABLE_FILE='my table.json' torchrun --nnodes 2"
-    assert done.out.splitlines() == [
-        "# n1.site",
-        f"{common} --node-rank 0 --nproc-per-node 2 {meeting}",
-        "# n2.site",
-        f"{common} --node-rank 1 --nproc-per-node 3 {meeting}",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("options", "env", "said"),
-    [
-        ([], {}, "this node is not among the 2 of the table: no host of it is "),
-        (["--node", "2"], {}, "node 2 is not among the 2 nodes"),
-        ([], SLURM, "start ranktable run once per node"),
-        ([], {**SLURM, "RANK": "0"}, "RT303"),
-        (["--table", "nowhere"], {}, "RT001"),
-        ([], {"JOB_COMPLETION_INDEX": "7"}, "the rank table has 2 nodes"),
-        ([], {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "3"}, "started several"),
-        ([], FLUX_OF_FOUR, "started 4 processes on"),
-        ([], {"RANK": "0", "WORLD_SIZE": "1"}, "started a job of 1"),
-        (["--table", "-"], {}, "name a file"),
-        ([], {"PET_NNODES": "3", "PET_NODE_RANK": "0"}, "the rank table has 2 nodes"),
-        ([], {"PET_NODE_RANK": "0", "PET_NPROC_PER_NODE": "8"}, "node 0 2 ranks"),
-        (["--node", "0"], {"CHIP_MAP": "1,3"}, "RT305"),
-        (["--node", "2", "--dry-run"], {}, "node 2 is not among the 2 nodes"),
-        (["--master-port", "0"], {}, "--master-port"),
-        (["--node", "0", "--master-addr", "--version"], {}, "--master-addr is"),
-        (["--node", "0", "--master-addr", ""], {}, "--master-addr is"),
-    ],
-)
-def test_run_refuses_what_it_cannot_start(
-    options: list[str],
-    env: dict[str, str],
-    said: str,
-    run: Run,
-    tmp_path: Path,
-) -> None:
+def test_run_refuses_a_table_without_this_node(run: Run, tmp_path: Path) -> None:
     dump(TWO_NODES, tmp_path / "t.json")
-    done = run("ranktable", "run", "--table", "t.json", *options, "x.py", env=env)
+    done = run("ranktable", "run", "--table", "t.json", "x.py")
 
-    assert done.status in (1, 2)
-    assert said in done.err
-
-
-def test_pod_that_is_told_to_start_processes_has_started_none(
-    run: Run, tmp_path: Path
-) -> None:
-    dump(TWO_NODES, tmp_path / "t.json")
-    env = {"PET_NNODES": "2", "PET_NODE_RANK": "0", "PET_NPROC_PER_NODE": "8"}
-    done = run("ranktable", "run", "--table", "t.json", "--dry-run", "x.py", env=env)
-
-    assert (done.status, done.err) == (0, "")
-
-
-def test_dry_run_may_be_one_of_many_processes(run: Run, tmp_path: Path) -> None:
-    dump(TWO_NODES, tmp_path / "t.json")
-    options = ("--table", "t.json", "--dry-run", "x.py")
-    done = run("ranktable", "run", *options, env=OPEN_MPI)
-
-    assert (done.status, done.err) == (0, "")
+    assert done.status == 2
+    assert "this node is not among the 2 of the table: no host of it is " in done.err
 
 
 def test_rank_of_one_process_a_node_is_the_node() -> None:
@@ -464,28 +175,6 @@ def in_step(hosts: list[str], index: int) -> dict[str, str]:
 
 RUN = ("ranktable", "run", "--table", "a table.json", "x.py")
 FITS = "ranktable: there is no script 'x.py'\n"  # the hosts are compared before
-
-
-@pytest.mark.parametrize(
-    ("step", "said"),
-    [
-        ("a,c,d", "the table has no node d; Slurm started none on b"),
-        ("a,c", "Slurm started none on b"),
-        ("a,b,c,d", "the table has no node d"),
-        ("c,x[1-40]", "the table has no node x[1-40]; Slurm started none on a,b"),
-    ],
-)
-def test_allocation_of_other_nodes_is_refused_on_each_by_name(
-    step: str, said: str, run: Run, tmp_path: Path
-) -> None:
-    # By name c is node 2 of the table, and by Slurm's index d is node 2 too.
-    dump(make_table([[0], [0], [0]], hosts=list("abc")), tmp_path / "a table.json")
-    hosts = expand_hosts(step)
-    for index in range(len(hosts)):
-        done = run(*RUN, env=in_step(hosts, index))
-
-        assert (done.status, done.out) == (1, "")
-        assert done.err.startswith(f"ranktable: {said}\n")
 
 
 def test_long_lists_of_hosts_are_cut(run: Run, tmp_path: Path) -> None:
@@ -834,63 +523,6 @@ SRUN_TASK = variables(
     "SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST=g[1-2] "
     "SLURM_STEP_TASKS_PER_NODE=1(x2) SLURM_GTIDS=0"
 )
-
-
-def test_env_says_that_one_task_sees_two_chips(run: Run) -> None:
-    env = {**SRUN_TASK, "CUDA_VISIBLE_DEVICES": "0,1", "SLURM_GPUS_ON_NODE": "2"}
-    done = run("ranktable", "env", env=env)
-
-    assert done.status == 0
-    assert "note: 1 process on this node, and 2 chips visible (CUDA_VIS" in done.out
-    assert "start 2 of them (--ntasks-per-node)" in done.out
-    alone = run("ranktable", "env", env={**env, "CUDA_VISIBLE_DEVICES": "0"})
-    assert "note" not in alone.out
-
-
-@pytest.mark.parametrize(
-    ("env", "status", "kind"),
-    [
-        ({"LOCAL_RANK": "3", "CUDA_VISIBLE_DEVICES": "0"}, 1, "error[RT720]"),
-        ({"LOCAL_RANK": "0", "CUDA_VISIBLE_DEVICES": "1,1"}, 1, "error[RT720]"),
-        ({"LOCAL_RANK": "0", "HIP_VISIBLE_DEVICES": "1,1"}, 1, "unset HIP_VISIBLE"),
-        (
-            variables("LOCAL_RANK=3 CUDA_VISIBLE_DEVICES=0 SLURM_GPUS_PER_TASK=1"),
-            0,
-            "note[RT720]",
-        ),
-        ({"LOCAL_RANK": "3"}, 0, "local_rank       3"),
-        ({"LOCAL_RANK": "0", "CUDA_VISIBLE_DEVICES": ""}, 0, "local_rank       0"),
-    ],
-)
-def test_env_says_whether_this_process_finds_a_chip(
-    run: Run, env: dict[str, str], status: int, kind: str
-) -> None:
-    job = {"RANK": env["LOCAL_RANK"], "WORLD_SIZE": "4", "MASTER_ADDR": "n1"}
-    done = run("ranktable", "env", env={**job, **env})
-    data = json.loads(
-        run("ranktable", "env", "--format", "json", env={**job, **env}).out
-    )
-
-    assert (done.status, kind in done.out) == (status, True)
-    assert bool(data["chip"]["wrong"]) == ("RT720" in done.out)
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "is_said"),
-    [
-        ("ZE_AFFINITY_MASK", "0,1", True),
-        ("ZE_AFFINITY_MASK", "0,1,2,3", False),
-        ("MLU_VISIBLE_DEVICES", "0", True),
-    ],
-)
-def test_env_says_that_a_list_of_another_vendor_is_too_short(
-    run: Run, name: str, text: str, *, is_said: bool
-) -> None:
-    job = {"RANK": "3", "LOCAL_RANK": "3", "WORLD_SIZE": "4", "MASTER_ADDR": "n1"}
-    done = run("ranktable", "env", env={**job, name: text})
-
-    assert done.status == 0
-    assert ("whether this process has a device is not judged" in done.out) == is_said
 
 
 def test_run_names_the_step_that_has_one_task_here_and_several_elsewhere(

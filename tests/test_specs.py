@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.cluster.specs.read_spec import MAX_SIZE_BYTES, read_spec
@@ -17,12 +16,7 @@ from ranktable.cluster.specs.spec import ORDERS, spare_nodes, table_from_spec
 from ranktable.schema.topology import SOPHGO_8
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ranktable.schema.model import RankTable
-    from tests.conftest import Run
-
-FILE = "sccl_rank_table.json"
 
 
 def table(text: str) -> RankTable:
@@ -76,20 +70,6 @@ def test_ring_orders_the_chips_of_every_node() -> None:
     made = table("nodes: 2\nchips: 8\nring: sophgo-8\n")
 
     assert not SOPHGO_8.broken_links(made.local_chip_map(1))
-
-
-def test_ring_that_is_a_file_is_looked_for_beside_the_spec(
-    tmp_path: Path, run: Run
-) -> None:
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "links.txt").write_text("0 2\n2 1\n1 3\n3 0\n")
-    spec = tmp_path / "site" / "cluster.yaml"
-    spec.write_text("nodes: 1\nchips: 4\nring: links.txt\n")
-
-    done = run("ranktable", "gen", "--spec", str(spec))
-
-    assert done.status == 0, done.err
-    assert ranktable.load(tmp_path / FILE).chip_map == [0, 2, 1, 3]
 
 
 def test_addresses_follow_the_pattern_whatever_the_order() -> None:
@@ -222,88 +202,6 @@ def test_defect_has_its_code_line_and_column(text: str) -> None:
 def test_bytes_that_are_no_text_end_in_a_diagnostic() -> None:
     for data, code in ((b"\xff", "RT005"), (b"#" * (MAX_SIZE_BYTES + 1), "RT004")):
         assert list(read_spec(data, file="s.yaml").report.totals) == [code]
-
-
-def test_sound_spec_of_every_key_becomes_the_table_that_gen_makes(
-    run: Run, tmp_path: Path
-) -> None:
-    (tmp_path / "c.yaml").write_text(
-        "nodes: n[1-3]\nchips: 4\nring: sophgo-8\naddresses: 10.0.{node}.{chip}\n"
-        "spares: n3\n"
-    )
-    addresses = [[f"10.0.{node}.{chip}" for chip in (0, 1, 3, 2)] for node in (0, 1)]
-
-    by_spec = run("ranktable", "gen", "--spec", "c.yaml", "-o", "-")
-    by_options = run(
-        *("ranktable", "gen", "--device-id", "[[0..3],[0..3]]", "--hosts", "n[1-2]"),
-        *("--ring", "sophgo-8", "--device-ip", repr(addresses), "-o", "-"),
-    )
-
-    made = json.loads(by_spec.out)
-    spares = made.pop("spare_list")
-    assert made == json.loads(by_options.out)
-    assert "spares: n3\n" in by_spec.err
-    assert [(s["host"], len(s["device_list"])) for s in spares] == [("n3", 4)]
-    assert spares[0]["device_list"][0]["device_ip"] == "10.0.2.0"
-
-
-def test_spares_of_a_spec_replace_a_node_with_their_own_addresses(
-    run: Run, tmp_path: Path
-) -> None:
-    spec = "nodes: n[1-3]\nchips: 4\naddresses: 10.0.{node}.{chip}\nspares: n3\n"
-    (tmp_path / "c.yaml").write_text(spec)
-    run("ranktable", "gen", "--spec", "c.yaml", "-o", "t.json")
-    done = run("ranktable", "fit", "t.json", "--lost", "n1", "-o", "after.json")
-    nodes = ranktable.load(tmp_path / "after.json").nodes
-
-    assert done.status == 0, done.err
-    assert [node.host for node in nodes] == ["n3", "n2"]
-    assert nodes[0].devices[0].address == "10.0.2.0"
-
-
-def test_gen_reads_a_spec_from_standard_input(run: Run, tmp_path: Path) -> None:
-    done = run("ranktable", "gen", "--spec", "-", given=b"nodes: n1\nchips: 2\n")
-
-    assert (done.status, done.out) == (0, "")
-    assert done.err == f"wrote {FILE}: 1 node, 2 ranks\n"
-    assert ranktable.load(tmp_path / FILE).nodes[0].host == "n1"
-
-
-def test_gen_writes_nothing_where_the_spec_is_wrong(run: Run, tmp_path: Path) -> None:
-    done = run("ranktable", "gen", "--spec", "-", given=b"nodes: n1\nchips: 0\n")
-
-    assert (done.status, done.out) == (1, "")
-    assert "error[RT154]: chips is 0, not 1 to 1024\n" in done.err
-    assert " --> <stdin>:2:8\n" in done.err
-    assert not (tmp_path / FILE).exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "status", "said"),
-    [
-        ([], 2, "no --device-id is given, and no chips were found"),
-        (["--spec", "no.yaml"], 2, "no.yaml: RT001 the file does not exist"),
-        (["--spec", "-", "--emulator"], 2, "--emulator needs the addresses"),
-        *(
-            (["--spec", "-", option, "x"], 2, f"--spec and {option} do not go together")
-            for option in ("--device-id", "--device-ip", "--hosts", "--ring")
-        ),
-    ],
-)
-def test_gen_refuses_in_one_sentence(
-    options: list[str], status: int, said: str, run: Run
-) -> None:
-    done = run("ranktable", "gen", *options, given=b"nodes: 1\nchips: 1\n")
-
-    assert done.status == status
-    assert done.err.startswith(f"ranktable: {said}")
-
-
-def test_emulated_devices_have_the_addresses_of_the_spec(run: Run) -> None:
-    spec = b"nodes: 1\nchips: 1\naddresses: 127.0.0.1\n"
-    done = run("ranktable", "gen", "--spec", "-", "--emulator", "-o", "-", given=spec)
-
-    assert '"device_ip_emulator":"127.0.0.1"' in done.out
 
 
 _HOSTS = st.lists(

@@ -59,19 +59,6 @@ def documents(path: Path) -> list[Any]:
 # the command
 
 
-def test_without_a_name_it_lists_them(run: Run) -> None:
-    text = run("ranktable", "init")
-    data = json.loads(run("ranktable", "init", "--format", "json").out)
-
-    assert [line.split()[0] for line in text.out.splitlines()] == NAMES
-    assert [template["name"] for template in data] == NAMES
-    assert data[0] == {
-        "name": "one-box",
-        "summary": "cluster spec of one SOPHGO box of eight chips",
-        "files": ["cluster.yaml"],
-    }
-
-
 def test_every_file_of_the_folder_is_a_template() -> None:
     sources = {source for template in templates() for source, _ in template.files}
     there = {str(p.relative_to(FOLDER)) for p in FOLDER.rglob("*") if p.is_file()}
@@ -108,77 +95,6 @@ def test_copy_is_the_template_and_a_second_one_changes_nothing(
     assert os.access(target, os.X_OK) == os.access(source, os.X_OK)
 
 
-def test_nothing_is_overwritten_without_force(run: Run, tmp_path: Path) -> None:
-    (tmp_path / ".vscode").mkdir()
-    own = tmp_path / ".vscode" / "cluster-spec.schema.json"
-    own.write_text("{}\n")
-
-    refused = run("ranktable", "init", "vscode")
-    there = [path.name for path in own.parent.iterdir()]
-    forced = run("ranktable", "init", "vscode", "--force")
-
-    assert refused.status == 2
-    assert refused.err.startswith("ranktable: .vscode/cluster-spec.schema.json holds")
-    assert there == [own.name]
-    assert forced.status == 0
-    assert own.read_text() != "{}\n"
-
-
-def test_what_is_no_file_is_left_alone_even_with_force(
-    run: Run, tmp_path: Path
-) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    (tmp_path / ".vscode").touch()
-
-    for options in (["rack", "-o", "pipe"], ["rack", "-o", "link"], ["vscode"]):
-        done = run("ranktable", "init", *options, "--force")
-
-        assert done.status == 2
-        assert len(done.err.splitlines()) == 1
-    assert len(list(tmp_path.iterdir())) == 3
-
-
-def test_output_is_a_file_a_folder_or_the_standard_one(
-    run: Run, tmp_path: Path
-) -> None:
-    (tmp_path / "site").mkdir()
-
-    init(run, "rack", "-o", "site")
-    init(run, "rack", "-o", "site/two.yaml")
-    init(run, "github", "-o", "site")
-    printed = run("ranktable", "init", "rack", "-o", "-")
-
-    text = (FOLDER / "specs" / "rack.yaml").read_text()
-    assert printed.out == text
-    for name in ("cluster.yaml", "two.yaml"):
-        assert (tmp_path / "site" / name).read_text() == text
-    assert (tmp_path / "site/.github/workflows/rank-tables.yml").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["nothing"], "there is no template 'nothing'; there are: one-box, two-boxes"),
-        (["-o", "x"], "name the TEMPLATE to copy; ranktable init lists them"),
-        (["--force"], "name the TEMPLATE to copy; ranktable init lists them"),
-        (["rack", "--format", "json"], "--format is for the list, without TEMPLATE"),
-        (["rack", "-o", "no/"], "the folder no/ does not exist; create it first"),
-        (["rack", "-o", "no/x"], "the folder no does not exist; create it first"),
-        (["vscode", "-o", "x"], "vscode is 3 files; --output names the folder"),
-        (["vscode", "-o", "-"], "vscode is 3 files; --output names the folder"),
-    ],
-)
-def test_it_refuses_in_one_sentence(
-    arguments: list[str], said: str, run: Run, tmp_path: Path
-) -> None:
-    done = run("ranktable", "init", *arguments)
-
-    assert done.status == 2
-    assert done.err.startswith(f"ranktable: {said}")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_failure_says_what_was_written_before_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -193,45 +109,6 @@ def test_a_failure_says_what_was_written_before_it(
 
 
 # cluster specs
-
-
-@pytest.mark.parametrize(
-    ("name", "shape"),
-    [("one-box", [(None, 8)]), ("two-boxes", [("n1", 8), ("n2", 4)])],
-)
-def test_spec_becomes_a_table(
-    name: str,
-    shape: list[tuple[str | None, int]],
-    run: Run,
-    tmp_path: Path,
-) -> None:
-    init(run, name)
-    made = run("ranktable", "gen", "--spec", "cluster.yaml", "-o", "table.json")
-    judged = run("ranktable", "validate", "table.json", "--topology", "sophgo-8")
-    table = ranktable.load(tmp_path / "table.json")
-
-    assert (made.status, judged.status) == (0, 0)
-    assert [(node.host, len(node.devices)) for node in table.nodes] == shape
-
-
-def test_spec_of_the_box_is_the_table_of_the_box(run: Run) -> None:
-    init(run, "one-box")
-    init(run, "table")
-
-    made = run("ranktable", "gen", "--spec", "cluster.yaml")
-
-    assert made.err == "unchanged sccl_rank_table.json: 1 node, 8 ranks\n"
-
-
-def test_spec_of_the_rack_leaves_its_spares_out(run: Run, tmp_path: Path) -> None:
-    init(run, "rack")
-    done = run("ranktable", "gen", "--spec", "cluster.yaml", "-o", "table.json")
-    table = ranktable.load(tmp_path / "table.json")
-
-    assert "spares: n[16,32]\n" in done.err
-    assert (len(table.nodes), table.world_size) == (30, 240)
-    assert table.nodes[15].host == "n17"
-    assert table.nodes[15].devices[0].address == "10.0.17.1"
 
 
 # jobs
