@@ -331,6 +331,8 @@ def _exits(case: Case) -> Iterator[Failure]:
     """Yield the processes that ended by themselves and did not say why."""
     stuck = {event.fields["pid"] for event in case.by_kind[Evidence.HEARTBEAT]
              if "pid" in event.fields}  # fmt: skip
+    probed = [event for event in case.by_kind[Evidence.HEARTBEAT]
+              if event.pattern.name == "pod-probe-failed"]  # fmt: skip
     said = (e for kind in (*_TELLING, *CONSEQUENCES) for e in case.by_kind[kind])
     told = {case.ranks.speaker(e) for e in said if e.pattern.speaker != "torchrun"}
     told |= case.waiters
@@ -359,6 +361,7 @@ def _exits(case: Case) -> Iterator[Failure]:
         rank = case.ranks.speaker(event)
         is_told_to |= "ended_ranks" in event.fields or _follows_engine(case, event)
         is_told_to |= rank is None and event.pattern.speaker == "kernel"
+        is_told_to |= any(_is_of_pod(one, event) for one in probed)
         if is_told_to or pid in stuck or (rank is not None and rank in told):
             continue
         if rank is not None and _may_follow(case, event, rank):
@@ -366,6 +369,13 @@ def _exits(case: Case) -> Iterator[Failure]:
         if event.fields.get("exit") == "1" and case.is_lost_elsewhere:
             continue  # it raised that as the others did, and its log does not have it
         yield from _exit(case, event, case.closes_in(event.file))
+
+
+def _is_of_pod(probed: LogEvent, ended: LogEvent) -> bool:
+    """Whether the kubelet ended a process, as nothing answered a probe of its pod."""
+    pods = {event.fields["pod"] for event in (probed, ended) if "pod" in event.fields}
+    is_signal = _signal(ended) in ("SIGKILL", "SIGTERM")
+    return is_signal and probed.file == ended.file and len(pods) < 2
 
 
 def _may_follow(case: Case, event: LogEvent, rank: int) -> bool:

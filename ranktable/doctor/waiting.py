@@ -366,8 +366,10 @@ def _accused(case: Case, events: Sequence[LogEvent]) -> Iterator[Cause]:
             said, own = same[0].fields, same[0].pattern.what
             what = own if "raised" in said and own else said.get("what") or own
             text = f": {what}" if ranks or host else f"says: {what}"
+            text = what if same[0].pattern.speaker == "kubernetes" else text
             text += f" on chip {chip}" if chip else ""
-            yield cause_of(case, rules.LOST, ranks, text, same, host=host or None)
+            yield cause_of(case, rules.LOST, ranks, text, same, host=host or None,
+                           advice=same[0].pattern.advice or None)  # fmt: skip
 
 
 def _counted(case: Case) -> tuple[list[LogEvent], list[LogEvent]]:
