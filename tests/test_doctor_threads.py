@@ -1,10 +1,11 @@
 """``doctor`` on what people paste into threads, and on logs of healthy jobs.
 
 ``cases/pasted`` has a file for each subject. A log begins with what is found in it: a
-code and the ranks that it accuses; ``healthy`` for a job that ended well; ``open`` if
-that is not known. Lines with ``says`` and ``never`` are texts of the answer, names
-between arrows are those of files, and ``step 0..8`` stands for nine lines. The values
-are invented; the messages are those of libraries and launchers.
+code and the ranks that it accuses, with their host where it counts; ``healthy`` for a
+job that ended well; ``open`` if that is not known. Lines with ``says`` and ``never``
+are texts of the answer, names between arrows are those of files or ``table``, and
+``step 0..8`` stands for nine lines. The values are invented; the messages are those of
+libraries and launchers.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ import itertools
 import json
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from ranktable import loads
 from ranktable.doctor.diagnose import diagnose
+
+if TYPE_CHECKING:
+    from ranktable.doctor.case import Cause
 
 PASTED = Path(__file__).parent / "cases" / "pasted"
 
@@ -71,25 +76,28 @@ CASES = read_cases()
 @pytest.mark.parametrize("name", CASES)
 def test_what_people_paste_is_told_as_what_it_is(name: str, tmp_path: Path) -> None:
     case = CASES[name]
-    for file, text in case.logs.items():
+    table = loads(case.logs["table"]) if "table" in case.logs else None
+    for file, text in case.logs.items() - {("table", case.logs.get("table"))}:
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text(text)
 
-    answer = diagnose([str(tmp_path)])
+    answer = diagnose([str(tmp_path)], table=table)
 
-    verdicts = [verdict(cause.rule.code, cause.ranks) for cause in answer.causes]
+    verdicts = [verdict(cause, " on " in case.found) for cause in answer.causes]
     without = "healthy" if answer.has_ended_well else "open"
     assert (verdicts or [without]) == [case.found]
+    assert all(cause.evidence for cause in answer.causes)
     headlines = (cause.headline for cause in answer.causes)
     said = "\n".join((*headlines, *answer.notes, answer.unknown_text or ""))
     assert [text for text in case.says if text not in said] == []
     assert [text for text in case.never if text in said] == []
 
 
-def verdict(code: str, ranks: tuple[int, ...]) -> str:
+def verdict(cause: Cause, with_host: bool) -> str:
     """Return a code and the ranks that it accuses, as the cases write them."""
-    words = f" rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
-    return code + words * bool(ranks)
+    ranks = ", ".join(map(str, cause.ranks))
+    words = f" rank{'s' * (len(cause.ranks) > 1)} {ranks}" if ranks else ""
+    return cause.rule.code + words + (f" on {cause.host}" if with_host else "")
 
 
 LOST = (
