@@ -399,6 +399,25 @@ def test_variables_are_judged(
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "codes"),
+    [
+        ("ASCEND_RT_VISIBLE_DEVICES", "0,1,2,3,4,5,6,7", set()),
+        ("ASCEND_VISIBLE_DEVICES", "0-7", set()),
+        ("ASCEND_VISIBLE_DEVICES", "1-7", {"RT705"}),
+    ],
+)
+def test_more_npus_may_be_visible_than_the_table_uses(
+    tmp_path: Path, name: str, text: str, codes: set[str]
+) -> None:
+    table = json.loads(hccl_table())
+    (first, _), table["server_count"] = table["server_list"], "1"
+    table["server_list"] = [{**first, "device": first["device"][:6]}]
+    checked = checked_at(npu_host(tmp_path), json.dumps(table).encode(), **{name: text})
+
+    assert set(found(checked)) == codes
+
+
+@pytest.mark.parametrize(
     ("text", "hint"),
     [("4,5,6,7", None), ("7,6,5,4", "4,5,6,7"), ("4,5,5", "4,5"), ("0,1-3", "0,1,3")],
 )

@@ -334,12 +334,11 @@ def visible_chips(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
         if len(ids) == 1 and own:  # a list for each process
             wanted = own
         # A process takes the chip at its local rank; more may be visible behind it.
-        end = None if "ASCEND" in name else len(wanted)
         both = _numberings(facts, ids, declared.device_ids)
         at = facts.environment.local_rank if facts.is_live else None
         mine = slice(0) if at is None else slice(at, at + 1)  # others look at theirs
         if any(
-            each[:end] == wanted or (own and fits and each[mine] == own)
+            each[: len(wanted)] == wanted or (own and fits and each[mine] == own)
             for each, fits in both
         ):
             continue

@@ -367,6 +367,8 @@ def process_chip(
         return _none(seen, vendor or vendor_of(env), facts, has_chips=has_chips)
     if place is None and len(seen.chips) > 1:
         why = f"{counted(len(seen.chips), 'chip')} visible, and no local rank is given"
+        if variable:
+            why = f"{variable} may be a number of this container or of the host"
         return ProcessChip(**facts, unknown=why)
     is_own = _is_own_list(env, seen, place)
     given = env.get("SLURM_GPUS_ON_NODE") or str(len(chips or ()))
@@ -404,9 +406,11 @@ def _place(
     number = environment.device_id
     if number is not None and (vendor or vendor_of(env)) == "ascend":
         numbers = [each and each.device_id for each in seen.chips or ()]
-        is_of_host = ASCEND_LIST not in env and number in numbers
         name = environment.sources.get("device_id", "DEVICE_ID")
-        return numbers.index(number) if is_of_host else number, name
+        if ASCEND_LIST in env or number not in numbers:
+            return number, name
+        is_same = number >= len(numbers) or numbers[number] == number
+        return numbers.index(number) if is_same else None, name
     if environment.local_rank is not None:
         return environment.local_rank, environment.sources.get("local_rank", "")
     return (0 if seen.chips is not None and len(seen.chips) == 1 else None), ""
