@@ -169,6 +169,9 @@ RANK_LISTS = {"": "", " odd": ", a wrong EID at the end"}
 LOGS = {"torch": "lines of torch alone", "mixed": "lines of torch, HCCL and NCCL"}
 """The logs that are searched for a culprit, and their names for people."""
 
+LONG_LOGS = {"calls": "NCCL's calls alone", "tracebacks": "tracebacks alone"}
+"""Logs whose every line is read, an eighth as large."""
+
 _SIZES = "--tp 8 --cp 2 --pp 16"
 _MODEL = "--model 96x12288 --seq 4096 --micro 64"
 _RACKS = "--racks racks"
@@ -311,6 +314,8 @@ BUDGETS = (
     *_each(
         LOGS, "doctor {} memory", "doctor: {{log_mib}} MiB, {}: memory", 100_000, _KB
     ),
+    *_each(LONG_LOGS, "doctor {}", "doctor: an eighth of {{log_mib}} MiB, {}", 100),
+    *_each(LONG_LOGS, "doctor {} memory", "doctor: {}: memory", 100_000, _KB),
     Budget("help", "`--help`", 1),
     Budget("validate tiny", "validate {tiny}", 1),
     Budget("hosts expand", "expand {large} hosts, the slowest shape", 150, _MS),

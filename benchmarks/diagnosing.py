@@ -7,7 +7,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING
 
-from benchmarks.budgets import LOGS, Result
+from benchmarks.budgets import LOGS, LONG_LOGS, Result
 from benchmarks.measure import command, in_turn
 from benchmarks.results import beside
 from ranktable.doctor.patterns import patterns
@@ -28,12 +28,14 @@ FAILURE = (
 
 
 def measure_diagnosing(bench: Bench, scale: Scale) -> Iterator[Result]:
-    """Yield the results on a log of torch alone, and on one of several libraries."""
+    """Yield the results on ordinary logs, and on those that are evidence throughout."""
     alternatives = bench.folder / "alternatives"
     alternatives.write_text("\n".join(expressions()), "ascii")
-    for kind in LOGS:
+    sizes = dict.fromkeys(LOGS, scale.log_mib << 20)
+    sizes |= dict.fromkeys(LONG_LOGS, scale.log_mib << 17)
+    for kind, size in sizes.items():
         log = bench.folder / f"{kind}.log"
-        write_log(log, kind, scale.log_mib << 20)
+        write_log(log, kind, size)
         grep = ["grep", "-E", "-a", "-c", "-f", str(alternatives), str(log)]
         jobs = {
             "ours": partial(bench.command, command("doctor", str(log)), status=1),
@@ -73,6 +75,18 @@ def write_log(path: Path, kind: str, size: int) -> None:
 
 def _line(made: random.Random, kind: str, step: int) -> str:
     rank, part = made.randrange(RANKS), made.random()
+    if kind == "calls":
+        return (
+            f"n{rank // 8}:{rank}:9{rank} [{rank % 8}] NCCL INFO AllReduce: opCount "
+            f"{step:x} sendbuff 0x7f{step:06x} recvbuff 0x7f00 count 1024 datatype 7 "
+            f"op 0 root 0 comm 0x55{rank} [nranks={RANKS}] stream 0x5566\n"
+        )
+    if kind == "tracebacks":
+        frames = "".join(f'  File "/w/t{at}.py", line {at}, in f\n    g()\n'
+                         for at in range(rank % 8))  # fmt: skip
+        return (
+            f"Traceback (most recent call last):\n{frames}ValueError: sample {step}\n"
+        )
     if kind == "torch" or part < 0.6:
         return (
             f"[rank{rank}]: 2026-01-05 10:{step % 60:02}:{step % 59:02},123 INFO step "

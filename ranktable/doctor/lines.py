@@ -69,8 +69,8 @@ More than show that a program went on: one of them may be its last line.
 LOOKED_AT = 200
 """Lines above and below the end of a process that are looked at for steps."""
 
-MAX_SHAPES = 10_000
-"""Forms of lines whose keys are remembered."""
+MAX_SPOKEN = 512
+"""Lines whose speaker is remembered: they are those above and below others."""
 
 _PREFIXES = tuple(
     re.compile(text)
@@ -148,7 +148,7 @@ _CONTEXTS = tuple(
         ),
         ("(PID:", r"\(PID:(?P<pid>\d+), Device:-?\d+, RankID:(?P<rank>\d+)\)"),
         (":", r"^\[?[IWEF]\d{3,4} (?P<time>\d\d:\d\d:\d\d\.\d+)"),
-        (":", r"(?P<time>\d{4}-\d\d-\d\d[-T_ ]\d\d:\d\d:\d\d(?:[.,]\d+)?)"),
+        (":", r"(?P<time>20\d\d-\d\d-\d\d[-T_ ]\d\d:\d\d:\d\d(?:[.,]\d+)?)"),
     )
 )
 """What a line says about its speaker anywhere in it."""
@@ -292,6 +292,12 @@ class Log:
 
 def speaker_of(text: str) -> tuple[dict[str, str], str]:
     """Return what a line says about its speaker, and the line without prefixes."""
+    fields, rest = _spoken(text)
+    return fields.copy(), rest
+
+
+@lru_cache(MAX_SPOKEN)
+def _spoken(text: str) -> tuple[dict[str, str], str]:
     fields: dict[str, str] = {}
     at = 0
     for found in _prefixes_of(text):
@@ -342,15 +348,14 @@ def _keyed() -> Keyed:
 
 
 @cache
-def _letters_of_keys() -> tuple[tuple[bytes, tuple[str, int]], ...]:
+def _keyed_with(parts: tuple[bytes, ...]) -> Keyed:
+    """Return the keys that lines with these letters of keys may have."""
     bare = (key.encode().translate(None, _NO_LETTERS) for key, _ in _keyed())
-    return tuple(zip(bare, _keyed(), strict=True))
-
-
-@lru_cache(MAX_SHAPES)
-def _keyed_like(letters: bytes) -> Keyed:
-    """Return the keys that lines with these letters may have: lines come again."""
-    return tuple(pair for bare, pair in _letters_of_keys() if bare in letters)
+    return tuple(
+        pair
+        for letters, pair in zip(bare, _keyed(), strict=True)
+        if any(part in letters for part in parts)
+    )
 
 
 def recognise(
@@ -560,8 +565,8 @@ class _Reader:
         found = _candidates(letters)
         lines = [*self._above, *data.split(b"\n")] if found else []
         shift = len(self._above)
-        for index in found:
-            keyed = _keyed_like(letters[index])
+        for index, parts in found.items():
+            keyed = _keyed_with(parts)
             for text in _pieces(lines[index + shift], keyed):
                 at, number = index + shift, self.log.num_lines + index + 1
                 self._read_line(text, keyed, lines, at, number)
@@ -616,28 +621,32 @@ class _Reader:
             self._last.setdefault(key, deque(maxlen=KEPT)).append(event)
 
 
-def _candidates(letters: Sequence[bytes]) -> list[int]:
-    """Return the numbers of the lines that may have a message, in order.
+def _candidates(letters: Sequence[bytes]) -> dict[int, tuple[bytes, ...]]:
+    """Return the numbers of the lines that may have a message, with why, in order.
 
     Most lines of a log differ in numbers only. Their letters are compared once.
     """
     different = b"\n".join(set(letters))
-    known: set[bytes] = set()
+    known: dict[bytes, tuple[bytes, ...]] = {}
     for trigger in triggers():
         at = different.find(trigger)
         while at >= 0:
             end = different.find(b"\n", at)
             end = end if end >= 0 else len(different)
-            known.add(different[different.rfind(b"\n", 0, at) + 1 : end])
+            line = different[different.rfind(b"\n", 0, at) + 1 : end]
+            known[line] = (*known.get(line, ()), trigger)
             at = different.find(trigger, end)
     if not known:
-        return []
-    return [index for index, line in enumerate(letters) if line in known]
+        return {}
+    return {at: known[line] for at, line in enumerate(letters) if line in known}
 
 
 def _pieces(line: bytes, keyed: Keyed) -> Iterator[str]:
     """Yield the parts of a line with a message: progress bars end with a return."""
-    for part in (one for joined in line.split(b"\r") for one in _JOINED.split(joined)):
+    parts = line.split(b"\r")
+    if b"   " in line:
+        parts = [part for joined in parts for part in _JOINED.split(joined)]
+    for part in parts:
         for start in range(0, len(part), MAX_LINE_BYTES):
             text = _decoded(part[start : start + MAX_LINE_BYTES])
             if TRACEBACK.key in text or any(key in text for key, _ in keyed):
