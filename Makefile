@@ -18,7 +18,7 @@ PARALLEL := $(PYTEST) -n $(WORKERS) --dist loadgroup
 # Tests that measure deadlines run alone, after all other tests.
 DEADLINES := $(shell grep -rl --include='test_*.py' 'mark[.]deadline' tests)
 
-.PHONY: all demo test test-all test-pythons fast-test check lint types bench golden
+.PHONY: all demo test test-all laws test-pythons fast-test check lint types bench golden
 .PHONY: torch-matrix packages docs clean
 
 all: check
@@ -62,6 +62,10 @@ test-all: $(VENV)/rivals
 	$(PARALLEL) -m 'not deadline' --hypothesis-profile=thorough
 	$(PYTEST) -m deadline $(DEADLINES)
 	$(MAKE) test-pythons
+
+## laws: ten times as many examples of each law as test-all, and others each time
+laws: $(VENV)/rivals
+	$(PARALLEL) tests/property --hypothesis-profile=drawn
 
 ## test-pythons: the fast tests on every other Python that is installed
 test-pythons:

@@ -1,6 +1,8 @@
 """The number of examples of property tests: a fifth in the fast tests, otherwise all.
 
-``make test-all`` tries all of them, with ``--hypothesis-profile=thorough``.
+``make test-all`` tries all of them, with ``--hypothesis-profile=thorough``. Both draw
+the same examples each time, so that a change fails by what it brings. ``make laws``
+draws others, and ten times as many: what it finds becomes an ``@example``.
 """
 
 from __future__ import annotations
@@ -20,8 +22,14 @@ EXAMPLES = 300
 """Of a law that does not say how many it takes, when thorough."""
 FAST_SHARE = 5
 
-settings.register_profile("thorough", deadline=None, max_examples=EXAMPLES)
-settings.register_profile("fast", deadline=None, max_examples=EXAMPLES // FAST_SHARE)
+for name, number, is_same in (
+    ("fast", EXAMPLES // FAST_SHARE, True),
+    ("thorough", EXAMPLES, True),
+    ("drawn", EXAMPLES * 10, False),
+):
+    settings.register_profile(
+        name, deadline=None, max_examples=number, derandomize=is_same
+    )
 
 
 def law(max_examples: int) -> settings:

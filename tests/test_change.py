@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import ranktable
@@ -17,6 +17,7 @@ from ranktable.layout.change import ChangeError, difference
 from ranktable.layout.change.facts import CostFacts, crossed
 from ranktable.layout.change.sizes import fit_layout
 from ranktable.schema.model import Device, Node
+from tests.effort import law
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -194,7 +195,7 @@ def test_layout_that_does_not_fit_names_the_experts_that_are_kept() -> None:
     st.integers(1, 40),
     st.integers(1, 40),
 )
-@settings(max_examples=100, deadline=None)
+@law(100)
 def test_what_is_named_as_nearest_fits(
     sizes: dict[str, int], ep: int, world_size: int, available: int
 ) -> None:

@@ -7,12 +7,13 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ranktable.schema.check import check
 from ranktable.schema.finding import RankTableError
 from tests.conftest import CORPUS
+from tests.effort import law
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,7 +135,7 @@ def test_table_of_groups_says_that_it_is_no_table_of_a_job() -> None:
         judged(SOUND).sound_table()
 
 
-@settings(max_examples=40)
+@law(40)
 @given(st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=3), max_size=4))
 def test_ranks_restart_in_every_group_or_in_every_server(
     sizes: list[list[int]],

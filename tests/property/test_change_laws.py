@@ -6,7 +6,7 @@ from collections import Counter
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import ranktable
@@ -16,6 +16,7 @@ from ranktable.layout.change import difference, node_names
 from ranktable.layout.parallel import roles
 from ranktable.schema.check import check
 from ranktable.schema.writing import dumps
+from tests.effort import law
 from tests.property.strategies import alike_tables, hccl_texts
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def placed(draw: st.DrawFn, largest: int = 96) -> tuple[RankTable, ParallelLayou
 
 
 @given(st.lists(st.integers(1, 4), min_size=2, max_size=6), st.data())
-@settings(max_examples=25, deadline=None)
+@law(25)
 def test_replacing_a_node_moves_no_other_rank(
     sizes: list[int], data: st.DataObject
 ) -> None:
@@ -97,7 +98,7 @@ def test_replacing_a_node_moves_no_other_rank(
 
 
 @given(placed(), st.data())
-@settings(max_examples=40, deadline=None)
+@law(40)
 def test_shrinking_keeps_what_it_can(
     drawn: tuple[RankTable, ParallelLayout], data: st.DataObject
 ) -> None:
@@ -135,7 +136,7 @@ def test_shrinking_keeps_what_it_can(
 
 
 @given(placed(), st.integers(1, 5))
-@settings(max_examples=60, deadline=None)
+@law(60)
 def test_growing_at_the_end_moves_nobody(
     drawn: tuple[RankTable, ParallelLayout], more: int
 ) -> None:
@@ -161,7 +162,7 @@ def test_growing_at_the_end_moves_nobody(
 
 
 @given(st.lists(st.integers(1, 6), min_size=2, max_size=6), st.data())
-@settings(max_examples=60, deadline=None)
+@law(60)
 def test_no_chip_is_forgotten_and_none_is_used_twice(
     sizes: list[int], data: st.DataObject
 ) -> None:
@@ -203,7 +204,7 @@ def test_no_chip_is_forgotten_and_none_is_used_twice(
 
 
 @given(placed(), st.data())
-@settings(max_examples=25, deadline=None)
+@law(25)
 def test_nothing_changes_where_all_hosts_are_there(
     drawn: tuple[RankTable, ParallelLayout], data: st.DataObject
 ) -> None:
@@ -223,7 +224,7 @@ def test_nothing_changes_where_all_hosts_are_there(
     b'"device": [{"device_id": "0", "rank_id": "0"}]}], "server_count": "1", '
     b'"super_pod_list": [{"super_pod_id": "0", "server_list": [{"server_id": "n0"}]}]}'
 )
-@settings(max_examples=60, deadline=None)
+@law(60)
 def test_table_of_the_same_nodes_is_written_the_same(text: bytes) -> None:
     report = check(text)
     assume(report.ok and report.table is not None)

@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ranktable.layout import ParallelLayout
@@ -20,6 +20,7 @@ from ranktable.runtime import device_mesh as mesh_module
 from ranktable.runtime.backends.backend import Placement
 from ranktable.runtime.environment import Environment
 from ranktable.runtime.job import Job
+from tests.effort import law
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -119,7 +120,7 @@ def layouts(draw: st.DrawFn) -> ParallelLayout:
 
 
 @given(layouts(), st.data())
-@settings(max_examples=60, deadline=None)
+@law(60)
 def test_groups_and_coordinates_are_those_of_the_device_mesh(
     layout: ParallelLayout, data: st.DataObject
 ) -> None:
@@ -140,7 +141,7 @@ def test_groups_and_coordinates_are_those_of_the_device_mesh(
 
 
 @given(layouts(), st.data())
-@settings(max_examples=40, deadline=None)
+@law(40)
 def test_groups_along_several_axes_are_those_of_a_flattened_mesh(
     layout: ParallelLayout, data: st.DataObject
 ) -> None:
@@ -160,7 +161,7 @@ def test_groups_along_several_axes_are_those_of_a_flattened_mesh(
 
 
 @given(layouts(), st.data())
-@settings(max_examples=30, deadline=None)
+@law(30)
 def test_mesh_that_is_made_is_that_of_torch(
     layout: ParallelLayout, data: st.DataObject
 ) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from ranktable.doctor import case, lines, payload
 from ranktable.doctor.diagnose import Diagnosis, diagnose
+from tests.effort import law
 from tests.property.doctor_jobs import Job, draw
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ CHANGES: dict[str, Callable[[Files], Files]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @given(seed=SEEDS)
-@settings(max_examples=12, deadline=None)
+@law(12)
 def test_what_loses_nothing_leaves_rank_and_cause_equal(change: str, seed: int) -> None:
     files = draw(Random(seed)).files()
 
@@ -218,7 +219,7 @@ def waiting_in_groups(random: Random) -> tuple[int, Files]:
 
 
 @given(SEEDS)
-@settings(max_examples=100, deadline=None)
+@law(100)
 def test_numbers_of_other_groups_accuse_nobody(seed: int) -> None:
     random = Random(seed)
     culprit, files = waiting_in_groups(random)
@@ -232,7 +233,7 @@ def test_numbers_of_other_groups_accuse_nobody(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=30, deadline=None)
+@law(30)
 def test_a_number_of_old_torch_is_the_rank_if_there_is_one_group(seed: int) -> None:
     random = Random(seed)
     size = random.randrange(3, 10)

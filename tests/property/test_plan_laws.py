@@ -25,6 +25,7 @@ from ranktable.layout.traffic import (
     is_reached,
     lower_bound,
 )
+from tests.effort import law
 from tests.property.test_layout_laws import layouts
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def plain(number: int) -> Boundary:
 
 
 @pytest.mark.parametrize(("sizes", "volume"), GRIDS)
-@settings(max_examples=25, deadline=None)
+@law(25)
 @given(costs=weights)
 def test_bound_is_never_above_the_best_of_all_placements(
     sizes: tuple[int, ...], volume: int, costs: list[int]
@@ -114,7 +115,7 @@ def test_bound_is_never_above_the_best_of_all_placements(
     assert bound <= best
 
 
-@settings(max_examples=60, deadline=None)
+@law(60)
 @given(
     sizes=st.sampled_from([(2, 2, 2), (2, 4), (2, 3), (3, 3), (4, 2)]),
     domains=st.sampled_from([(4, 4), (2, 2, 2, 2), (5, 3), (6, 2), (4, 3, 1), (3, 3)]),
@@ -171,7 +172,7 @@ def problems(
     return layout, sizes, flows, [rack]
 
 
-@settings(max_examples=60, deadline=None)
+@law(60)
 @given(data=st.data(), sizes=st.tuples(*[st.integers(1, 4)] * 4), pattern=patterns)
 def test_bytes_are_those_of_every_group_also_where_nodes_take_blocks(
     data: st.DataObject, sizes: tuple[int, ...], pattern: Pattern
@@ -218,7 +219,7 @@ def test_plan_is_a_permutation_and_never_worse(
             assert runs == len(boundary.labels)
 
 
-@settings(max_examples=40, deadline=None)
+@law(40)
 @given(problem=problems())
 def test_placed_table_is_sound_and_has_the_ranks_where_they_were_put(
     problem: tuple[ParallelLayout, list[int], list[Flow], list[Boundary]],
@@ -281,7 +282,7 @@ def test_any_text_is_a_file_of_racks_or_has_a_diagnostic(parts: list[str]) -> No
     st.permutations(range(4)),
     st.lists(st.integers(1, 9), min_size=3, max_size=3),
 )
-@settings(max_examples=40, deadline=None)
+@law(40)
 def test_no_order_of_a_few_nodes_is_better(
     sizes: tuple[int, int, int], racks: list[int], weights: list[int]
 ) -> None:
