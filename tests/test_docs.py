@@ -335,7 +335,7 @@ def said_by(launcher: Launcher) -> dict[str, list[str]]:
     """Return the variables from which a launcher says each field."""
     said = {name: [variable] for name, variable in launcher.fields.items()}
     if launcher.more is not None:
-        for env in (*MORE_ENVIRONMENTS, *(case[0] for case in CASES.values())):
+        for env in (*MORE_ENVIRONMENTS, *(case.env for case in CASES.values())):
             claims = launcher.more(env) if launcher.is_present(env) else ()
             for name, _, variable in claims:
                 if variable not in said.setdefault(name, []):

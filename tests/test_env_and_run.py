@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_variable_that_a_launcher_sets_is_used(name: str) -> None:
-    env = CASES[name][0]
+    env = CASES[name].env
     used = {claim.variable for claim, _ in resolve_claims(env)}
 
     # A batch script has variables of a task, and is not one.
