@@ -724,10 +724,9 @@ def test_many_findings_are_counted() -> None:
     assert found[-1].endswith("; and 40 more like this")
 
 
-def test_pods_need_a_table_and_no_host(run: Run, tmp_path: Path) -> None:
+def test_pods_need_no_host(run: Run, tmp_path: Path) -> None:
     (tmp_path / "pods.json").write_bytes(listed(volcano(0)))
 
-    lost = run("ranktable", "check", "--pods", "pods.json")
     mixed = run("ranktable", "check", "t.json", "--pods", "pods.json", "--host", "n1")
     given = ["--device-id", "[[0,1]]", "--hosts", "10.0.0.0"]
     run("ranktable", "gen", *given, "-o", "t.json")
@@ -735,8 +734,8 @@ def test_pods_need_a_table_and_no_host(run: Run, tmp_path: Path) -> None:
     broken = run("ranktable", "check", "t.json", "--pods", "-", given=b"")
     ok = run("ranktable", "check", "t.json", "--pods", "-", given=listed(volcano(0)))
 
-    assert (lost.status, mixed.status) == (2, 2)
-    assert (ok.status, none.status, broken.status) == (0, 1, 3)
+    statuses = (ok.status, none.status, mixed.status, broken.status)
+    assert statuses == (0, 1, 2, 3)
     assert "error[RT750]" in none.out
     assert "the pods cannot be read" in broken.err
     assert "--host and --root are about one host, not about --pods" in mixed.err
@@ -847,12 +846,32 @@ def test_the_launcher_of_an_mpijob_may_be_its_first_worker() -> None:
     assert [one[:5] for one in codes(mpi(0), mpi(1), mpi(3))] == ["RT754"]
 
 
-def test_pods_of_a_ray_cluster_are_one_job() -> None:
-    pods = [
-        running(
-            f"r-worker-{name}", at, labels={"ray.io/cluster": "r"}, owner=("Ray", "r")
-        )
+def of_ray() -> list[Pod]:
+    labels = {"ray.io/cluster": "r"}
+    return [
+        running(f"r-worker-{name}", at, labels=labels, owner=("Ray", "r"))
         for at, name in enumerate(("abc", "q1z"))
     ]
 
-    assert {one[:5] for one in codes(*pods)} == {"RT752"}
+
+def test_pods_of_a_ray_cluster_are_one_job() -> None:
+    assert {one[:5] for one in codes(*of_ray())} == {"RT752"}
+
+
+@pytest.mark.parametrize("change", ["", "crash", "evicted", "ray"])
+def test_pods_are_judged_without_a_table(run: Run, tmp_path: Path, change: str) -> None:
+    pods = of_ray() if change == "ray" else [kubeflow(at) for at in range(3)]
+    if change == "crash":
+        waiting = {"name": "main", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+        pods[1]["status"] |= {"containerStatuses": [waiting]}
+    if change == "evicted":
+        pods[0]["status"] |= {"phase": "Failed", "reason": "Evicted"}
+    (tmp_path / "pods.json").write_bytes(listed(*pods))
+    done = run("ranktable", "check", "--pods", "pods.json", "--format", "json")
+
+    told = [one["code"] for one in json.loads(done.out)["findings"]]
+    assert told == {"crash": ["RT766"], "evicted": ["RT754"]}.get(change, [])
+    assert done.status == len(told)
+    unseen = {one["code"] for one in json.loads(done.out)["not_checked"]}
+    assert ("RT752" in unseen) is (change == "ray")
+    assert "RT761" in unseen

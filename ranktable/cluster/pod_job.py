@@ -63,19 +63,25 @@ class Place(NamedTuple):
         return ".".join(map(str, self.numbers))
 
 
-def judge_pods(pods: PodList, jobs: Iterable[str], found: Findings) -> list[Pod]:
+RAY = "ray.io/cluster"
+
+
+def judge_pods(
+    pods: PodList, jobs: Iterable[str], found: Findings, *, has_table: bool = True
+) -> list[Pod]:
     """Report what is wrong with the pods of some jobs, and return them in order.
 
     Args:
         pods: All pods of the list.
         jobs: The jobs.
         found: Gets the findings.
+        has_table: Whether a table has their order; Ray numbers its workers itself.
     """
     found.add(*_shared_chips(pods.live))
     ordered: list[Pod] = []
     for job in jobs:
         own = pods.jobs[job]
-        places = _places(own, found)
+        places = _places(own, found, has_table=has_table)
         in_order = sorted(own, key=lambda pod: places.get(id(pod), _NO_PLACE))
         found.add(*_twice(in_order, places))
         if len(places) == len(own):
@@ -100,7 +106,9 @@ def _numbering(pods: Sequence[Pod]) -> Numbering:
     return max(NUMBERINGS, key=number)
 
 
-def _places(pods: Sequence[Pod], found: Findings) -> dict[int, Place]:
+def _places(
+    pods: Sequence[Pod], found: Findings, *, has_table: bool
+) -> dict[int, Place]:
     """Return the place of each pod, and report the pods without one."""
     way = _numbering(pods)
     places = {}
@@ -111,7 +119,7 @@ def _places(pods: Sequence[Pod], found: Findings) -> dict[int, Place]:
             place = Place(_role(way.role and pod.mark(way.role)), (0,))
         if place is not None:
             places[id(pod)] = place
-        else:
+        elif has_table or pod.mark(RAY) is None:
             key = next((key for key in way.marks if _is_no_index(pod.mark(key))), None)
             key = key or way.marks[0]
             found.add(_without_index(pod, key, pod.mark(key), pods))
@@ -184,7 +192,12 @@ def _missing(
     """
     way = _numbering(pods)
     kinds = {pod.kind for pod in pods}
-    gone = {_place(pod, way): pod for pod in listed.ended if pod.kind in kinds}
+    gone = {
+        _place(pod, way): pod
+        for pod in listed.ended
+        if pod.kind in kinds
+        or (pod.job == pods[0].job and pod.text("status", "phase") == "Failed")
+    }
     others = {_place(pod, way) for pod in listed.live if pod.job == pods[0].job}
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for place in sorted({*places.values(), *filter(None, gone)}):

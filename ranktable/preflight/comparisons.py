@@ -256,8 +256,8 @@ def visible_text(facts: Facts, declared: Declared | None) -> Iterator[Disagreeme
         is_unsure |= count is None and bool(ids)
     if is_unsure:
         raise NotDetectedError(
-            "a list ends at an entry that is not a chip of this process, and no tool "
-            "says which chips there are"
+            "no tool says which chips are here, and a list ends at an entry that is "
+            "none of them"
         )
 
 

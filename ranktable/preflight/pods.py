@@ -13,10 +13,13 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from ranktable.cluster.pod_job import NAME, judge_pods
+from ranktable.cluster.pod_job import NAME, RAY, judge_pods
 from ranktable.cluster.pod_rules import (
     BAD_ADDRESS,
     DIFFERING,
+    INDEX_TWICE,
+    MISSING,
+    NO_INDEX,
     NOT_PODS,
     NOT_READY,
     SEVERAL_JOBS,
@@ -76,10 +79,12 @@ NOT_RUNNING = Rule(
     summary="a pod is Running, and a container of it is not",
     fix="Look at its last output: `kubectl logs --previous`, `kubectl describe pod`.",
 )
-RULES = (STALE, NOT_IN_TABLE, OTHER_CHIPS, OTHER_ADDRESS, OTHER_ORDER, NOT_RUNNING)
+_OF_TABLE = (STALE, NOT_IN_TABLE, OTHER_CHIPS, OTHER_ADDRESS, OTHER_ORDER)
+RULES = (*_OF_TABLE, NOT_RUNNING)
 ALL = (*OF_PODS, *RULES)
 _OF_CHIPS = (SHARED_CHIP, BAD_ADDRESS, DIFFERING, OTHER_ADDRESS)
 """Rules that need to know which chips a pod has."""
+_OF_INDEXES = (NO_INDEX, INDEX_TWICE, MISSING)
 _OF_SIZES = (NOT_READY, UNEVEN, OTHER_CHIPS)
 """Rules that need to know how many chips a pod has."""
 
@@ -125,18 +130,18 @@ _SHOWN = 20
 """Most findings of a rule that are shown."""
 
 
-def check_pods(report: Report, data: bytes | str, *, file: str) -> Checked:
-    """Return what differs between a table and the pods that run now.
+def check_pods(report: Report | None, data: bytes | str, *, file: str) -> Checked:
+    """Return what is wrong with the pods that run now, and how a table differs.
 
     Args:
-        report: The report of a sound table.
+        report: The report of a sound table, None without one.
         data: What ``kubectl get pods -o json`` prints.
         file: Name of that file.
 
     Raises:
         RankTableError: The list cannot be read, so nothing was compared.
     """
-    table = report.sound_table()
+    table = None if report is None else report.sound_table()
     pods: PodList | None = None
 
     def read(source: SourceText) -> bool:
@@ -148,8 +153,12 @@ def check_pods(report: Report, data: bytes | str, *, file: str) -> Checked:
             message = "no pod of the list has a status, so none is known to run"
             source.found.add(NOT_PODS.finding(pods.live[0].span(), message))
             pods = None
-        if pods is not None:
+        if pods is not None and table is not None:
             _compare(table, pods, source.found)
+        elif pods is not None:
+            judge_pods(pods, pods.jobs, source.found, has_table=False)
+            for one in pods.live:
+                source.found.add(*_states(one))
         return True
 
     found = parse_source(
@@ -161,15 +170,21 @@ def check_pods(report: Report, data: bytes | str, *, file: str) -> Checked:
     others = [rule for rule in ALL if rule.code not in found.totals]
     sized = pods is not None and any(one.size for one in pods.live)
     unseen = (*(() if named else _OF_CHIPS), *(() if sized else _OF_SIZES))
-    is_seen = {r: bool(pods) and r not in unseen for r in others}
-    why = "the pods do not name their chips" if pods else "no pod is known to run"
+    whys = dict.fromkeys(unseen, "the pods do not name their chips")
+    subject = f"{file}, without a table"
+    if report is None or table is None:
+        whys |= dict.fromkeys(_OF_TABLE, "no table is given")
+        if pods and any(one.mark(RAY) is not None for one in pods.live):
+            whys |= dict.fromkeys(_OF_INDEXES, "Ray numbers its workers itself")
+    else:
+        subject = f"{file}, {report.file} ({table.digest()[:8]})"
+    if not pods:
+        whys = dict.fromkeys(others, "no pod is known to run")
     return Checked(
-        subject=f"{file}, {report.file} ({table.digest()[:8]})",
+        subject=subject,
         diagnostics=tuple(_with_totals(found)),
-        agrees=tuple(Looked(r.code, r.name) for r in others if is_seen[r]),
-        not_checked=tuple(
-            Looked(r.code, r.name, why) for r in others if not is_seen[r]
-        ),
+        agrees=tuple(Looked(r.code, r.name) for r in others if r not in whys),
+        not_checked=tuple(Looked(r.code, r.name, whys[r]) for r in others if r in whys),
     )
 
 
@@ -340,6 +355,20 @@ def _of_row(row: Row, one: Pod) -> Iterator[Finding]:
             f"rank {device.rank}{more}"
         )
         yield OTHER_ADDRESS.finding(span, message)
+    yield from _states(one)
+    told = row.told("container_ip")
+    if told and one.pod_ip and told != one.pod_ip:
+        message = f"the address of {one} is {one.pod_ip}, and the table has {told}"
+        span = one.span("status", "podIP")
+        yield OTHER_ADDRESS.finding(span, message, severity=Severity.WARNING)
+    told = row.told("host_ip")
+    if told and one.host_ip and told != one.host_ip:
+        message = f"{one} runs on {_where(one)}, and the table has {told}"
+        yield STALE.finding(one.span("status", "hostIP"), message)
+
+
+def _states(one: Pod) -> Iterator[Finding]:
+    """Yield why a pod does not run, or will soon not."""
     if one.text("status", "phase") == "Running" and one.troubles:
         troubles = "; ".join(one.troubles)
         message = f"{one} is Running, but not all its containers: {troubles}"
@@ -351,15 +380,6 @@ def _of_row(row: Row, one: Pod) -> Iterator[Finding]:
         message = f"{one} is about to be deleted ({one.disruption})"
         span = one.span("status", "conditions")
         yield NOT_RUNNING.finding(span, message, severity=Severity.WARNING)
-    told = row.told("container_ip")
-    if told and one.pod_ip and told != one.pod_ip:
-        message = f"the address of {one} is {one.pod_ip}, and the table has {told}"
-        span = one.span("status", "podIP")
-        yield OTHER_ADDRESS.finding(span, message, severity=Severity.WARNING)
-    told = row.told("host_ip")
-    if told and one.host_ip and told != one.host_ip:
-        message = f"{one} runs on {_where(one)}, and the table has {told}"
-        yield STALE.finding(one.span("status", "hostIP"), message)
 
 
 def _order(rows: Sequence[Row], pods: Sequence[Pod]) -> Iterator[Finding]:

@@ -28,7 +28,7 @@ from ranktable.cli.parameters import (
     flag,
     valued,
 )
-from ranktable.cli.sources import check_file, named_file, read_input
+from ranktable.cli.sources import check_file, read_input
 from ranktable.cli.table_input import table_in
 from ranktable.cli.this_node import ROOT, TIMEOUT_S, machine_at
 from ranktable.preflight.here import Checked, check_here
@@ -80,9 +80,7 @@ def check(
     ] = None,
     pods: Annotated[
         str | None,
-        valued(
-            "FILE", "Compare with these pods: what kubectl get pods -o json prints."
-        ),
+        valued("FILE", "Look at these pods: what kubectl get pods -o json prints."),
     ] = None,
     root: RootOption = ROOT,
     run_programs: RunProgramsOption = False,
@@ -160,11 +158,11 @@ def check(
     for why, is_wrong in misused.items():
         if is_wrong:
             raise CommandError(why)
+    file = table or os.environ.get(VARIABLE) or None
     if pods is not None:
-        checked = _against_pods(table, pods)
+        checked = _against_pods(file, pods)
         _end(checked.only(*only), format, color)
         return
-    file = table or os.environ.get(VARIABLE) or None
     if of_job:
         measure = {"size_mib": size, "with_live": live} if links else None
         _live(file, timeout, output, only, format, color, force=force, measure=measure)
@@ -185,7 +183,7 @@ def _report(file: str) -> Report:
 
 
 def _against_pods(table: str | None, pods: str) -> Checked:
-    """Return what differs between a table and a list of pods.
+    """Return what is wrong with pods, and how a table, if any, differs from them.
 
     Raises:
         CommandError: One of them cannot be read.
@@ -193,7 +191,7 @@ def _against_pods(table: str | None, pods: str) -> Checked:
     if table == pods == "-":
         raise CommandError("standard input is the table or the pods, not both")
     read = read_input(pods, MAX_SIZE_BYTES)
-    report = _report(named_file(table))
+    report = None if table is None else _report(table)
     try:
         return check_pods(report, read.data, file=read.name)
     except RankTableError as error:
