@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 TABLE = (CORPUS / "hccl" / "valid" / "hccl10_multi_device_ip.json").read_text()
 BAD = TABLE.replace('"rank_id": "1"', '"rank_id": "0"')
-BLOCK = "".join(f"    {line}\n" for line in TABLE.splitlines())
 
 
 def in_yaml(table: str = TABLE, key: str = "hccl.json") -> str:
@@ -81,73 +80,6 @@ def test_defect_is_placed_in_the_text_of_the_table(text: str) -> None:
     assert (one.location.line, one.location.column, one.location.pointer) == (
         *(bare.location.line, bare.location.column, bare.location.pointer),
     )
-
-
-@pytest.mark.parametrize("key", ["rank_table.json", "anything"])
-def test_every_key_with_a_table_is_judged(run: Run, tmp_path: Path, key: str) -> None:
-    (tmp_path / "k.yaml").write_text(in_yaml(BAD, key))
-    two = in_yaml() + "---\n" + in_yaml(BAD, key)
-    (tmp_path / "two.yaml").write_text(two)
-    one = run("ranktable", "validate", "k.yaml")
-    both = run("ranktable", "validate", "two.yaml")
-    shown = run("ranktable", "show", "two.yaml")
-
-    assert one.status == both.status == 1
-    assert one.out.startswith(f"k.yaml#{key}:")
-    assert both.out.splitlines()[0] == "two.yaml#hccl.json: sound"
-    assert f"two.yaml#{key}:" in both.out
-    assert shown.status == 1
-    assert (
-        f"help: put one of them into a file of its own: hccl.json, {key}" in shown.err
-    )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "apiVersion: v1\nkind: ConfigMap\ndata:\n  run.sh: echo\n",
-        "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: j\n",
-    ],
-)
-def test_manifest_without_a_table_is_nothing_to_judge(
-    run: Run, tmp_path: Path, text: str
-) -> None:
-    (tmp_path / "k.yaml").write_text(text)
-    done = run("ranktable", "validate", "k.yaml")
-
-    assert done.status == 2
-    assert "RT008" in done.out
-    assert run("ranktable", "show", "k.yaml").status == 2
-
-
-def test_what_else_is_in_a_config_map_is_named_as_in_a_folder(
-    tmp_path: Path, run: Run
-) -> None:
-    others = {"hosts": "n1 slots=2\nn1 slots=3\n", "broken.json": "{", "total": "1"}
-    (tmp_path / "c.json").write_text(in_json(**others))
-    done = run("ranktable", "validate", "c.json")
-
-    assert done.status == 0
-    assert done.err == "not judged: c.json#broken.json, c.json#hosts\n"
-
-
-def test_table_in_a_config_map_is_not_changed_in_place(
-    run: Run, tmp_path: Path
-) -> None:
-    text = in_yaml(TABLE.replace('"device_id": "0"', '"device_id": 0'))
-    (tmp_path / "k.yaml").write_text(text)
-    (tmp_path / "good.yaml").write_text(in_yaml())
-    fixed = run("ranktable", "validate", "k.yaml", "--fix")
-    command = ("fit", "good.yaml", "--dp", "-1", "--ranks", "1")
-    changed = run("ranktable", *command, "-i")
-    written = run("ranktable", *command, "-o", "t.json")
-
-    assert (fixed.status, changed.status, written.status) == (1, 2, 0), written.err
-    assert fixed.err.startswith("k.yaml#hccl.json: a table in a ConfigMap is not")
-    assert "good.yaml#hccl.json is in a ConfigMap, which is not changed" in changed.err
-    assert (tmp_path / "k.yaml").read_text() == text
-    assert (tmp_path / "good.yaml").read_text() == in_yaml()
-    assert len(list(tmp_path.iterdir())) == 3
 
 
 def placeholders() -> list[str]:

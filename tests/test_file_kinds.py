@@ -92,47 +92,6 @@ POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
 FORMS = ("yaml", "json", "list", "maps", "jq", "packed", "job", "late", "pods")
 
 
-PATHS = (
-    "\t\x1b[4mGPU0\tGPU1\tCPU Affinity\x1b[0m\nGPU0\t X \tNV12\t0-31\n"
-    "GPU1\tNV12\t X \t0-31\n"
-)
-OF_OTHERS = [
-    (PATHS, "kinds of paths between chips"),
-    ("NodeName=n[1-4] Gres=gpu:8\n", "only topology.conf"),
-    ("Name=gpu Type=a100 File=/dev/nvidia[0-7]\n", "only topology.conf"),
-    ("0 torchrun a\n1-3 torchrun b\n", "srun --multi-prog"),
-    ("universe = parallel\nexecutable = a\nqueue\n", "HTCondor"),
-    ("type: task\nnodes: 2\ncommands: [a]\n", "dstack"),
-    ("distribution: {type: pytorch}\nresources: {}\n", "Azure ML"),
-    ("compute_environment: LOCAL_MACHINE\n", "accelerate"),
-    ("import torch\n", "a Python program"),
-    ("[rank0]: Traceback (most recent call last):\nKeyError\n", "give it to doctor"),
-    ("[2026-01-02 10:11:12,345] step 1\n", "give it to doctor"),
-    ("Traceback (most recent call last):\nKeyError: 1\n", "give it to doctor"),
-]
-
-
-@pytest.mark.parametrize(("text", "said"), OF_OTHERS)
-def test_a_file_of_another_program_is_not_judged(
-    text: str, said: str, run: Run, tmp_path: Path
-) -> None:
-    name = "x.yaml" if ": " in text else "x.txt"
-    (tmp_path / name).write_text(text)
-    done = run("ranktable", "validate", name)
-
-    assert (done.status, "RT008" in done.out) == (2, True), done.out
-    assert said in done.out
-
-
-def test_a_matrix_of_paths_is_no_topology(run: Run, tmp_path: Path) -> None:
-    run("ranktable", "gen", "--device-id", "[[0,1]]", "-o", "t.json")
-    (tmp_path / "x.txt").write_text(PATHS)
-    done = run("ranktable", "validate", "t.json", "--topology", "x.txt")
-
-    assert done.status == 2
-    assert "kinds of paths between chips" in done.err
-
-
 @pytest.mark.parametrize("format_", TABLES)
 def test_a_folder_judges_a_table_of_each_format(
     format_: str, run: Run, tmp_path: Path
@@ -266,32 +225,6 @@ def test_a_file_is_of_one_kind(kind: str, run: Run, tmp_path: Path) -> None:
     assert detected.out == named.out
 
 
-@pytest.mark.parametrize("kind", SOUND)
-@pytest.mark.parametrize(
-    "command", [("show",), ("plan", "--tp", "2"), ("mesh", "--dp", "-1")]
-)
-def test_a_command_that_needs_a_table_says_what_a_file_is(
-    command: tuple[str, ...], kind: str, run: Run, tmp_path: Path
-) -> None:
-    (tmp_path / "file").write_text(SOUND[kind])
-    title = next(one.title for one in kinds() if one.name == kind)
-    done = run("ranktable", command[0], "file", *command[1:])
-
-    assert (done.status, done.out) == (2, "")
-    assert done.err.startswith(
-        f"ranktable: file is {title}, and a rank table is needed\nhelp: "
-    )
-
-
-@pytest.mark.parametrize("kind", ["cluster-spec", "probe", "topology", "hccn.conf"])
-def test_convert_says_what_a_file_is(kind: str, run: Run, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text(SOUND[kind])
-    done = run("ranktable", "convert", "file", "--to", "sccl-1.0")
-
-    assert done.status == 2
-    assert "and a rank table is needed" in done.err
-
-
 def test_the_names_of_kinds_are_completed_and_differ() -> None:
     from ranktable.cli.completion import judged_formats
 
@@ -320,27 +253,6 @@ def test_the_action_summarizes_what_has_the_name_of_a_table() -> None:
     assert all(fnmatch(name, name.lower()) for name in TABLE.names)
 
 
-@pytest.mark.parametrize("name", ["new.json", "new.yaml", "map.yaml", "probe.json"])
-def test_new_nodes_come_from_a_file_of_any_kind_that_has_nodes(
-    name: str, run: Run, tmp_path: Path
-) -> None:
-    made = ("gen", "--device-id", "[[0]]", "--hosts", "n9", "-o", "-")
-    table = run("ranktable", *made).out
-    texts = {
-        "new.json": '{"nodes": "n9", "chips": [0]}',
-        "new.yaml": "nodes: n9\nchips: [0]\n",
-        "map.yaml": yaml.safe_dump(config_map(table=table)),
-        "probe.json": '{"probe":1,"host":"n9","chips":[{"device_id":0}]}\n',
-    }
-    (tmp_path / name).write_text(texts[name])
-    given = ("gen", "--device-id", "[[0],[0]]", "--hosts", "n[1-2]", "-o", "t.json")
-    run("ranktable", *given)
-    done = run("ranktable", "fit", "t.json", "--lost", "n2", "--with", f"./{name}")
-
-    assert done.status == 0, done.err
-    assert json.loads(done.out)["node_list"][1]["host"] == "n9"
-
-
 @pytest.mark.parametrize("text", ["7", "2.5", "gpu-7", "12\n13", "true\n0x1f"])
 @pytest.mark.parametrize("name", ["size.json", "size.yaml", "SIZE.YML"])
 def test_a_value_of_json_or_yaml_is_no_list_of_hosts(
@@ -351,26 +263,3 @@ def test_a_value_of_json_or_yaml_is_no_list_of_hosts(
 
     assert done.status == 1
     assert "RT1" in done.out
-
-
-@pytest.mark.parametrize(("text", "status"), [("7", 1), ("2.5", 1), ("gpu-7", 0)])
-def test_a_number_alone_is_no_list_of_hosts(
-    text: str, status: int, run: Run, tmp_path: Path
-) -> None:
-    (tmp_path / "sizes").write_text(f"{text}\n")
-
-    assert run("ranktable", "validate", "sizes").status == status
-
-
-@pytest.mark.parametrize("reader", ["mindie", "hccl", "torch_npu"])
-def test_it_is_said_that_for_is_about_tables(
-    reader: str, run: Run, tmp_path: Path
-) -> None:
-    (tmp_path / "hosts").write_text("box1 slots=2\nbox2 slots=2\n")
-    (tmp_path / "hccl.json").write_text(json.dumps(by_name("hccl-1.0").example))
-    done = run("ranktable", "validate", "hosts", "hccl.json", "--for", reader)
-
-    assert done.err == (
-        f"--for {reader} is about rank tables; it changed nothing for hosts "
-        "(openmpi-hostfile)\n"
-    )

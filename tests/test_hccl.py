@@ -286,50 +286,6 @@ def test_validate_takes_a_reader(run: Run, tmp_path: Path) -> None:
     assert (other.status, other.out) == (2, "")
 
 
-@pytest.mark.parametrize(
-    ("text", "codes"),
-    [
-        ("EI0014", {"RT202", "RT210", "RT212", "RT214", "RT279", "RT285"}),
-        ("EI0017", {"RT112", "RT113"}),
-        ("EI0001", {"RT273"}),
-        ("EI0004", {"RT101", "RT103"}),
-        ("Value [9] for ranktable variable server_count is invalid", {"RT210"}),
-        ('[EI0014] Value of "IP" is repeated', {"RT212", "RT281"}),
-    ],
-)
-def test_code_of_hccl_lists_its_causes(run: Run, text: str, codes: set[str]) -> None:
-    said = run("ranktable", "explain", text).out.splitlines()
-
-    assert said[0][:7] in ("EI0014:", "EI0017:", "EI0001:", "EI0004:")
-    assert codes <= {line[:5] for line in said}
-    assert "RT101" in codes or "RT101" not in {line[:5] for line in said}
-
-
-@pytest.mark.parametrize(
-    ("code", "said", "ours"),
-    [
-        ("EI0016", "hccl_rootinfo", {"RT606"}),
-        ("EI0002", "this rank waited", {"RT404", "RT620"}),
-        ("EI0013", "a link between the two devices", {"RT404", "RT623"}),
-        ("EI0019", "the port of the host is in use", {"RT605", "RT710"}),
-        ("EJ0003", "the older form of EI0019", {"RT605"}),
-        ("exitcode -9", "somebody killed it", {"RT611"}),
-        ("exitcode  : 137 (pid: 9)", "somebody killed it", {"RT611", "RT612"}),
-        ("SIGSEGV", "a defect of a library", {"RT611"}),
-        ("NVRM: Xid (PCI:0000:07:00): 79, pid=9", "the chip fell off", {"RT614"}),
-        ("ERR02200 DIST call", "torch_npu says that a call of HCCL failed", set()),
-    ],
-)
-def test_code_about_other_things_than_tables_is_explained_too(
-    run: Run, code: str, said: str, ours: set[str]
-) -> None:
-    done = run("ranktable", "explain", f"[ERROR] {code}: at 10:00")
-
-    assert done.out.splitlines()[1].startswith(said)
-    listed = {line[:5] for line in done.out.splitlines() if line.startswith("RT")}
-    assert listed == ours
-
-
 def test_advice_about_addresses_is_for_hccl_too(run: Run) -> None:
     said = " ".join(run("ranktable", "explain", "RT211").out.split())
 
