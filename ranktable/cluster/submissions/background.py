@@ -49,6 +49,7 @@ class Background:
         self.beside: set[int] = set()
         self.left: list[int] = []
         self._running: list[int] = []
+        self._fresh: list[int] = []
         self._has_other = self._has_trap = False
 
     def see(
@@ -58,15 +59,18 @@ class Background:
         words = [word for word in command.words if not is_assignment(word)]
         head = words[0].raw if words else ""
         if head == "wait":
-            self._running, self.left, self._has_other = [], [], False
+            self._running, self._fresh, self.left = [], [], []
+            self._has_other = False
             return
         if head == "trap" and any(_AT_END.search(word.raw) for word in words):
             self._has_trap = True
         if (made or is_unjudged) and (self._running or self._has_other):
-            self.beside.update(self._running, made)
+            self.beside.update(self._fresh, made)
+            self._fresh = []
         is_short = head in _QUICK or not words
         if command.after == "&":
             self._running += made
+            self._fresh += made
             self._has_other = self._has_other or is_unjudged
             self.left += made
         elif command.block or not is_short or _has_output(command):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.cluster.submissions import submission_rules as rules
@@ -68,14 +69,15 @@ def read_submissions(
     text, marks = decoded
     is_script = is_sbatch(text) if is_script is None else is_script
     read = read_sbatch(text) if is_script else read_manifests(text)
-    findings = Findings([*marks, *read.found], limit=limit)
+    findings = Findings(marks, limit=limit)
     told = set()
-    for one in read.submissions:
-        for finding in (*judge(one), *(compare(one) if compare else ())):
-            key = finding.rule.code, finding.message, finding.span
-            if key not in told:  # several lines may have one assignment
-                findings.add(finding)
-            told.add(key)
+    compare = compare or (lambda _: ())
+    judged = (each for one in read.submissions for each in (*judge(one), *compare(one)))
+    for finding in chain(read.found, judged):
+        key = finding.rule.code, finding.message, finding.span
+        if key not in told:  # several lines may have one assignment
+            findings.add(finding)
+        told.add(key)
     is_without = not findings.has_errors if is_script else not findings
     is_nothing = not read.submissions and is_without
     unjudged = [

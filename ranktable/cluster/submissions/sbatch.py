@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from itertools import dropwhile
+from itertools import dropwhile, groupby
 from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
@@ -27,11 +27,18 @@ from ranktable.cluster.submissions.detect import (
 from ranktable.cluster.submissions.launch_options import (
     HARMLESS,
     SHELLS,
+    after_shell_options,
     base,
     find_launch,
     is_shell_file,
     slurm_options,
     split_wrappers,
+)
+from ranktable.cluster.submissions.loops import (
+    Rounds,
+    incremented,
+    read_function,
+    read_rounds,
 )
 from ranktable.cluster.submissions.shell import (
     EMPTY,
@@ -49,10 +56,12 @@ from ranktable.cluster.submissions.shell import (
     name_of,
     plain_number,
     shown,
+    text_below,
     without_marks,
 )
 from ranktable.cluster.submissions.slurm_job import SlurmJob
 from ranktable.cluster.submissions.step_size import step_size
+from ranktable.cluster.submissions.steps_beside import joined_steps, same_ranks
 from ranktable.cluster.submissions.submission import (
     Fact,
     Role,
@@ -72,7 +81,7 @@ from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ranktable.cluster.submissions.submission import LaunchCommand
 
@@ -83,7 +92,11 @@ _STARTS: Final = re.compile(rf"{LAUNCHERS.pattern}|\b(?:ssh|bash|sh|python3?)\b"
 _MAY_WRAP: Final = ("env", "command", "conda")
 """Harmless programs, unless they start another one."""
 _LISTS: Final = "VISIBLE_DEVICES"
-_DEFAULT: Final = re.compile(r"\$\{([A-Za-z_]\w*):?=")
+_MOST_REPEATED: Final = 20_000
+"""Commands of loops and functions that are read, each time that they are run."""
+_ASSIGNING: Final = re.compile(
+    r"\$\{([A-Za-z_]\w*):?=|\$\(\((?:[^)]*\W)?([A-Za-z_]\w*)\s*(?:\+\+|--|[-+*/]?=(?!=))"
+)
 """An expansion that assigns."""
 _EXPORTS: Final = ("export", "declare", "readonly", "local", "typeset")
 _ALL_EXPORTED: Final = re.compile(r"-[b-zA-Z]*a\w*|allexport")
@@ -145,6 +158,11 @@ class _Reader:
         self.has_remote = False
         self.told: set[SourceSpan | None] = set()
         self.perhaps: list[Unjudged] = []
+        self.functions: dict[str, Sequence[ShellCommand]] = {}
+        self.files: dict[str, str] = {}
+        self.background = Background()
+        self.repeated = 0
+        self.is_tested = False
 
     def enter(self, component: int) -> None:
         """Read steps of a component; the batch script has the variables of the first.
@@ -161,22 +179,31 @@ class _Reader:
                 SourceSpan(offsets=(0, end)), "it is not a script of a shell"
             )
             return
-        is_tested = False
-        background, script = Background(), self.script
-        for command in with_ends(commands(self.text, self.body)):
-            block = command.block
-            if command.before == "||" or (command.before == "&&" and is_tested):
-                block = block or "if"
-            is_tested = command.words[0].raw in ("[", "[[", "test")
-            made, left = len(script.submissions), len(script.unjudged)
-            is_on = self.command(replace(command, block=block))
-            is_unjudged = len(script.unjudged) > left
-            numbers = range(made, len(script.submissions))
-            background.see(command, numbers, is_unjudged=is_unjudged)
+        found = list(with_ends(commands(self.text, self.body)))
+        plain = [one for one in found if one.block == "" or not one.inner]
+        called = {one.words[0].raw for one in plain if one.block in ("", "for")}
+        at = self.body
+        for _, group in groupby(found, key=lambda one: one.begin):
+            part = list(group)
+            rounds = read_rounds(self.text, part, self.scope)
+            if rounds is not None and not self.may_repeat(rounds.body, rounds.values):
+                rounds = None
+            name, body = read_function(self.text, part, at)
+            at = part[-1].words[-1].end
+            if rounds is not None:
+                is_on = self.loop(rounds)
+            elif name in called:
+                self.functions[name] = body
+                continue
+            else:
+                is_on = self.each(part)
             if not is_on:
                 break
-        self.drop_helpers(background)
-        self.refuse_same_ranks()
+        self.drop_helpers()
+        script = self.script
+        is_whole = not (self.has_remote or script.unjudged)
+        script.submissions = joined_steps(script.submissions, is_whole=is_whole)
+        script.found += same_ranks(script.submissions)
         for job, _, _, chips in self.components if script.submissions else ():
             given = job.options.get("gpus-per-socket")
             if given is not None and chips is None:
@@ -184,6 +211,53 @@ class _Reader:
                 self.script.leave(given.span, reason)
         if not self.script.submissions and not self.script.unjudged:
             self.script.unjudged += self.perhaps  # a Python program, as a rule
+
+    def may_repeat(
+        self, body: Sequence[ShellCommand], times: Sequence[str] = ("",)
+    ) -> bool:
+        """Whether commands may be read so many times, with what was read before."""
+        self.repeated += len(body) * len(times)
+        return self.repeated <= _MOST_REPEATED
+
+    def loop(self, loop: Rounds) -> bool:
+        """Read every round of a loop; return whether the script goes on."""
+        for value in loop.values:
+            self.scope.values[loop.name] = value
+            if not self.each(loop.body):
+                return False
+        return True
+
+    def each(self, found: Iterable[ShellCommand]) -> bool:
+        """Read commands one after the other; return whether the script goes on."""
+        script = self.script
+        for command in found:
+            block = command.block
+            if command.before == "||" or (command.before == "&&" and self.is_tested):
+                block = block or "if"
+            self.is_tested = command.words[0].raw in ("[", "[[", "test")
+            made, left = len(script.submissions), len(script.unjudged)
+            is_on = self.command(replace(command, block=block))
+            if command.words[0].raw not in self.functions:
+                is_unjudged = len(script.unjudged) > left
+                numbers = range(made, len(script.submissions))
+                self.background.see(command, numbers, is_unjudged=is_unjudged)
+            if not is_on:
+                return False
+        return True
+
+    def call(self, words: Sequence[Word], scope: Scope, command: ShellCommand) -> bool:
+        """Read a function that is called; return whether the script goes on."""
+        name = words[0].raw
+        body = self.functions.pop(name)  # it does not call itself
+        arguments = self.scope.array("@")
+        self.scope.set_arguments(
+            [text for word in words[1:] for text in scope.fields(word.raw)]
+        )
+        is_behind = command.after == "&"
+        is_on = self.each(replace(one, after="&") if is_behind else one for one in body)
+        self.scope.set_arguments(arguments)
+        self.functions[name] = body
+        return is_on
 
     def command(self, command: ShellCommand) -> bool:
         """Read a command; return whether the script goes on."""
@@ -196,7 +270,12 @@ class _Reader:
                 place, "a quotation mark or bracket in it is never closed"
             )
             return False
+        counter = incremented(self.text, command)
+        if counter and command.block in ("", "("):
+            self.scope.values[counter] = self.scope.sum_of(f"{counter} + 1")
+            return True
         if command.block:
+            self.forget([counter] if counter else [])
             self.block(command, span)
             return True
         before = dict(self.settings)
@@ -253,6 +332,8 @@ class _Reader:
         reason = f"it is in {BLOCKS.get(command.block, 'a condition')}"
         if command.words[0].raw in HARMLESS:
             return
+        inner = self.functions.get(head.raw, ())
+        text += " ".join(word.raw for one in inner for word in one.words)
         if LAUNCHERS.search(text):
             self.script.leave(span, reason)
             self.has_remote = True
@@ -269,9 +350,16 @@ class _Reader:
         """Read a command that is run; return whether the script goes on."""
         head = words[0].raw
         self.forget_set(words)
+        self.keep_file(words, command)
         if head in _EXPORTS:
             self.export(words[1:])
+        elif head in self.functions and self.may_repeat(self.functions[head]):
+            return self.call(words, scope, command)
         elif head == "set":
+            if "--" in (raw := [word.raw for word in words]):
+                rest = words[raw.index("--") + 1 :]
+                items = [text for word in rest for text in scope.fields(word.raw)]
+                self.scope.set_arguments(items)
             is_all = any(_ALL_EXPORTED.fullmatch(word.raw) for word in words[1:])
             self.scope.exports_all = self.scope.exports_all or is_all
         elif head in ("source", "."):
@@ -299,7 +387,8 @@ class _Reader:
     def forget_set(self, words: Sequence[Word]) -> None:
         """Forget what a command sets, but by assignments that are words of it."""
         head = words[0].raw
-        self.forget([name for word in words for name in _DEFAULT.findall(word.raw)])
+        found = (pair for word in words for pair in _ASSIGNING.findall(word.raw))
+        self.forget([first or second for first, second in found])
         self.forget(_ITEM.findall(head))
         if head in _SETTERS:
             self.forget([word.raw for word in words[1:]])
@@ -326,6 +415,7 @@ class _Reader:
         span: SourceSpan,
     ) -> None:
         """Read a command that may start processes."""
+        texts = self.with_file(texts, command)
         head = base(texts[0]) if texts else ""
         at = next((n for n, text in enumerate(texts) if base(text) == "srun"), 0)
         is_script = is_shell_file(head)  # srun may be a word for it
@@ -343,6 +433,38 @@ class _Reader:
             self.script.leave(span, "its first word is not in the file")
         elif head not in HARMLESS and head:
             self.on_first_node(texts, scope, command, span)
+
+    def keep_file(self, words: Sequence[Word], command: ShellCommand) -> None:
+        """Note which file ``cat`` or ``tee`` writes, with which text of the script."""
+        names = [word.raw for sign, word in command.redirects if sign in (">", ">|")]
+        names += [word.raw for word in words[1:2] if words[0].raw == "tee"]
+        text, is_expanded = text_below(self.text, command)
+        for name in (one for raw in names for one in self.scope.fields(raw)):
+            self.files.pop(name.removeprefix("./"), None)
+            if text and words[0].raw in ("cat", "tee") and UNKNOWN not in name:
+                text = self.scope.expand_text(text) if is_expanded else text
+                self.files[name.removeprefix("./")] = text
+
+    def with_file(self, texts: list[str], command: ShellCommand) -> list[str]:
+        """Return a line in which the text of a script stands for its name."""
+        is_srun = base(texts[0]) == "srun" if texts else False
+        rest = slurm_options(texts[1:]).rest if is_srun else texts
+        at = len(texts) - len(rest)
+        shell = next((n for n, t in enumerate(rest, at) if base(t) in SHELLS), None)
+        end, has_text = (
+            (at, False) if shell is None else after_shell_options(texts, shell)
+        )
+        if has_text:
+            return texts
+        if end < len(texts):
+            text = self.files.get(texts[end].removeprefix("./"), "")
+        else:
+            text, is_expanded = text_below(self.text, command)
+            text = self.scope.expand_text(text) if is_expanded else text
+        if not text or not is_of_shell(text):
+            return texts
+        before = [*texts[:at], "bash"] if shell is None else texts[: shell + 1]
+        return [*before, "-c", text, *texts[end:]]
 
     def refuse_empty(
         self, texts: Sequence[str], scope: Scope, span: SourceSpan
@@ -521,13 +643,19 @@ class _Reader:
             if not self.scope.is_exported(name)  # which of both counts, is not certain
         }
         self.settings, all_settings = self.passed(kept, step), self.settings
-        inner = scope.of_task(self.part.variables(nodes, tasks), kept)
+        known = self.part.variables(nodes, tasks)
+        if tasks is not None and tasks.value == 1:
+            known |= dict.fromkeys(TASK_VARIABLES, "0")
+        inner = scope.of_task(known, kept)
         self.forget_given(inner, command)
         inner.give({name: setting.text for name, setting in given.items()})
         variables = self.variables(inner)
         variables |= {n: s for n, s in given.items() if is_read(n)}
         found = task_command(words, inner, variables, span)
         self.settings = all_settings
+        if not found.command.program and "ray" in map(base, words):
+            self.has_remote = True
+            self.script.leave(span, "what ray starts is not judged")
         values = [setting.text for setting in found.variables.values()]
         values += found.command.script
         is_certain = bool({*"".join(values)} & {*IN_BATCH.values()})  # for any program
@@ -636,6 +764,7 @@ class _Reader:
                 starter=starter,
                 is_shared="exclusive" not in self.part.job,
                 is_array="array" in self.part.job,
+                host=step.text("nodelist") if step else "",
                 job_nodes=self.part.nodes and self.part.nodes.value,
                 all_chips=asked or both.all_chips(),
                 node_range=both.node_range() if starter == "srun" else None,
@@ -644,41 +773,16 @@ class _Reader:
             )
         )
 
-    def refuse_same_ranks(self) -> None:
-        """Report agents of steps beside each other that have the same node rank."""
-        first: dict[tuple[str, ...], Submission] = {}
-        for one in self.script.submissions:
-            options = one.roles[0].command.options
-            rank = options.get("node-rank")
-            key = tuple(
-                options[name].text if name in options else ""
-                for name in ("node-rank", "nnodes", "master-addr", "master-port")
-            )
-            is_one = one.starts() == 1 and not one.is_first_node_only
-            is_plain = key[0].isdecimal() and not options.keys() & {
-                "rdzv-backend",
-                "config-file",
-            }
-            if one.is_alone or rank is None or not (is_one and is_plain):
-                continue
-            if key[1] not in ("", "1") and first.setdefault(key, one) is not one:
-                self.script.report(
-                    rules.SAME_RANK,
-                    one.span,
-                    f"{rank.said} is that of another step beside this one too",
-                    hint="give every step its own node rank, from 0",
-                )
-
-    def drop_helpers(self, background: Background) -> None:
+    def drop_helpers(self) -> None:
         """Drop what only prepares the job: a Python line beside lines that start it."""
         has_start = self.has_remote or not all(map(_is_helper, self.script.submissions))
         kept = []
         for number, one in enumerate(self.script.submissions):
             if has_start and _is_helper(one):
                 continue
-            is_beside = self.has_remote or number in background.beside
+            is_beside = self.has_remote or number in self.background.beside
             kept.append(replace(one, is_alone=not is_beside))
-            if number in background.left[:1]:
+            if number in self.background.left[:1]:
                 self.script.report(
                     rules.NO_EFFECT,
                     one.span,

@@ -136,9 +136,12 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _BRACED: Final = re.compile(
     r"([A-Za-z_]\w*|[0-9@*#?]+)(?:\[([^\]]*)\])?(.*)", re.DOTALL
 )
-_ALL_ITEMS: Final = re.compile(r'"\$\{([A-Za-z_]\w*)\[@\]\}"')
+_COUNTED: Final = re.compile(r"#([A-Za-z_]\w*)\[[@*]\]")
+_ALL_ITEMS: Final = re.compile(r'"\$(?:\{([A-Za-z_]\w*)\[@\]\}|@|\{@\})"')
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 
+_HEREDOCS: Final = ("<<", "<<-")
+_QUOTES: Final = "'\"\\"
 _ANSI_QUOTED: Final = re.compile(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL)
 
 _OPENING: Final = ("if", "for", "while", "until", "case", "select", "{", "function")
@@ -161,14 +164,20 @@ class ShellCommand:
     Attributes:
         words: Its words.
         block: The word that begins the block around it: ``for``; empty if none.
+        inner: The word that begins the block in that block; empty if none.
+        begin: The number of the block around it in the text.
         before: The operator before it: ``&&``, ``||``, ``|`` or empty.
         after: The operator behind it.
+        redirects: Its redirections: the sign, and the word behind it.
     """
 
     words: tuple[Word, ...]
     block: str
+    inner: str
+    begin: int
     before: str
     after: str
+    redirects: tuple[tuple[str, Word], ...]
 
 
 class TooDeepError(Exception):
@@ -190,8 +199,10 @@ def commands(
     """
     words: list[Word] = []
     blocks: list[str] = []
+    redirects: list[tuple[str, Word]] = []
     heredocs: list[str] = []
     before = ""
+    begin = 0
     while at <= len(text):
         kind, start, at = _next(text, at, comments)
         if kind == "word":
@@ -200,7 +211,8 @@ def commands(
                 words.append(Word(word, start, at))
             continue
         if kind == "redirect":
-            at = _after_redirect(text, start, at, heredocs)
+            redirects.append(_redirect(text, start, at))
+            at = redirects[-1][1].end
             continue
         sign = text[start:at]
         begun = _begun(sign, words)
@@ -210,25 +222,39 @@ def commands(
             yield ShellCommand(
                 words=tuple(words),
                 block=blocks[0] if blocks else "",
+                inner=blocks[1] if len(blocks) > 1 else "",
+                begin=begin,
                 before=before,
                 after=sign,
+                redirects=tuple(redirects),
             )
         if sign == ")" and blocks and blocks[-1] == "(":
             blocks.pop()
         before = sign if sign in ("&&", "||", "|", "|&") else ""
-        words = []
-        if sign == "\n" and heredocs:
+        heredocs += [w.raw.strip(_QUOTES) for kind, w in redirects if kind in _HEREDOCS]
+        words, redirects = [], []
+        begin += not blocks
+        if sign == "\n":
             at = _after_heredocs(text, at, heredocs)
         if kind == "end":
             return
 
 
-def _after_redirect(text: str, start: int, at: int, heredocs: list[str]) -> int:
-    """Return the offset after the target of a redirection; note texts that follow."""
+def _redirect(text: str, start: int, at: int) -> tuple[str, Word]:
+    """Return a redirection: its sign, and the word behind it."""
     _, target, end = _next(text, at)
-    if text[start:at].lstrip("0123456789") in ("<<", "<<-"):
-        heredocs.append(text[target:end].strip("'\"\\"))
-    return end
+    return text[start:at].lstrip("0123456789"), Word(text[target:end], target, end)
+
+
+def text_below(text: str, command: ShellCommand) -> tuple[str, bool]:
+    """Return the text that ``<<`` gives a command, and whether the shell expands it."""
+    for sign, word in command.redirects:
+        at = text.find("\n", word.end) + 1
+        if sign in _HEREDOCS and at:
+            end = word.raw.strip(_QUOTES)
+            below = text[at : _after_heredocs(text, at, [end])].rstrip("\n")
+            return below.rpartition("\n")[0], end == word.raw
+    return "", False
 
 
 def _is_kept(word: str, blocks: list[str]) -> bool:
@@ -413,6 +439,8 @@ class Scope:
             items = self.arrays[name]
             return FIRST_HOST if items[:1] == [HOSTS] else "".join(items[:1])
         outer = self.outer
+        if outer and self.is_task != outer.is_task and not name.isidentifier():
+            return None  # arguments of another program
         found = None if outer is None else outer.assigned(name)
         if found is None or outer is None or self.is_task == outer.is_task:
             return found
@@ -432,6 +460,8 @@ class Scope:
 
     def value(self, name: str) -> str:
         """Return the value of a variable."""
+        if name in ("@", "*"):
+            return " ".join(self.array("@"))
         found = self.assigned(name)
         if found is None:
             found = self.known.get(name)
@@ -461,6 +491,29 @@ class Scope:
         if not is_certain:
             self.forget(name)
         return True
+
+    def hosts(self) -> list[str]:
+        """Return the hosts of the job, one mark if their number is not known."""
+        number = plain_number(self.value("SLURM_JOB_NUM_NODES"))
+        return [FIRST_HOST, *[OTHER_HOST] * (number - 1)] if number else [HOSTS]
+
+    def listed(self, name: str) -> list[str]:
+        """Return an array, with one item for each host of the job."""
+        items = self.array(name)
+        return self.hosts() if items == [HOSTS] else items
+
+    def set_arguments(self, items: list[str]) -> None:
+        """Set the arguments of the shell or of a function in it."""
+        self.arrays["@"] = items
+        self.values.update((str(at), item) for at, item in enumerate(items, 1))
+
+    def sum_of(self, text: str) -> str:
+        """Return the value of an arithmetic expression."""
+        return self._sum(text, 0)
+
+    def expand_text(self, text: str) -> str:
+        """Return a text below ``<<`` with what it stands for."""
+        return "".join(self._quoted(text, 0))[:MAX_EXPANSION]
 
     def give(self, values: Mapping[str, str]) -> None:
         """Set variables that commands inherit."""
@@ -503,7 +556,7 @@ class Scope:
                 at = _skip(raw, start, depth)
             items = _ALL_ITEMS.fullmatch(raw, start, at) if splits else None
             for piece in (
-                self._all_items(items[1])
+                self._all_items(items[1] or "@")
                 if items
                 else self._piece(raw[start:at], depth, splits=splits)
             ):
@@ -575,9 +628,11 @@ class Scope:
         return [self.value(raw[1:])]
 
     def _braced(self, text: str) -> list[str]:
-        match = _BRACED.fullmatch(text)
-        if match is None:
-            return [UNKNOWN]
+        match, counted = _BRACED.fullmatch(text), _COUNTED.fullmatch(text)
+        if match is None or counted is not None:
+            items = [UNKNOWN] if counted is None else self.listed(counted[1])
+            is_known = not {UNKNOWN, HOSTS} & {*items}
+            return [str(len(items)) if is_known else UNKNOWN]
         name, index, rest = match.groups()
         if index is not None:
             return [UNKNOWN] if rest else self._item(name, index)
@@ -626,10 +681,8 @@ class Scope:
             are_all = all(map(_SAME_LINES.fullmatch, pipes))
             all_hosts = HOSTS if are_all else UNKNOWN
             return next((m for line, m in lines if line.search(text)), all_hosts)
-        if text.startswith("expr "):
-            plain = re.sub(r"[\\'\"]", "", text[5:])
-            whole = "".join("".join(self._quoted(plain, 1)).split())
-            return UNKNOWN if _MARKS.search(whole) else _arithmetic(whole)
+        if text.startswith(("seq ", "expr ")):
+            return self._numbers(text)
         if text.split()[:1] == ["hostname"] or text.split() == ["uname", "-n"]:
             is_all = _ALL_ADDRESSES.fullmatch(text.strip())
             of_batch = ALL_ADDRESSES if is_all else FIRST_HOST
@@ -640,6 +693,18 @@ class Scope:
         is_of_list = any(NODE_LIST in self.value(name) for name in names)
         is_cut = _CUTS.fullmatch(text.strip()) and not _OPENS.search(text)
         return CUT_LIST if is_of_list and is_cut else UNKNOWN
+
+    def _numbers(self, text: str) -> str:
+        """Return the output of ``expr``, or of ``seq`` with one step."""
+        name, _, rest = re.sub(r"[\\'\"]", "", text).partition(" ")
+        pieces = "".join(self._quoted(rest, 1)).split()
+        if name == "expr":
+            whole = "".join(pieces)
+            return UNKNOWN if _MARKS.search(whole) else _arithmetic(whole)
+        first, last = [plain_number(end) for end in ("1", *pieces)][-2:]
+        if first is None or last is None or len(pieces) > 2 or last - first > _MAX_SUM:
+            return UNKNOWN
+        return " ".join(map(str, range(first, last + 1)))
 
 
 _OR_LOCALHOST: Final = re.compile(r"\|\|[^|]*(?:localhost|127\.0\.0\.1)[^|]*\Z")

@@ -60,6 +60,10 @@ class SlurmJob:
         """Whether an option is given."""
         return name in self.options
 
+    def text(self, name: str) -> str:
+        """Return the text of an option, nothing if it is not given."""
+        return self.options[name].text if name in self.options else ""
+
     def number(self, name: str) -> Fact | None:
         """Return the number of an option, None if there is none."""
         given = self.options.get(name)

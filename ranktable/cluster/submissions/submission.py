@@ -133,6 +133,7 @@ class Submission:
         starter: What starts the tasks of a script: ``srun`` or ``mpirun``.
         is_shared: Whether other jobs may use the same nodes.
         is_array: Whether the job is submitted many times.
+        host: The hosts that a step names, empty if it names none.
         job_nodes: Number of nodes of the job of a step, None if it is not known.
         tables: Texts of the rank tables of the same file that its pods mount.
         all_chips: Chips of all nodes together, if they are given so.
@@ -153,6 +154,7 @@ class Submission:
     starter: str = "srun"
     is_shared: bool = False
     is_array: bool = False
+    host: str = ""
     job_nodes: int | None = None
     tables: tuple[str, ...] = ()
     all_chips: Fact | None = None
@@ -212,10 +214,14 @@ class Script:
     submissions: list[Submission] = field(default_factory=list)
     unjudged: list[Unjudged] = field(default_factory=list)
     found: list[Finding] = field(default_factory=list)
+    _left: set[Unjudged] = field(default_factory=set)
 
     def leave(self, span: SourceSpan | None, reason: str) -> None:
-        """Note that a line is not judged."""
-        self.unjudged.append(Unjudged(span, reason))
+        """Note that a line is not judged; a loop may say so in every round."""
+        one = Unjudged(span, reason)
+        if one not in self._left:
+            self.unjudged.append(one)
+        self._left.add(one)
 
     def report(
         self, rule: Rule, span: SourceSpan | None, message: str, **options: Any

@@ -75,6 +75,7 @@ def task_command(
         if has_text and text < len(words):
             if find_launch(words[:at])[0]:
                 break  # mpirun sh -c '...'
+            scope.set_arguments(list(words[text + 2 :]))
             try:
                 return _inner(words[text], scope, dict(variables), span)
             except TooDeepError:

@@ -1,0 +1,111 @@
+"""Steps of a script that run beside each other, each an agent of one job.
+
+They are judged as one step, as srun would start them on all of their nodes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.agents import NUMBERED
+from ranktable.cluster.submissions.shell import (
+    FIRST_HOST,
+    IN_TASK,
+    OTHER_HOST,
+    has_marks,
+    plain_number,
+)
+from ranktable.cluster.submissions.submission import Fact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ranktable.cluster.submissions.submission import Submission
+    from ranktable.schema.finding import Finding
+
+_DYNAMIC = {"rdzv-backend", "config-file"}
+"""Options by which agents may number themselves."""
+
+
+def joined_steps(steps: Sequence[Submission], *, is_whole: bool) -> list[Submission]:
+    """Return steps, those on different hosts that differ by their node rank as one.
+
+    Args:
+        steps: What a script starts.
+        is_whole: Whether nothing else of the script may start processes.
+    """
+    groups: dict[object, list[Submission]] = {}
+    for number, one in enumerate(steps):
+        groups.setdefault(_alike(one) or number, []).append(one)
+    found = []
+    beside = sum(not one.is_alone for one in steps)
+    for group in groups.values():
+        whole = _joined(group, is_alone=is_whole and beside == len(group))
+        found += group if whole is None else [whole]
+    return found
+
+
+def _alike(one: Submission) -> object:
+    """Return what the steps of one job have alike, None if it is another line."""
+    command = one.roles[0].command
+    if one.is_alone or not one.host or one.starts() != 1:
+        return None
+    if command.program not in NUMBERED:
+        return None
+    options = {n: s.text for n, s in command.options.items() if n != "node-rank"}
+    return command.program, command.script, tuple(sorted(options.items()))
+
+
+def _joined(group: Sequence[Submission], *, is_alone: bool) -> Submission | None:
+    """Return steps as one, None if their hosts or ranks are not those of one job."""
+    first, number = group[0], len(group)
+    hosts = Counter(one.host for one in group)
+    others = hosts.pop(OTHER_HOST, 0)
+    is_known = not any(has_marks(host.replace(FIRST_HOST, "")) for host in hosts)
+    ranks = [one.roles[0].command.options.get("node-rank") for one in group]
+    numbers = sorted(plain_number(rank.text) or 0 for rank in ranks if rank)
+    is_job = number > 1 and number <= (first.job_nodes or number)
+    if not (is_job and is_known and len(hosts) + others == number):
+        return None
+    if numbers not in ([], list(range(number))):
+        return None
+    role = first.roles[0]
+    options = dict(role.command.options)
+    if numbers:
+        given = options["node-rank"]
+        options["node-rank"] = given._replace(text=IN_TASK["SLURM_NODEID"])
+    tasks = Fact(number, f"{number} steps beside each other")
+    command = replace(role.command, options=options)
+    return replace(
+        first,
+        roles=(replace(role, nodes=tasks, command=command),),
+        tasks_per_node=Fact(1, ""),
+        tasks=tasks,
+        is_alone=is_alone,
+        is_in_order=first.host == FIRST_HOST,
+    )
+
+
+def same_ranks(steps: Sequence[Submission]) -> Iterator[Finding]:
+    """Yield agents of steps beside each other that have the same node rank."""
+    first: dict[tuple[str, ...], Submission] = {}
+    for one in steps:
+        options = one.roles[0].command.options
+        rank = options.get("node-rank")
+        key = tuple(
+            options[name].text if name in options else ""
+            for name in ("node-rank", "nnodes", "master-addr", "master-port")
+        )
+        is_one = one.starts() == 1 and not one.is_first_node_only
+        is_plain = key[0].isdecimal() and not options.keys() & _DYNAMIC
+        if one.is_alone or rank is None or not (is_one and is_plain):
+            continue
+        if key[1] not in ("", "1") and first.setdefault(key, one) is not one:
+            yield rules.SAME_RANK.finding(
+                one.span,
+                f"{rank.said} is that of another step beside this one too",
+                hint="give every step its own node rank, from 0",
+            )
