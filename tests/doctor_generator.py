@@ -11,6 +11,7 @@ texts and judgement do not share a mistake; the texts are those of libraries.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -531,9 +532,13 @@ GENERAL = ("raises", "raises in a chain", "raises and logs it", "killed", "crash
 
 
 def _torchrun(job: Job, at_s: float, ends: dict[int, int]) -> None:
-    """Let the agent of each host tell of the first of its ranks that failed."""
+    """Let the agent of each host tell of the first of its ranks that failed.
+
+    It ends those that run, and says nothing of one that has ended well.
+    """
+    has_left = {job.culprit} if job.kind == "leaves early" else set()
     for first in range(0, job.size, job.per_host):
-        there = job.neighbours(first)
+        there = [rank for rank in job.neighbours(first) if rank not in has_left]
         bad = [rank for rank in there if rank in job.culprits and ends.get(rank)]
         bad += [rank for rank in there if ends.get(rank) and rank not in bad]
         if not bad:
@@ -798,7 +803,17 @@ WRAPS: dict[str, Callable[[Job, int, str], str]] = {
     "JSON": lambda job, rank, text: json.dumps(
         {"level": "info", "rank": rank, "host": job.host(rank), "message": text}),
 }  # fmt: skip
-TELL_THE_RANK = ("srun -l", "Open MPI 4", "Open MPI 5", "Horovod", "JSON")
+WRAPS["JSON of kubectl"] = lambda job, rank, text: WRAPS["kubectl"](
+    job, rank, WRAPS["JSON"](job, rank, text)
+)
+TELL_THE_RANK = (
+    "srun -l",
+    "Open MPI 4",
+    "Open MPI 5",
+    "Horovod",
+    "JSON",
+    "JSON of kubectl",
+)
 
 
 SILENT = ("hangs", "leaves early")
@@ -847,6 +862,28 @@ def draw_form(random: Random, job: Job) -> tuple[str, str]:
     forms = [(layout, wrap) for layout in LAYOUTS for wrap in WRAPS
              if can_be_known(job, layout, wrap)]  # fmt: skip
     return random.choice(forms)
+
+
+_CLOCK = re.compile(r"2026-11-05[ T]\d\d:\d\d:\d\d(?:[.,]\d+)? |(?<=[EWI])1105 \S+ ")
+
+
+def renamed(logs: Files) -> Files:
+    """Return logs of ranks under names that say nothing."""
+    return {re.sub(r"rank_(\d+)", lambda one: f"{1000 - int(one[1])}", name): text
+            for name, text in logs.items()}  # fmt: skip
+
+
+def joined(logs: Files) -> Files:
+    """Return logs of ranks as one file, one below the other."""
+    of_ranks = [name for name in sorted(logs) if name.startswith("rank_")]
+    rest = {name: text for name, text in logs.items() if name not in of_ranks}
+    return {**rest, "all.log": "".join(logs[name] for name in of_ranks)}
+
+
+def without_clocks(logs: Files) -> Files:
+    """Return logs of which no line of a process or launcher has a time."""
+    return {name: text if "dmesg" in name else _CLOCK.sub("", text)
+            for name, text in logs.items()}  # fmt: skip
 
 
 def restarted(first: Job, second: Job, wrap: str, layout: str = "job") -> Files:

@@ -102,19 +102,33 @@ def test_a_victim_without_a_log_is_not_named_for_one_that_is_silent(kind: str) -
 
 
 def names_a_victim(kind: str, seed: int) -> bool:
-    """Whether a launcher's word on a rank without a log outweighs a silent log.
-
-    Of two ranks, the one without a log may as well have failed. Ranks of HCCL tell
-    places of others, too.
-    """
+    """Whether a launcher's word on a rank without a log outweighs a silent log."""
     random = Random(f"victim {kind} {seed}")  # noqa: S311 - a job is drawn
-    job = generator.draw(random, kind, random.choice(["horovod", "srun", "mpirun"]))
+    launchers = ["horovod", "srun", "mpirun", "torchrun"]
+    job = generator.draw(random, kind, random.choice(launchers))
     lost = random.choice(job.others())
     files = generator.files(
         job, "rank", without=frozenset({f"rank {lost}", f"plog {lost}"})
     )
-    is_told = job.size > 2 and job.library != "hccl"
-    return is_told and grade(job, judged(files)) == "wrong name"
+    return grade(job, judged(files)) == "wrong name"
+
+
+@pytest.mark.parametrize(
+    "change", [generator.renamed, generator.joined, generator.without_clocks]
+)
+def test_logs_that_tell_less_name_nobody_else(
+    change: Callable[[generator.Files], generator.Files],
+) -> None:
+    wrong = []
+    for seed in range(120):
+        random = Random(f"less {seed}")  # noqa: S311 - a job is drawn
+        job = generator.draw(random)
+        wraps = [wrap for wrap in generator.WRAPS
+                 if generator.can_be_known(job, "rank", wrap)]  # fmt: skip
+        logs = generator.files(job, "rank", random.choice(wraps))
+        wrong += [seed] * (grade(job, judged(change(logs))) == "wrong name")
+
+    assert wrong == []
 
 
 def test_the_last_of_two_attempts_in_one_log_is_judged() -> None:

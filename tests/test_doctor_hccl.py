@@ -307,3 +307,71 @@ def test_a_rank_that_a_link_of_any_group_does_not_reach_is_never_another_one(
     assert named <= {culprit}
     if whose in ("all", "all others"):
         assert named == {culprit}
+
+
+def agent(rank: int, members: Sequence[int], name: str) -> str:
+    """Return how a rank says its number in a group."""
+    server, chip, address = place(rank)
+    return (
+        f"[HCCL_TRACE]SetupAgent rankNum[{len(members)}], rank[{members.index(rank)}], "
+        f"rootInfo identifier[{name}], server[{server}%eth0], logicDevId[{chip}], "
+        f"phydevId[{chip}], deviceIp[{address}]"
+    )
+
+
+def waits_in(rank: int, members: Sequence[int], name: str) -> list[str]:
+    """Return how a rank says that it waits in a ring for the one before it."""
+    number = members.index(rank)
+    task = "streamID:[3], taskID[7], taskType[Notify Wait]"
+    before = (number - 1) % len(members)
+    return [
+        f"{TASK}base information is {task}, tag[AllReduce_{name}], AlgType(ring).",
+        f"{TASK}para information is notify id:[0x50], remote rank:[{before}].",
+        (
+            f"{TASK}groupRank information is group:[{name}], user define information[],"
+            f" rankSize[{len(members)}], rankId[{number}]."
+        ),
+    ]
+
+
+@law(120)
+@given(
+    culprit=st.integers(0, NUM - 1), are_told=st.booleans(), data=st.data(),
+    lost=st.sampled_from(["nothing", "a log", "a plog", "both"]),
+)  # fmt: skip
+def test_numbers_in_several_groups_are_no_ranks_of_the_job(
+    culprit: int, are_told: bool, data: st.DataObject, lost: str
+) -> None:
+    """Ranks of two groups train in pairs: one pair after the other waits."""
+    world = tuple(range(NUM))
+    victim = data.draw(st.sampled_from([rank for rank in world if rank != culprit]))
+    with tempfile.TemporaryDirectory() as name:
+        for rank in world:
+            pair = (rank - rank % 2, rank - rank % 2 + 1)
+            half = world[rank % 2 :: 2]
+            named = [(world, "hccl_world_group"), (half, f"{COMM}{rank % 2}"),
+                     (pair, f"{COMM}_{pair[0]}")]  # fmt: skip
+            known = data.draw(st.permutations(named)) if are_told else named[:1]
+            # The half of the culprit waits for it; the others wait for their partners.
+            waits = [] if rank == culprit else waits_in(
+                rank, *named[1 if rank % 2 == culprit % 2 else 2])  # fmt: skip
+            said = {
+                f"rank_{rank}.log": f"INFO rank {rank} of {NUM} ready\nstep 1 loss 2\n",
+                f"w/run/plog/plog-{800 + rank}_1.log": "".join(
+                    plog(800 + rank, agent(rank, *one), level="INFO") for one in known
+                ),
+                f"w/debug/plog/plog-{800 + rank}_1.log": "".join(
+                    plog(800 + rank, line) for line in waits
+                ),
+            }
+            for file, text in said.items():
+                kind = "a plog" if "plog" in file else "a log"
+                if rank != victim or lost not in (kind, "both"):
+                    Path(name, file).parent.mkdir(parents=True, exist_ok=True)
+                    Path(name, file).write_text(text)
+        causes = diagnose([name]).causes
+
+    named_ranks = {rank for cause in causes for rank in cause.ranks}
+    assert causes
+    assert named_ranks <= {culprit}
+    assert named_ranks or lost not in ("nothing", "a log")

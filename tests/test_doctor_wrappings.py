@@ -368,3 +368,32 @@ def test_a_part_of_a_model_is_no_host(tmp_path: Path) -> None:
     (cause,) = diagnose([str(log)]).causes
 
     assert (cause.ranks, cause.host) == ((3,), "n7")
+
+
+def test_a_file_is_of_the_rank_that_it_tells(tmp_path: Path) -> None:
+    for rank in range(4):
+        lines = [f"INFO rank {rank} of 4 ready on cuda:{rank % 2}"]
+        lines += ["[rank1]: step 1"] * (rank == 1)
+        lines += ["Traceback (most recent call last):", '  File "/a.py", line 1, in f',
+                  "ValueError: bad"] * (rank == 2)  # fmt: skip
+        text = "".join(f"[default{rank % 2}]:{line}\n" for line in lines)
+        (tmp_path / f"{'whim'[rank]}.txt").write_text(text)
+
+    (cause,) = diagnose([str(tmp_path)]).causes
+
+    assert cause.ranks == (2,)
+
+
+def test_a_host_on_which_one_process_tells_its_rank_is_not_all_of_that_rank(
+    tmp_path: Path,
+) -> None:
+    for host in range(2):
+        text = f"INFO rank {4 * host} of 8 ready\n" + (
+            'Traceback (most recent call last):\n  File "/a.py", line 1, in f\n'
+            "ValueError: bad\n" * host
+        )
+        (tmp_path / f"{'xy'[host]}.txt").write_text(text)
+
+    (cause,) = diagnose([str(tmp_path)]).causes
+
+    assert cause.ranks == ()

@@ -261,9 +261,8 @@ def test_who_waits_in_another_group_is_not_accused(
     assert set(whole.ranks) <= {culprit, *group}
     assert without.ranks == (culprit,)
     assert "no log of it was given" in without.headline
-    is_suspect = "no log of" in some.headline and set(some.ranks) <= set(lost)
-    assert is_suspect or not some.ranks or culprit in some.ranks
-    assert is_suspect or set(some.ranks) <= {culprit, *group}
+    assert culprit in some.ranks or set(some.ranks) <= {*group} & {*lost}
+    assert set(some.ranks) <= {culprit, *group}
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ranktable.doctor import causes
 from ranktable.doctor.lines import launcher_of, voice_of
 from ranktable.doctor.patterns import CONSEQUENCES, Evidence
 from ranktable.doctor.payload import judged_again
@@ -55,6 +56,9 @@ FATAL = {
     Evidence.EXCEPTION, Evidence.FAULT, Evidence.MEMORY, Evidence.SETTING,
 }  # fmt: skip
 """What ends a process that does not handle it."""
+
+LOST = {Evidence.TIMEOUT, Evidence.CLOSED}
+"""What is said by those that waited in vain, or lost another."""
 
 OF_OTHERS = {Evidence.EXIT, Evidence.OOM, Evidence.NODE, Evidence.SCHEDULER}
 """What launchers and kernels say of a process, in whatever file it stands."""
@@ -148,6 +152,7 @@ class Case:
         seen: Ranks of which a line was read.
         listed: Ranks that a launcher started, whose own log was given.
         claimed: Ranks of which a launcher says how they ended.
+        aborted: Those of them that called abort.
         pids: Process ids that anybody but the kernel names.
         children: Ranks that tell of other processes, by the ids of these.
         kills: Lines of the kernel about programs that may be of the job.
@@ -217,6 +222,8 @@ class Case:
             if rank is not None and is_own and event.kind not in OF_OTHERS:
                 self.speakers_of_file[_log_of(event.file)].add(rank)
         self.claimed = set(self.speakers(Evidence.EXIT))
+        self.aborted = {ranks.speaker(event) for event in self.by_kind[Evidence.EXIT]
+                        if signal_of(event) == ABORT}  # fmt: skip
         self.waits = list(self._find_waits())
         waited = {wait.rank for wait in self.waits}
         files = {wait.event.file for wait in self.waits}
@@ -319,19 +326,21 @@ class Case:
     def _fatal_after_all(
         self, told: Sequence[LogEvent], overcome: Sequence[LogEvent]
     ) -> list[LogEvent]:
-        """Return the last error of each rank that ended with status 1 below its steps.
+        """Return the last error of each rank that ended with status 1, or aborted.
 
         What a program prints may be written to a log only when it ends: its steps then
-        stand below the traceback that ended it.
+        stand below the traceback that ended it. So do those of others if their logs
+        were joined.
         """
         left = {id(event) for event in overcome}
         found: list[LogEvent] = []
         for ended in told:
             ranks = ended.numbers("tasks") or (self.ranks.speaker(ended),)
-            if ended.fields.get("exit") != "1" or len(ranks) != 1 or ranks[0] is None:
+            is_bad = ended.fields.get("exit") == "1" or signal_of(ended) == ABORT
+            if not is_bad or len(ranks) != 1 or ranks[0] is None:
                 continue
             own = [event for event in told if self.ranks.speaker(event) == ranks[0]
-                   and event.kind in FATAL and event.file == ended.file]  # fmt: skip
+                   and event.kind in {*FATAL, *LOST}]  # fmt: skip
             is_last = not any(
                 _number_below(ended, lines).get(ranks[0])
                 for lines in (self._steps, self._ends)
@@ -480,9 +489,23 @@ class Case:
         """Return the ranks of which no line was read, as far as ranks are known."""
         return set(self.everyone() or range(max(self.seen, default=0))) - self.seen
 
+    @cached_property
+    def heard(self) -> set[int]:
+        """Ranks of which a log was given in which they would say for whom they wait."""
+        kinds = Evidence.IDENTITY, Evidence.EDGE
+        in_plog = {self.ranks.speaker(event) for kind in kinds
+                   for event in self.by_kind[kind]
+                   if event.pattern.speaker == "hccl"} - {None}  # fmt: skip
+        return self.seen & in_plog if len(in_plog) > 1 else self.seen
+
+    @property
+    def quiet(self) -> set[int]:
+        """Ranks of which a log was given that does not say that they wait."""
+        return self.seen - self.waiters
+
     def silent(self) -> set[int]:
         """Return the ranks of which a log was given, and of whose end nobody tells."""
-        return self.seen - self.waiters - self.claimed - self.closed
+        return self.quiet - self.claimed - self.closed
 
     def is_covered(self, rank: int) -> bool:
         """Whether a log of a rank was given, or one of its neighbours on its host."""
@@ -604,6 +627,19 @@ def _has_failed(event: LogEvent) -> bool:
     """Whether a line says that a process did not end well."""
     is_end = event.kind is Evidence.EXIT and not _is_of_helper(event)
     return is_end and event.fields.get("exit") not in ("0", "-15")
+
+
+ABORT = "SIGABRT"
+
+
+def signal_of(event: LogEvent) -> str | None:
+    """Return the name of the signal that ended a process, None if none did."""
+    ended = causes.data()["ended"]
+    said = next((event.fields[name] for name in event.fields
+                 if name.startswith("signal")), "")  # fmt: skip
+    name = ended["signals"].get(event.fields.get("exit", ""))
+    name = name or ended["signals"].get(f"-{said}") or ended["words"].get(said)
+    return name or said or None
 
 
 def _short(host: str | None) -> str | None:

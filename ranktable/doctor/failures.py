@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from ranktable.doctor import causes, rules
 from ranktable.doctor.case import (
+    ABORT,
     CLEARLY_S,
     Case,
     Cause,
     cause_of,
     seconds_between,
+    signal_of,
 )
 from ranktable.doctor.identity import LOCAL_RANK_OF_FILE
 from ranktable.doctor.patterns import CONSEQUENCES, Evidence
@@ -190,7 +192,7 @@ def _is_joined(case: Case, event: LogEvent) -> bool:
     host = case.ranks.host(event)
     ended = case.by_kind[Evidence.EXIT]
     is_killed = any(
-        _signal(one) == "SIGKILL" and case.ranks.host(one) in (None, host)
+        signal_of(one) == "SIGKILL" and case.ranks.host(one) in (None, host)
         and not case.was_closed(one) for one in ended
     )  # fmt: skip
     there = set(case.ranks.on_host(host or ""))
@@ -297,9 +299,11 @@ def _claimed(case: Case, one: Failure) -> Failure:
     What aborts has a status of its own; others may abort as they have lost it.
     """
     is_abort = one.rule is rules.ENDED
-    statuses = causes.data()["ended"]["aborted"] if is_abort else ("1", "2")
-    failed = [event for event in case.by_kind[Evidence.EXIT]
-              if event.fields.get("exit") in statuses]  # fmt: skip
+    failed = [
+        event for event in case.by_kind[Evidence.EXIT]
+        if (signal_of(event) == ABORT if is_abort
+            else event.fields.get("exit") in ("1", "2"))
+    ]  # fmt: skip
     here = [event for event in failed if event.file == one.event.file]
     local_rank = LOCAL_RANK_OF_FILE.findall(one.event.file)[-1:]
     there = [
@@ -333,7 +337,8 @@ def _exits(case: Case) -> Iterator[Failure]:
              if "pid" in event.fields}  # fmt: skip
     probed = [event for event in case.by_kind[Evidence.HEARTBEAT]
               if event.pattern.name == "pod-probe-failed"]  # fmt: skip
-    said = (e for kind in (*_TELLING, *CONSEQUENCES) for e in case.by_kind[kind])
+    kinds = (*_TELLING, *CONSEQUENCES, Evidence.HEARTBEAT)
+    said = (event for kind in kinds for event in case.by_kind[kind])
     told = {case.ranks.speaker(e) for e in said if e.pattern.speaker != "torchrun"}
     told |= case.waiters
     differs = {e.file for e in case.by_kind[Evidence.MISMATCH]
@@ -374,7 +379,7 @@ def _exits(case: Case) -> Iterator[Failure]:
 def _is_of_pod(probed: LogEvent, ended: LogEvent) -> bool:
     """Whether the kubelet ended a process, as nothing answered a probe of its pod."""
     pods = {event.fields["pod"] for event in (probed, ended) if "pod" in event.fields}
-    is_signal = _signal(ended) in ("SIGKILL", "SIGTERM")
+    is_signal = signal_of(ended) in ("SIGKILL", "SIGTERM")
     return is_signal and probed.file == ended.file and len(pods) < 2
 
 
@@ -383,11 +388,15 @@ def _may_follow(case: Case, event: LogEvent, rank: int) -> bool:
 
     It may have lost or awaited that one, as others did: nobody knows what it said.
     """
-    status = event.fields.get("exit")
-    is_abort = status in causes.data()["ended"]["aborted"]
-    if rank in case.seen or not (is_abort or (status == "1" and case.waiters)):
+    if rank in case.seen:
         return False
-    return bool(case.apart | case.silent())
+    if signal_of(event) == ABORT:  # a watchdog does so, whoever did not answer
+        return bool(case.apart | case.quiet)
+    if event.fields.get("exit") != "1":
+        return False
+    silent = case.silent()
+    is_elsewhere = not silent & case.speakers_of_file.get(event.file, set())
+    return bool(case.apart) or (bool(silent) and (bool(case.waiters) or is_elsewhere))
 
 
 def _follows_engine(case: Case, event: LogEvent) -> bool:
@@ -410,7 +419,7 @@ def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
     """
     ended = causes.data()["ended"]
     status = event.fields.get("exit", "")
-    name = _signal(event)
+    name = signal_of(event)
     is_of_shell = event.pattern.speaker in ("shell", "system")
     is_said_by_it = is_of_shell and bool(event.fields.keys() & {"rank", "task"})
     if name == "SIGTERM" and (is_of_shell or event.pattern.speaker == "pals"):
@@ -420,18 +429,14 @@ def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
     if status in ended["stopped"]:
         if name is None or not is_told_who:
             return
-    elif (
-        (status in ended["aborted"] or name == "SIGABRT")
-        and any(map(case.by_kind.get, _LOST))
-        and not is_said_by_it
-    ):
+    elif name == ABORT and any(map(case.by_kind.get, _LOST)) and not is_said_by_it:
         return  # what a watchdog does when it has waited in vain
     if status in ("0", "") and name is None and not event.pattern.what:
         return
     what = f"was ended by {name}" if name else f"ended with status {status}"
     what = event.pattern.what or what
     # Others may make it abort, and launchers send SIGTERM to those that are left.
-    is_signal = name not in (None, "SIGTERM") and status not in ended["aborted"]
+    is_signal = name not in (None, "SIGTERM", ABORT)
     yield _failure(case, rules.ENDED, what, event, SIGNAL if is_signal else STATUS)
 
 
@@ -441,16 +446,6 @@ def _is_aborted_above(case: Case, event: LogEvent) -> bool:
         one.pattern.name == "mpi-abort" and one.file == event.file
         and one.line < event.line for one in case.by_kind[Evidence.EXIT]
     )  # fmt: skip
-
-
-def _signal(event: LogEvent) -> str | None:
-    """Return the name of the signal that ended a process, None if none did."""
-    ended = causes.data()["ended"]
-    said = next((event.fields[name] for name in event.fields
-                 if name.startswith("signal")), "")  # fmt: skip
-    name = ended["signals"].get(event.fields.get("exit", ""))
-    name = name or ended["signals"].get(f"-{said}") or ended["words"].get(said)
-    return name or said or None
 
 
 def _slurm_exits(

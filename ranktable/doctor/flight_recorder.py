@@ -305,17 +305,24 @@ def compare(logs: Iterable[Log]) -> Iterator[LogEvent]:
         lost = frozenset(members) - ranked.keys() if len(groups) > 1 else frozenset()
         block = _first_difference(name, own, lost)
         blocks += [block] if block is not None else []
-    yield from _at_the_end(blocks, ranked)
+    known = {rank for members in members_of.values() for rank in members}
+    yield from _at_the_end(blocks, ranked, known - ranked.keys())
 
 
 def _at_the_end(
-    blocks: Sequence[_Block], dumps: Mapping[int, Dump]
+    blocks: Sequence[_Block], dumps: Mapping[int, Dump], lost: set[int]
 ) -> Iterator[LogEvent]:
-    """Yield whom all wait for who themselves wait for nobody."""
+    """Yield whom all wait for who themselves wait for nobody.
+
+    Args:
+        blocks: Where each group stands.
+        dumps: Those of the ranks.
+        lost: Ranks without a dump.
+    """
     waiters = {rank for rank, dump in dumps.items() if _is_waiting(dump)}
     ends = {rank for block in blocks for rank in block.absent} - waiters
-    ends = ends or {rank for block in blocks for rank in block.late}
-    lost = ends - dumps.keys()
+    if not ends & dumps.keys():  # one without a dump may have waited for who is late
+        ends = {rank for block in blocks for rank in block.late} or ends
     differ = [block for block in blocks if block.calls]
     if not differ and lost == ends and len(lost) == 1 and waiters == dumps.keys():
         block = next(block for block in blocks if block.absent & lost)

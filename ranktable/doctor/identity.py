@@ -18,7 +18,7 @@ from ranktable.doctor.lines import launcher_of
 from ranktable.doctor.patterns import Evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ranktable.doctor.lines import Log, LogEvent
     from ranktable.layout.parallel import ParallelLayout
@@ -89,7 +89,7 @@ class Ranks:
         self._hosts_of_home: dict[str, set[str]] = defaultdict(set)
         self._host: dict[int, str] = {}
         self._chip: dict[int, int] = {}
-        self._of_file: dict[str, int] = {}
+        self._of_file = _ranks_of_files(logs)
         self._last_time: dict[int, str] = {}
         self._host_of_file: dict[str, str] = {}
         self._group_of: dict[tuple[str, str], tuple[str, int | None]] = {}
@@ -101,9 +101,14 @@ class Ranks:
         self._claimed = {size for log in logs for size in log.sizes}
         self._tasks_are_ranks = _are_ranks(events, self._claimed)
         self.are_tasks_agents = _are_agents(events)
-        self._is_one_node = _is_one_node(events)
+        self._is_one_node = _is_one_node(events, self._of_file)
         self._shared = _shared_processes(events)
         self._host_of_pod = _hosts_of_pods(events)
+        groups = {
+            event.fields.get("group", "") for event in events
+            if event.pattern.speaker == "hccl" and "group_size" in event.fields
+        }  # fmt: skip
+        self._has_hccl_groups = len(groups - {""}) > 1
         self._tell_places = table is not None or any(
             event.kind is Evidence.IDENTITY and "address" in event.fields
             for event in events
@@ -416,18 +421,7 @@ class Ranks:
         hosts.update(self._names.told(event.fields.get("host", "")) for event in events)
         hosts |= hosts_of_kernel_files([tuple(_parts(log.file)) for log in logs])
         hosts -= {"", None}
-        # Of the processes of a host that share a file, perhaps one alone says its rank.
-        single = [log for log in logs if len(log.ranks) == 1 and len({
-            event.fields.get("pid") for event in log.events
-            if event.kind is Evidence.LIFE}) < 2]  # fmt: skip
-        own = {log.file for log in single}
-        # One file with one rank is often that of all ranks, of which one speaks.
-        are_of_ranks = len({rank for log in single for rank in log.ranks}) > 1
         for log in logs:
-            if log.file in own and are_of_ranks:
-                self._of_file[log.file] = next(iter(log.ranks))
-            elif numbers := _RANK_OF_FILE.findall(log.file):
-                self._of_file[log.file] = int(numbers[-1])
             for part in reversed(_parts(log.file)):
                 if part in hosts:
                     self._host_of_file[log.file] = part
@@ -470,9 +464,7 @@ class Ranks:
     def _learn(self, event: LogEvent) -> None:
         fields = event.fields
         process = self._process(event)
-        if "group_size" in fields:
-            group = fields.get("group", "")
-            self._group_of[process] = group, event.number("group_size")
+        self._learn_group(event, process)
         if event.kind is Evidence.ATTEMPT:
             if "peers" not in fields:
                 return
@@ -495,6 +487,13 @@ class Ranks:
         if "group" in fields and group_rank is not None:
             self._by_group.setdefault((fields["group"], group_rank), rank)
         self._learn_place(event, rank)
+
+    def _learn_group(self, event: LogEvent, process: tuple[str, str]) -> None:
+        """Note the group of a process, if it has only one."""
+        if "group_size" in event.fields:
+            group = event.fields.get("group", ""), event.number("group_size")
+            if self._group_of.setdefault(process, group) != group:
+                self._group_of[process] = f"one of {process}", None
 
     def _learn_place(self, event: LogEvent, rank: int) -> None:
         fields = event.fields
@@ -532,7 +531,9 @@ class Ranks:
         own, size = self._group_of.get(self._process(event), ("", None))
         name = fields.get("group") or fields.get("group_id") or own
         size = size if name == own or event.pattern.speaker != "hccl" else None
-        if not name and self.has_groups and _is_of_any_group(event):
+        is_any = self.has_groups and _is_of_any_group(event)
+        is_any |= self._has_hccl_groups and event.pattern.speaker == "hccl"
+        if not name and is_any:
             name = f"one of {fields.get('rank') or fields.get('task') or event.file}"
         return name, event.number("group_size") or size
 
@@ -673,7 +674,7 @@ def _are_agents(events: Sequence[LogEvent]) -> bool:
     )
 
 
-def _is_one_node(events: Sequence[LogEvent]) -> bool:
+def _is_one_node(events: Sequence[LogEvent], of_file: Mapping[str, int]) -> bool:
     """Whether local ranks are ranks: a launcher of one host says so of all it names."""
     pairs = [
         (event.fields["rank"], event.fields["local_rank"])
@@ -681,15 +682,40 @@ def _is_one_node(events: Sequence[LogEvent]) -> bool:
         if {"rank", "local_rank"} <= event.fields.keys()
     ]
     pairs += [
-        (numbers[-1].lstrip("0") or "0", event.fields["local_rank"])
+        (str(of_file[event.file]), event.fields["local_rank"])
         for event in events
         if event.fields.keys().isdisjoint({"rank", "host"})
         and "local_rank" in event.fields
-        and (numbers := _RANK_OF_FILE.findall(event.file))
+        and event.file in of_file
     ]
     hosts = {event.fields["host"] for event in events
              if "host" in event.fields and event.kind is Evidence.EXIT}  # fmt: skip
     return bool(pairs) and len(hosts) < 2 and all(one == two for one, two in pairs)
+
+
+def _ranks_of_files(logs: Sequence[Log]) -> dict[str, int]:
+    """Return the rank of each file that is of one, by what it says and by its name.
+
+    One file with one rank is often that of all ranks, of which one speaks. Of the
+    processes of a host that share a file, perhaps one alone tells its rank: ranks that
+    follow each other, each in one file, show that every rank has its own.
+    """
+    single = [
+        log for log in logs
+        if len({event.fields.get("pid") for event in log.events
+                if event.kind is Evidence.LIFE}) < 2
+    ]  # fmt: skip
+    found = {log.file: min(log.ranks) for log in single if len(log.ranks) == 1}
+    if len({*found.values()}) < 2:
+        found = {}
+    for log in logs:
+        if numbers := _RANK_OF_FILE.findall(log.file):
+            found.setdefault(log.file, int(numbers[-1]))
+    told = {log.file: min(log.named) for log in single if len(log.named) == 1}
+    both = {**told, **found}
+    ranks = {*both.values()}
+    has_neighbours = any(rank + 1 in ranks for rank in ranks)
+    return both if has_neighbours and len(ranks) == len(both) else found
 
 
 def _home(file: str) -> str:

@@ -171,7 +171,7 @@ _STEP = re.compile(
 
 _SIZE = re.compile(
     r"(?i)(?<![\w-])(?<!local )(?<!node )(?<!group )(?<!\b[tdpec]p )"
-    r"(?:rank[ :=#]{0,3}\d{1,6} ?(?:of|/) ?|world[_ ]size[ '\":=]{1,4})"
+    r"(?:rank[ :=#]{0,3}(?P<rank>\d{1,6}) ?(?:of|/) ?|world[_ ]size[ '\":=]{1,4})"
     r"(?P<size>\d{1,6})(?![\w.%/])"
 )
 """What a program says of the size of its job, often as it starts."""
@@ -274,6 +274,7 @@ class Log:
         num_bytes: Bytes read.
         ranks: Ranks that the beginning and the end of the file name as speakers.
         sizes: What the beginning and the end say of the size of the job.
+        named: Ranks of which they say it: ``rank 3 of 8``.
         last_time: The last time of the file, as it is written there.
         problem: Why it could not be read to its end, None if it was.
         dump: What it holds if it is a dump of the flight recorder.
@@ -285,6 +286,7 @@ class Log:
     num_bytes: int = 0
     ranks: set[int] = field(default_factory=set)
     sizes: set[int] = field(default_factory=set)
+    named: set[int] = field(default_factory=set)
     last_time: str | None = None
     problem: str | None = None
     dump: Dump | None = None
@@ -511,7 +513,9 @@ class _Reader:
             if "rank" in fields:
                 self.log.ranks.add(int(fields["rank"]))
             self.log.last_time = fields.get("time", self.log.last_time)
-            self.log.sizes.update(int(one["size"]) for one in _SIZE.finditer(line))
+            for one in _SIZE.finditer(line):
+                self.log.sizes.add(int(one["size"]))
+                self.log.named.update([int(one["rank"])] if one["rank"] else [])
 
     def _look_for_cut_traceback(self, data: bytes) -> None:
         """Keep the exception of a traceback whose first line is above the log."""

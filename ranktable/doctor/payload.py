@@ -40,6 +40,7 @@ _OF_LIBRARY = re.compile(r"CCL|NPU|A[Cc][Ll]|acl|CUDA|HIP|error code|ERR\d|Last 
 """Exceptions below which their library says more."""
 
 _GROUP = ("group", "group_id", "group_name")
+_TASK, _OF_TASK = ("hccl-task", "hccl-task-peer"), ("group", "group_size", "group_rank")
 
 CODES = ("npu-code", "hccl-code")
 """Codes of CANN that stand beside what the driver says."""
@@ -74,17 +75,29 @@ def judged_again(events: Sequence[LogEvent]) -> list[LogEvent]:
 
 
 def _with_groups(events: list[LogEvent]) -> list[LogEvent]:
-    """Return the events, each time-out of torch with the group that another line tells.
+    """Return the events, each time-out with the group that another line tells.
 
     torch tells the operation with the rank in its group, and then the group with the
-    number of the operation.
+    number of the operation. HCCL tells task and peer, and then their group.
     """
     groups = {
         (event.file, *voice_of(event), event.fields["seq"]): event.fields
         for event in reversed(events)
         if event.kind is Evidence.STATE and event.fields.keys() >= {"seq", "group_id"}
     }
-    return [_with_group(event, groups) for event in events]
+    below: dict[tuple[str, ...], LogEvent] = {}
+    found: list[LogEvent] = []
+    for event in reversed(events):
+        who = event.file, *voice_of(event)
+        if event.pattern.name == "hccl-task-group":
+            below[who] = event
+        elif event.pattern.name in _TASK and who in below:
+            of_it = {name: below[who].fields[name] for name in _OF_TASK}
+            event = replace(event, fields={**event.fields, **of_it})  # noqa: PLW2901
+            if event.pattern.name == _TASK[0]:  # the first line of a task
+                del below[who]
+        found.append(_with_group(event, groups))
+    return found[::-1]
 
 
 def _with_group(

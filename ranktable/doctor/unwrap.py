@@ -132,14 +132,14 @@ def unwrapped(stream: Readable, strip: Strip) -> Unwrapped:
         head = stream.read(HEAD_BYTES)
     rest = _Joined(head, stream)
     lines = [line for line in _text(head).splitlines()[:5000] if line.strip()]
-    rows = [row for row in map(_row, lines) if row is not None]
+    rows = [row for line in lines if (row := _row(line[strip(line) :])) is not None]
     if len(rows) > (0.2 if _says_messages(rows) else 0.6) * len(lines):
         result = Unwrapped(rest)
         message = _message_key(rows)
         voice = _voice_key(rows, message)
         is_telling = not any(_is_error(row) and _STEP.search(str(row.get(message, "")))
                              for row in rows)  # fmt: skip
-        parts = _from_json(_lines_of(rest), message, voice, result.extra,
+        parts = _from_json(_lines_of(rest), strip, message, voice, result.extra,
                            is_telling=is_telling)  # fmt: skip
         result.stream = _Lines(parts)
         return result
@@ -314,6 +314,7 @@ def _voice_key(rows: Sequence[dict[str, object]], message: str) -> str | None:
 
 def _from_json(
     lines: Iterator[bytes],
+    strip: Strip,
     message: str,
     voice: str | None,
     extra: list[int],
@@ -324,6 +325,7 @@ def _from_json(
 
     Args:
         lines: The lines.
+        strip: Returns how long known prefixes are.
         message: The key of what they say.
         voice: The key of who says it, None if it is one of the known ones.
         extra: The numbers of lines that are added are noted here.
@@ -332,7 +334,9 @@ def _from_json(
     """
     number = 0
     for line in lines:
-        row = _row(_text(line))
+        text = _text(line)
+        start = strip(text)
+        row = _row(text[start:])
         parts = (
             [line.decode("utf-8", "replace")]
             if row is None
@@ -341,7 +345,7 @@ def _from_json(
         fields = {} if row is None else _speaker_of_row(row)
         if row is not None and voice is not None:
             fields["voice"] = str(row.get(voice, ""))
-        mark = _mark(fields)
+        mark = _mark(fields) if row is None else text[:start] + _mark(fields)
         for index, part in enumerate(parts):
             number += 1
             if index:

@@ -725,12 +725,18 @@ def _behind(case: Case) -> Iterator[Cause]:
 
 
 def _ends(case: Case) -> Iterator[Cause]:
-    """Yield where the walk from every waiter ends: ranks that wait for nobody."""
+    """Yield where the walk from every waiter ends: ranks that wait for nobody.
+
+    One without a log, or without that in which the others say for whom they wait, may
+    have waited for another of these, or for one whose log was given and is silent.
+    """
     waited = {peer for _, peer, _ in case.edges}
     ends = waited - case.waiters
     covered = {rank for rank in ends if case.is_covered(rank)}
-    accused = covered or ends
-    if not accused:
+    heard = case.heard
+    accused = ends & heard or covered or ends
+    others = (case.quiet & heard) | case.without_log()
+    if not accused or (case.waits and not accused & heard and others - accused):
         return
     events = [event for _, peer, event in case.edges if peer in accused]
     yield _silent_ranks(case, accused, events, is_covered=bool(covered))
@@ -750,7 +756,7 @@ def _silent(case: Case) -> Iterator[Cause]:
                if case.is_covered(rank) or rank in case.claimed}  # fmt: skip
     events = [wait.event for wait in case.waits] or case.by_kind[Evidence.CLOSED]
     accused -= case.closed if case.by_kind[Evidence.CLOSED] else set()
-    if not accused & case.seen and case.silent():
+    if not accused & case.heard and case.quiet:
         return  # they may have waited for one whose log was given
     others = case.without_log() - accused - case.gaps()
     if others & members if case.ranks.is_size_known else others:
@@ -758,18 +764,12 @@ def _silent(case: Case) -> Iterator[Cause]:
     if members & case.apart or (not accused & case.seen and _differ(case)):
         return  # what was lost may be no part of the job, or all took part in one
     # Who aborted may have lost one that no log names.
-    is_told = bool(case.claimed - accused) and not accused & _aborted(case)
+    is_told = bool(case.claimed - accused) and not accused & case.aborted
     is_whole = case.ranks.is_size_known or is_told
     if case.by_kind[Evidence.CLOSED] and (len(accused) > 1 or not is_whole):
         return
     if accused and len(accused) <= len(case.waiters):
         yield _silent_ranks(case, accused, events, is_covered=True)
-
-
-def _aborted(case: Case) -> set[int | None]:
-    statuses = causes.data()["ended"]["aborted"]
-    return {case.ranks.speaker(event) for event in case.by_kind[Evidence.EXIT]
-            if event.fields.get("exit") in statuses}  # fmt: skip
 
 
 def _differ(case: Case) -> bool:
@@ -842,10 +842,11 @@ def _most_likely(case: Case, missing: set[int]) -> set[int]:
              if event.fields.get("exit", "0") not in stopped
              and not case.was_closed(event)}  # fmt: skip
     named = {rank for rank in ended if rank is not None} - case.waiters
-    if missing & case.seen:  # one without a log may have waited for these
-        named &= case.seen
+    heard = missing & case.heard
+    if heard:  # one without a log may have waited for these
+        named &= heard
     own = missing & set(case.speakers(Evidence.UNKNOWN))
-    return (missing & named) or own or (missing & case.seen) or named or missing
+    return (missing & named) or own or heard or named or missing
 
 
 def _late(case: Case) -> Iterator[Cause]:
@@ -906,16 +907,14 @@ def _lowest(case: Case) -> Iterator[Cause]:
         is_of_torch = waits[slow[0]].event.pattern.speaker == "torch"
         if is_of_torch and ahead > (MAX_AHEAD if group else MAX_AHEAD_ANYWHERE):
             continue
-        # Without clocks, the few ahead may have called when the most had given up;
-        # before torch 2.2, they may wait in another group, or all for a silent one.
+        # Without clocks, those ahead may have called when the others had given up;
+        # before torch 2.2, they may wait in another group of the same ranks.
         is_sure = not is_of_torch or all(
             seconds_of(wait.event) is not None
             and (group or "rank" in wait.event.fields)
             for wait in waits.values()
         )
-        few = 0 if case.without_log() else (len(waits) - 1) // 2
-        most = len(waits) - 1 if is_sure else few
-        if len(slow) > most:
+        if not (is_sure and ahead):
             continue
         calls = {rank: f"{wait.op} {wait.seq}" for rank, wait in waits.items()}
         if {waits[r].op for r in slow}.isdisjoint(
