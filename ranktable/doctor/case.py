@@ -74,7 +74,7 @@ _PLURAL = {"was": "were", "is": "are", "has": "have", "calls": "call"}
 
 STALLS = (
     "horovod-stalled", "store-barrier", "ranktable-node", "ranktable-unanswered",
-    "ray-unreached",
+    "ray-unreached", "tensorflow-waits",
 )  # fmt: skip
 """Messages of waits in which all ranks of a job stand, or have not begun."""
 

@@ -99,7 +99,8 @@ def is_stop(what: str) -> bool:
 
 def is_wrapper(what: str) -> bool:
     """Whether an exception only tells what another process raised."""
-    return _is("wrappers", type_of(what).partition("(")[0])
+    is_type = _is("wrappers", type_of(what).partition("(")[0])
+    return is_type or bool(_expression("wrapped").search(what))
 
 
 def is_general(what: str) -> bool:

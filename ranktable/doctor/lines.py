@@ -106,7 +106,8 @@ _PREFIXES = tuple(
         ),
         r"\[ *\d+\.\d+\] ",
         (
-            r"\((?:(?P<voice>[\w:.()]+) )?pid=(?P<pid>\d+)"
+            r"\((?:(?P<voice>[\w:.()]+(?: [DTPE]P\d{1,6})*) )?"
+            r"(?:rank=(?P<rank>\d{1,7}) )?pid=(?P<pid>\d+)"
             r"(?:, ip=(?P<server>[\w.:]+))?\) ?"
         ),
         # Not the list of a stalled rank by Horovod: ``3: [grads.0, grads.1 ...]``
