@@ -17,7 +17,7 @@ from ranktable.doctor.payload import judged_again
 from ranktable.schema.text import counted, folded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from ranktable.doctor.identity import Ranks
     from ranktable.doctor.lines import LogEvent
@@ -667,7 +667,10 @@ def cause_of(
     host = host or (hosts.pop() if len(hosts) == 1 else None)
     if host in {event.file for event in evidence}:
         host = None  # a file stands for a host whose name is not known
-    known = details(case, evidence[0], accused, what) if evidence else ""
+    processes = {tuple(map(event.fields.get, _OF_PROCESS)) for event in evidence
+                 if event.pattern is evidence[0].pattern}  # fmt: skip
+    hidden = _OF_PROCESS if len(processes) > 1 and not accused else ()
+    known = details(case, evidence[0], accused, what, hidden) if evidence else ""
     known = "" if rule.code == "RT601" else known  # the line is what is wrong
     what = f"{what} ({known})" if known else what
     subject = subject_of(case, accused, host, evidence)
@@ -735,12 +738,22 @@ _DETAILS = (
 )  # fmt: skip
 
 
+_OF_PROCESS = ("pid", "local_rank", "task")
+"""Which of these tell one process from others: nothing of one is said of several."""
+
+
 def _told(name: str, value: str) -> str:
     """Return what shows that a detail is told already: small numbers are many."""
     return f"local rank {value}" if name == "local_rank" else value
 
 
-def details(case: Case, event: LogEvent, ranks: Sequence[int], what: str) -> str:
+def details(
+    case: Case,
+    event: LogEvent,
+    ranks: Sequence[int],
+    what: str,
+    hidden: Collection[str] = (),
+) -> str:
     """Return what else is known of a process: ``pid 4413, port 29500``.
 
     A line of another process says nothing of the one that it accuses.
@@ -752,7 +765,7 @@ def details(case: Case, event: LogEvent, ranks: Sequence[int], what: str) -> str
         return ""  # the process is that of the kubelet
     of_file = _OF_FILE.search(event.file)
     said = {**(of_file.groupdict() if of_file and not ranks else {}), **event.fields}
-    hidden = {"local_rank", "task"} if ranks else set()
+    hidden = {*hidden, *(("local_rank", "task") if ranks else ())}
     return ", ".join(
         form.format(value)
         for name, form in _DETAILS

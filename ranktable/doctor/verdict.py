@@ -222,6 +222,8 @@ def _of_lines(case: Case, rule: Rule, events: Sequence[LogEvent]) -> Cause:
         what = first.pattern.what
     host = first.fields.get("peer_server") or case.ranks.host(first)
     host = host or _host_of_tasks(case, first)
+    if accused and len({case.ranks.host(event) for event in events} - {None}) > 1:
+        host = None
     said = f": {what}" if accused or host else f"says: {what}"
     device = by_line[id(first)][1]
     said += f" (device {device} of its process)" if device and not accused else ""
