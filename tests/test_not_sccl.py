@@ -12,6 +12,7 @@ from ranktable.cluster.generate import make_table
 from ranktable.schema.check import check
 from ranktable.schema.options import Options
 from ranktable.schema.writing import dump, dumps
+from tests.node_tree import Tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,6 +74,16 @@ def test_chips_of_the_node_decide_where_nobody_says(
     assert "RT502" in meant.err
     assert "RT502" not in other.err
     assert done.out == meant.out == other.out
+
+
+def test_tool_says_whose_chips_a_node_without_device_nodes_has(
+    run: Run, tmp_path: Path
+) -> None:
+    tree = Tree(tmp_path / "h", "n1")
+    tree.install_printing("nvidia-smi", "nvidia-smi.csv")
+    done = run("ranktable", "gen", "--root", "h", "--run-programs", "-o", "-")
+
+    assert (done.status, "RT502" in done.err) == (0, False)
 
 
 @pytest.mark.parametrize(

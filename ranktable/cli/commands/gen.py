@@ -124,6 +124,7 @@ def gen(
 
     Example: ranktable gen --device-id '[[0..7]]' --ring sophgo-8
     """
+    vendor = vendor_of_node(root)
     if spec is not None:
         _refuse_beside_spec(device_id, device_ip, hosts, ring)
 
@@ -136,6 +137,7 @@ def gen(
             if device_id is not None
             else _seen(root, hosts, run_programs=run_programs)
         )
+        vendor = chips.vendor or vendor
         layout = _layout(layout_options, sum(map(len, chips.device_ids)))
         links = None if ring is None else find_topology(ring)
         if links is not None:
@@ -149,7 +151,6 @@ def gen(
     if layout is not None or ring is not None:
         table = remembering(table, layout, topology=ring)
     library = None if reader is None else _reader(reader)
-    vendor = vendor_of_node(root)
     options = Options(topology=links, limit=1, reader=library, vendor=vendor)
     data, found = dumps_judged(table, DEFAULT, options=options)
     _say(found)
@@ -207,6 +208,7 @@ class _GivenChips:
     device_ids: list[list[int]]
     hosts: list[str] | None = None
     addresses: dict[int, str] = field(default_factory=dict)
+    vendor: str | None = None
 
 
 def _given(text: str, hosts: str | None) -> _GivenChips:
@@ -235,6 +237,7 @@ def _seen(root: str, hosts: str | None, *, run_programs: bool) -> _GivenChips:
         device_ids=[[chip.device_id for chip in found.chips]],
         hosts=[found.host],
         addresses={c.device_id: c.address for c in found.chips if c.address},
+        vendor=found.vendor,
     )
 
 
