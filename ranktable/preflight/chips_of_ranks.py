@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.preflight import rules
 from ranktable.schema.finding import Severity
-from ranktable.schema.text import counted, folded, named_ranks
+from ranktable.schema.text import counted, first_few, folded, named_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ranktable.runtime.process_chip import ProcessChip
     from ranktable.schema.finding import Finding
-
-MAX_NAMED = 4
 
 
 class ChipUser(NamedTuple):
@@ -47,12 +45,8 @@ def judge_chips(users: Sequence[ChipUser], *, is_whole: bool) -> Iterator[Findin
         by_machine[each.machine].append(each)
     shared = [found for some in by_machine.values() for found in _shared(some)]
     if shared:
-        shown = "; ".join(shared[:MAX_NAMED])
-        left = len(shared) - MAX_NAMED
-        more = f"; and {left} more" if left > 0 else ""
-        yield rules.SAME_CHIP.finding(
-            None, f"several ranks use one chip: {shown}{more}"
-        )
+        message = f"several ranks use one chip: {first_few(shared, '; ')}"
+        yield rules.SAME_CHIP.finding(None, message)
     elif is_whole:
         yield from _crowds(list(by_machine.values()))
         yield from _idle(list(by_machine.values()))
@@ -111,7 +105,7 @@ def _shared(users: Sequence[ChipUser]) -> Iterator[str]:
             number, identity = some[0].chip.device_id, some[0].chip.identity
             names = ("" if number is None else str(number), f"({identity})")
             name = " ".join(names[: 1 + bool(identity)]).strip()
-            hosts = ", ".join(sorted({each.host for each in some})[:MAX_NAMED])
+            hosts = first_few(sorted({each.host for each in some}))
             ranks = folded(sorted({each.rank for each in some}))
             yield f"ranks {ranks} on chip {name} of {hosts}"
 
@@ -153,12 +147,12 @@ def _idle(machines: Sequence[Sequence[ChipUser]]) -> Iterator[Finding]:
     if found:
         host, processes, chips, idle = found[0]
         more = f"; and so on {len(found) - 1} more hosts" if len(found) > 1 else ""
-        shown = ", ".join(idle[:MAX_NAMED]) + (", ..." if len(idle) > MAX_NAMED else "")
         what = "chip is" if len(idle) == 1 else "chips are"
         yield rules.IDLE_CHIP.finding(
             None,
             f"{counted(len(idle), 'chip')} of {host} {what.split()[1]} used by no "
-            f"rank ({shown}): {counted(processes, 'process', 'processes')} and "
+            f"rank ({first_few(idle)}): "
+            f"{counted(processes, 'process', 'processes')} and "
             f"{counted(chips, 'chip')}{more}",
             hint=f"start {counted(chips, 'process', 'processes')} on this host, unless "
             "a process uses several chips",

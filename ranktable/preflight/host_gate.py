@@ -9,7 +9,7 @@ from ranktable.preflight import rules
 from ranktable.preflight.here import Looked, compare_host
 from ranktable.preflight.stored_findings import as_finding
 from ranktable.schema.finding import Severity
-from ranktable.schema.text import counted
+from ranktable.schema.text import MAX_NAMED, counted, first_few
 from ranktable.schema.values import is_loopback
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ranktable.preflight.facts import Declared, Facts
     from ranktable.preflight.records import ProcessRecord
     from ranktable.schema.finding import Finding
-
-MAX_NAMED = 4
 
 # Hosts, names and chips are compared by the records of all processes. Whoever comes has
 # reached rank 0 and read its table, whatever address and path say.
@@ -81,15 +79,11 @@ def judge_hosts(records: Sequence[ProcessRecord]) -> Iterator[Finding]:
                 places[key] = as_finding(data), {}
             places[key][1][record.host] = None
     by_code: dict[str, list[tuple[Finding, list[str]]]] = defaultdict(list)
-    for finding, named in places.values():
-        by_code[finding.rule.code].append((finding, list(named)))
+    for finding, on in places.values():
+        by_code[finding.rule.code].append((finding, list(on)))
     for some in by_code.values():
         for finding, hosts in some[:MAX_NAMED]:
-            where = ", ".join(hosts[:MAX_NAMED])
-            more = (
-                f" and {len(hosts) - MAX_NAMED} more" if len(hosts) > MAX_NAMED else ""
-            )
-            yield finding._replace(message=f"{where}{more}: {finding.message}")
+            yield finding._replace(message=f"{first_few(hosts)}: {finding.message}")
         if len(some) > MAX_NAMED:
             left = f"{len(some) - MAX_NAMED} more differences like these"
             yield some[0][0]._replace(message=left)
@@ -100,15 +94,13 @@ def judge_hosts(records: Sequence[ProcessRecord]) -> Iterator[Finding]:
 def _loopback_names(records: Sequence[ProcessRecord]) -> Iterator[Finding]:
     """Yield the hosts whose name is a loopback address, in a job of several hosts."""
     ranks = set(loopback_ranks(records))
-    named = {each.host: each.told for each in records if each.rank in ranks}
-    if named:
-        shown = [f"{host} ({address})" for host, address in named.items()]
-        more = f" and {len(shown) - MAX_NAMED} more" if len(shown) > MAX_NAMED else ""
+    told = {each.host: each.told for each in records if each.rank in ranks}
+    if told:
+        shown = first_few(f"{host} ({address})" for host, address in told.items())
         yield rules.OWN_NAME.finding(
             None,
             f"gloo would tell the other hosts a loopback address of "
-            f"{counted(len(named), 'host')}, by its name or GLOO_SOCKET_IFNAME: "
-            f"{', '.join(shown[:MAX_NAMED])}{more}",
+            f"{counted(len(told), 'host')}, by its name or GLOO_SOCKET_IFNAME: {shown}",
         )
 
 
@@ -117,14 +109,12 @@ def _loopback_interfaces(records: Sequence[ProcessRecord]) -> Iterator[Finding]:
     taken = {each.host: each.loopback for each in records if each.loopback}
     if not taken or _are_on_one_machine(records):
         return
-    shown = [f"{host} ({setting})" for host, setting in list(taken.items())[:MAX_NAMED]]
-    more = len(taken) - len(shown)
+    shown = first_few(f"{host} ({setting})" for host, setting in taken.items())
     has_chips = any(each.chip.num_visible for each in records)
     yield rules.INTERFACE.finding(
         None,
         f"the loopback interface is the first that is left on "
-        f"{counted(len(taken), 'host')}, and no other host reaches it: "
-        f"{', '.join(shown)}{f' and {more} more' if more else ''}",
+        f"{counted(len(taken), 'host')}, and no other host reaches it: {shown}",
         severity=None if has_chips else Severity.WARNING,
     )
 
@@ -166,7 +156,7 @@ def looked_at(
     hosts = {each.host for each in records}
     skipped = []
     for (code, name, why), some in reasons.items():
-        where = "" if some == hosts else f"{', '.join(sorted(some)[:MAX_NAMED])}: "
+        where = "" if some == hosts else f"{first_few(sorted(some))}: "
         skipped.append(Looked(code, name, where + why))
     agrees = {code for each in records for code in each.agrees.split()}
     codes = {each.code for each in skipped}

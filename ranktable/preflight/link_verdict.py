@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ranktable.preflight import link_rules as rules
 from ranktable.preflight.here import Looked
-from ranktable.preflight.records import MAX_NAMED
-from ranktable.schema.text import counted, folded, named_ranks
+from ranktable.schema.text import MAX_NAMED, counted, first_few, folded, named_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -283,12 +282,10 @@ def _slow(measured: Sequence[Measured], limit: float) -> Iterator[Finding]:
     ):
         if some:
             usual = _gb(median(each.bandwidth for each in all_))
-            left = len(some) - MAX_NAMED
-            more = f"; and {left} more" if left > 0 else ""
             yield rule.finding(
                 None,
-                f"{'; '.join(some[:MAX_NAMED])}{more}; the median is {usual} (slow is "
-                f"below {limit:.0%} of the others, by more than 3 median distances)",
+                f"{first_few(some, '; ')}; the median is {usual} (slow is below "
+                f"{limit:.0%} of the others, by more than 3 median distances)",
             )
 
 

@@ -36,7 +36,7 @@ from ranktable.preflight.link_verdict import (
     steps_of,
 )
 from ranktable.preflight.live import NOT_ALL, NOT_CONNECTED
-from ranktable.preflight.records import MAX_NAMED, ProcessRecord, unlike
+from ranktable.preflight.records import ProcessRecord, unlike
 from ranktable.preflight.stored_findings import as_data, as_finding, diagnostics_of
 from ranktable.runtime.agreement import with_world_size
 from ranktable.runtime.backends.backend import backend_named, choose_backend
@@ -45,7 +45,7 @@ from ranktable.runtime.master_address import with_master
 from ranktable.runtime.process_group import init_process_group, join, place
 from ranktable.runtime.rendezvous import Deadline, first_line, in_background
 from ranktable.schema.finding import Severity
-from ranktable.schema.text import counted, fold_numbers
+from ranktable.schema.text import counted, first_few, fold_numbers
 from ranktable.simulate.simulated_run import VARIABLE as SIMULATED_RUN
 
 if TYPE_CHECKING:
@@ -202,9 +202,8 @@ def _ranks_in(text: str) -> tuple[int, ...]:
 def _not_reached(apart: Sequence[LinkNode]) -> list[Looked]:
     """Return the nodes that could not take part."""
     rule = rules.SLOW_PAIR
-    names = ", ".join(map(str, apart[:MAX_NAMED]))
-    more = f" and {len(apart) - MAX_NAMED} more" if len(apart) > MAX_NAMED else ""
-    why = f"{names}{more}: other hosts are not reached, so nothing was measured there"
+    why = "other hosts are not reached, so nothing was measured there"
+    why = f"{first_few(apart)}: {why}"
     return [Looked(rule.code, rule.name, why)] if apart else []
 
 

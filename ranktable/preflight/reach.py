@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.preflight import rules
 from ranktable.preflight.socket_interfaces import interfaces_of, takes_loopback
+from ranktable.schema.text import MAX_NAMED
 from ranktable.schema.values import is_loopback
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 ATTEMPT_S = 3.0
 """For a connection between two hosts of a job, which takes milliseconds."""
 
-MAX_NAMED = 4
 _SIOCGIFADDR = 0x8915
 _INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 

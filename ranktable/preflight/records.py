@@ -21,7 +21,7 @@ from ranktable.preflight.host_gate import judge_hosts, left_over
 from ranktable.runtime.agreement import is_same_host
 from ranktable.runtime.process_chip import ProcessChip
 from ranktable.schema.model import Device, Node, RankTable
-from ranktable.schema.text import counted, folded
+from ranktable.schema.text import MAX_NAMED, counted, first_few, folded
 from ranktable.schema.values import is_loopback
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 CLOCK_S = 1.0
 """Two clocks that differ by more let elastic agents drop out."""
 
-MAX_GROUPS, MAX_SETTINGS, MAX_NAMED = 3, 5, 4
+MAX_GROUPS, MAX_SETTINGS = 3, 5
 
 _MUST_AGREE = re.compile(
     r"HCCL_\w+|NCCL_\w+|TORCH_NCCL_\w+|TORCH_DISTRIBUTED_DEBUG|MASTER_ADDR|MASTER_PORT"
@@ -291,14 +291,11 @@ def _doubled(records: Sequence[ProcessRecord]) -> Iterator[Finding]:
     twice = {rank: some for rank, some in sorted(by_rank.items()) if len(some) > 1}
     shown = [
         f"rank {rank} ({' and '.join(each.process for each in some[:3])})"
-        for rank, some in list(twice.items())[:MAX_NAMED]
+        for rank, some in twice.items()
     ]
     if twice:
-        more = (
-            f", and {len(twice) - len(shown)} more" if len(twice) > len(shown) else ""
-        )
         what = f"{counted(len(twice), 'rank')} came more than once"
-        yield rules.DOUBLED.finding(None, f"{what}: {', '.join(shown)}{more}")
+        yield rules.DOUBLED.finding(None, f"{what}: {first_few(shown)}")
 
 
 def _tables(

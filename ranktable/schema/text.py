@@ -92,6 +92,23 @@ def folded(numbers: Iterable[int], limit: int = 8) -> str:
     return ", ".join(runs[:limit]) + (", ..." if len(runs) > limit else "")
 
 
+MAX_NAMED = 4
+"""Most names in a message; the others are counted."""
+
+
+def first_few(names: Iterable[object], separator: str = ", ") -> str:
+    """Return the first names and how many others there are: ``a, b, c, d and 2 more``.
+
+    Args:
+        names: The names.
+        separator: ``"; "`` between names that have commas.
+    """
+    listed = list(map(str, names))
+    left = len(listed) - MAX_NAMED
+    more = f"{separator.rstrip(', ')} and {left} more" if left > 0 else ""
+    return separator.join(listed[:MAX_NAMED]) + more
+
+
 def named_ranks(ranks: list[int]) -> str:
     """Return ranks as the subject of a sentence: ``rank 3``, ``the ranks 3, 5``."""
     return f"{'rank' if len(ranks) == 1 else 'the ranks'} {folded(ranks)}"
