@@ -28,6 +28,7 @@ from ranktable.report.terminal import Style
 from ranktable.runtime.process_chip import ProcessChip
 from ranktable.runtime.rendezvous import Deadline
 from tests.commands import start_process, torch_environment, wait_at_most
+from tests.node_tree import Tree
 from tests.ranks import Process, finish, free_port, job_variables, start
 from tests.test_store_round import Counting
 
@@ -211,6 +212,40 @@ def test_table_that_one_host_cannot_read_is_told_to_all(tmp_path: Path) -> None:
 
     assert statuses(done) == {1}
     assert "RT001" in findings(done)["RT733"]
+
+
+@pytest.mark.deadline
+@pytest.mark.parametrize(
+    ("lists", "rows", "codes"),
+    [
+        (("1,0", "1,0"), [1, 0], set()),
+        (("1,0", "1,0"), [0, 1], {"RT705"}),
+        (("0,1", "0"), [0, 1], {"RT705", "RT720"}),
+        (("0,1", "1,0"), [0, 1], {"RT705", "RT732"}),
+    ],
+)
+def test_chips_behind_the_lists_of_a_job_are_compared(
+    tmp_path: Path, lists: tuple[str, str], rows: list[int], codes: set[str]
+) -> None:
+    tree = Tree(tmp_path / "h")
+    cells = ("GPU-{0}a-1", "00000000:0{1}:00.0", "16{0}", "NVIDIA H100")
+    chips = [", ".join((str(n), *cells)).format(n, n + 1) for n in range(2)]
+    rows_of_tool = f"printf '{chips[0]}\\n{chips[1]}\\n'"
+    tree.install("nvidia-smi", f"case $1 in *=index,*) {rows_of_tool};; esac")
+    ranktable.dump(make_table([rows]), tmp_path / "t.json")
+    env = {"PATH": f"{tree.root}/usr/bin:{os.environ['PATH']}", "LOCAL_WORLD_SIZE": "2"}
+    port, table = free_port(), str(tmp_path / "t.json")
+    done = finish(
+        [
+            begin(rank, 2, port, table, CUDA_VISIBLE_DEVICES=lists[rank], **env)
+            for rank in range(2)
+        ]
+    )
+
+    assert set(findings(done)) == codes
+    (said,) = [json.loads(each.out) for each in done if each.out]
+    known = {"RT702", "RT704", "RT705", "RT732"} - codes
+    assert known <= set(said["agrees"])
 
 
 @pytest.mark.deadline
