@@ -25,10 +25,40 @@ from ranktable.cluster.hostfiles.launcher_formats import (
 )
 from ranktable.cluster.source_text import MAX_LINES, MAX_SLOTS
 from tests.effort import within_cpu
-from tests.hostfile_cases import CASES
+from tests.file_cases import FOLDER, read_cases
 
 READ = [form for form in LAUNCHER_FORMATS if form.read]
-ALL = [(name, text) for name, texts in CASES.items() for text in texts]
+ODD = {
+    ("openmpi-hostfile", "n1 slots=2#c\n// x\n/* a\n b */\nn2 slots=1"): "n1 2; n2 1",
+    ("openmpi-hostfile", "n1 slots=2\r\n"): "refused | 1:11 RT130",
+    ("openmpi-hostfile", "n\u00e9 slots=2\n"): "refused | 1:1 RT131",
+    ("openmpi-hostfile", "n1 slots=1\u0662\n"): "refused | 1:10 RT132",
+    ("openmpi-hostfile", "n1 slots=4\n\0\n"): "refused | 2:1 RT131",
+    ("mpich-machinefile", "  # c\n\n n1 \n"): "n1 1",
+    ("mpich-machinefile", "n1:2\r\n"): "n1 2",
+    ("host-list", "# c\nn1 # d\n\nn1\nn2\r\n"): "n1 2; n2 ?",
+    ("deepspeed-hostfile", "w slots=2 # c\r\n"): "w 2",
+    ("deepspeed-hostfile", "w slots=\u0664\n"): "refused | 1:9 RT132",
+    ("kubernetes-pods", '{"kind":"List","items":[]}'): "refused | RT750",
+    ("kubernetes-pods", '{"kind":"Pod","metadata":{"name":"a"}}'): "a ?",
+    (
+        "kubernetes-pods",
+        (
+            '[{"kind":"Pod","metadata":{"name":"a-1"}},\n'
+            '{"kind":"Pod","metadata":{"name":"a-0"}}]'
+        ),
+    ): "a-0 ?; a-1 ?",
+}
+"""Texts that a file of cases cannot have."""
+
+ALL = {
+    (path.stem, text): found
+    for path in sorted((FOLDER / "hosts").iterdir())
+    for text, found in read_cases(f"hosts/{path.stem}").items()
+} | ODD
+"""A host is its name and number of processes, ``-`` and ``?`` where they are not known,
+with its chips and ranks where the text has them. What is found stands after a bar:
+``line:column code``, or the code alone where there is no place."""
 TWO = Hostfile(
     hosts=(
         Host(name="n1", slots=2, device_ids=(3, 1), ranks=(0, 1)),
@@ -77,14 +107,14 @@ def host_text(host: Host) -> str:
 
 @pytest.mark.parametrize(("name", "text"), ALL)
 def test_text_is_read_or_refused_at_its_place(name: str, text: str) -> None:
-    assert said(read(name, text)) == CASES[name][text]
+    assert said(read(name, text)) == ALL[name, text]
 
 
 def test_every_form_has_cases_and_a_name_of_its_own() -> None:
     names = [form.name for form in LAUNCHER_FORMATS]
 
     assert len(set(names)) == len(names)
-    assert set(CASES) == {form.name for form in READ}
+    assert {name for name, _ in ALL} == {form.name for form in READ}
 
 
 # What is written

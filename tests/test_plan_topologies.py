@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from msgspec.structs import replace
 
@@ -20,9 +18,7 @@ from ranktable.layout.boundaries import (
 )
 from ranktable.layout.rack_files import MAX_SIZE_BYTES, read_rack_file
 from ranktable.schema.model import RankTable
-
-if TYPE_CHECKING:
-    from ranktable.schema.finding import Diagnostic
+from tests.file_cases import read_cases
 
 HOSTS = [f"n{node}" for node in range(1, 9)]
 TABLE = make_table([range(2)] * 8, hosts=HOSTS)
@@ -43,15 +39,11 @@ def held(text: str) -> list[tuple[str, tuple[int, ...]]]:
     return [(one.name, one.domains) for one in found]
 
 
-def found_in(text: str | bytes) -> list[tuple[str, int | None, int | None, str]]:
+def codes_in(text: str | bytes) -> list[str]:
     data = text.encode() if isinstance(text, str) else text
     report, hierarchy = read_rack_file(data, file="t")
     assert hierarchy is None
-    return [place(one) for one in report.diagnostics]
-
-
-def place(one: Diagnostic) -> tuple[str, int | None, int | None, str]:
-    return one.code, one.location.line, one.location.column, one.message
+    return [one.code for one in report.diagnostics]
 
 
 def test_switches_hold_their_nodes_and_the_root_holds_all() -> None:
@@ -142,88 +134,18 @@ def test_names_of_files_are_no_list_of_levels() -> None:
     assert not any(map(is_level_list, ["topology.conf", "a/b=3", "./rack=4", "x"]))
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("", ("RT133", None, None, "the file names no host")),
-        ("# n1 r1\n", ("RT133", None, None, "the file names no host")),
-        ("n1\n", ("RT146", 1, 1, "the line has 1 word, not 2")),
-        ("n1 r1\nn2 r1 p1\n", ("RT146", 2, 7, "the line has 3 words, not 2")),
-        ("n1 r1\nn1 r2\n", ("RT147", 2, 1, 'the host "n1" is listed twice')),
-        ("n[1 r1\n", ("RT131", 1, 2, "this bracket is not closed")),
-        ("host node\nn1 r\n", ("RT146", 1, 6, '"node" cannot be the name')),
-        ("host a a\nn1 r r\n", ("RT146", 1, 8, 'the column "a" occurs twice')),
-        ("host\nn1\n", ("RT146", 1, 1, "a list has 1 to 16 columns of groups")),
-        (
-            "host pod rack\nn1 p1 r1\nn2 p1 r2\n",
-            ("RT147", 3, 7, 'the pod "p1" lies in the rack "r2" and in "r1"'),
-        ),
-    ],
-)
-def test_columns_with_a_mistake(
-    text: str, found: tuple[str, int | None, int | None, str]
-) -> None:
-    *place, message = found_in(text)[0]
-
-    assert place == [*found[:3]]
-    assert message.startswith(found[3])
+MISTAKES = read_cases("racks")
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("SwitchName=s1\n", ("RT146", 1, 12, "a switch has either nodes or other")),
-        (
-            "SwitchName=s1 Nodes=n1 Switches=s2\n",
-            ("RT146", 1, 12, "a switch has either nodes or other switches below it"),
-        ),
-        ("SwitchName=s1 Node=n1\n", ("RT146", 1, 15, '"Node" is not known here')),
-        ("SwitchName=s1 Nodes\n", ("RT146", 1, 15, '"Nodes" is not known here')),
-        (
-            "SwitchName=s1 Nodes=n1 nodes=n2\n",
-            ("RT146", 1, 24, '"nodes" occurs twice here'),
-        ),
-        ("Switchname=s[1-2] Nodes=n1\n", ("RT131", 1, 12, '"s[1-2]" is not the name')),
-        ("SwitchName=s1 Nodes=n[2-1]\n", ("RT131", 1, 23, "the range 2-1 counts")),
-        (
-            "SwitchName=s1 Nodes=n1\nSwitchName=s1 Nodes=n2\n",
-            ("RT147", 2, 12, 'the switch "s1" is described twice'),
-        ),
-        (
-            "SwitchName=s1 Nodes=n1\nSwitchName=s2 Nodes=n1\n",
-            ("RT147", 2, 21, 'the host "n1" is in the switch "s2" and in "s1"'),
-        ),
-        (
-            "SwitchName=s1 Nodes=n1\nSwitchName=r Switches=s1,s2\n",
-            ("RT147", 2, 23, 'there is no switch "s2"'),
-        ),
-        (
-            (
-                "SwitchName=s1 Nodes=n1\nSwitchName=a Switches=s1\n"
-                "SwitchName=b Switches=s1\n"
-            ),
-            ("RT147", 3, 23, 'the switch "s1" is below "b" and below "a"'),
-        ),
-        (
-            (
-                "SwitchName=s1 Nodes=n1\nSwitchName=a Switches=s1,b\n"
-                "SwitchName=b Switches=a\n"
-            ),
-            ("RT147", 2, 23, 'the switch "a" is below itself'),
-        ),
-        (
-            "SwitchName=s1 Nodes=n1\nBlockName=b Nodes=n2\n",
-            ("RT146", 2, 11, 'block "b" beside a switch'),
-        ),
-    ],
-)
-def test_topology_conf_with_a_mistake(
-    text: str, found: tuple[str, int | None, int | None, str]
-) -> None:
-    every = found_in(text)
+@pytest.mark.parametrize("text", MISTAKES, ids=repr)
+def test_mistakes_of_a_topology_are_found_at_their_place(text: str) -> None:
+    report, _ = read_rack_file(text.encode(), file="t")
+    found = []
+    for one in report.diagnostics:
+        line, column = one.location.line, one.location.column
+        found.append(f"{line}:{column} {one.code} {one.message}")
 
-    message = next(one[3] for one in every if one[:3] == found[:3])
-    assert message.startswith(found[3])
+    assert "\n".join(found).replace("None:None ", "") == MISTAKES[text]
 
 
 @pytest.mark.slow
@@ -236,7 +158,7 @@ def test_topology_conf_with_a_mistake(
     ids=["conf", "columns"],
 )
 def test_a_short_text_that_means_millions_of_hosts_is_given_up(text: str) -> None:
-    assert "RT134" in {one[0] for one in found_in(text)}
+    assert "RT134" in codes_in(text)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +170,7 @@ def test_a_short_text_that_means_millions_of_hosts_is_given_up(text: str) -> Non
     ],
 )
 def test_bytes_that_are_no_text_end_in_a_code(data: bytes, code: str) -> None:
-    assert found_in(data)[0][0] == code
+    assert codes_in(data)[0] == code
 
 
 def test_hosts_of_the_table_have_to_be_there() -> None:

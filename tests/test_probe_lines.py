@@ -18,6 +18,7 @@ from ranktable.cluster.probes.probe_line import (
 )
 from ranktable.cluster.probes.read_probes import is_probe_text
 from ranktable.schema.schema_validation import validator_of
+from tests.file_cases import read_cases
 
 if TYPE_CHECKING:
     from ranktable.cluster.merge import Merged
@@ -46,105 +47,31 @@ def line(**members: object) -> str:
     return json.dumps({**head, **members}, separators=(",", ":"))
 
 
-BROKEN = {
-    "text": ("srun: error: n2: task 1", "1 RT140 this line is not a JSON object"),
-    "list": ("[1]", '1 RT140 this line is not a JSON object: "[1]"'),
-    "table": (
-        '{"version":"1.0","node_list":[]}',
-        "1 RT140 this is not a line of ranktable probe: it has no key probe",
+BROKEN = read_cases("probes") | {
+    f'{{"probe":1,"x":{"[" * 100_000}\n': (
+        "3:79 RT107 the document is nested more than 64 levels deep"
     ),
-    "half": (line()[:-3], "1 RT140 the line ends in the middle of an object"),
-    "string": (line()[:20], "1 RT140 the line ends in the middle of an object"),
-    "two on one line": (line() + line(), "50 RT101 there is more text after the end"),
-    "comma": (line()[:-1] + ",}", "49 RT101 there is a comma after the last item"),
-    "NaN": (line(model=float("nan")), "58 RT106 the number NaN is not JSON"),
-    "key twice": (
-        '{"probe":1,"host":"n2","host":"n3","chips":[{"device_id":0}]}',
-        '24 RT105 the key "host" occurs twice in one object',
+    line(x=json.loads("[" * 200 + "]" * 200)) + "\n": (
+        "3:50 RT107 the document is nested more than 64 levels deep"
     ),
-    "surrogate": (
-        line(model="\ud800"),
-        "58 RT108 this string has half of a surrogate pair",
-    ),
-    "depth": (
-        f'{{"probe":1,"x":{"[" * 100_000}',
-        "79 RT107 the document is nested more than 64 levels deep",
-    ),
-    "depth that Python still reads": (
-        line(x=json.loads("[" * 200 + "]" * 200)),
-        "50 RT107 the document is nested more than 64 levels deep",
-    ),
-    "version": (line(probe=2), "10 RT142 this line has version 2; only 1 is known"),
-    "version as text": (line(probe="1"), '10 RT141 probe is "1", not a number'),
-    "version true": (line(probe=True), "10 RT141 probe is true, not a number"),
-    "no host": (
-        '{"probe":1,"chips":[{"device_id":0}]}',
-        "1 RT141 the line has no host",
-    ),
-    "host null": (line(host=None), "19 RT141 host is null, not a string"),
-    "host empty": (line(host=""), "19 RT141 host is empty"),
-    "host blank": (line(host="a b"), '19 RT141 host "a b" has a blank'),
-    "host control": (line(host="a\x07"), "19 RT141 host"),
-    "host long": (line(host="n" * 256), "19 RT141 host is longer than 255"),
-    "no list": ('{"probe":1,"host":"n2"}', "1 RT141 the line has no chips"),
-    "no chips": (line(chips=[]), "32 RT143 no chips were found on n2"),
-    "chips null": (line(chips=None), "32 RT141 chips is null, not a list"),
-    "chip": (line(chips=[0]), "33 RT141 chips[0] is 0, not an object"),
-    "chip empty": (line(chips=[{}]), "33 RT141 chips[0] has no device_id"),
-    "id as text": (
-        line(chips=[{"device_id": "0"}]),
-        '46 RT141 chips[0].device_id is "0", not a number',
-    ),
-    "id real": (
-        line(chips=[{"device_id": 0.0}]),
-        "46 RT141 chips[0].device_id is 0.0, not a number",
-    ),
-    "id negative": (
-        line(chips=[{"device_id": -1}]),
-        "46 RT141 chips[0].device_id is -1, not 0 to 999999",
-    ),
-    "id huge": (line(chips=[{"device_id": 10**30}]), "46 RT106 the number of 31"),
-    "id twice": (
-        line(chips=[{"device_id": 0}, {"device_id": 0}]),
-        "62 RT141 chip 0 is listed twice in the line",
-    ),
-    "address": (
-        line(chips=[{"device_id": 0, "address": "10.0.0.555"}]),
-        '58 RT141 address "10.0.0.555" is not an IP address',
-    ),
-    "status": (
-        line(chips=[{"device_id": 0, "status": 1}]),
-        "57 RT141 chips[0].status is 1, not a string or null",
-    ),
-    "unseen": (line(unseen=["x"]), '60 RT141 unseen[0] is "x", not an object'),
-    "unseen key": (
-        line(unseen=[{"what": "x"}]),
-        "60 RT141 unseen[0] has no why",
-    ),
-    "unseen huge": (line(unseen=10**30), "59 RT106 the number of 31"),
-    "chips huge": (line(chips=10**30), "32 RT106 the number of 31"),
-    "many chips": (
-        line(chips=[{"device_id": i} for i in range(1025)]),
-        "32 RT141 chips has 1025 items, not 1 to 1024",
+    line(host="n" * 256) + "\n": "3:19 RT141 host is longer than 255 characters",
+    line(chips=[{"device_id": i} for i in range(1025)]) + "\n": (
+        "3:32 RT141 chips has 1025 items, not 1 to 1024"
     ),
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
-def test_broken_line_is_placed_among_good_ones(name: str) -> None:
-    text, expected = BROKEN[name]
-    errors = found(GOOD + "\n" + text + "\n" + GOOD.replace("n1", "n3"))
-
-    assert len(errors) == 1
-    assert errors[0].startswith(f"3:{expected}")
+@pytest.mark.parametrize("text", BROKEN, ids=lambda text: text[:99])
+def test_broken_line_is_placed_among_good_ones(text: str) -> None:
+    assert found(f"{GOOD}\n{text}{GOOD.replace('n1', 'n3')}") == [BROKEN[text]]
 
 
 def test_every_broken_line_is_named_in_one_run() -> None:
-    texts = [text for text, _ in BROKEN.values()]
-    errors = found("\n".join(texts))
+    text = "".join(BROKEN)
+    errors = found(text)
 
-    assert len({error.partition(":")[0] for error in errors}) == len(texts)
-    assert merged("\n".join(texts)).table is None
+    assert len({error.partition(":")[0] for error in errors}) == len(BROKEN)
+    assert merged(text).table is None
 
 
 def test_of_many_broken_lines_some_are_kept_and_all_counted() -> None:

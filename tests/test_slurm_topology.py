@@ -103,24 +103,6 @@ def test_blocks_and_rings_are_groups_and_a_block_may_be_empty() -> None:
     assert levels("RingName=r1 Nodes=n[1-2]\n") == [("ring", {"n1": "r1", "n2": "r1"})]
 
 
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("BlockName=b1 Nodes=n1\nBlockName=b2 Nodes=n1\n", "RT147"),
-        ("BlockName=b1 Nodes=n1\nSwitchName=s1 Nodes=n2\n", "RT146"),
-        ("BlockName=b1 Node=n1\n", "RT146"),
-        ("BlockSizes=4\n", "RT133"),
-        ("- topology: a\n  tree: {}\n  flat: true\n", "RT146"),
-        ("- topology: a\n  trees: {switches: [{switch: s, nodes: n1}]}\n", "RT146"),
-        ("- topology: a\n  block: {blocks: [{nodes: n1}]}\n", "RT146"),
-        ("- topology: a\n  tree: {switches: [{switch: s, children: t}]}\n", "RT133"),
-        ("SLURM_TOPOLOGY_ADDR=s1.n1\nSLURM_TOPOLOGY_ADDR=s2.n1\n", "RT147"),
-    ],
-)
-def test_what_is_wrong_in_a_topology_is_told(text: str, code: str) -> None:
-    assert code in codes(text)
-
-
 def blocks(sizes: str) -> str:
     return f"BlockName=b1 Nodes=n[1-4]\nBlockName=b2 Nodes=n[5-8]\nBlockSizes={sizes}\n"
 

@@ -14,6 +14,7 @@ from ranktable.cluster.host_lists import fold_hosts
 from ranktable.cluster.specs.read_spec import MAX_SIZE_BYTES, read_spec
 from ranktable.cluster.specs.spec import ORDERS, spare_nodes, table_from_spec
 from ranktable.schema.topology import SOPHGO_8
+from tests.file_cases import read_cases
 
 if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
@@ -123,75 +124,7 @@ def test_spares_are_not_among_the_nodes() -> None:
     assert [node.host for node in spare_nodes(reading.spec)] == ["n2", "n4"]
 
 
-REFUSED = {
-    "": ["RT152"],
-    "# nothing\n": ["RT152"],
-    "- 1\n": ["1:1 RT150"],
-    "nodes\n": ["1:1 RT150"],
-    "nodes: n1\nchips: 8\n---\nnodes: n2\nchips: 8\n": ["4:1 RT150"],
-    "chips: 8\n": ["1:1 RT152"],
-    "x: 1\n": ["1:1 RT151", "1:1 RT152", "1:1 RT152"],
-    "nodes: n1\nchips: 8\nnodes: n2\n": ["3:1 RT105"],
-    "nodes: &a n1\nchips: *a\n": ["2:8 RT136"],
-    "nodes: n1\n\tchips: 8\n": ["2:1 RT135"],
-    "nodes: 0\nchips: 8\n": ["1:8 RT154"],
-    "nodes: -1\nchips: 8\n": ["1:8 RT154"],
-    "nodes: 1048577\nchips: 1\n": ["1:8 RT154"],
-    "nodes: 1048576\nchips: 2\n": ["2:8 RT134"],
-    "nodes: 2.5\nchips: 8\n": ["1:8 RT150"],
-    "nodes: '2'\nchips: 8\n": ["1:8 RT150"],
-    "nodes: 1_0\nchips: 8\n": ["1:8 RT150"],
-    "nodes: 010\nchips: 8\n": ["1:8 RT150"],
-    "nodes:\nchips: 8\n": ["1:7 RT150"],
-    "nodes: true\nchips: 8\n": ["1:8 RT150"],
-    "nodes: [n1, n2]\nchips: 8\n": ["1:8 RT150"],
-    "nodes: n[1\nchips: 8\n": ["1:8 RT153"],
-    "nodes: n1, n2\nchips: 8\n": ["1:8 RT153"],
-    "nodes: 'n1, n2'\nchips: 8\n": ["1:8 RT153"],
-    "nodes: ','\nchips: 8\n": ["1:8 RT153"],
-    "nodes: n[1-99999]\nchips: 8\n": ["1:8 RT153"],
-    "nodes: n1,a@b\nchips: 8\n": ["1:8 RT131"],
-    "nodes: n1,n[1-2]\nchips: 8\n": ["1:8 RT240"],
-    "nodes: n1\nchips: 1025\n": ["2:8 RT154"],
-    "nodes: n1\nchips: []\n": ["2:8 RT154"],
-    "nodes: n1\nchips: {}\n": ["2:8 RT150"],
-    "nodes: n1\nchips: [0..7]\n": ["2:9 RT150"],
-    "nodes: n1\nchips: [-1, 1000000000]\n": ["2:9 RT154", "2:13 RT154"],
-    "nodes: n1\nchips: [true, null]\n": ["2:9 RT150", "2:15 RT150"],
-    "nodes: n1\nchips: [0, 1, 0, 0]\n": ["2:15 RT242", "2:18 RT242"],
-    "nodes: 2\nchips:\n  n1: 8\n": ["3:3 RT247"],
-    "nodes: n[1-2]\nchips:\n  n[1-2]: 8\n  n2: 4\n": ["4:3 RT240"],
-    "nodes: n[1-2]\nchips:\n  n[1-3]: 8\n": ["3:3 RT241"],
-    "nodes: n[1-2]\nchips:\n  n1: 8\n": ["2:1 RT246"],
-    "nodes: n[1-2]\nchips:\n  n1: {n2: 8}\n  n2: 4\n": ["3:7 RT150"],
-    "nodes: n[1-2]\nchips:\n  n1: 8\n  n2: [1, 1]\n": ["4:11 RT242"],
-    "nodes: n1\nchips: 8\nring: 8\n": ["3:7 RT150"],
-    "nodes: n1\nchips: 8\nring: missing\n": ["3:7 RT243"],
-    "nodes: n[1-2]\nchips: {n1: 8, n2: 5}\nring: sophgo-8\n": ["2:20 RT243"],
-    "nodes: n1\nchips: 8\naddresses: '{node'\n": ["3:12 RT155"],
-    "nodes: n1\nchips: 8\naddresses: '{node/0}'\n": ["3:12 RT155"],
-    "nodes: n1\nchips: 8\naddresses: '{node.__class__}'\n": ["3:12 RT155"],
-    "nodes: n1\nchips: 8\naddresses: '{0!r}'\n": ["3:12 RT155"],
-    "nodes: n1\nchips: 8\naddresses: '{{node}}'\n": ["3:12 RT155"],
-    "nodes: n1\nchips: 8\naddresses: 10.0.0\n": ["3:12 RT244"],
-    "nodes: n1\nchips: 8\naddresses: 010.0.0.{chip}\n": ["3:12 RT244"],
-    "nodes: n1\nchips: 8\naddresses: '{host}'\n": ["3:12 RT244"],
-    "nodes: 1\nchips: 8\naddresses: '{host}'\n": ["3:12 RT247"],
-    "nodes: 300\nchips: 1\naddresses: 10.0.0.{node%250}\n": ["3:12 RT245"],
-    "nodes: n1\nchips: 8\nracks: {}\n": ["3:8 RT150"],
-    "nodes: n1\nchips: 8\nracks: n1\n": ["3:8 RT150"],
-    "nodes: n1\nchips: 8\nracks: {r: [n1]}\n": ["3:12 RT150"],
-    "nodes: n[1-3]\nchips: 8\nracks: {r: n1, s: 'n[2,1]'}\n": [
-        "3:1 RT246",
-        "3:19 RT240",
-    ],
-    "nodes: 2\nchips: 8\nracks: {r: n1}\n": ["3:12 RT247"],
-    "nodes: n[1-2]\nchips: 8\nspares: n1,n1\n": ["3:9 RT240"],
-    "nodes: n[1-2]\nchips: 8\nspares:\n": ["3:8 RT150"],
-    "nodes: n1\nchips: 8\norder: rank\n": ["3:8 RT156"],
-    "nodes: n1\nchips: 8\norder: by-rack\n": ["3:8 RT249"],
-    "nodes: n1\nchips: 8\norder: [by-rack]\n": ["3:8 RT150"],
-}
+REFUSED = {text: found.split("\n") for text, found in read_cases("specs").items()}
 
 
 @pytest.mark.parametrize("text", REFUSED, ids=repr)
