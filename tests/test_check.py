@@ -560,6 +560,7 @@ def gpu_host(root: Path, *, env: str = "", tool: bool = True, count: int = 8) ->
     return tree
 
 
+IN_MPI = "OMPI_COMM_WORLD_LOCAL_SIZE=8\nLOCAL_RANK=0\n"
 SIXTH_OF_MPI = """\
 OMPI_COMM_WORLD_RANK=5
 OMPI_COMM_WORLD_SIZE=8
@@ -677,6 +678,8 @@ VIRTUAL = "TORCHELASTIC_RUN_ID=a\nRANK=3\nWORLD_SIZE=8\nLOCAL_WORLD_SIZE=8\n"
         # A script gives each process the chip of its local rank.
         (SIXTH_OF_MPI + "CUDA_VISIBLE_DEVICES=5\n", {"note"}),
         (SIXTH_OF_MPI + "CUDA_VISIBLE_DEVICES=4\n", {"note", "RT705"}),
+        (SIXTH_OF_MPI + IN_MPI + "CUDA_VISIBLE_DEVICES=5\n", set()),
+        (SIXTH_OF_MPI + IN_MPI + "CUDA_VISIBLE_DEVICES=4\n", {"RT705"}),
         # One process on each host checks it: its rank is not one of the table.
         ("OMPI_COMM_WORLD_RANK=1\nOMPI_COMM_WORLD_SIZE=2\nCUDA_VISIBLE_DEVICES=1\n",
          {"RT705"}),

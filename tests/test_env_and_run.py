@@ -47,6 +47,18 @@ def test_every_variable_that_a_launcher_sets_is_used(name: str) -> None:
     assert len([*unused(env, used)]) == (name == "slurm batch script")
 
 
+@pytest.mark.parametrize(("chips", "status"), [("1", 0), ("0,1", 1)])
+def test_device_0_of_a_list_of_one_chip_is_not_another_rank_of_a_table(
+    run: Run, tmp_path: Path, chips: str, status: int
+) -> None:
+    dump(make_table([range(2)]), tmp_path / "t.json")
+    mpi = "OMPI_COMM_WORLD_{0}RANK=1 OMPI_COMM_WORLD_{0}SIZE=2 "
+    env = variables(mpi.format("") + mpi.format("LOCAL_") + "LOCAL_RANK=0")
+    more = {"CUDA_VISIBLE_DEVICES": chips, "RANK_TABLE_FILE": "t.json"}
+
+    assert run("ranktable", "env", env={**env, **more}).status == status
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

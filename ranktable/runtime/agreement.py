@@ -147,17 +147,23 @@ def _refuse_process(
         raise _contradiction(environment, ("rank", "device_id"), finding, file)
 
 
+_VIRTUAL = (
+    *("torchrun", "slurm", "flux", "pals", "jsrun"),
+    *("open mpi", "mpich or intel mpi", "mvapich2"),
+)
+
+
 def _may_be_virtual(environment: Environment, table: RankTable, rank: int) -> bool:
     """Whether LOCAL_RANK may be 0 in all processes, as --virtual-local-rank sets it.
 
-    In a task of srun it differs from SLURM_LOCALID only beside a chip of its own.
+    It differs from the local rank of srun or mpirun only beside a chip of its own.
 
     Source: pytorch/pytorch, elastic/agent/server/local_elastic_agent.py: each worker
     sees one chip, and WORLD_SIZE, RANK and LOCAL_WORLD_SIZE are what they were.
     """
     node = table.node_rank_of(rank)
     return (
-        environment.launcher in ("torchrun", "slurm")
+        environment.launcher in _VIRTUAL
         and environment.sources.get("local_rank") == "LOCAL_RANK"
         and environment.local_rank == 0
         and environment.local_world_size == len(table.local_chip_map(node))
