@@ -143,6 +143,7 @@ HARMLESS: Final = (
     *("make", "cmake", "gcc", "nvcc", "md5sum", "times", "jq", "yq", "locale"),
     *("pkill", "pgrep", "killall", "ps", "whereis", "file"),
 )
+_MAY_READ: Final = ("source", ".", "eval", "conda", "find", "ip")
 _MAY_START: Final = ("conda", "eval", "find", "ip")
 """Harmless programs behind which another one may be started."""
 _MPIRUN: Final = {
@@ -295,6 +296,8 @@ def find_launch(words: Sequence[str]) -> tuple[str, Sequence[str]]:
 def _python(rest: Sequence[str]) -> tuple[str, Sequence[str]]:
     """Return what an interpreter runs."""
     for at, word in enumerate(rest):
+        if rest[max(at - 1, 0)] in ("-W", "-X"):
+            continue  # its value
         if word == "-c":
             return "", ()
         if word == "-m" and at + 1 < len(rest):
@@ -307,9 +310,16 @@ def _python(rest: Sequence[str]) -> tuple[str, Sequence[str]]:
     return "python", ()
 
 
+def only_looks(words: Sequence[str]) -> bool:
+    """Whether a command is none of the processes of a job."""
+    return bool(words) and base(words[0]) in {*HARMLESS} - {*_MAY_READ}
+
+
 def read_command(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand:
     """Return the command in a line of words."""
     program, rest = find_launch(words)
+    if only_looks(words):
+        return LaunchCommand(only_looks=True, span=span)
     if program == "torchrun":
         return _torchrun(rest, span)
     if program in _PLAIN:

@@ -105,7 +105,8 @@ def _values(raw: str, scope: Scope) -> list[str]:
         return scope.hosts() if found == [HOSTS] else found
     items = scope.listed(match[2])
     if match[1]:
-        items = items if HOSTS in items else list(map(str, range(len(items))))
+        is_known = not {HOSTS, UNKNOWN} & {*items}
+        items = list(map(str, range(len(items)))) if is_known else items
     return items[int(match[3] or 0) :]
 
 

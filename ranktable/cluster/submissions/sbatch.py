@@ -91,6 +91,7 @@ _REMOTE: Final = (
 _STARTS: Final = re.compile(rf"{LAUNCHERS.pattern}|\b(?:ssh|bash|sh|python3?)\b")
 _MAY_WRAP: Final = ("env", "command", "conda")
 """Harmless programs, unless they start another one."""
+_BLANK_END: Final = re.compile(r"\\[ \t]")
 _LISTS: Final = "VISIBLE_DEVICES"
 _MOST_REPEATED: Final = 20_000
 """Commands of loops and functions that are read, each time that they are run."""
@@ -292,14 +293,31 @@ class _Reader:
             self.take(scope, word)
             scope.exported.add(name_of(word))
         words = words[count:]
+        if _BLANK_END.fullmatch(words[-1].raw) and self.goes_on(words[-1].end):
+            self.script.report(
+                rules.NO_EFFECT,
+                SourceSpan(offsets=(words[-1].start, words[-1].end)),
+                "a blank behind \\ ends the line, so the next one is a command of its "
+                "own",
+                hint="delete the blank",
+                severity=Severity.ERROR,
+            )
         if words[0].raw.startswith("-"):
             place = SourceSpan(offsets=(words[0].start, words[0].end))
-            stray = rules.stray_option(place, shown(words[0].raw))
+            before_it = self.text[: words[0].start].rstrip("\\ \t\r\n")
+            is_behind_and = before_it.endswith("&")
+            stray = rules.stray_option(
+                place, shown(words[0].raw), is_behind_and=is_behind_and
+            )
             self.script.found.append(stray)
             return True
         is_on = self.run(words, scope, command, span)
         self.settings = before if words[0].raw != "export" else self.settings
         return is_on
+
+    def goes_on(self, at: int) -> bool:
+        """Whether the next line has words that are no option of their own."""
+        return re.match(r"[ \t]*\n[ \t]*[^\s#-]", self.text[at : at + 99]) is not None
 
     def take(self, scope: Scope, word: Word) -> bool:
         """Take an assignment; return whether the word is one."""
@@ -503,6 +521,8 @@ class _Reader:
             self.script.leave(span, f"what {base(texts[0])} -c starts is not judged")
             return
         found = task_command(texts, scope.of_command(), self.variables(scope), span)
+        if found.command.only_looks:
+            return
         if not found.command.program:
             if not _is_builtin_test(texts):
                 first = f"what {shown(base(texts[0]))} starts is not in the file"

@@ -652,6 +652,7 @@ class Scope:
         items = self.array(name)
         if index in ("@", "*"):
             return items
+        index = index if _OTHER.fullmatch(index) else self._sum(index, 1)
         if items in ([HOSTS], [ALL_ADDRESSES]):
             other = OTHER_HOST if items == [HOSTS] and _OTHER.fullmatch(index) else ""
             return [FIRST_HOST if index == "0" else other or UNKNOWN]
@@ -662,7 +663,7 @@ class Scope:
         """Return the value of an arithmetic expression."""
         if depth > MAX_NESTING or len(text) > _MAX_SUM:
             return UNKNOWN
-        named = re.sub(r"(?<![\w${])([A-Za-z_]\w*)", r"$\1", text)
+        named = re.sub(r"(?<![\w${#])([A-Za-z_]\w*)", r"$\1", text)
         whole = "".join("".join(self._quoted(named, depth + 1)).split())
         drawn = [mark for mark in (RANDOM, DRAWN, CLOCK) if mark in whole]
         if drawn and "/" not in whole:

@@ -63,6 +63,7 @@ class LaunchCommand:
         unjudged: Why parts of it are not judged.
         stray: Options behind it that begin a command of their own.
         given: Variables that its options give the processes of an mpirun.
+        only_looks: Whether it is no process of the job, as ``hostname``.
         passed: Names of variables that an mpirun passes to its processes for certain;
             None if it passes all.
     """
@@ -76,6 +77,7 @@ class LaunchCommand:
     unjudged: tuple[str, ...] = ()
     stray: tuple[Setting, ...] = ()
     given: Mapping[str, Setting] = field(default_factory=dict)
+    only_looks: bool = False
     passed: frozenset[str] | None = None
 
 

@@ -155,8 +155,13 @@ RULES = (
 )
 
 
-def stray_option(span: SourceSpan | None, said: str) -> Finding:
+def stray_option(
+    span: SourceSpan | None, said: str, *, is_behind_and: bool = False
+) -> Finding:
     """Return the finding about an option that begins a command of its own."""
+    if is_behind_and:
+        message = f"{said} begins a command of its own: & ends the one before it"
+        return NO_EFFECT.finding(span, message, hint="move it before the &")
     return NO_EFFECT.finding(
         span,
         f"{said} begins a command of its own, because the line above does not go on",

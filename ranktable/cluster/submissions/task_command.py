@@ -13,6 +13,7 @@ from ranktable.cluster.submissions.launch_options import (
     after_shell_options,
     base,
     find_launch,
+    only_looks,
     read_command,
     split_wrappers,
 )
@@ -93,6 +94,7 @@ def _inner(
     unread = LaunchCommand(is_whole=False, span=span)
     other: LaunchCommand | None = None
     is_tested = is_found = False
+    looks: list[bool] = []
     stray: list[Setting] = []
     chosen_line: Sequence[str] = ()
     for command in commands(text):
@@ -107,6 +109,7 @@ def _inner(
         if is_found:
             continue
         if block:
+            looks.append(only_looks([word.raw for word in command.words]))
             if any(LAUNCHERS.search(word.raw) for word in command.words):
                 unjudged.append(f"it is in {BLOCKS[block]}")
                 other = unread
@@ -114,6 +117,7 @@ def _inner(
         line = _after_assignments(command, scope, variables, span)
         texts = list(split_wrappers(line))
         if not texts or base(texts[0]) in HARMLESS:
+            looks += [only_looks(texts)] if texts else []
             continue
         found = read_command(texts, span)
         if find_launch(texts)[0] not in ("", "python"):
@@ -121,7 +125,9 @@ def _inner(
             continue
         if other is None or (found.program and other is not unread):
             other, chosen_line = found, line
-    chosen = other or unread
+    is_none = looks and all(looks) and not unjudged
+    nothing = LaunchCommand(only_looks=True, span=span) if is_none else unread
+    chosen = other or nothing
     variables = _after_wrappers(chosen_line, variables, span)
     command_ = replace(
         chosen, unjudged=(*unjudged, *chosen.unjudged), stray=tuple(stray)
