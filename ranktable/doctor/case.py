@@ -74,7 +74,7 @@ _PLURAL = {"was": "were", "is": "are", "has": "have", "calls": "call"}
 
 STALLS = (
     "horovod-stalled", "store-barrier", "ranktable-node", "ranktable-unanswered",
-    "ray-unreached", "tensorflow-waits",
+    "ray-unreached", "tensorflow-waits", "neuron-waits",
 )  # fmt: skip
 """Messages of waits in which all ranks of a job stand, or have not begun."""
 
@@ -357,7 +357,10 @@ class Case:
         """
         if event.pattern.speaker == "kubernetes":
             job = _name_of_job(event)
-            return not (job and self._jobs) or job in self._jobs
+            is_other = bool(job and self._jobs) and job not in self._jobs
+            # A container that did not answer its probe is started again.
+            is_again = event.pattern.name == "pod-probe-failed"
+            return not is_other and not (is_again and self._finished and self._is_sound)
         if event.pattern.speaker != "kernel":
             return True
         host = _short(self.ranks.host(event))

@@ -178,7 +178,7 @@ _SIZE = re.compile(
 """What a program says of the size of its job, often as it starts."""
 
 _NO_STEPS = (b"ERROR", b"WARN", b"Error:", b"Traceback", b"imed out", b"failed to",
-             b"retry", b"aiting")  # fmt: skip
+             b"retry", b"aiting ", b"aiting.")  # fmt: skip
 """What a line of a step does not say, although it may tell an error as a number."""
 
 _JOINED = re.compile(
