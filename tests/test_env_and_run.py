@@ -59,6 +59,19 @@ def test_device_0_of_a_list_of_one_chip_is_not_another_rank_of_a_table(
     assert run("ranktable", "env", env={**env, **more}).status == status
 
 
+@pytest.mark.parametrize(("chips", "code"), [("0,1", ""), ("1,0", "RT705")])
+def test_env_compares_the_list_with_the_chip_of_the_table(
+    run: Run, tmp_path: Path, chips: str, code: str
+) -> None:
+    dump(make_table([range(2)]), tmp_path / "t.json")
+    env = variables("RANK=1 LOCAL_RANK=1 WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=n")
+    more = {"CUDA_VISIBLE_DEVICES": chips, "RANK_TABLE_FILE": "t.json"}
+    done = run("ranktable", "env", env={**env, **more})
+
+    assert (done.status, f"error[{code}]" in done.out) == (bool(code), bool(code))
+    assert "error" not in done.out or code
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

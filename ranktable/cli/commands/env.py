@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import structs
 
 from ranktable.cli.output import (
     DEFECTS_FOUND,
@@ -19,7 +20,9 @@ from ranktable.cli.output import (
 from ranktable.cli.parameters import ColorOption, OutputFormatOption
 from ranktable.cli.table_input import sound_table
 from ranktable.cluster.discovery.machine import Machine
-from ranktable.preflight.facts import Facts
+from ranktable.preflight.facts import Declared, Facts
+from ranktable.preflight.here import compare_host
+from ranktable.preflight.rules import NO_CHIP, VISIBLE
 from ranktable.report.finding_lines import help_line
 from ranktable.report.terminal import table_lines
 from ranktable.runtime.agreement import refuse_other_table, with_world_size
@@ -70,7 +73,7 @@ def env(
     except CommandError as error:  # about the table
         unsound = error
     is_of_table = found is not None and found.sources.get("device_id") == "rank table"
-    chip = _chip(found.device_id if found is not None and is_of_table else None)
+    chip, code = _chip(found if is_of_table else None)
     note = "" if found is None else idle_beside(os.environ, found, chip)
     if format == "json":
         data = _data(found, claims, problem, unsound) | _chip_data(chip, note)
@@ -81,7 +84,7 @@ def env(
         write(_text(found, claims if explain else [], problem, style))
         if explain:
             write(_unused(claims))
-        write(_chip_text(chip, note, style))
+        write(_chip_text(chip, code, note, style))
     if unsound is not None:
         raise unsound
     has_chip = not chip.wrong or chip.is_doubtful
@@ -92,10 +95,24 @@ _TOOLS_S = 3.0
 """For the vendor's tool that lists chips."""
 
 
-def _chip(number: int | None) -> ProcessChip:
-    """Return the chip of this process, by its variables, this machine and its table."""
-    facts = Facts(machine=Machine(timeout_s=_TOOLS_S), env=os.environ)
-    return facts.chip_in_table(number)
+def _chip(found: Environment | None) -> tuple[ProcessChip, str]:
+    """Return the chip of this process, and the code of what is wrong with it.
+
+    Args:
+        found: The process, if its table gives it a chip.
+    """
+    facts = Facts(machine=Machine(timeout_s=_TOOLS_S), env=os.environ, is_live=True)
+    if found is None or found.rank is None:
+        return facts.chip_in_table(None), NO_CHIP.code
+    table = sound_table(None).table
+    node = table.node_rank_of(found.rank)
+    declared = Declared(report=None, table=table, node_rank=node, named=())
+    chip = facts.chip_in_table(found.device_id)
+    differing = compare_host([VISIBLE], facts, declared)[0]
+    if chip.wrong or not differing:
+        return chip, NO_CHIP.code
+    message, hint = differing[0].message, differing[0].hint or ""
+    return structs.replace(chip, wrong=message, hint=hint), VISIBLE.code
 
 
 def _chip_data(chip: ProcessChip, note: str) -> dict[str, object]:
@@ -112,7 +129,7 @@ def _chip_data(chip: ProcessChip, note: str) -> dict[str, object]:
     }
 
 
-def _chip_text(chip: ProcessChip, note: str, style: Style) -> Iterator[str]:
+def _chip_text(chip: ProcessChip, code: str, note: str, style: Style) -> Iterator[str]:
     """Yield the chip, where there are chips or a list of them, and what is wrong."""
     if chip.num_visible is not None and not chip.is_none:
         number = "unknown" if chip.device_id is None else str(chip.device_id)
@@ -122,7 +139,7 @@ def _chip_text(chip: ProcessChip, note: str, style: Style) -> Iterator[str]:
         yield f"{'chip':<16} none  ({printable(chip.unknown)})\n"
     if chip.wrong:
         kind = "note" if chip.is_doubtful else "error"
-        yield f"{style.mark(f'{kind}[RT720]', kind)}: {printable(chip.wrong)}\n"
+        yield f"{style.mark(f'{kind}[{code}]', kind)}: {printable(chip.wrong)}\n"
         yield help_line(chip.hint, style)
     elif note:
         yield f"{style.mark('note', 'note')}: {printable(note)}\n"
