@@ -584,3 +584,6 @@ def test_run_warns_of_fewer_chips_than_processes(run: Run, tmp_path: Path) -> No
     assert "2 processes will start here, and 1 chip can be seen" in fewer.err
     assert "unset CUDA_VISIBLE_DEVICES" in fewer.err
     assert "warning: 2 processes" not in hidden.err
+    other = run(*words, *port, env={"CUDA_VISIBLE_DEVICES": "1,0"})
+    assert 'DEVICES="1,0" shows 1,0, and the table has 0,1' in other.err
+    assert "warning" not in run(*words, *port, env={"CUDA_VISIBLE_DEVICES": "0,1"}).err

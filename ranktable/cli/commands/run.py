@@ -25,7 +25,9 @@ from ranktable.cluster.host_lists import fold_hosts
 from ranktable.layout.change.fitting import size_on
 from ranktable.layout.change.nodes import has_own_values, node_names
 from ranktable.layout.parallel import ParallelLayout, remembered
-from ranktable.preflight.facts import Facts
+from ranktable.preflight.facts import Declared, Facts
+from ranktable.preflight.here import compare_host
+from ranktable.preflight.rules import VISIBLE
 from ranktable.runtime import agreement
 from ranktable.runtime.agents import (
     agents_of,
@@ -160,7 +162,7 @@ def run(
     agent = _this_agent(read, agents, environment, node)
     sys.stderr.write(order if agent.node_rank == 0 else "")
     _refuse_missing_script(script[0])
-    _warn_of_chips(agent)
+    _warn_of_chips(agent, ranks)
     words = script
     if timeout is not None and len(agents) > 1:
         words = ["--rdzv-conf", f"timeout={timeout + _LATER_S}", *script]
@@ -348,8 +350,8 @@ def _own_commands(
         yield f"{shlex.join([*words, *end])}\n"
 
 
-def _warn_of_chips(agent: Agent) -> None:
-    """Say that fewer chips are visible than processes start; they may use CPUs."""
+def _warn_of_chips(agent: Agent, table: RankTable) -> None:
+    """Say that too few chips, or others than those of the table, are visible."""
     facts = Facts(machine=Machine(timeout_s=_TOOLS_S), env=os.environ)
     nobody = Environment()
     chip = process_chip(os.environ, nobody, facts.probe.vendor, facts.seen_chips)
@@ -363,6 +365,12 @@ def _warn_of_chips(agent: Agent) -> None:
             f"{visible} and above find none: "
             + (f"unset {lists[0]}\n" if lists else "correct the table\n")
         )
+    elif visible is not None and visible >= wanted:
+        first = sorted(table.first_ranks)[agent.node_rank]
+        node = table.node_rank_of(first)
+        declared = Declared(report=None, table=table, node_rank=node, named=())
+        for each in compare_host([VISIBLE], facts, declared)[0]:
+            sys.stderr.write(f"warning: {printable(each.message)}\n")
 
 
 def _refuse_missing_script(script: str) -> None:
