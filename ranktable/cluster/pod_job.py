@@ -283,7 +283,8 @@ def _not_ready(pod: Pod) -> Iterator[Finding]:
     if phase in _WAITING:
         why = "; ".join(pod.troubles) or _WAITING[phase]
         message = f"{pod} is {phase}: {why}"
-        yield rules.NOT_READY.finding(pod.span("status", "phase"), message)
+        hint = "wait until it runs; `kubectl describe pod` shows what it waits for"
+        yield rules.NOT_READY.finding(pod.span("status", "phase"), message, hint=hint)
     elif key is not None and not objects(pod.configuration.get("devices")):
         message = f"{key} of {pod} does not name its devices"
         yield rules.NOT_READY.finding(span, message)
