@@ -70,9 +70,12 @@ def read_rounds(text: str, loop: Sequence[ShellCommand], scope: Scope) -> Rounds
         values = [one for word in head.words[3:] for one in _values(word.raw, scope)]
     else:
         return None
-    if not 0 < len(values) <= MOST_ROUNDS or {UNKNOWN, HOSTS} & {*"".join(values)}:
-        return None
-    return Rounds(name, values, body)
+    if not 0 < len(values) <= MOST_ROUNDS or {UNKNOWN, HOSTS, *"*?"} & {
+        *"".join(values)
+    }:
+        values = [UNKNOWN]  # rounds one after the other are alike
+    is_beside = any(one.after == "&" for one in body)
+    return None if values == [UNKNOWN] and is_beside else Rounds(name, values, body)
 
 
 def read_function(

@@ -110,6 +110,10 @@ _ACTIVATION: Final = re.compile(
 
 
 _SETTERS: Final = ("unset", "read", "mapfile", "readarray", "printf")
+_READS_HOSTS: Final = re.compile(
+    r"(?:mapfile|readarray)\s+-t\s+([A-Za-z_]\w*)\s*(?:<\s*<\(|<<<\s*\"?\$\()"
+    r"\s*scontrol\s+show\s+hostnames?\b[^|)]*\)"
+)
 _ITEM: Final = re.compile(r"([A-Za-z_]\w*)\[[^]]*\]\+?=")
 """An assignment to an item of an array."""
 
@@ -226,6 +230,9 @@ class _Reader:
             self.scope.values[loop.name] = value
             if not self.each(loop.body):
                 return False
+        if UNKNOWN in loop.values:
+            words = [word for one in loop.body for word in one.words]
+            self.forget([name_of(word) for word in words if is_assignment(word)])
         return True
 
     def each(self, found: Iterable[ShellCommand]) -> bool:
@@ -410,6 +417,9 @@ class _Reader:
         self.forget(_ITEM.findall(head))
         if head in _SETTERS:
             self.forget([word.raw for word in words[1:]])
+            read = _READS_HOSTS.match(self.text, words[0].start)
+            if read is not None:
+                self.scope.set_hosts(read[1])
         if may_set_all(words):
             self.forget([*self.scope.values, *self.scope.arrays])
             self.settings.clear()

@@ -497,6 +497,11 @@ class Scope:
         number = plain_number(self.value("SLURM_JOB_NUM_NODES"))
         return [FIRST_HOST, *[OTHER_HOST] * (number - 1)] if number else [HOSTS]
 
+    def set_hosts(self, name: str) -> None:
+        """Give an array the hosts of the job."""
+        self.values.pop(name, None)
+        self.arrays[name] = [HOSTS]
+
     def listed(self, name: str) -> list[str]:
         """Return an array, with one item for each host of the job."""
         items = self.array(name)
