@@ -279,7 +279,7 @@ class Case:
         """
         is_over = event.line > self._finished.get(event.file, event.line)
         is_beside = "in_background" in event.fields or _is_of_helper(event)
-        is_left = is_over and is_beside
+        is_left = is_left_loader(event) or (is_over and is_beside)
         is_left |= is_over and event.pattern.name in OF_NEXT
         if event.pattern.name in NOT_YET:
             is_left |= event.line < self._started.get(event.file, 0)
@@ -340,7 +340,8 @@ class Case:
             if not is_bad or len(ranks) != 1 or ranks[0] is None:
                 continue
             own = [event for event in told if self.ranks.speaker(event) == ranks[0]
-                   and event.kind in {*FATAL, *LOST}]  # fmt: skip
+                   and event.kind in {*FATAL, *LOST} and not is_left_loader(event)
+                   ]  # fmt: skip
             is_last = not any(
                 _number_below(ended, lines).get(ranks[0])
                 for lines in (self._steps, self._ends)
@@ -604,6 +605,15 @@ def _number_below(event: LogEvent, lines: Lines) -> dict[int | None, int]:
     """Return how many of some lines stand below another, by their speakers."""
     return {rank: len(said) - bisect_right(said, event.line)
             for rank, said in lines.get(event.file, {}).items()}  # fmt: skip
+
+
+def is_left_loader(event: LogEvent) -> bool:
+    """Whether a process or thread that loads data lost what it loads them for.
+
+    Its program ended, well or not: nothing says how.
+    """
+    is_beside = event.fields.keys() >= {"in_background", "of_loader"}
+    return is_beside and event.kind is Evidence.CLOSED
 
 
 def _is_of_helper(event: LogEvent) -> bool:

@@ -18,6 +18,7 @@ from ranktable.doctor.case import (
     signal_of,
 )
 from ranktable.doctor.identity import LOCAL_RANK_OF_FILE
+from ranktable.doctor.lines import voice_of
 from ranktable.doctor.patterns import CONSEQUENCES, Evidence
 from ranktable.doctor.payload import root_of
 from ranktable.doctor.waiting import behind
@@ -90,13 +91,22 @@ def failure_causes(case: Case, strongest: int = OUTSIDE) -> list[Cause]:
 def _by_kind(case: Case, found: Iterable[Failure]) -> list[Cause]:
     """Return one cause for equal failures of several ranks."""
     by_kind: dict[object, list[Failure]] = defaultdict(list)
-    told: dict[tuple[str, int], object] = {}
+    told: dict[object, object] = {}
     for one in found:
-        if one.rank is None or one.kind == told.setdefault(
-            (one.rule.code, one.rank), one.kind
-        ):
+        if one.kind == told.setdefault(_whose(one), one.kind):
             by_kind[one.kind].append(one)  # what else a rank says is the same again
     return [_cause(case, same) for same in by_kind.values()]
+
+
+def _whose(one: Failure) -> object:
+    """Return what failures have in common of which the first tells all.
+
+    A process whose rank is not known says an error of its chip as it ends once more.
+    """
+    if one.rank is not None:
+        return one.rule.code, one.rank
+    is_error = one.event.kind is Evidence.FAULT and _clarity(one) < 2
+    return (_error_of(one), *voice_of(one.event)) if is_error else one.kind
 
 
 def _cause(case: Case, same: Sequence[Failure]) -> Cause:
@@ -105,7 +115,7 @@ def _cause(case: Case, same: Sequence[Failure]) -> Cause:
     may_be_guessed = first.rule is not rules.SCHEDULER
     may_be_guessed &= "since" not in first.event.fields
     if not ranks and first.host and may_be_guessed:
-        ranks = _likely_on(case, first.host)
+        ranks = _likely_on(case, first.host, first.event.fields.get("pid", ""))
     return cause_of(
         case, first.rule, ranks, first.what, [one.event for one in same],
         host=first.host if len({one.host for one in same}) == 1 else None,
@@ -138,8 +148,10 @@ def _is_clearly_later(one: Failure, other: Failure) -> bool:
     return gap is not None and gap > CLEARLY_S and is_other
 
 
-def _likely_on(case: Case, host: str) -> set[int]:
+def _likely_on(case: Case, host: str, pid: str) -> set[int]:
     """Return the one rank of a host that can be meant, if only one can."""
+    if case.ranks.has_process(pid):
+        return set()  # of another rank, whose host has several names
     files = [event.file for event in case.events if case.ranks.host(event) == host]
     there = set(case.ranks.on_host(host)) | case.gaps(files)
     if case.without_log() - there:

@@ -172,6 +172,10 @@ class Ranks:
         """Return the ranks that run on a host."""
         return tuple(sorted(self._by_host.get(host, ())))
 
+    def has_process(self, pid: str) -> bool:
+        """Whether a rank, on whichever host, has a process id."""
+        return bool(pid) and any(pid == one for _, one in self._by_pid)
+
     def everyone(self) -> frozenset[int]:
         """Return every rank of the job, as far as its size is known."""
         return frozenset(range(self.size or 0))

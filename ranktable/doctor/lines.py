@@ -795,6 +795,8 @@ def _add_frame(fields: dict[str, str], text: str) -> None:
     if "frame" not in fields and "<module>" in (frame["function"], frame["name"]):
         fields["from_module"] = "1"  # nothing above it handles the exception
     fields["frame"] = name
+    if "torch/utils/data/" in name:
+        fields["of_loader"] = "1"
     if name.endswith("distributed_c10d.py"):
         fields["op"] = frame["function"] or frame["name"]
     elif "-packages" not in name and not name.startswith("<"):

@@ -528,10 +528,11 @@ def _find(lines: Sequence[str], strip: Strip) -> _Form | None:
 
 
 def _is_of_logger(head: str) -> bool:
-    """Whether a prefix is a date, time and level only: no reason to take it away."""
+    """Whether a prefix is a date, time or level only: no reason to take it away."""
     words = re.findall(r"[A-Za-z]+", head)
+    is_level = bool(words) and not re.search(r"\d", head)
     has_clock = re.search(r"\d\d:\d\d:\d\d", head) is not None
-    return has_clock and all(
+    return (has_clock or is_level) and all(
         _DULL.match(word) or _CLOCK.search(word) or word in "TZ" for word in words
     )
 

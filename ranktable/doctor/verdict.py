@@ -26,6 +26,7 @@ from ranktable.doctor.case import (
     Case,
     Cause,
     cause_of,
+    is_left_loader,
     name_of_process,
     shortened,
 )
@@ -118,6 +119,7 @@ def has_ended_well(case: Case, *, is_open: bool = False) -> bool:
         is_open: Whether steps are not enough, as ranks wait in a barrier.
     """
     is_open = is_open or bool(case.by_kind[Evidence.UNKNOWN])
+    is_open |= any(map(is_left_loader, case.overcome))
     goes_on = bool(case.by_kind[Evidence.LIFE]) and not is_open
     return bool(case.by_kind[Evidence.END]) or goes_on
 
