@@ -251,11 +251,14 @@ def test_who_waits_in_another_group_is_not_accused(
     lost = random.sample(sorted(dumps), random.randrange(1, len(dumps)))
     given_ = {rank: data for rank, data in dumps.items() if rank not in lost}
     alone = {rank: data for rank, data in dumps.items() if rank != culprit}
+    victim = random.choice([rank for rank in dumps if rank != culprit])
+    near = {rank: data for rank, data in dumps.items() if rank != victim}
     # Of two that call different things, nothing tells which one is right.
 
     whole = judged(tmp_path_factory.mktemp("d"), dumps)
     without = judged(tmp_path_factory.mktemp("d"), alone)
     some = judged(tmp_path_factory.mktemp("d"), given_)
+    most = judged(tmp_path_factory.mktemp("d"), near)
 
     assert culprit in whole.ranks
     assert set(whole.ranks) <= {culprit, *group}
@@ -263,6 +266,7 @@ def test_who_waits_in_another_group_is_not_accused(
     assert "no log of it was given" in without.headline
     assert culprit in some.ranks or set(some.ranks) <= {*group} & {*lost}
     assert set(some.ranks) <= {culprit, *group}
+    assert set(most.ranks) <= {culprit, *group}
 
 
 @pytest.mark.parametrize(

@@ -324,7 +324,8 @@ def _at_the_end(
     if not ends & dumps.keys():  # one without a dump may have waited for who is late
         ends = {rank for block in blocks for rank in block.late} or ends
     differ = [block for block in blocks if block.calls]
-    if not differ and lost == ends and len(lost) == 1 and waiters == dumps.keys():
+    is_told = lost == ends and len(lost) == 1 and waiters == dumps.keys()
+    if is_told and not differ and not _are_apart(dumps.values()):
         block = next(block for block in blocks if block.absent & lost)
         text = f"{block.op.text} with the number {block.seq} has not ended"
         where = dumps[min(block.waiters)]
@@ -346,8 +347,20 @@ def _at_the_end(
 
 
 def _is_waiting(dump: Dump) -> bool:
+    return bool(dump.peers or _pending(dump))
+
+
+def _pending(dump: Dump) -> list[Call]:
     calls = (call for own in dump.calls.values() for call in own.values())
-    return bool(dump.peers) or any(call.is_pending for call in calls)
+    return [call for call in calls if call.is_pending]
+
+
+def _are_apart(dumps: Iterable[Dump]) -> bool:
+    """Whether a rank began to wait when another had given up, in whichever group."""
+    waits = [(min(call.created_s for call in calls), calls[0].timeout_s)
+             for dump in dumps if (calls := _pending(dump))]  # fmt: skip
+    first, timeout_s = min(waits, default=(0, 0))
+    return any(0 < _LATE * timeout_s < start - first for start, _ in waits)
 
 
 def _first_difference(

@@ -756,7 +756,8 @@ def _silent(case: Case) -> Iterator[Cause]:
                if case.is_covered(rank) or rank in case.claimed}  # fmt: skip
     events = [wait.event for wait in case.waits] or case.by_kind[Evidence.CLOSED]
     accused -= case.closed if case.by_kind[Evidence.CLOSED] else set()
-    if not accused & case.heard and case.quiet:
+    unseen = accused - case.heard - case.gaps()
+    if len(unseen) > 1 or (not accused & case.heard and case.quiet):
         return  # they may have waited for one whose log was given
     others = case.without_log() - accused - case.gaps()
     if others & members if case.ranks.is_size_known else others:
