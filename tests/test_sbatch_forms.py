@@ -23,7 +23,7 @@ def test_loop_and_function_that_the_file_does_not_say() -> None:
     perhaps = script(two, "f() {", agent, "}", "[ -e x ] && f")
 
     assert [notes(each)[-1][0] for each in (leaves, unknown)] == [7, 6]
-    assert notes(perhaps) == [(8, "not judged: it is in a condition")]
+    assert notes(perhaps) == [(6, "not judged: it is in a condition")]
 
 
 def test_what_ray_starts_is_not_judged() -> None:

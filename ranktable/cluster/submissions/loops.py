@@ -56,9 +56,9 @@ def read_rounds(text: str, loop: Sequence[ShellCommand], scope: Scope) -> Rounds
         scope: The variables at its beginning.
     """
     head = loop[0]
-    body = [replace(one, block=one.inner) for one in loop[1:]]
-    if head.words[0].raw != "for" or any(one.words[0].raw in _LEAVES for one in body):
+    if head.words[0].raw != "for" or any(one.words[0].raw in _LEAVES for one in loop):
         return None
+    body = [replace(one, block=one.inner) for one in loop[1:]]
     counting = _COUNTING.match(text, head.words[0].start)
     if counting is not None:
         name, first, sign, last = counting.groups()

@@ -159,11 +159,11 @@ class _Reader:
         given = _exported(part.job.options.get("export"))
         self.scope.give({name: setting.text for name, setting in given.items()})
         self.settings = {n: s for n, s in given.items() if is_read(n)}
-        self.in_functions: set[str] = set()
         self.has_remote = False
         self.told: set[SourceSpan | None] = set()
         self.perhaps: list[Unjudged] = []
         self.functions: dict[str, Sequence[ShellCommand]] = {}
+        self.called: set[str] = set()
         self.files: dict[str, str] = {}
         self.background = Background()
         self.repeated = 0
@@ -184,26 +184,9 @@ class _Reader:
                 SourceSpan(offsets=(0, end)), "it is not a script of a shell"
             )
             return
-        found = list(with_ends(commands(self.text, self.body)))
-        plain = [one for one in found if one.block == "" or not one.inner]
-        called = {one.words[0].raw for one in plain if one.block in ("", "for")}
-        at = self.body
-        for _, group in groupby(found, key=lambda one: one.begin):
-            part = list(group)
-            rounds = read_rounds(self.text, part, self.scope)
-            if rounds is not None and not self.may_repeat(rounds.body, rounds.values):
-                rounds = None
-            name, body = read_function(self.text, part, at)
-            at = part[-1].words[-1].end
-            if rounds is not None:
-                is_on = self.loop(rounds)
-            elif name in called:
-                self.functions[name] = body
-                continue
-            else:
-                is_on = self.each(part)
-            if not is_on:
-                break
+        self.sequence(with_ends(commands(self.text, self.body)))
+        for name in [one for one in self.functions if one not in self.called]:
+            self.blocks(name, "function")
         self.drop_helpers()
         script = self.script
         is_whole = not (self.has_remote or script.unjudged)
@@ -216,6 +199,26 @@ class _Reader:
                 self.script.leave(given.span, reason)
         if not self.script.submissions and not self.script.unjudged:
             self.script.unjudged += self.perhaps  # a Python program, as a rule
+
+    def sequence(self, found: Iterable[ShellCommand]) -> None:
+        """Read commands, those of a loop or a function together."""
+        at = self.body
+        for _, group in groupby(found, key=lambda one: one.begin):
+            part = list(group)
+            rounds = read_rounds(self.text, part, self.scope)
+            if rounds is not None and not self.may_repeat(rounds.body, rounds.values):
+                rounds = None
+            name, body = read_function(self.text, part, at)
+            at = part[-1].words[-1].end
+            if rounds is not None:
+                is_on = self.loop(rounds)
+            elif name:
+                self.functions[name] = body
+                continue
+            else:
+                is_on = self.each(part)
+            if not is_on:
+                return
 
     def may_repeat(
         self, body: Sequence[ShellCommand], times: Sequence[str] = ("",)
@@ -256,6 +259,7 @@ class _Reader:
     def call(self, words: Sequence[Word], scope: Scope, command: ShellCommand) -> bool:
         """Read a function that is called; return whether the script goes on."""
         name = words[0].raw
+        self.called.add(name)
         body = self.functions.pop(name)  # it does not call itself
         arguments = self.scope.array("@")
         self.scope.set_arguments(
@@ -266,6 +270,15 @@ class _Reader:
         self.scope.set_arguments(arguments)
         self.functions[name] = body
         return is_on
+
+    def blocks(self, name: str, block: str) -> None:
+        """Read a function that may be called several times or never."""
+        self.called.add(name)
+        body = self.functions.pop(name)
+        for one in body if block == "function" or self.may_repeat(body) else ():
+            start, end = one.words[0].start, one.words[-1].end
+            self.block(replace(one, block=block), SourceSpan(offsets=(start, end)))
+        self.functions[name] = body
 
     def command(self, command: ShellCommand) -> bool:
         """Read a command; return whether the script goes on."""
@@ -331,10 +344,7 @@ class _Reader:
         if not scope.assign(word, is_certain=True):
             return False
         name = name_of(word)
-        if name in self.in_functions:  # called somewhere
-            scope.forget(name)
-            self.settings.pop(name, None)
-        elif is_read(name):
+        if is_read(name):
             place = SourceSpan(offsets=(word.start, word.end))
             self.settings[name] = Setting(scope.value(name), word.raw, place)
         return True
@@ -345,8 +355,6 @@ class _Reader:
             if not self.scope.assign(word, is_certain=False):
                 continue
             self.settings.pop(name_of(word), None)
-            if command.block == "function" and is_read(name_of(word)):
-                self.in_functions.add(name_of(word))
         head, *rest = command.words
         if head.raw in _EXPORTS:
             self.scope.exported.update(map(name_of, command.words))
@@ -357,8 +365,8 @@ class _Reader:
         reason = f"it is in {BLOCKS.get(command.block, 'a condition')}"
         if command.words[0].raw in HARMLESS:
             return
-        inner = self.functions.get(head.raw, ())
-        text += " ".join(word.raw for one in inner for word in one.words)
+        if head.raw in self.functions:
+            self.blocks(head.raw, command.block)
         if LAUNCHERS.search(text):
             self.script.leave(span, reason)
             self.has_remote = True
