@@ -6,6 +6,7 @@ None of them gives a rank: the program is to start torchrun, or ``ranktable run`
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Final
 
 from ranktable.runtime.errors import ConflictingVariablesError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     Claims = Iterator[tuple[str, Value, str]]
 
+_CHIPS: Final = re.compile(r"[1-9][0-9]{0,8}")
 _IN_NODES: Final = "start torchrun, or ranktable run, on every node"
 _IN_PODS: Final = "start torchrun, or ranktable run, in every pod"
 
@@ -75,6 +77,12 @@ def _of_dstack(env: Mapping[str, str]) -> Claims:
     yield from _addresses(listed)(env)
     hosts = env.get(listed, "").split()
     _refuse_stranger(env, "DSTACK_MASTER_NODE_IP", listed, hosts)
+    total, each = (
+        int(text) if _CHIPS.fullmatch(text := env.get(f"DSTACK_GPUS_{of}", "")) else 0
+        for of in ("NUM", "PER_NODE")
+    )
+    if total and each and total % each == 0:  # the chips of all nodes
+        yield "num_nodes", total // each, "DSTACK_GPUS_NUM"
 
 
 # docs.skypilot.co, "Distributed Multi-Node Jobs". The list has one address a line.
