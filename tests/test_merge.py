@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
-
 import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.cluster.merge import host_key
 from ranktable.cluster.probes.probe_line import NodeProbe, ProbedChip
-from tests.commands import BIN, on_terminal, run_measured
+from tests.commands import on_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,24 +100,6 @@ def test_hosts_are_in_the_order_of_their_numbers() -> None:
 
 
 # Size and progress
-
-
-@pytest.mark.slow
-def test_cost_grows_with_the_number_of_nodes(tmp_path: Path) -> None:
-    costs = []
-    for count in (1_000, 8_000):
-        path = tmp_path / f"{count}.jsonl"
-        path.write_bytes(probes(*(f"n{i}" for i in range(count)), chips=8))
-        costs.append(cpu_s("merge", str(path), "-o", str(tmp_path / f"{count}.json")))
-
-    assert costs[1] < 8 * costs[0] * 1.6
-
-
-def cpu_s(*arguments: str) -> float:
-    """Return the CPU seconds that a command takes."""
-    status, cost_s = run_measured([f"{BIN}/ranktable", *arguments])
-    assert status == 0
-    return cost_s
 
 
 def test_progress_is_shown_on_a_terminal_and_erased(
