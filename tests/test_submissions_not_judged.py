@@ -88,9 +88,9 @@ def test_script_that_srun_starts_is_not_judged() -> None:
 
 
 def test_program_in_a_loop_is_named_if_nothing_else_is_judged() -> None:
-    alone = notes(script("-N1", "for s in 1 2; do python t.py $s; done"))
+    alone = notes(script("-N1", "while read s; do python t.py $s; done < seeds"))
     beside = notes(
-        script("-N1", "for s in 1; do python t.py; done", "srun python t.py")
+        script("-N1", "while read s; do python t.py; done < seeds", "srun python t.py")
     )
 
     assert alone == [(4, "not judged: it is in a loop")]

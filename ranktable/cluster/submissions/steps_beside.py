@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _DYNAMIC = {"rdzv-backend", "config-file"}
 """Options by which agents may number themselves."""
+_OF_ONE_JOB = {"nnodes", "node-rank", "master-addr", "rdzv-endpoint"}
+"""Options of an agent of several: without them each node may run the same by itself."""
 
 
 def joined_steps(steps: Sequence[Submission], *, is_whole: bool) -> list[Submission]:
@@ -53,7 +55,7 @@ def _alike(one: Submission) -> object:
     command = one.roles[0].command
     if one.is_alone or not one.host or one.starts() != 1:
         return None
-    if command.program not in NUMBERED:
+    if command.program not in NUMBERED or not command.options.keys() & _OF_ONE_JOB:
         return None
     options = {n: s.text for n, s in command.options.items() if n != "node-rank"}
     return command.program, command.script, tuple(sorted(options.items()))
