@@ -273,9 +273,10 @@ class _Reader:
 
     def blocks(self, name: str, block: str) -> None:
         """Read a function that may be called several times or never."""
+        is_first = name not in self.called
         self.called.add(name)
         body = self.functions.pop(name)
-        for one in body if block == "function" or self.may_repeat(body) else ():
+        for one in body if is_first or self.may_repeat(body) else ():
             start, end = one.words[0].start, one.words[-1].end
             self.block(replace(one, block=block), SourceSpan(offsets=(start, end)))
         self.functions[name] = body
