@@ -53,3 +53,9 @@ def test_arguments_of_a_shell_reach_its_text() -> None:
     text = script("-N2 -n2", "srun bash -c 'exec \"$@\"' - torchrun --nnodes 3 t.py")
 
     assert ("RT322", "error") in found(text)
+
+
+def test_option_that_names_a_file_of_python_ends() -> None:
+    text = script("-N1 --gpus-per-node=4", "deepspeed --num_gpus 4 --user=a.py t.py")
+
+    assert found(text) == []

@@ -506,8 +506,9 @@ def _with_plain_options(
     at = 0
     while at < len(words) and words[at].startswith("-"):
         name, sign, _ = words[at].lstrip("-").partition("=")
-        at += 1 if sign or name.replace("_", "-") in _FLAGS else 2
-        at -= words[at - 1].endswith(".py") if at <= len(words) else 0
+        is_alone = sign or name.replace("_", "-") in _FLAGS
+        is_alone = is_alone or "".join(words[at + 1 : at + 2]).endswith(".py")
+        at += 1 if is_alone else 2
     return LaunchCommand(
         program=program,
         span=span,
