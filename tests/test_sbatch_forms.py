@@ -55,6 +55,11 @@ def test_arguments_of_a_shell_reach_its_text() -> None:
     assert ("RT322", "error") in found(text)
 
 
+def test_words_of_blocks_that_stand_alone() -> None:
+    for word in ("function", "for", "for i", "let", "((", "for ((", "f() {"):
+        assert notes(script("-N1 -n2", "srun torchrun t.py", word)) == []
+
+
 def test_option_that_names_a_file_of_python_ends() -> None:
     text = script("-N1 --gpus-per-node=4", "deepspeed --num_gpus 4 --user=a.py t.py")
 

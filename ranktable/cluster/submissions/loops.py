@@ -92,7 +92,7 @@ def read_function(
         return "", ()
     start = part[0].words[0].start
     if part[0].words[0].raw == "function":
-        name, part = part[0].words[1].raw, part[1:]
+        name, part = "".join(w.raw for w in part[0].words[1:2]), part[1:]
     else:
         name = "".join([m[1] for m in _FUNCTION.finditer(text, at, start)][-1:])
     return name, [replace(one, block=one.inner) for one in part]
