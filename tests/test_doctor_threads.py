@@ -87,6 +87,7 @@ def test_what_people_paste_is_told_as_what_it_is(name: str, tmp_path: Path) -> N
     without = "healthy" if answer.has_ended_well else "open"
     assert (verdicts or [without]) == [case.found]
     assert all(cause.evidence for cause in answer.causes)
+    assert all(one.text.strip() for cause in answer.causes for one in cause.evidence)
     headlines = (cause.headline for cause in answer.causes)
     said = "\n".join((*headlines, *answer.notes, answer.unknown_text or ""))
     assert [text for text in case.says if text not in said] == []

@@ -162,7 +162,8 @@ _SLURM_DAEMON = re.compile(r"slurm(?:step|ctl)?d\[")
 """A daemon of Slurm in the journal of its host."""
 
 _STEP = re.compile(
-    rb"(?i)\b(?:step|iter(?:ation)?|epoch|batch|global_step)s?\b[\s:=#\[('\"]*\d"
+    rb"(?i)(?<!\*\*\* )\b(?:step|iter(?:ation)?|epoch|batch|global_step)s?\b"
+    rb"[\s:=#\[('\"]*\d(?!\d*/\d+ : (?:FROM|RUN|COPY|ADD|ENV|ARG|WORKDIR|CMD)\b)"
     rb"|\d%\|.*\d/\d|\bloss\b\W{0,3}\d"
     rb"|\bimages/sec: \d"
     rb"|throughput(?: \(token/s\))?: (?!0\.0+\b)\d[\d.]* ?(?:tokens/s|,)"
@@ -191,7 +192,8 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NO_LETTERS = bytes(set(range(256)) - set(b"\n" + string.ascii_letters.encode()))
 
 _EXCEPTION = re.compile(
-    r"(?P<what>(?:[A-Za-z_]\w*\.)*(?:[A-Z_]\w*|\w*(?:error|timeout|exit))(?::\s.*|:)?)$"
+    r" ?(?P<what>(?:[A-Za-z_]\w*\.)*(?:[A-Z_]\w*|\w*(?:error|timeout|exit))"
+    r"(?::\s.*|:)?)$"
 )
 _ERROR_TYPE = re.compile(r"[\w.]*(?:Error|Exception|Interrupt|Exit)\b")
 """The type of an exception, where nothing else shows that a line is one."""
@@ -731,23 +733,25 @@ def _traceback(
         if all(other.get(name) == speaker.get(name) for name in _SPEAKER)
     )
     _add_whose(fields, head, above)
-    at, last, cell = 0, head, ""
+    end, last, cell = 0, head, ""
     _add_frame(fields, first)  # of a traceback whose first line is missing
-    for at, last, rest in said:  # noqa: B007 - the last line counts
+    for at, line, rest in said:
         taken.add(number + at)
+        if rest.strip():
+            end, last = at, line
+        if raised := _EXCEPTION.match(rest):
+            fields["what"] = raised["what"]
+            _add_below(fields, (text for _, _, text in said))
+            break
         if rest.startswith(_BESIDE):
             if rest[0] in "│|":  # rich cuts long names of files
                 cell = (cell if re.match(r"/\S+$", cell) else "") + rest.strip("│| ")
                 rest = f"│ {cell}"  # noqa: PLW2901 - what it says
             _add_frame(fields, rest)
-        elif raised := _EXCEPTION.match(rest):
-            fields["what"] = raised["what"]
-            _add_below(fields, (text for _, _, text in said))
-            break
         elif rest.strip():
             break
     text = MARK.sub("", last)[:400]
-    return LogEvent(TRACEBACK, fields, file, number + at, text)
+    return LogEvent(TRACEBACK, fields, file, number + end, text)
 
 
 def _add_whose(fields: dict[str, str], head: str, above: Sequence[str]) -> None:
