@@ -21,7 +21,6 @@ from ranktable.runtime.launchers.launcher import ClaimLevel, VariableClaim
 from ranktable.runtime.launchers.nesting import SETS_TOO, nested
 from ranktable.runtime.launchers.slurm import isolated_by
 from ranktable.runtime.values import said
-from ranktable.schema.values import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -364,12 +363,11 @@ def _refuse_loopback(
     """
     master = won.get("master_addr")
     others = [claim for claim in claims if not _is_exported(claim)]
-    if (
-        master is None
-        or not _is_exported(master)
-        or not is_loopback(master.value)
-        or any(is_loopback(claim.value) for claim in others)
-    ):
+    if master is None or not others or not _is_exported(master):
+        return
+    from ranktable.schema.values import is_loopback  # not loaded without a launcher
+
+    if not is_loopback(master.value) or any(is_loopback(one.value) for one in others):
         return
     is_first_pod = any(item.variable == "RANK" and item.value == 0 for item in claims)
     sizes = {name: number(won, name) or 0 for name in FIELDS[:6]}
