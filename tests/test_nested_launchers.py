@@ -10,6 +10,7 @@ from ranktable.runtime import (
     resolve_environment,
 )
 from ranktable.runtime.environment import no_rank
+from ranktable.runtime.environment_notes import notes
 from ranktable.runtime.launchers.declared import LAUNCHERS
 from ranktable.runtime.launchers.launcher import ClaimLevel
 from ranktable.runtime.launchers.nesting import NESTINGS, SETS_TOO
@@ -167,6 +168,37 @@ NODES_BY_HAND = {
 )
 def test_loopback_address_that_can_be_right_is_taken(env: dict[str, str]) -> None:
     assert resolve_environment(env).master_addr == env["MASTER_ADDR"]
+
+
+DEEPSPEED = "WORLD_SIZE=16 LOCAL_RANK=1 LOCAL_SIZE=8 MASTER_PORT=29500"
+TWO_AGENTS = (
+    "TORCHELASTIC_RUN_ID=none RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 "
+    "GROUP_RANK=1 GROUP_WORLD_SIZE=2 MASTER_PORT=29500"
+)
+RAY_TRAIN = (
+    "RAY_JOB_ID=01000000 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 "
+    "MASTER_ADDR=localhost MASTER_PORT=41231"
+)
+
+
+@pytest.mark.parametrize(
+    ("env", "is_said"),
+    [
+        # DeepSpeed and torchrun set the address themselves, of the machine of a test.
+        (f"{DEEPSPEED} RANK=9 CROSS_RANK=1 CROSS_SIZE=2 MASTER_ADDR=127.0.0.1", True),
+        (f"{DEEPSPEED} RANK=9 CROSS_RANK=1 CROSS_SIZE=2 MASTER_ADDR=10.0.0.4", False),
+        (f"{TWO_AGENTS} MASTER_ADDR=localhost", True),
+        (f"{TWO_AGENTS} MASTER_ADDR=n1", False),
+        (f"{RAY_TRAIN} RANK=3 NODE_RANK=1", True),
+        (f"{RAY_TRAIN} RANK=0 NODE_RANK=0", False),
+    ],
+)
+def test_loopback_address_of_several_nodes_is_said(env: str, is_said: bool) -> None:
+    given = variables(env)
+
+    said = " ".join(notes(resolve_environment(given), given))
+
+    assert ("only if all of them are on one machine" in said) == is_said
 
 
 def test_loopback_address_that_nobody_uses_is_not_refused() -> None:

@@ -175,6 +175,14 @@ def test_help_names_the_list_of_the_same_vendor() -> None:
     assert "HIP_VISIBLE_DEVICES" in amd.hint
 
 
+def test_help_says_what_a_program_does_that_was_given_a_chip_of_its_own() -> None:
+    one = of(None, **ranked(1, 2, **{CUDA: "3"}))
+    two = of(None, **ranked(2, 4, **{CUDA: "2,3"}))
+
+    assert one.hint.endswith("let the program use device 0")
+    assert "device 0" not in two.hint
+
+
 @pytest.mark.parametrize(
     ("what", "chips", "said"),
     [

@@ -14,6 +14,7 @@ from ranktable.runtime.launchers.slurm import follows_topology
 from ranktable.runtime.process_chip import UNREAD_LISTS
 from ranktable.runtime.values import is_plain, said
 from ranktable.schema.text import counted
+from ranktable.schema.values import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -35,6 +36,7 @@ def notes(found: Environment, env: Mapping[str, str]) -> list[str]:
             _start_line(found, env),
             _no_master(found, env),
             _no_nodes(found, env),
+            _own_master(found),
             _others(env),
             _short_list(found, env),
         )
@@ -120,6 +122,24 @@ def _no_master(found: Environment, env: Mapping[str, str]) -> str | None:
     return (
         "the host of rank 0 is not known: Slurm since 26.05 may order tasks by the "
         "topology of the nodes; give srun --distribution=block, or export MASTER_ADDR"
+    )
+
+
+def _own_master(found: Environment) -> str | None:
+    """Return that a job of several nodes can meet only if they are on one machine.
+
+    That is no error where the launcher itself gives the address: several agents on one
+    machine are a usual test. Operators give it to rank 0 of a PyTorchJob alone.
+    """
+    sizes = (found.num_nodes or 0, (found.node_rank or 0) + 1)
+    local, world = found.local_world_size, found.world_size
+    is_split = max(sizes) > 1 or (local or world or 0) < (world or 0)
+    is_first = not (found.node_rank if found.rank is None else found.rank)
+    if is_first or not is_split or not is_loopback(found.master_addr):
+        return None
+    return (
+        f"the master address {found.master_addr} is another machine on each host, and "
+        "there are several nodes: this works only if all of them are on one machine"
     )
 
 

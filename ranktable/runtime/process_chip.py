@@ -549,7 +549,8 @@ def _span(first: int, end: int | None) -> str:
 def _fewer(seen: _Visible, count: int) -> str:
     change = f"start {counted(count, 'process', 'processes')} on this host"
     unset = f", or let {seen.names[-1]} show a chip for each" if seen.names else ""
-    return change + unset
+    own = "; if each process was given a chip of its own, let the program use device 0"
+    return change + unset + (own if count == 1 else "")
 
 
 def _chosen(
