@@ -297,3 +297,15 @@ def test_roles_with_other_variables_of_torchrun_are_judged_apart() -> None:
     assert report is not None
     found = {each.code: each.message for each in report.diagnostics}
     assert found["RT322"].endswith("but PET_NNODES=3 expects 3")
+
+
+def test_help_for_a_list_before_a_command_keeps_the_command() -> None:
+    line = "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc-per-node=2 a.py"
+    report = read_submissions(
+        script("-N1 --gres=gpu:2", line).encode(), file="job"
+    ).report
+
+    assert report is not None
+    assert [each.hint for each in report.diagnostics] == [
+        "drop CUDA_VISIBLE_DEVICES from it"
+    ]

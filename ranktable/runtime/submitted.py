@@ -87,7 +87,7 @@ def count_processes(one: Submission) -> int | None:
     starts = one.starts()
     if one.roles[0].command.program == "mpirun":
         return _started_by_mpirun(one)
-    each = [processes_per_start(role) for role in one.roles]
+    each = [processes_per_start(one, role) for role in one.roles]
     values = {fact.value for fact in each if fact is not None}
     is_known = None not in each and (len(values) == 1 or one.tasks_per_node is not None)
     if starts is None or not is_known:
@@ -150,7 +150,7 @@ def _starts(one: Submission) -> Iterator[Start]:
 def _environments(one: Submission, start: Start) -> Iterator[dict[str, str]]:
     """Yield the variables of the processes of one start."""
     around = _of_scheduler(one, start) | _of_role(start)
-    program, each = start.role.command.program, processes_per_start(start.role)
+    program, each = start.role.command.program, processes_per_start(one, start.role)
     # srun starts a process for each task, whatever it is; a pod's may be anything.
     if program in _BY_VARIABLES and (each is not None or one.is_script):
         if {"RANK", "WORLD_SIZE"} <= around.keys():  # PET_* is for torchrun only

@@ -68,11 +68,11 @@ def _command_of(role: Role) -> object:
     return role.command.program, role.command.is_whole, texts
 
 
-def processes_per_start(role: Role) -> Fact | None:
+def processes_per_start(one: Submission, role: Role) -> Fact | None:
     """Return how many processes one start of the command makes, None if not known."""
     command = role.command
     if command.program == "torchrun":
-        return _workers_of_agent(role)
+        return _workers_of_agent(one, role)
     if command.program == "accelerate":
         total, machines = (fact_of(role.option(n)) for n in ("num-processes", "nnodes"))
         if total is None or machines is None or machines.value == 0:
@@ -84,14 +84,46 @@ def processes_per_start(role: Role) -> Fact | None:
     return Fact(1, "") if is_one else None
 
 
-def _workers_of_agent(role: Role) -> Fact | None:
+def _workers_of_agent(one: Submission, role: Role) -> Fact | None:
     given = role.option("nproc-per-node")
     if given is None:
         return Fact(1, "no --nproc-per-node") if role.command.is_whole else None
     if given.text in ("auto", "gpu") and role.chips is not None:
         seen = role.chips_per_task or role.chips
-        return Fact(seen.value, given.said, given.span)
+        shown = listed_chips(one, role)  # torch counts those of the list only
+        if shown is None or shown.value >= seen.value:
+            return Fact(seen.value, given.said, given.span)
+        return Fact(shown.value, f"{given.said}, {shown.said}", given.span)
     return fact_of(given)
+
+
+def listed_chips(one: Submission, role: Role) -> Fact | None:
+    """Return the chips of a list of numbers that a command is given, None if none is.
+
+    Slurm gives the tasks of a step another list; accelerate gives its own one.
+    """
+    given = role.command.options.get("gpu-ids")
+    lists = [] if given is None else [given]
+    for name, setting in role.variables.items():
+        if not name.endswith("VISIBLE_DEVICES"):
+            continue
+        if not one.is_step or reaches_task(name, setting, role):
+            lists.append(setting)
+    for setting in lists:
+        numbers = setting.text.split(",")
+        if all(map(str.isdecimal, numbers)):
+            return Fact(len(set(numbers)), setting.said, setting.span)
+    return None
+
+
+def reaches_task(name: str, setting: Setting, role: Role) -> bool:
+    """Whether a list of chips is that of a task, not one that Slurm replaces.
+
+    Slurm 22.05 gave the tasks of a step with chips the lists of CUDA and ROCm again,
+    whatever the batch script had exported.
+    """
+    of_slurm = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+    return name not in of_slurm or setting.span == role.command.span
 
 
 def fact_of(setting: Setting | None) -> Fact | None:

@@ -79,7 +79,7 @@ def judge(one: Submission) -> Iterator[Finding]:
     groups = groups_of(one)
     for group in groups:
         yield from _judge_words(group.role)
-        yield from _judge_options(group.role)
+        yield from _judge_options(one, group.role)
         yield from _judge_lost(group.role)
         yield from _judge_script_options(group.role)
     yield from judge_parallel(one, role)
@@ -192,12 +192,12 @@ def _judge_words(role: Role) -> Iterator[Finding]:
         )
 
 
-def _judge_options(role: Role) -> Iterator[Finding]:
+def _judge_options(one: Submission, role: Role) -> Iterator[Finding]:
     """Report options and values that torchrun refuses; plugins may add values.
 
     Source: pytorch/pytorch, torch/distributed/run.py; tried with 2.13.
     """
-    command, each = role.command, processes_per_start(role)
+    command, each = role.command, processes_per_start(one, role)
     if command.program == "torchrun" and each is not None and each.value == 0:
         yield rules.REFUSED.finding(
             each.span,

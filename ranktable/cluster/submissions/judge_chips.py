@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import shell
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.agents import AGENTS, processes_per_start
+from ranktable.cluster.submissions.agents import (
+    AGENTS,
+    listed_chips,
+    processes_per_start,
+    reaches_task,
+)
 from ranktable.cluster.submissions.submission import Fact, Role, Setting, Submission
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted
@@ -15,6 +20,7 @@ from ranktable.schema.text import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ranktable.schema.document import SourceSpan
     from ranktable.schema.finding import Finding
 
 _SLOT: Final = re.compile(r"[:,]([0-9]{1,6})(?=[,@]|$)")
@@ -23,13 +29,13 @@ _INSTANCE: Final = re.compile(r"\bmig-|\b[0-9]g\.[0-9]+gb|_[0-9]g\.[0-9]+gb")
 
 def judge_chips(one: Submission, role: Role) -> Iterator[Finding]:
     """Compare the processes of a node with its chips."""
-    each, tasks, chips = processes_per_start(role), one.tasks_per_node, role.chips
+    each, tasks, chips = processes_per_start(one, role), one.tasks_per_node, role.chips
     if each is None or each.value == 0:
         return
     seen = role.chips_per_task
     hint = "ask for the chips of the node: --gpus-per-node"
     if seen is None:
-        seen, hint = _listed_chips(one, role), "let the list show a chip for each"
+        seen, hint = listed_chips(one, role), "let the list show a chip for each"
     if seen is not None and each.value > seen.value:
         what = "task" if one.is_step else one.node
         yield rules.MORE_THAN_CHIPS.finding(
@@ -85,7 +91,7 @@ def judge_chips(one: Submission, role: Role) -> Iterator[Finding]:
 
 def judge_all_chips(one: Submission, role: Role) -> Iterator[Finding]:
     """Compare all processes with the chips of all nodes together."""
-    each, starts, chips = processes_per_start(role), one.starts(), one.all_chips
+    each, starts, chips = processes_per_start(one, role), one.starts(), one.all_chips
     if each is None or starts is None or chips is None or role.chips == chips:
         return
     if starts * each.value <= chips.value or not chips.value:
@@ -107,9 +113,9 @@ def _least_tasks(one: Submission) -> Fact | None:
     return one.tasks._replace(value=-(-one.tasks.value // one.nodes))
 
 
-def _judge_instances(role: Role) -> Iterator[Finding]:
+def _judge_instances(one: Submission, role: Role) -> Iterator[Finding]:
     """Warn about several processes on instances of MIG: each process uses the first."""
-    each, chips = processes_per_start(role), role.chips_per_task or role.chips
+    each, chips = processes_per_start(one, role), role.chips_per_task or role.chips
     if each is None or chips is None or not _INSTANCE.search(chips.said):
         return
     if each.value > 1 and chips.value > 1:
@@ -119,25 +125,6 @@ def _judge_instances(role: Role) -> Iterator[Finding]:
             f"({chips.said}), and CUDA gives each process only the first",
             hint="give each process the UUID of its own in CUDA_VISIBLE_DEVICES",
         )
-
-
-def _listed_chips(one: Submission, role: Role) -> Fact | None:
-    """Return the chips of a list of numbers that a command is given, None if none is.
-
-    Slurm gives the tasks of a step another list; accelerate gives its own one.
-    """
-    given = role.command.options.get("gpu-ids")
-    lists = [] if given is None else [given]
-    for name, setting in role.variables.items():
-        if not name.endswith("VISIBLE_DEVICES"):
-            continue
-        if not one.is_step or _reaches_task(name, setting, role):
-            lists.append(setting)
-    for setting in lists:
-        numbers = setting.text.split(",")
-        if all(map(str.isdecimal, numbers)):
-            return Fact(len(set(numbers)), setting.said, setting.span)
-    return None
 
 
 def judge_named_chips(one: Submission, role: Role) -> Iterator[Finding]:
@@ -159,7 +146,7 @@ def judge_named_chips(one: Submission, role: Role) -> Iterator[Finding]:
 
 def judge_visible(one: Submission, role: Role) -> Iterator[Finding]:
     """Warn about tasks that see only a chip of their own, and about exported lists."""
-    yield from _judge_instances(role)
+    yield from _judge_instances(one, role)
     yield from _judge_binding(one, role)
     tasks = one.tasks_per_node or one.tasks
     several = tasks is not None and tasks.value > 1
@@ -168,7 +155,7 @@ def judge_visible(one: Submission, role: Role) -> Iterator[Finding]:
         if chips is None or not name.endswith("VISIBLE_DEVICES"):
             continue
         is_same = any(mark in text for mark in shell.IN_BATCH.values())
-        if one.is_step and not _reaches_task(name, setting, role):
+        if one.is_step and not reaches_task(name, setting, role):
             if text != ",".join(map(str, range(chips.value))):
                 yield rules.NO_EFFECT.finding(
                     setting.span,
@@ -186,25 +173,24 @@ def judge_visible(one: Submission, role: Role) -> Iterator[Finding]:
                     severity=Severity.ERROR,
                 )
         elif shell.IN_TASK["SLURM_LOCALID"] not in text:
+            is_prefix = _is_within(setting.span, role.command.span)
+            if is_prefix and not (one.is_alone or is_same):
+                continue  # commands beside each other may share the chips of a node so
             also = ", and is 0 in all tasks" if is_same else ""
             yield rules.CHIPS_VISIBLE.finding(
                 setting.span,
                 f"{setting.said} replaces the chips that Slurm gives the job "
                 f"({chips.said}){also}",
-                hint="delete the line",
-                # Commands beside each other on one node may share its chips so.
+                hint=f"drop {name} from it" if is_prefix else "delete the line",
                 severity=None if one.is_alone or is_same else Severity.NOTE,
             )
 
 
-def _reaches_task(name: str, setting: Setting, role: Role) -> bool:
-    """Whether a list of chips is that of a task, not one that Slurm replaces.
-
-    Slurm 22.05 gave the tasks of a step with chips the lists of CUDA and ROCm again,
-    whatever the batch script had exported.
-    """
-    of_slurm = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
-    return name not in of_slurm or setting.span == role.command.span
+def _is_within(inner: SourceSpan | None, outer: SourceSpan | None) -> bool:
+    """Whether a place is in another one."""
+    if inner is None or outer is None or not (inner.offsets and outer.offsets):
+        return False
+    return outer.offsets[0] <= inner.offsets[0] < outer.offsets[1]
 
 
 def _judge_binding(one: Submission, role: Role) -> Iterator[Finding]:

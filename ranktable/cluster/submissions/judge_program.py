@@ -60,7 +60,7 @@ _MEGATRON: Final = (
 
 def judge_parallel(one: Submission, role: Role) -> Iterator[Finding]:
     """Compare the sizes of Megatron's groups with the number of processes."""
-    each, starts = processes_per_start(role), one.starts()
+    each, starts = processes_per_start(one, role), one.starts()
     sizes = parallel_sizes(role.command.script, _MEGATRON)
     if each is None or starts is None or not sizes or len(one.roles) > 1:
         return
