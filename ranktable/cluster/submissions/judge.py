@@ -44,6 +44,7 @@ from ranktable.cluster.submissions.launch_options import (
     OWN_TORCHRUN,
     UNREAD,
 )
+from ranktable.cluster.submissions.pod_roles import judge_limits
 from ranktable.cluster.submissions.submission import Role, Setting, Submission, Unjudged
 from ranktable.schema.finding import Severity
 
@@ -85,6 +86,7 @@ def judge(one: Submission) -> Iterator[Finding]:
     yield from judge_parallel(one, role)
     yield from judge_arguments(one, role)
     yield from judge_servers(one)
+    yield from judge_limits(one)
     is_server = role.command.program in SERVERS
     if is_server and (one.is_first_node_only or role.option("nnodes") is None):
         return  # one server, perhaps with a cluster of Ray

@@ -9,6 +9,7 @@ dependent environment variables".
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -63,6 +64,11 @@ _NOT_CHIPS: Final = re.compile(
     r"|mps\.com|tun|ipv4|pod|network|device-plugin"
     # Shares of a chip: HAMi, Volcano, Aliyun, Tencent, Koordinator.
     r"|mem|(?<!neuron)cores?\b|percent|ratio|vcuda|koordinator"
+)
+_SHARE: Final = re.compile(rf"(?i)[gnt]pu|cuda|neuron|{UNKNOWN}")
+_OTHER_CHIPS: Final = re.compile(
+    r'"(?:runtimeClassName|resourceClaims|claims)":|"privileged": true'
+    r'|"/dev/(?!shm\b)|"NVIDIA_VISIBLE_DEVICES"'
 )
 _FRACTION: Final = re.compile(r"\d*\.\d*[1-9]\d*|(?!\d*000m)\d+m")
 _OF_SEVERAL_CORES: Final = re.compile(r"aws\.amazon\.com/neuron(?:device)?")
@@ -185,6 +191,28 @@ class PodTemplate:
     def chips(self) -> Fact | None:
         """Return the chips of the container that trains, None if not known."""
         return self.chips_of(self.index)
+
+    def lacks_chips(self) -> bool:
+        """Whether the pod asks for no chips, as far as its spec says.
+
+        A class of the runtime, claims, privileges and devices of the host may give it
+        some without limits, and names of other resources shares of them.
+        """
+        pod = self.job.members(*self.path)
+        held = [each.get("resources", {}) for each in self.containers()]
+        parts = [
+            each.get(key, {}) if isinstance(each, dict) else None
+            for each in held
+            for key in ("limits", "requests")
+        ]
+        is_read = all(isinstance(each, dict) for each in parts)
+        names = [name for each in parts if isinstance(each, dict) for name in each]
+        return (
+            bool(held)
+            and is_read
+            and not any(is_chip(name) or _SHARE.search(name) for name in names)
+            and not _OTHER_CHIPS.search(json.dumps(pod, default=str))
+        )
 
     def env(self) -> dict[str, Setting]:
         """Return the variables that the container itself sets."""

@@ -6,7 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.agents import NUMBERED, expected_agents
+from ranktable.cluster.submissions.agents import (
+    AGENTS,
+    NUMBERED,
+    expected_agents,
+)
 from ranktable.cluster.submissions.shell import POD_INDEX, has_marks
 from ranktable.cluster.submissions.submission import Fact, Role, Setting, Submission
 from ranktable.schema.finding import Severity
@@ -14,10 +18,11 @@ from ranktable.schema.text import counted, quoted
 from ranktable.schema.values import is_loopback
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ranktable.cluster.submissions.manifests import Manifest, Manifests, PodTemplate
     from ranktable.schema.document import Path
+    from ranktable.schema.finding import Finding
 
 _MEETING: Final = ("rdzv-endpoint", "master-addr", "master-port", "rdzv-id")
 POD: Final = ("template", "spec")
@@ -53,6 +58,7 @@ def pod_role(
         name=name,
         nodes=nodes,
         chips=chips or template.chips(),
+        lacks_chips=chips is None and template.lacks_chips(),
         command=found.command,
         variables=own | lists,
         counted=counted_from,
@@ -132,6 +138,24 @@ def warn_chips_differ(
             f"the chips of the roles differ ({listed}), and {why}",
             hint="give every pod the same number of chips",
         )
+
+
+def judge_limits(one: Submission) -> Iterator[Finding]:
+    """Warn about pods without chips that run what others run with chips."""
+    with_chips = {
+        role.command.program: role for role in one.roles if role.chips is not None
+    }
+    for role in one.roles:
+        other, program = with_chips.get(role.command.program), role.command.program
+        is_node = program in AGENTS or role.option("nnodes") is not None
+        if role.lacks_chips and other is not None and other.chips and is_node:
+            yield rules.POD_RESOURCES.finding(
+                role.command.span,
+                f"the pods of {role.name} start {program} without limits of chips; "
+                f"those of {other.name} have {other.chips.said}",
+                hint="give both the same limits, if all processes use a chip",
+                severity=Severity.WARNING,
+            )
 
 
 def warn_one_for_all(made: Manifests, roles: list[Role], why: str) -> None:

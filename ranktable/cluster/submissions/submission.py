@@ -89,6 +89,7 @@ class Role:
         name: Its name; empty if there is one role only.
         nodes: Number of nodes or pods.
         chips: Chips of each.
+        lacks_chips: Whether a pod certainly asks for none, in no other way either.
         chips_per_task: Chips that one task sees, if it does not see those of its node.
         tasks_per_chip: How many tasks of a node are bound to one same chip.
         near: What shows each task the chips near its processors, if something does.
@@ -101,6 +102,7 @@ class Role:
     name: str = ""
     nodes: Fact | None = None
     chips: Fact | None = None
+    lacks_chips: bool = False
     chips_per_task: Fact | None = None
     tasks_per_chip: int = 1
     near: Setting | None = None

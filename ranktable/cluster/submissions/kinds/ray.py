@@ -18,6 +18,7 @@ from ranktable.cluster.submissions.submission import (
     Submission,
 )
 from ranktable.schema.finding import Severity
+from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
     from ranktable.cluster.submissions.manifests import Manifest, Manifests
@@ -38,7 +39,7 @@ def read_ray(job: Manifest, made: Manifests) -> list[Submission]:
         template = PodTemplate(job, (*path, *POD))
         template.index = 0  # Ray runs in the first container
         judge_pod(made, template)
-        _judge_ray_params(made, job, path, template.chips())
+        _judge_ray_params(made, job, path, template)
         nodes: Fact | None = ONCE
         if path in paths:
             count = job.number(*path, "replicas")
@@ -72,18 +73,28 @@ def _warn_limits(made: Manifests, job: Manifest, path: Path) -> None:
 
 
 def _judge_ray_params(
-    made: Manifests, job: Manifest, path: Path, chips: Fact | None
+    made: Manifests, job: Manifest, path: Path, template: PodTemplate
 ) -> None:
     """Compare the chips that Ray is told with those of the pod."""
     params = job.members(*path, "rayStartParams")
-    told = plain_number(str(params.get("num-gpus", "")))
+    told, chips = plain_number(str(params.get("num-gpus", ""))), template.chips()
+    span = job.span(*path, "rayStartParams", "num-gpus")
+    if told and template.lacks_chips():
+        made.report(
+            rules.POD_RESOURCES,
+            span,
+            f"Ray counts {counted(told, 'chip')} in this pod (num-gpus), whose limits "
+            "have none",
+            hint="give the container limits, from which KubeRay takes num-gpus",
+            severity=Severity.WARNING,
+        )
     if not told or chips is None or "gpu" not in chips.said.lower():
         return
     if told != chips.value:
         is_more = told > chips.value
         made.report(
             rules.MORE_THAN_CHIPS if is_more else rules.IDLE_CHIPS,
-            job.span(*path, "rayStartParams", "num-gpus"),
+            span,
             f"Ray counts {told} chips in this pod (num-gpus), which has {chips.value} "
             f"({chips.said})",
             hint="leave num-gpus out: KubeRay takes it from the limits",
