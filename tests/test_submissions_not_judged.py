@@ -78,8 +78,9 @@ def test_template_of_helm_is_no_json() -> None:
     assert {each.code for each in report.diagnostics} == {"RT008", "RT332"}
 
 
-def test_script_that_srun_starts_is_not_judged() -> None:
-    text = script("-N2 --ntasks-per-node=2 --gres=gpu:1", "srun ./train.sh")
+@pytest.mark.parametrize("line", ["srun ./train.sh", "srun $COMMAND train.py"])
+def test_script_that_srun_starts_is_not_judged(line: str) -> None:
+    text = script("-N2 --ntasks-per-node=2 --gres=gpu:1", line)
 
     report = read_submissions(text.encode(), file="job").report
 

@@ -521,7 +521,7 @@ def _with_plain_options(
 def _mpirun(
     words: Sequence[str], span: SourceSpan | None, program: str
 ) -> LaunchCommand:
-    read, end = _options_of_mpirun(words)
+    read, end = options_of_mpirun(words)
     own = words[:end]
     given, passed = _variables_of_mpirun(read, span, is_hydra=program == _HYDRA)
     options = _plain_options(own, _MPIRUN, span)
@@ -545,7 +545,7 @@ def _mpirun(
     )
 
 
-def _options_of_mpirun(words: Sequence[str]) -> tuple[list[Sequence[str]], int]:
+def options_of_mpirun(words: Sequence[str]) -> tuple[list[Sequence[str]], int]:
     """Return each option with its values, and the index of the program."""
     found: list[Sequence[str]] = []
     at = 0

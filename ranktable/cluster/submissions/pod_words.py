@@ -17,6 +17,7 @@ from ranktable.cluster.submissions.launch_options import (
     after_shell_options,
     base,
     find_launch,
+    options_of_mpirun,
     torchrun_name,
 )
 from ranktable.cluster.submissions.shell import UNKNOWN
@@ -29,7 +30,6 @@ _PROGRAM: Final = re.compile(
     r"python[0-9.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|ray|vllm|env"
     r"|(?:ba|da|z|k)?sh"
 )
-_OF_MPIRUN: Final = ("-np", "-n", "-N", "-H", "--np", "--hostfile", "--host", "-x")
 _EACH: Final = "write every word as an item of its own, or start it with sh -c"
 
 
@@ -38,13 +38,18 @@ def split_wrongly(words: Sequence[str]) -> Iterator[tuple[int, str, str]]:
     if not words or UNKNOWN in words[0]:
         return
     name, *more = words[0].split() or [""]
-    is_script = name.endswith((".sh", ".py"))
-    if more and (is_script or _is_program(name) or "/" not in name):
+    if _is_several(words[0]) or (more and "/" not in name):
         yield 0, f"no program is called {quoted(words[0])}", _EACH
     elif base(name) in SHELLS:
         yield from _of_shell(words)
     else:
         yield from _of_launcher(words)
+
+
+def _is_several(word: str) -> bool:
+    """Whether a word begins with a program or a script, and has others behind it."""
+    name, *more = word.split() or [""]
+    return bool(more) and (name.endswith((".sh", ".py")) or _is_program(name))
 
 
 def _is_program(word: str) -> bool:
@@ -70,9 +75,16 @@ def _of_launcher(words: Sequence[str]) -> Iterator[tuple[int, str, str]]:
     program, rest = find_launch(words)
     if program not in ("torchrun", "python", "mpirun"):
         return
-    for at in range(len(words) - len(rest) - (program == "python"), len(words)):
+    begin = len(words) - len(rest)
+    end = len(words)
+    if program == "mpirun":
+        end = begin + options_of_mpirun(rest)[1]
+        if end < len(words) and _is_several(words[end]):
+            yield end, f"no program is called {quoted(words[end])}", _EACH
+            return
+    for at in range(begin - (program == "python"), len(words)):
         first, *more = words[at].split() or [""]
-        if more and _is_option(program, first):
+        if more and at < end and _is_option(program, first):
             yield at, f"{program} takes {quoted(words[at])} for one argument", _EACH
         elif more and first.endswith(".py"):
             yield at, f"no script is called {quoted(words[at])}", _EACH
@@ -83,7 +95,7 @@ def _of_launcher(words: Sequence[str]) -> Iterator[tuple[int, str, str]]:
 def _is_option(program: str, word: str) -> bool:
     """Whether a word is an option that has no blank in its value."""
     if program == "mpirun":
-        return word in _OF_MPIRUN
+        return word.startswith("-") and "=" not in word
     if program != "torchrun" or not word.startswith("--"):
         return False
     name = torchrun_name(word)

@@ -27,6 +27,7 @@ from ranktable.cluster.submissions.detect import (
 from ranktable.cluster.submissions.launch_options import (
     HARMLESS,
     SHELLS,
+    Line,
     after_shell_options,
     base,
     find_launch,
@@ -641,8 +642,8 @@ class _Reader:
         unknown = [
             one.said for n, one in said.items() if n in NUMBERS and UNKNOWN in one.text
         ]
-        if unknown or not line.is_whole:
-            listed = ", ".join(unknown) or "some options of srun"
+        if unknown:
+            listed = ", ".join(unknown)
             self.script.leave(span, f"the file does not say the value of {listed}")
         made = []
         for component in self.components_of(step, line.rest, span):
@@ -651,19 +652,19 @@ class _Reader:
                 step_size(self.part, self.script, step, span, is_whole=line.is_whole)
             )
         if made:
-            self.step(step, line.rest, scope, made, command)
+            self.step(step, line, scope, made, command)
         self.enter(0)
 
     def step(
         self,
         step: SlurmJob,
-        words: Sequence[str],
+        line: Line,
         scope: Scope,
         made: Sequence[tuple[Role, Fact | None, Fact | None]],
         command: ShellCommand,
     ) -> None:
         """Read the program of a step whose size is known, of each component."""
-        first = command.words[0]
+        words, first = line.rest, command.words[0]
         span = SourceSpan(offsets=(first.start, command.words[-1].end))
         role, per_node, tasks = made[0]
         nodes = role.nodes
@@ -698,8 +699,14 @@ class _Reader:
         values = [setting.text for setting in found.variables.values()]
         values += found.command.script
         is_certain = bool({*"".join(values)} & {*IN_BATCH.values()})  # for any program
-        if not (found.command.program or is_certain) and found.command.unjudged:
-            for reason in found.command.unjudged:
+        unjudged = found.command.unjudged
+        if not (found.command.program or line.is_whole):
+            unjudged = unjudged or ("the command that srun starts is not in the file",)
+        elif not line.is_whole:
+            reason = "the file does not say the value of some options of srun"
+            self.script.leave(span, reason)
+        if not (found.command.program or is_certain) and unjudged:
+            for reason in unjudged:
                 self.script.leave(span, reason)
             return
         roles = [
