@@ -53,6 +53,27 @@ def test_a_table_that_nobody_named_is_not_repaired(run: Run, tmp_path: Path) -> 
     assert "no FILE is given, and RANK_TABLE_FILE is not set" in done.err
 
 
+@pytest.mark.parametrize("more", [[], ["--", "t.py"]])
+def test_a_table_in_the_place_of_the_script_is_said(more: list[str], run: Run) -> None:
+    run("ranktable", *TABLE, "ok.json")
+    done = run("ranktable", "run", "ok.json", *more)
+
+    assert (done.status, done.out) == (2, "")
+    assert "ok.json is taken for the script; --rank-table FILE" in done.err
+
+
+@pytest.mark.parametrize(
+    "words", ["show {}", "check {}", "run --rank-table {} -- t.py", "diff {} {}"]
+)
+def test_help_for_a_folder_names_no_other_command(
+    words: str, run: Run, tmp_path: Path
+) -> None:
+    done = run("ranktable", *words.format(tmp_path, tmp_path).split())
+
+    assert (done.status, "RT003" in done.err) == (2, True)
+    assert "validate" not in done.err
+
+
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])
 def test_a_job_is_not_started_from_a_table_that_nobody_named(
     more: list[str], run: Run

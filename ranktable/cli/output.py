@@ -25,7 +25,7 @@ from ranktable.schema.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import TextIO
+    from typing import Any, TextIO
 
     from ranktable.report.terminal import Style
     from ranktable.schema.model import RankTable
@@ -107,6 +107,8 @@ def _message(error: Exception) -> tuple[str, int]:
     format_message = getattr(error, "format_message", None)
     if format_message is not None:  # click: wrong usage, with an exit status of its own
         text = _CHOICE.sub(" ", format_message())
+        if type(error).__name__ == "MissingParameter":
+            text += _values_of(error)
         return text, getattr(error, "exit_code", COULD_NOT_JUDGE)
     if isinstance(error, OSError) and error.strerror:
         name = f"{error.filename}: " if error.filename else ""
@@ -116,6 +118,13 @@ def _message(error: Exception) -> tuple[str, int]:
     name = type(error).__name__
     report = f"please report it, with what {DEBUG_VARIABLE}=1 adds to the output"
     return f"internal error: {name}: {error}\n{report}", COULD_NOT_JUDGE
+
+
+def _values_of(error: Any) -> str:
+    """Return a line with the values of a missing option, nothing without a list."""
+    items = error.param.shell_complete(error.ctx, "") if error.param else []
+    names = [item.value for item in items if item.value]
+    return f"\nhelp: it is one of {', '.join(names)}" if names else ""
 
 
 def _say(program: str, message: str, status: int) -> int:

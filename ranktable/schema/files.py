@@ -180,7 +180,7 @@ def _refuse_kind(mode: int) -> None:
             raise UnreadableError(
                 "RT003",
                 f"this is {name}, not a file",
-                "pipe the table in: ... | ranktable validate -",
+                "name a file, or the pipe of a program that writes one",
             )
 
 

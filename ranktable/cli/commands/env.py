@@ -55,7 +55,8 @@ def env(
     """Show rank, size, master address and chip, and what gave each.
 
     Exit status: 0 resolved, 1 the variables contradict each other or the table, leave
-    this process no chip, or the table is not sound, 2 it cannot be read.
+    this process no chip, or the table is not sound, 2 it cannot be read. A list that
+    hides all chips, such as -1, is 0 on a host that shows none.
 
     Example: ranktable env --explain
     """

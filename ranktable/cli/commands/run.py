@@ -135,7 +135,7 @@ def run(
 
     Example: ranktable run --rank-table sccl_rank_table.json --dry-run train.py
     """
-    read, order = _table(table, racks)
+    read, order = _table(table, racks, script[0])
     file, ranks = read.name, read.table
     agents = agents_of(ranks)
     given = address(master_addr) or agents[0].host
@@ -169,14 +169,16 @@ def run(
     _start(agent.arguments(words, addr, port), read, timeout)
 
 
-def _table(table: str | None, racks: str | None) -> tuple[TableFile, str]:
+def _table(table: str | None, racks: str | None, script: str) -> tuple[TableFile, str]:
     """Return the table, in the order of racks if some are given, and a line on that."""
     if STANDARD_INPUT in (table, racks):
         raise CommandError("every node reads the table and the racks; name a file")
     if not (table or os.environ.get(VARIABLE)):
+        is_table = script.endswith((".json", ".yaml", ".yml"))
+        taken = f"{script} is taken for the script; " if is_table else ""
         raise CommandError(
             f"no table is given, and {VARIABLE} is not set\n"
-            "help: --rank-table FILE names the table"
+            f"help: {taken}--rank-table FILE names the table"
         )
     read = sound_table(table)
     if racks is None:
