@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.detect import DIRECTIVE, late_directives
-from ranktable.cluster.submissions.launch_options import Line, slurm_options
-from ranktable.cluster.submissions.shell import UNKNOWN, shown
+from ranktable.cluster.submissions.launch_options import (
+    Line,
+    near_slurm_option,
+    slurm_options,
+)
+from ranktable.cluster.submissions.shell import UNKNOWN, plain_number, shown
 from ranktable.cluster.submissions.slurm_job import SlurmJob, chip_count
 from ranktable.cluster.submissions.submission import Fact, Script, Setting
 from ranktable.schema.document import SourceSpan
@@ -30,6 +34,10 @@ NUMBERS: Final = (
 _HETEROGENEOUS: Final = re.compile(r"(?m)^#SBATCH[ \t]+(?:hetjob|packjob)\b")
 _SOCKETS: Final = {"sockets-per-node", "extra-node-info", "B"}
 _OPEN_RANGE: Final = re.compile(r"([0-9]+)-(?!\1\Z)[0-9]+")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
+_NODES: Final = re.compile(r"[0-9km,:-]*[0-9km]")
+_PLAIN: Final = re.compile(r"[a-z0-9.,:+-]+")
+"""A value that no other program replaces."""
 _PLACEHOLDER: Final = re.compile(r"[{}<>@%$]")
 """What a script has that another program completes."""
 
@@ -119,6 +127,7 @@ def _directives(text: str, end: int, script: Script) -> list[dict[str, Setting]]
         for name, value in line.options.items():
             options[name] = Setting(value, option_said(name, value), span)
             _refuse_value(name, options[name], script)
+            refuse_option(name, options[name], script, "sbatch")
         if line.rest and not _PLACEHOLDER.search(match[2]):
             message = (
                 f"sbatch refuses {quoted(line.rest[0])}, which belongs to no option"
@@ -133,6 +142,30 @@ def _directives(text: str, end: int, script: Script) -> list[dict[str, Setting]]
     for each in components:
         _refuse_pairs(each, script)
     return components
+
+
+def refuse_option(name: str, setting: Setting, script: Script, program: str) -> None:
+    """Report an option that may be misspelled, and a number that is none.
+
+    Measured with Slurm 22.05, which takes ``2k``, ``2-4`` and ``-2`` for nodes only.
+    """
+    near = near_slurm_option(name)
+    if near is not None:
+        message = f"{program} has no option --{name}, and refuses it"
+        hint = f"write --{near}, unless a plugin of the site adds it"
+        script.report(
+            *(rules.REFUSED, setting.span, message),
+            hint=hint,
+            severity=Severity.WARNING,
+        )
+    text = setting.text
+    ends = [plain_number(end) for end in text.split("-")]
+    is_turned = len(ends) > 1 and None not in ends and ends[0] > ends[1]  # type: ignore[operator]
+    form = _NODES if name == "nodes" else _NUMBER
+    is_wrong = _PLAIN.fullmatch(text) and not form.fullmatch(text)
+    if name in _COUNTS and (is_wrong or is_turned):
+        message = f"{setting.said} is no number that {program} takes"
+        script.report(rules.REFUSED, setting.span, message)
 
 
 def _refuse_value(name: str, setting: Setting, script: Script) -> None:

@@ -10,6 +10,7 @@ commands/launch.py; SchedMD/slurm, doc/man/man1/srun.1 and sbatch.1.
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ranktable.cluster.submissions.shell import UNKNOWN, shown
@@ -114,15 +115,39 @@ _SLURM_LONG: Final = {
 _SLURM_OTHER: Final = {"tasks-per-node": "ntasks-per-node"}
 """Other names for the same option."""
 _SLURM_SHORT_FLAGS: Final = "EHhIkKlOQRsuVvXZ"
-# Names that share a beginning: getopt takes a beginning that only one has.
+# Of sbatch, srun and salloc: getopt takes a beginning that only one has.
 _SLURM_NAMES: Final = (
-    *("nodes", "nodefile", "nodelist", "ntasks", "ntasks-per-node", "ntasks-per-gpu"),
-    *("ntasks-per-core", "ntasks-per-socket", "gres", "gres-flags", "gpus"),
-    *("gpus-per-node", "gpus-per-task", "gpus-per-socket", "gpu-bind", "gpu-freq"),
-    *("exclusive", "exclude", "export", "export-file", "extra", "extra-node-info"),
-    *("tres-bind", "tres-per-task", "array", "cpus-per-task", "cpus-per-gpu"),
-    *("het-group", "distribution", "mem", "mem-bind", "mem-per-cpu", "mem-per-gpu"),
+    *("accel-bind", "account", "acctg-freq", "array", "autocomplete", "batch", "bb"),
+    *("bbf", "bcast", "bcast-exclude", "begin", "bell", "burst-buffer", "chdir"),
+    *("cluster-constraint", "clusters", "comment", "compress", "consolidate-segments"),
+    *("constraint", "container", "container-id", "contiguous", "core-spec"),
+    *("cores-per-socket", "cpu-bind", "cpu-freq", "cpu_bind", "cpus-per-gpu"),
+    *("cpus-per-task", "deadline", "debugger-test", "delay-boot", "dependency"),
+    *("disable-status", "distribution", "epilog", "error", "exact", "exclude"),
+    *("exclusive", "export", "export-file", "external-launcher", "extra"),
+    *("extra-node-info", "get-user-env", "gid", "gpu-bind", "gpu-freq", "gpus"),
+    *("gpus-per-node", "gpus-per-socket", "gpus-per-task", "gres", "gres-flags"),
+    *("help", "het-group", "hint", "hold", "ignore-pbs", "immediate", "input"),
+    *("interactive", "job-name", "jobid", "kill-on-bad-exit", "label", "licenses"),
+    *("mail-type", "mail-user", "mcs-label", "mem", "mem-bind", "mem-per-cpu"),
+    *("mem-per-gpu", "mem_bind", "mincpus", "mloader-image", "mpi", "msg-timeout"),
+    *("multi-prog", "network", "nice", "no-allocate", "no-bell", "no-kill"),
+    *("no-requeue", "no-shell", "nodefile", "nodelist", "nodes", "ntasks"),
+    *("ntasks-per-core", "ntasks-per-gpu", "ntasks-per-node", "ntasks-per-socket"),
+    *("ntasks-per-tres", "oom-kill-step", "open-mode", "output", "overcommit"),
+    *("overlap", "oversubscribe", "pack-group", "parsable", "partition", "power"),
+    *("prefer", "preserve-env", "priority", "profile", "prolog", "propagate", "pty"),
+    *("qos", "quiet", "quit-on-interrupt", "reboot", "relative", "requeue"),
+    *("reservation", "resv-ports", "segment", "send-libs", "share", "signal"),
+    *("slurmd-debug", "sockets-per-node", "spread-job", "spread-segments", "stepmgr"),
+    *("switches", "task-epilog", "task-prolog", "tasks-per-node", "test-only"),
+    *("thread-spec", "threads", "threads-per-core", "time", "time-min", "tmp"),
+    *("treewidth", "tres-bind", "tres-per-node", "tres-per-task", "uid", "unbuffered"),
+    *("usage", "use-min-nodes", "verbose", "version", "wait", "wait-all-nodes"),
+    *("wckey", "whole", "workdir", "wrap", "x11"),
 )
+_SHORTEST, _NEAR = 3, 0.85
+"""Characters of a name, and the part of two names that is alike, for a misspelling."""
 _WRAPPERS: Final = ("time", "exec", "nohup", "env", "command", "sudo")
 ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=")
 HARMLESS: Final = (
@@ -265,6 +290,16 @@ def _slurm_option(word: str) -> tuple[str, str, bool]:
         return _SLURM_OTHER.get(name, name), value, bool(sign)
     letter, value = word[1:2], word[2:]
     return _SLURM_LONG.get(letter, letter), value.removeprefix("="), bool(value)
+
+
+def near_slurm_option(name: str) -> str | None:
+    """Return the option that the long name of none may mean, None if none is near."""
+    if len(name) < _SHORTEST or name in (*_SLURM_NAMES, *_SLURM_FLAGS):
+        return None
+    sizes = range(len(name) - 2, len(name) + 3)
+    alike = [n for n in _SLURM_NAMES if n[0] == name[0] and len(n) in sizes]
+    near = get_close_matches(name.replace("_", "-"), alike, 1, _NEAR)
+    return near[0] if near else None
 
 
 def _is_slurm_flag(word: str, name: str) -> bool:

@@ -19,6 +19,7 @@ from ranktable.cluster.submissions.batch_job import (
     option_said,
     read_jobs,
     refuse_form,
+    refuse_option,
 )
 from ranktable.cluster.submissions.detect import (
     HEAD,
@@ -635,6 +636,8 @@ class _Reader:
             name: Setting(v, option_said(name, v), span)
             for name, v in line.options.items()
         }
+        for name, setting in said.items():
+            refuse_option(name, setting, self.script, "srun")
         step = SlurmJob(said)
         if "multi-prog" in step:
             self.script.leave(span, f"{shown(line.rest[0])} says what each task starts")
