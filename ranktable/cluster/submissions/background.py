@@ -42,12 +42,14 @@ class Background:
     Attributes:
         beside: Numbers of the submissions that run beside others.
         left: Numbers of those that nothing waits for.
+        first: Of each in the background the first that nothing waited for until then.
     """
 
     def __init__(self) -> None:
         """Begin with nothing."""
         self.beside: set[int] = set()
         self.left: list[int] = []
+        self.first: dict[int, int] = {}
         self._running: list[int] = []
         self._fresh: list[int] = []
         self._has_other = self._has_trap = False
@@ -73,6 +75,7 @@ class Background:
             self._fresh += made
             self._has_other = self._has_other or is_unjudged
             self.left += made
+            self.first.update(dict.fromkeys(made, next(iter(self.left), 0)))
         elif command.block or not is_short or _has_output(command):
             self.left = []
         if self._has_trap:

@@ -198,9 +198,10 @@ def judge_deepspeed(one: Submission, role: Role) -> Iterator[Finding]:
         yield from judge_address(one, given)
     if one.is_first_node_only or starts is None or starts < 2:
         return
-    if not (one.is_script or "launcher" in role.command.options):
+    options = role.command.options.keys()
+    if not (one.is_script or {"launcher", "no-ssh"} & options):
         yield from _judge_alone(one)
-    if "launcher" not in role.command.options:
+    if "no-ssh" not in options:  # with it a launcher starts those of its node
         yield from _judge_repeated(one, role)
 
 

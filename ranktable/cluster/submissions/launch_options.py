@@ -47,7 +47,7 @@ _PLAIN: Final = {
         **dict.fromkeys(("m", "module"), "module"),
     },
     "deepspeed": {
-        **dict.fromkeys(("launcher", "no-ssh"), "launcher"),
+        **{name: name for name in ("launcher", "no-ssh")},
         # Of every node.
         **dict.fromkeys(("num-gpus", "num-accelerators"), "nproc-per-node"),
         "num-nodes": "nnodes",

@@ -63,7 +63,11 @@ from ranktable.cluster.submissions.shell import (
 )
 from ranktable.cluster.submissions.slurm_job import SlurmJob
 from ranktable.cluster.submissions.step_size import step_size
-from ranktable.cluster.submissions.steps_beside import joined_steps, same_ranks
+from ranktable.cluster.submissions.steps_beside import (
+    joined_steps,
+    same_ports,
+    same_ranks,
+)
 from ranktable.cluster.submissions.submission import (
     Fact,
     Role,
@@ -194,6 +198,7 @@ class _Reader:
         is_whole = not (self.has_remote or script.unjudged)
         script.submissions = joined_steps(script.submissions, is_whole=is_whole)
         script.found += same_ranks(script.submissions)
+        script.found += same_ports(script.submissions)
         for job, _, _, chips in self.components if script.submissions else ():
             given = job.options.get("gpus-per-socket")
             if given is not None and chips is None:
@@ -830,7 +835,8 @@ class _Reader:
             if has_start and _is_helper(one):
                 continue
             is_beside = self.has_remote or number in self.background.beside
-            kept.append(replace(one, is_alone=not is_beside))
+            first = self.background.first.get(number)
+            kept.append(replace(one, is_alone=not is_beside, beside=first))
             if number in self.background.left[:1]:
                 self.script.report(
                     rules.NO_EFFECT,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.agents import NUMBERED
+from ranktable.cluster.submissions.agents import NUMBERED, is_static
 from ranktable.cluster.submissions.shell import (
     FIRST_HOST,
     IN_TASK,
@@ -110,4 +110,30 @@ def same_ranks(steps: Sequence[Submission]) -> Iterator[Finding]:
                 one.span,
                 f"{rank.said} is that of another step beside this one too",
                 hint="give every step its own node rank, from 0",
+            )
+
+
+def same_ports(steps: Sequence[Submission]) -> Iterator[Finding]:
+    """Yield agents beside each other on one node that listen on the same port.
+
+    Each is a job of its own. Tried with torch 2.13: the second one ends, and without a
+    port each takes a free one.
+    """
+    first: dict[object, Submission] = {}
+    for one in steps:
+        role = one.roles[0]
+        port, nodes = role.option("master-port"), role.option("nnodes")
+        is_known = role.command.program == "torchrun" and role.command.is_whole
+        is_one = one.job_nodes == 1 or one.is_first_node_only
+        if one.beside is None or port is None or not (is_known and is_one):
+            continue
+        is_own = nodes is None or nodes.text == "1"
+        if not is_own or not is_static(role) or "standalone" in role.command.options:
+            continue
+        key = one.beside, plain_number(port.text)
+        if key[1] and first.setdefault(key, one) is not one:
+            yield rules.MASTER_PORT.finding(
+                port.span,
+                f"{port.said} is that of another torchrun on the node, beside this one",
+                hint="give each its own, or leave it out",
             )

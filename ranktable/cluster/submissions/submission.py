@@ -133,6 +133,7 @@ class Submission:
         slots: Most processes that an mpirun in it starts by itself.
         node: What a node is called: ``node`` or ``pod``.
         is_alone: Whether other commands of the job start processes beside these.
+        beside: Number of those that run in the background together, None if alone.
         is_first_node_only: Whether a batch script starts it, on its first node.
         starter: What starts the tasks of a script: ``srun`` or ``mpirun``.
         is_shared: Whether other jobs may use the same nodes.
@@ -154,6 +155,7 @@ class Submission:
     slots: Fact | None = None
     node: str = "node"
     is_alone: bool = True
+    beside: int | None = None
     is_first_node_only: bool = False
     starter: str = "srun"
     is_shared: bool = False
