@@ -13,7 +13,12 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.agents import SERVERS, fact_of, groups_of
+from ranktable.cluster.submissions.agents import (
+    SERVERS,
+    fact_of,
+    groups_of,
+    listed_chips,
+)
 from ranktable.cluster.submissions.submission import Setting
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted
@@ -35,7 +40,10 @@ def judge_servers(one: Submission) -> Iterator[Finding]:
         sizes = [fact_of(role.option(name)) for name in _SIZES]
         given = [size for size in sizes if size is not None]
         if role.command.program in SERVERS and given and role.chips is not None:
-            yield from _judge_sizes(one, group, given, role.chips)
+            listed = listed_chips(one, role)
+            is_less = listed is not None and listed.value < role.chips.value
+            chips = listed if listed and is_less else role.chips
+            yield from _judge_sizes(one, group, given, chips)
 
 
 def _judge_sizes(
@@ -64,6 +72,8 @@ def _judge_sizes(
                 f"every {one.node} has {chips.value} ({chips.said})",
                 hint="change the sizes, or the number of nodes",
             )
+        elif one.kind == "LeaderWorkerSet" and nodes.value > 1:
+            yield from _judge_idle(group, needed, product // nodes.value)
         return
     is_group = one.kind == "LeaderWorkerSet"  # its pods may be a cluster of Ray
     pairs = [(each.nodes, each.chips) for each in one.roles]
@@ -84,6 +94,18 @@ def _judge_sizes(
             f"({chips.said})",
             hint="start it once, with a cluster of Ray on all nodes",
             severity=Severity.WARNING,
+        )
+
+
+def _judge_idle(group: Group, needed: str, each: int) -> Iterator[Finding]:
+    """Warn about chips of the pods of a server that it does not use."""
+    role = group.role
+    if role.chips is not None and each < role.chips.value:
+        yield rules.IDLE_CHIPS.finding(
+            role.command.span,
+            f"{needed}, {each} in every pod, which has {role.chips.value} "
+            f"({role.chips.said})",
+            hint="change the sizes or the limits, unless other processes use the rest",
         )
 
 
