@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -309,3 +310,10 @@ def test_help_for_a_list_before_a_command_keeps_the_command() -> None:
     assert [each.hint for each in report.diagnostics] == [
         "drop CUDA_VISIBLE_DEVICES from it"
     ]
+
+
+def test_each_joined_word_of_an_mpirun_is_said() -> None:
+    words = "[mpirun, -np 8, -bind-to none, python t.py]"
+    text = re.sub(r"command: \[.*?\]", f"command: {words}", plain("mpijob"))
+
+    assert found(text) == [("RT337", E)] * 3

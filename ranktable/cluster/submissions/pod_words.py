@@ -76,13 +76,13 @@ def _of_launcher(words: Sequence[str]) -> Iterator[tuple[int, str, str]]:
     if program not in ("torchrun", "python", "mpirun"):
         return
     begin = len(words) - len(rest)
-    end = len(words)
+    end = last = len(words)
     if program == "mpirun":
         end = begin + options_of_mpirun(rest)[1]
         if end < len(words) and _is_several(words[end]):
             yield end, f"no program is called {quoted(words[end])}", _EACH
-            return
-    for at in range(begin - (program == "python"), len(words)):
+            last = end
+    for at in range(begin - (program == "python"), last):
         first, *more = words[at].split() or [""]
         if more and at < end and _is_option(program, first):
             yield at, f"{program} takes {quoted(words[at])} for one argument", _EACH
