@@ -42,7 +42,9 @@ class Background:
     Attributes:
         beside: Numbers of the submissions that run beside others.
         left: Numbers of those that nothing waits for.
-        first: Of each in the background the first that nothing waited for until then.
+        first: Of each in the background the first that nothing waited for until then;
+            of a list or a function, whose commands wait for each other, one only.
+        is_nested: Whether a function in the background is read.
     """
 
     def __init__(self) -> None:
@@ -50,6 +52,7 @@ class Background:
         self.beside: set[int] = set()
         self.left: list[int] = []
         self.first: dict[int, int] = {}
+        self.is_nested = self._has_listed = False
         self._running: list[int] = []
         self._fresh: list[int] = []
         self._has_other = self._has_trap = False
@@ -69,13 +72,16 @@ class Background:
         if (made or is_unjudged) and (self._running or self._has_other):
             self.beside.update(self._fresh, made)
             self._fresh = []
+        is_behind = command.before in ("&&", "||") and self._has_listed
+        self._has_listed = bool(made) or is_behind
         is_short = head in _QUICK or not words
         if command.after == "&":
             self._running += made
             self._fresh += made
             self._has_other = self._has_other or is_unjudged
             self.left += made
-            self.first.update(dict.fromkeys(made, next(iter(self.left), 0)))
+            if not (is_behind or self.is_nested):
+                self.first.update(dict.fromkeys(made, next(iter(self.left), 0)))
         elif command.block or not is_short or _has_output(command):
             self.left = []
         if self._has_trap:

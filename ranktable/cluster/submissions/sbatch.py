@@ -272,8 +272,10 @@ class _Reader:
         self.scope.set_arguments(
             [text for word in words[1:] for text in scope.fields(word.raw)]
         )
-        is_behind = command.after == "&"
+        is_behind, is_nested = command.after == "&", self.background.is_nested
+        self.background.is_nested = is_nested or is_behind
         is_on = self.each(replace(one, after="&") if is_behind else one for one in body)
+        self.background.is_nested = is_nested
         self.scope.set_arguments(arguments)
         self.functions[name] = body
         return is_on
