@@ -133,6 +133,11 @@ def is_apart(what: str, frame: str) -> str:
     return "" if _expression("sites").search(frame) else "by_program"
 
 
+def is_launcher(frame: str) -> bool:
+    """Whether a frame is of a program that starts ranks, or may begin any program."""
+    return bool(_expression("launchers").search(frame))
+
+
 def is_below_call(what: str, frame: str) -> bool:
     """Whether an exception came out of a call that talks to other processes.
 

@@ -18,13 +18,20 @@ from ranktable.doctor.case import (
     signal_of,
 )
 from ranktable.doctor.identity import LOCAL_RANK_OF_FILE
-from ranktable.doctor.lines import voice_of
+from ranktable.doctor.lines import launcher_of, voice_of
 from ranktable.doctor.patterns import CONSEQUENCES, Evidence
 from ranktable.doctor.payload import root_of
 from ranktable.doctor.waiting import behind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import (
+        Callable,
+        Collection,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from ranktable.doctor.lines import LogEvent
     from ranktable.schema.finding import Rule
@@ -185,10 +192,16 @@ def _find(case: Case) -> Iterator[Failure]:
         yield from _errors(case, event)
     waited = {event.fields.get("pid", "") for kind in CONSEQUENCES
               for event in case.by_kind[kind]}  # fmt: skip
+    aborted = {(event.file, event.fields.get("pid")): event.line
+               for event in reversed(case.by_kind[Evidence.EXIT])
+               if event.pattern.name == "openmpi-abort"}  # fmt: skip
     for event in case.by_kind[Evidence.EXCEPTION]:
         is_told = event.pattern.speaker == "ray" and (
             event.fields["pid"] in waited or case.ranks.speaker(event) in case.waiters
         )
+        # What crashes below its abort does so as it ends.
+        above = aborted.get((event.file, event.fields.get("pid")), event.line)
+        is_told |= event.pattern.name == "signal-caught" and above < event.line
         if not is_told:  # Ray tells what a process said that had lost another one
             yield from _exceptions(case, event)
     yield from _exits(case)
@@ -262,9 +275,11 @@ def _exceptions(case: Case, event: LogEvent) -> Iterator[Failure]:
         is_vague = causes.is_general(root) or "handled" in event.fields
         strength = GENERAL if is_vague else TOLD
         is_raised = event.pattern.speaker != "system"
-        rule = rules.EXCEPTION if is_raised else rules.ENDED
+        says_why = is_raised or bool(event.pattern.advice)
+        rule = rules.EXCEPTION if says_why else rules.ENDED
         verb = "raised" if is_raised else "ended:"
         one = _failure(case, rule, f"{verb} {root[:160]}", event, strength)
+        one = replace(one, advice=event.pattern.advice or None)
         yield one if one.rank is not None else _claimed(case, one)
 
 
@@ -284,6 +299,8 @@ def cut_causes(case: Case) -> list[Cause]:
                  "the text of it", event, GENERAL)
         for event in case.by_kind[Evidence.EXCEPTION]
         if not root_of(event) and "frame" in event.fields
+        and not (case.ranks.speaker(event) is None
+                 and causes.is_launcher(event.fields["frame"]))
     ]  # fmt: skip
     return _by_kind(case, found)
 
@@ -310,7 +327,7 @@ def _claimed(case: Case, one: Failure) -> Failure:
 
     What aborts has a status of its own; others may abort as they have lost it.
     """
-    is_abort = one.rule is rules.ENDED
+    is_abort = one.event.pattern.speaker == "system"
     failed = [
         event for event in case.by_kind[Evidence.EXIT]
         if (signal_of(event) == ABORT if is_abort
@@ -357,10 +374,13 @@ def _exits(case: Case) -> Iterator[Failure]:
                if case.ranks.speaker(e) is None}  # fmt: skip
     lost = {(e.file, case.ranks.host(e)) for e in case.by_kind[Evidence.CLOSED]
             if case.ranks.speaker(e) is None}  # fmt: skip
+    first = _first_of_launchers(case)
     is_first_step = True
     for event in case.by_kind[Evidence.EXIT]:
         is_nameless = "pid" not in event.fields and case.ranks.speaker(event) is None
-        is_lost = is_nameless and (event.file, case.ranks.host(event)) in lost
+        there = {case.ranks.host(event)}
+        there |= {None} if event.pattern.speaker == "slurm" else set()
+        is_lost = is_nameless and any((event.file, host) in lost for host in there)
         if event.fields.get("exit") == "1" and (is_lost or event.file in differs):
             continue  # it raised what a line of this log says
         if event.pattern.speaker == "slurm":
@@ -379,6 +399,7 @@ def _exits(case: Case) -> Iterator[Failure]:
         is_told_to |= "ended_ranks" in event.fields or _follows_engine(case, event)
         is_told_to |= rank is None and event.pattern.speaker == "kernel"
         is_told_to |= any(_is_of_pod(one, event) for one in probed)
+        is_told_to |= _is_ended_later(event, first)
         if is_told_to or pid in stuck or (rank is not None and rank in told):
             continue
         if rank is not None and _may_follow(case, event, rank):
@@ -386,6 +407,29 @@ def _exits(case: Case) -> Iterator[Failure]:
         if event.fields.get("exit") == "1" and case.is_lost_elsewhere:
             continue  # it raised that as the others did, and its log does not have it
         yield from _exit(case, event, case.closes_in(event.file))
+
+
+def _first_of_launchers(case: Case) -> dict[tuple[str, str], LogEvent]:
+    """Return the first process to fail in what each torchrun tells, by its times."""
+    first: dict[tuple[str, str], LogEvent] = {}
+    for event in case.by_kind[Evidence.EXIT]:
+        if event.pattern.speaker == "torchrun" and "time" in event.fields:
+            one = first.setdefault((event.file, launcher_of(event.fields)), event)
+            if "root" in event.fields or (seconds_between(event, one) or 0) > 0:
+                first[event.file, launcher_of(event.fields)] = event
+    return first
+
+
+def _is_ended_later(event: LogEvent, first: Mapping[tuple[str, str], LogEvent]) -> bool:
+    """Whether torchrun itself ended a process after another one had failed.
+
+    It kills those that do not end by SIGTERM. Of processes that failed at once, one
+    that it calls the root cause may stand in a block that is cut: it stands for them.
+    """
+    one = first.get((event.file, launcher_of(event.fields)), event)
+    is_later = (seconds_between(one, event) or 0) > 1
+    is_cut = "root" in one.fields and one is not event
+    return is_cut or (is_later and signal_of(event) == "SIGKILL")
 
 
 def _is_of_pod(probed: LogEvent, ended: LogEvent) -> bool:
