@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from ranktable.doctor.lines import LogEvent
     from ranktable.schema.finding import Rule
 
+KILL_S = 10
+"""How long after a failure torchrun surely has seen it; its SIGKILL comes after 30."""
+
 SLACK_S = 300
 """How long after a failure others may still begin to wait."""
 
@@ -427,7 +430,7 @@ def _is_ended_later(event: LogEvent, first: Mapping[tuple[str, str], LogEvent]) 
     that it calls the root cause may stand in a block that is cut: it stands for them.
     """
     one = first.get((event.file, launcher_of(event.fields)), event)
-    is_later = (seconds_between(one, event) or 0) > 1
+    is_later = (seconds_between(one, event) or 0) > KILL_S
     is_cut = "root" in one.fields and one is not event
     return is_cut or (is_later and signal_of(event) == "SIGKILL")
 
