@@ -139,7 +139,9 @@ def judge_logs(logs: Sequence[Log], table: RankTable | None = None) -> Diagnosis
     if not any(cause.rule.code in ("RT602", "RT604") for cause in causes):
         notes += open_barriers
     is_known = table is not None or ranks.is_size_known
-    unseen = sorted(ranks.everyone() - ranks.seen) if is_known else []
+    named = {ranks.speaker(event) for event in events
+             if event.pattern.name == "nccl-status"}  # fmt: skip
+    unseen = sorted(ranks.everyone() - ranks.seen - named) if is_known else []
     return Diagnosis(
         causes=tuple(causes),
         logs=tuple(logs),

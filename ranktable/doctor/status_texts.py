@@ -90,7 +90,7 @@ def _communicators(lines: Sequence[str]) -> Iterator[_Said]:
                 yield _Said(Evidence.HEARTBEAT, _SILENT, number, fields)
         elif found := _RANK.match(line):
             fields = {**reader.group, **found.groupdict("")}
-            state = fields.pop("state")
+            state = fields.pop("state") or reader.other
             what = reader.trouble_of(state)
             yield _Said(Evidence.IDENTITY, "", number, fields)
             if what:
@@ -107,12 +107,14 @@ class _Reader:
         section: What is wrong with them.
         group: Their communicator, and its size.
         usual: What most ranks of it have done.
+        other: What the ranks that follow have done, if a line tells it of all.
         op: The operation that is counted.
     """
 
     section: str = ""
     group: dict[str, str] = field(default_factory=dict)
     usual: str = ""
+    other: str = ""
     op: str = ""
     sizes: dict[str, str] = field(default_factory=dict)
 
@@ -126,10 +128,11 @@ class _Reader:
         elif line.rstrip() in ("DEAD", "INCOMPLETE"):
             self.section = line.rstrip()
         elif line.startswith("  Communicator ranks have different"):
-            self.usual = ""
+            self.usual = self.other = ""
             self.op = line.partition(" different ")[2].partition(" ")[0]
-        elif (many := _MANY.match(line)) and not self.usual:
-            self.usual = many[1]
+        elif many := _MANY.match(line):
+            self.other = many[1] if self.usual else ""
+            self.usual = self.usual or many[1]
 
     def trouble_of(self, state: str) -> str:
         if self.section == "INCOMPLETE":
@@ -171,13 +174,14 @@ def _processes(lines: Sequence[str]) -> dict[tuple[str, str], dict[str, str]]:
 
 
 def _differs(state: str, usual: str) -> str:
-    """Return how a rank is behind the most; one that is ahead waits for others."""
+    """Return how a rank differs from the most; one that is ahead waits for others."""
     most = _LAUNCHED.match(usual)
     mine = _LAUNCHED.match(state)
     if most and (mine or state == "not launched any operations"):
         count = int(mine[1]) if mine else 0
-        if count < int(most[1]):
-            return f"launched fewer operations, {count} of {int(most[1])}"
+        if count != int(most[1]):
+            differs = "fewer" if count < int(most[1]) else "more"
+            return f"launched {differs} operations, {count} of {int(most[1])}"
     if usual == "status RUNNING" and state.startswith("status "):
         return _ENDED.get(state.removeprefix("status "), "")
     return ""

@@ -394,6 +394,7 @@ def _counted(case: Case) -> tuple[list[LogEvent], list[LogEvent]]:
         goes_on = len(same) < number or len({e.fields["launched"] for e in same}) > 1
         if number < 2 and not case.waiters:
             goes_on |= ahead <= 1 or bool(case.by_kind[Evidence.LIFE])
+        goes_on |= ahead < 0  # it waits for those behind, which no line names
         (work if goes_on else hang).append(last)
     return hang, work
 
@@ -549,6 +550,13 @@ def _said_to_differ(case: Case) -> Iterator[Cause]:
     elif events:
         named = {rank for event in events for rank in case.ranks.peers(event)}
         named.update(case.speakers(Evidence.MISMATCH))
+        said = events[0].fields
+        if "size_there" in said and not named:
+            sizes = f"{said['size_here']} and {said['size_there']} bytes"
+            what = f"{_two_hosts(case, events[0])} call operations of {sizes}"
+            yield Cause(rule=rules.DIFFERENT, headline=what,
+                        evidence=shortened(events, case))  # fmt: skip
+            return
         what = events[0].pattern.what or "call different operations"
         yield cause_of(case, rules.DIFFERENT, named, what, events)
 
@@ -604,9 +612,12 @@ def _fewest(calls: str) -> tuple[list[int], str]:
 def _other_call_of_number(case: Case) -> Iterator[Cause]:
     """Yield the ranks that called another operation under one number."""
     calls: dict[tuple[str, int], dict[int, str]] = defaultdict(dict)
+    named = {wait.group for wait in case.waits} - {""}
+    # A log may end before the line that tells the group: there is one for all.
+    group = named.pop() if len(named) == 1 and not case.ranks.has_groups else ""
     for wait in case.waits:
         if wait.op and wait.seq is not None:
-            calls[wait.group, wait.seq].setdefault(wait.rank, wait.op)
+            calls[wait.group or group, wait.seq].setdefault(wait.rank, wait.op)
     for rank, event in states_of(case):
         if "opcount" in event.fields:
             group, _ = case.ranks.group(event)
