@@ -200,6 +200,7 @@ def _judge_binding(one: Submission, role: Role) -> Iterator[Finding]:
     if tasks is None or tasks.value < 2 or role.command.program not in ("", "python"):
         return
     number, rank = role.tasks_per_chip, role.variables.get("LOCAL_RANK")
+    severity = None if role.command.program else Severity.NOTE  # maybe none of torch
     hint = (
         "ask for the chips of the node (--gpus-per-node), or add "
         "--tres-bind=gres/gpu:none"
@@ -221,6 +222,7 @@ def _judge_binding(one: Submission, role: Role) -> Iterator[Finding]:
             "rank 1 and above a program that takes the chip of its local rank finds "
             "none",
             hint=hint,
+            severity=severity,
         )
     elif role.near is not None:
         yield rules.CHIPS_VISIBLE.finding(
@@ -229,6 +231,7 @@ def _judge_binding(one: Submission, role: Role) -> Iterator[Finding]:
             "numbered from 0; a program that takes the chip of its local rank may find "
             "none",
             hint=hint,
+            severity=severity,
         )
     elif rank is not None and rank.text == shell.IN_TASK["SLURM_LOCALID"]:
         yield from _judge_own_list(role, rank)
