@@ -53,7 +53,9 @@ OF_DEVICES = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
 ROOM, ROOM_BYTES = "RANKTABLE_TESTS_ROOM", 1 << 14
 """Room for the variables that a fork shows; see ``show_environment``."""
 DEVNULL = subprocess.DEVNULL
-TIMEOUT_S = 60.0
+TIMEOUT_S = 180.0
+"""Time for what hangs, not for what is slow: other work may leave little of a core."""
+
 Started = subprocess.Popen[str]
 """A process that runs beside a test; in a ``with`` it is waited for at the end."""
 
