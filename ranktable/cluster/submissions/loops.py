@@ -33,7 +33,7 @@ _FUNCTION: Final = re.compile(r"([A-Za-z_][\w-]*)[ \t]*\([ \t]*\)\s*\{")
 _LEAVES: Final = ("break", "continue", "return", "exit")
 
 
-class Rounds(NamedTuple):
+class LoopRounds(NamedTuple):
     """What a loop repeats.
 
     Attributes:
@@ -47,7 +47,9 @@ class Rounds(NamedTuple):
     body: Sequence[ShellCommand]
 
 
-def read_rounds(text: str, loop: Sequence[ShellCommand], scope: Scope) -> Rounds | None:
+def read_rounds(
+    text: str, loop: Sequence[ShellCommand], scope: Scope
+) -> LoopRounds | None:
     """Return the rounds of a loop, None if the file does not say them.
 
     Args:
@@ -75,7 +77,7 @@ def read_rounds(text: str, loop: Sequence[ShellCommand], scope: Scope) -> Rounds
     }:
         values = [UNKNOWN]  # rounds one after the other are alike
     is_beside = any(one.after == "&" for one in body)
-    return None if values == [UNKNOWN] and is_beside else Rounds(name, values, body)
+    return None if values == [UNKNOWN] and is_beside else LoopRounds(name, values, body)
 
 
 def read_function(

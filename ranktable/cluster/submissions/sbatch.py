@@ -37,7 +37,7 @@ from ranktable.cluster.submissions.launch_options import (
     split_wrappers,
 )
 from ranktable.cluster.submissions.loops import (
-    Rounds,
+    LoopRounds,
     incremented,
     read_function,
     read_rounds,
@@ -234,7 +234,7 @@ class _Reader:
         self.repeated += len(body) * len(times)
         return self.repeated <= _MOST_REPEATED
 
-    def loop(self, loop: Rounds) -> bool:
+    def loop(self, loop: LoopRounds) -> bool:
         """Read every round of a loop; return whether the script goes on."""
         for value in loop.values:
             self.scope.values[loop.name] = value
