@@ -656,6 +656,7 @@ def test_chips_and_lists_of_other_vendors_are_not_looked_for(tmp_path: Path) -> 
     assert reasons["RT720"] == "MLU_VISIBLE_DEVICES is set, which is not read"
 
 
+BY_HAND = "RANK=3\nWORLD_SIZE=8\nLOCAL_RANK=0\n"
 # torchrun --virtual-local-rank
 VIRTUAL = "TORCHELASTIC_RUN_ID=a\nRANK=3\nWORLD_SIZE=8\nLOCAL_WORLD_SIZE=8\n"
 
@@ -671,7 +672,11 @@ VIRTUAL = "TORCHELASTIC_RUN_ID=a\nRANK=3\nWORLD_SIZE=8\nLOCAL_WORLD_SIZE=8\n"
         ("CUDA_VISIBLE_DEVICES=0\nSLURM_GPUS_PER_TASK=1\n", set()),
         ("CUDA_VISIBLE_DEVICES=0\nRANK=3\nWORLD_SIZE=8\nLOCAL_RANK=3\n",
          {"RT705", "RT720"}),
-        ("CUDA_VISIBLE_DEVICES=3\nRANK=3\nWORLD_SIZE=8\nLOCAL_RANK=0\n", {"RT304"}),
+        (BY_HAND, {"RT304"}),
+        (BY_HAND + "CUDA_VISIBLE_DEVICES=3\n", set()),
+        (BY_HAND + "CUDA_VISIBLE_DEVICES=3\nLOCAL_WORLD_SIZE=1\n", set()),
+        (BY_HAND + "LOCAL_WORLD_SIZE=1\n", {"RT304"}),
+        (BY_HAND + "CUDA_VISIBLE_DEVICES=2\n", {"RT705"}),
         (VIRTUAL + "LOCAL_RANK=0\nCUDA_VISIBLE_DEVICES=3\n", set()),
         (VIRTUAL + "LOCAL_RANK=0\nCUDA_VISIBLE_DEVICES=2\n", {"RT705"}),
         ("SLURM_PROCID=3\nSLURM_NTASKS=8\nSLURM_LOCALID=3\n", set()),

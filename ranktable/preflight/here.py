@@ -18,6 +18,7 @@ from ranktable.runtime.errors import (
     InvalidVariableError,
     LaunchEnvironmentError,
 )
+from ranktable.runtime.resolution import one_chip_by
 from ranktable.schema.check import check_bytes, make_options
 from ranktable.schema.chips import npu_of
 from ranktable.schema.document import Location
@@ -121,7 +122,7 @@ def check_here(
     declared = None
     if report is not None:
         declared = _declared(facts, report, environment, host)
-        contradiction = contradiction or _contradiction(environment, declared)
+        contradiction = contradiction or _contradiction(environment, declared, env)
     found, agrees, not_checked = compare_host(OF_HOST, facts, declared)
     subject = host or (machine.host() if machine.has_name else "the recorded host")
     diagnostics = _located(found, report, subject)
@@ -180,7 +181,7 @@ def _declared(
 
 
 def _contradiction(
-    environment: Environment, declared: Declared
+    environment: Environment, declared: Declared, env: Mapping[str, str]
 ) -> LaunchEnvironmentError | None:
     """Return what the variables of the job say of its ranks against the table.
 
@@ -192,7 +193,7 @@ def _contradiction(
         environment = replace(environment, host=declared.node.host)
     try:
         if is_of_job:
-            refuse_other_table(environment, declared.table)
+            refuse_other_table(environment, declared.table, own_chip=one_chip_by(env))
         elif declared.node_rank is not None:
             chips = declared.table.local_chip_map(declared.node_rank)
             chip_map.refuse_contradiction(environment.local_chip_map, chips)

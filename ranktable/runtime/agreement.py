@@ -52,7 +52,11 @@ def with_world_size(
 
 
 def refuse_other_table(
-    environment: Environment, table: RankTable, file: str | None = None
+    environment: Environment,
+    table: RankTable,
+    file: str | None = None,
+    *,
+    own_chip: str = "",
 ) -> None:
     """Raise if the environment contradicts the table.
 
@@ -63,6 +67,9 @@ def refuse_other_table(
         environment: The variables of the launcher.
         table: The rank table of the job.
         file: The file it was read from, for messages.
+        own_chip: The variable that leaves this process a single chip, else empty; then
+            LOCAL_RANK=0 may be the index of that chip, and 1 the number of processes
+            that see it.
 
     Raises:
         ConflictingVariablesError: They differ in the number of ranks or nodes, in the
@@ -81,9 +88,13 @@ def refuse_other_table(
         raise _contradiction(environment, ("node_rank",), finding, file)
     node_ranks = _candidates(environment, table, file)
     local_chip_maps = [table.local_chip_map(node_rank) for node_rank in node_ranks]
-    _refuse_node(environment, local_chip_maps, node_ranks, file)
+    is_alone = bool(own_chip) and environment.local_world_size == 1
+    about_node = (
+        replace(environment, local_world_size=None) if is_alone else environment
+    )
+    _refuse_node(about_node, local_chip_maps, node_ranks, file)
     if environment.rank is not None:
-        _refuse_process(environment, table, environment.rank, file)
+        _refuse_process(environment, table, environment.rank, file, own_chip)
     chip_map.refuse_contradiction(environment.local_chip_map, *local_chip_maps)
 
 
@@ -131,12 +142,17 @@ def _refuse_node(
 
 
 def _refuse_process(
-    environment: Environment, table: RankTable, rank: int, file: str | None
+    environment: Environment,
+    table: RankTable,
+    rank: int,
+    file: str | None,
+    own_chip: str,
 ) -> None:
     _refuse_host(environment, table, rank, file)
     local_rank, device_id = table.local_rank_of(rank), table.chip_map[rank]
     is_wrong = environment.local_rank not in (None, local_rank)
-    if is_wrong and not _may_be_virtual(environment, table, rank):
+    may_be_index = own_chip or environment.launcher == "torchrun"
+    if is_wrong and not (may_be_index and _may_be_index(environment, table, rank)):
         finding = (
             f"the rank table gives rank {rank} local rank {local_rank} on node "
             f"{table.node_rank_of(rank)}"
@@ -147,26 +163,19 @@ def _refuse_process(
         raise _contradiction(environment, ("rank", "device_id"), finding, file)
 
 
-_VIRTUAL = (
-    *("torchrun", "slurm", "flux", "pals", "jsrun"),
-    *("open mpi", "mpich or intel mpi", "mvapich2"),
-)
-
-
-def _may_be_virtual(environment: Environment, table: RankTable, rank: int) -> bool:
+def _may_be_index(environment: Environment, table: RankTable, rank: int) -> bool:
     """Whether LOCAL_RANK may be 0 in all processes, as --virtual-local-rank sets it.
 
-    It differs from the local rank of srun or mpirun only beside a chip of its own.
+    Then it is the index of the only chip that the process sees.
 
     Source: pytorch/pytorch, elastic/agent/server/local_elastic_agent.py: each worker
     sees one chip, and WORLD_SIZE, RANK and LOCAL_WORLD_SIZE are what they were.
     """
     node = table.node_rank_of(rank)
     return (
-        environment.launcher in _VIRTUAL
-        and environment.sources.get("local_rank") == "LOCAL_RANK"
+        environment.sources.get("local_rank") == "LOCAL_RANK"
         and environment.local_rank == 0
-        and environment.local_world_size == len(table.local_chip_map(node))
+        and environment.local_world_size in (None, 1, len(table.local_chip_map(node)))
     )
 
 

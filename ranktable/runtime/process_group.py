@@ -159,8 +159,9 @@ def place(
     if table is None:
         return _place_by_launcher(environment, needs_device=needs_device)
     from ranktable.runtime.agreement import refuse_other_table
+    from ranktable.runtime.resolution import one_chip_by
 
-    refuse_other_table(environment, table, file)
+    refuse_other_table(environment, table, file, own_chip=one_chip_by(os.environ))
     rank = environment.rank
     assert rank is not None
     return Placement(

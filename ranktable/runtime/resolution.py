@@ -102,11 +102,17 @@ def _device_index(
     given = [c for c in about if c.launcher == BY_HAND and c.variable == "LOCAL_RANK"]
     if not given or given[0].value != 0 or others <= {0}:
         return None
-    has_one = any(
-        name.endswith("_VISIBLE_DEVICES") and _ONE_CHIP.fullmatch(env[name])
+    return given[0] if one_chip_by(env) else None
+
+
+def one_chip_by(env: Mapping[str, str]) -> str:
+    """Return the variable that leaves this process one chip, empty if none does."""
+    listed = (
+        name
         for name in env
+        if name.endswith("_VISIBLE_DEVICES") and _ONE_CHIP.fullmatch(env[name])
     )
-    return given[0] if has_one or isolated_by(env) else None
+    return next(listed, "") or isolated_by(env)
 
 
 def believed(

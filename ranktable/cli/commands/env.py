@@ -30,7 +30,7 @@ from ranktable.runtime.environment import advice, resolve_environment
 from ranktable.runtime.environment_notes import notes, unused
 from ranktable.runtime.errors import ConflictingVariablesError, LaunchEnvironmentError
 from ranktable.runtime.process_chip import ProcessChip, idle_beside
-from ranktable.runtime.resolution import Outcome, resolve_claims
+from ranktable.runtime.resolution import Outcome, one_chip_by, resolve_claims
 from ranktable.schema.text import printable
 
 if TYPE_CHECKING:
@@ -156,7 +156,8 @@ def _with_table(found: Environment) -> Environment:
     if found.rank_table_file is None:
         return found
     table = sound_table(None).table  # $RANK_TABLE_FILE: "-" is a file name there
-    refuse_other_table(with_world_size(found, table), table)
+    sized = with_world_size(found, table)
+    refuse_other_table(sized, table, own_chip=one_chip_by(os.environ))
     if found.rank is None or found.device_id is not None:
         return found
     sources = {**found.sources, "device_id": "rank table"}
