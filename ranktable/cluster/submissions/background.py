@@ -81,11 +81,15 @@ class Background:
             self._has_other = self._has_other or is_unjudged
             self.left += made
             if not (is_behind or self.is_nested):
-                self.first.update(dict.fromkeys(made, next(iter(self.left), 0)))
+                self.count(made)
         elif command.block or not is_short or _has_output(command):
             self.left = []
         if self._has_trap:
             self.left = []
+
+    def count(self, made: Sequence[int]) -> None:
+        """Count submissions that run beside each other."""
+        self.first.update(dict.fromkeys(made, next(iter(self.left), 0)))
 
 
 def _has_output(command: ShellCommand) -> bool:

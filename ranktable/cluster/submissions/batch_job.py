@@ -102,7 +102,10 @@ def refuse_form(text: str, script: Script) -> None:
             rules.REFUSED, SourceSpan(offsets=(at, at + 1)), message, hint=hint
         )
     if not text.startswith("#!"):
-        message = "the first line does not begin with #!, so sbatch refuses the script"
+        what = (
+            "first line does not begin with #!" if text.strip() else "script is empty"
+        )
+        message = f"the {what}, so sbatch refuses it"
         hint = "begin it with #!/bin/bash"
         script.report(rules.REFUSED, SourceSpan(offsets=(0, 0)), message, hint=hint)
 

@@ -255,7 +255,8 @@ class _Reader:
             self.is_tested = command.words[0].raw in ("[", "[[", "test")
             made, left = len(script.submissions), len(script.unjudged)
             is_on = self.command(replace(command, block=block))
-            if command.words[0].raw not in self.functions:
+            head = next((w.raw for w in command.words if not is_assignment(w)), "")
+            if head not in self.functions:
                 is_unjudged = len(script.unjudged) > left
                 numbers = range(made, len(script.submissions))
                 self.background.see(command, numbers, is_unjudged=is_unjudged)
@@ -274,8 +275,11 @@ class _Reader:
         )
         is_behind, is_nested = command.after == "&", self.background.is_nested
         self.background.is_nested = is_nested or is_behind
+        made = len(self.script.submissions)
         is_on = self.each(replace(one, after="&") if is_behind else one for one in body)
         self.background.is_nested = is_nested
+        if is_behind and not is_nested:
+            self.background.count(range(made, len(self.script.submissions))[:1])
         self.scope.set_arguments(arguments)
         self.functions[name] = body
         return is_on

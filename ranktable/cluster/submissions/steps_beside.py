@@ -18,7 +18,7 @@ from ranktable.cluster.submissions.shell import (
     has_marks,
     plain_number,
 )
-from ranktable.cluster.submissions.submission import Fact
+from ranktable.cluster.submissions.submission import Fact, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -117,13 +117,22 @@ def same_ports(steps: Sequence[Submission]) -> Iterator[Finding]:
     """Yield agents beside each other on one node that listen on the same port.
 
     Each is a job of its own. Tried with torch 2.13: the second one ends, and without a
-    port each takes a free one.
+    port each takes a free one; accelerate 1.15 takes a free one in both cases.
+
+    Source: deepspeed, launcher/runner.py: the workers get --master_port as MASTER_PORT,
+    29500 by default.
     """
     first: dict[object, Submission] = {}
     for one in steps:
         role = one.roles[0]
-        port, nodes = role.option("master-port"), role.option("nnodes")
-        is_known = role.command.program == "torchrun" and role.command.is_whole
+        program = role.command.program
+        port = role.option("master-port")
+        if port is None and program == "deepspeed":
+            port = Setting(
+                "29500", "the default of --master_port, 29500,", role.command.span
+            )
+        nodes = role.option("nnodes")
+        is_known = program in ("torchrun", "deepspeed") and role.command.is_whole
         is_one = one.job_nodes == 1 or one.is_first_node_only
         if one.beside is None or port is None or not (is_known and is_one):
             continue
@@ -134,6 +143,7 @@ def same_ports(steps: Sequence[Submission]) -> Iterator[Finding]:
         if key[1] and first.setdefault(key, one) is not one:
             yield rules.MASTER_PORT.finding(
                 port.span,
-                f"{port.said} is that of another torchrun on the node, beside this one",
-                hint="give each its own, or leave it out",
+                f"{port.said} is the port of another {program} beside this one, too",
+                hint="give each its own"
+                + (", or leave it out" if program == "torchrun" else ""),
             )
