@@ -42,6 +42,20 @@ _ONE_TASK: Final = (
 )
 
 
+_WHICH: Final = (
+    *(shell.IN_TASK["SLURM_NODEID"], shell.IN_TASK["SLURM_PROCID"]),
+    *(shell.POD_INDEX, shell.JOB_INDEX, shell.OWN_HOST),
+)
+"""What is another value in every task or pod."""
+
+
+def _is_told_which(role: Role) -> bool:
+    """Whether a program is told which of several jobs it is: on purpose, they are."""
+    command = role.command
+    is_told = any(mark in word for word in command.script for mark in _WHICH)
+    return is_told and not command.script_options
+
+
 def _is_of_one_machine(role: Role) -> bool:
     """Whether accelerate is told of no other machine on its command line."""
     command = role.command
@@ -99,6 +113,7 @@ def judge_agents(
             hint=f"drop --standalone; add --nnodes {starts} {BOTH}"
             if standalone
             else f"add --nnodes {starts} {BOTH}",
+            severity=Severity.NOTE if _is_told_which(role) else None,
         )
         return
     if (

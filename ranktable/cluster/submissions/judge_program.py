@@ -116,6 +116,7 @@ def judge_mpirun(one: Submission, role: Role) -> Iterator[Finding]:
     is_hydra = role.command.passed is None or (each and each.said.startswith("-ppn"))
     is_over = is_hydra or "oversubscribe" in role.command.options
     yield from _judge_node_of_mpirun(one, role, each, count or slots)
+    yield from _judge_places(one, role, each, count)
     is_fewer = each is None or count is None or count.value > (slots or count).value
     if count and slots and count.value != slots.value and is_fewer:
         is_more = count.value > slots.value
@@ -138,6 +139,28 @@ def judge_mpirun(one: Submission, role: Role) -> Iterator[Finding]:
             f"{hosts.said} names hosts by hand; the job may have others",
             hint="leave it out: mpirun takes the nodes of the job",
         )
+
+
+def _judge_places(
+    one: Submission, role: Role, each: Fact | None, count: Fact | None
+) -> Iterator[Finding]:
+    """Report processes for which the places that a mapping gives are too few.
+
+    Source: open-mpi/ompi, rmaps/ppr: "more processes than the ppr ... can support".
+    """
+    is_told = _HOSTS & role.command.options.keys()
+    if is_told or not (each and count and one.nodes and "ppr:" in each.said):
+        return
+    places = each.value * one.nodes
+    if count.value <= places:
+        return
+    yield rules.WRONG_AGENTS.finding(
+        count.span,
+        f"mpirun starts {count.value} processes ({count.said}), and {each.said} has "
+        f"places for {places} on {counted(one.nodes, one.node)}",
+        hint=f"start {places}, or map more on each {one.node}",
+        severity=Severity.WARNING if one.is_script else None,
+    )
 
 
 def _judge_alone(one: Submission) -> Iterator[Finding]:
@@ -339,15 +362,19 @@ def _judge_world_size(one: Submission, role: Role, starts: int) -> Iterator[Find
     is_judged = role.command.program in ("python", "mpirun")
     if not is_judged or (is_own and len(one.roles) > 1):
         return  # some of the roles may be a world of their own
-    each = one.tasks_per_node
+    each, chips, is_many = one.tasks_per_node, role.chips, False
     is_one = each is None or each.value == 1
     if is_one and size.value > starts and _is_launched(one):
-        return  # the program may start the others itself
+        is_many = chips is not None and size.value > starts * max(chips.value, 1)
+        if not is_many:
+            return  # the program may start the others itself
     yield rules.WRONG_SIZE.finding(
         setting.span or role.command.span,
         f"WORLD_SIZE is {size.value} ({setting.said}), but "
-        f"{counted(starts, 'process is', 'processes are')} started",
+        f"{counted(starts, 'process is', 'processes are')} started"
+        + (f", each with {counted(chips.value, 'chip')}" if is_many and chips else ""),
         hint=f"set WORLD_SIZE to {starts}"
         if _is_launched(one)
         else "start torchrun in every pod",
+        severity=Severity.WARNING if is_many else None,
     )

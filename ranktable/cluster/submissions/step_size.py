@@ -30,6 +30,8 @@ def step_size(
         nodes, per_node = tasks, Fact(1, tasks.said, tasks.span)  # fewer nodes do
     _refuse_nodes(part, script, nodes, span)
     chips, binding = _step_chips(part, script, step, per_node, nodes, span)
+    if per_node is None:
+        _refuse_chips(part, script, step, tasks, span)
     role = Role(
         nodes=nodes,
         chips=chips,
@@ -108,6 +110,24 @@ def _refuse_nodes(
         "which srun refuses",
         hint="leave it out: a step has the nodes of its job",
     )
+
+
+def _refuse_chips(
+    part: BatchJob, script: Script, step: SlurmJob, tasks: Fact | None, span: SourceSpan
+) -> None:
+    """Report tasks with more chips together than the nodes of the job have."""
+    each, has, nodes = step.listed("gpus-per-task"), part.chips, part.nodes
+    if not (each and tasks and has and nodes):
+        return
+    asked, total = each.value * tasks.value, has.value * nodes.value
+    if asked > total:
+        script.report(
+            rules.REFUSED,
+            each.span or span,
+            f"{each.said} for {tasks.value} tasks ({tasks.said}) asks for {asked} "
+            f"chips, and the job has {total} ({has.said}), so srun refuses it",
+            hint=f"start {total // each.value} tasks",
+        )
 
 
 def _step_chips(
