@@ -176,8 +176,13 @@ def judges_the_first(seed: int) -> bool:
 NEVER = re.compile(r"(?!)")
 COVERAGE = {(case.Case, "is_covered"): lambda _, rank: True,
             (case.Case, "without_log"): lambda _: set()}  # fmt: skip
+# Nothing that is read while they are off may be left in the cache for other tests.
+PREFIXES = {
+    (lines, "_ANY_PREFIX"): NEVER,
+    (lines, "_spoken"): lines._spoken.__wrapped__,
+}
 PARTS: dict[str, tuple[dict[tuple[Any, str], Any], Callable[[int], bool]]] = {
-    "prefixes": ({(lines, "_ANY_PREFIX"): NEVER}, writes_matter),
+    "prefixes": (PREFIXES, writes_matter),
     "coverage": (COVERAGE, names_another),
     "payload": ({(case, "judged_again"): list}, writes_matter),
     "segments": ({(diagnose, "last_attempt"): list}, judges_the_first),
