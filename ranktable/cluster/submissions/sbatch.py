@@ -8,32 +8,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from itertools import dropwhile, groupby
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.agents import AGENTS, fact_of
 from ranktable.cluster.submissions.background import Background, with_ends
-from ranktable.cluster.submissions.batch_job import (
-    NUMBERS,
-    option_said,
-    read_jobs,
-    refuse_form,
-    refuse_option,
-)
-from ranktable.cluster.submissions.detect import (
-    HEAD,
-    is_of_shell,
-)
+from ranktable.cluster.submissions.batch_job import read_jobs, refuse_form
+from ranktable.cluster.submissions.detect import HEAD, is_of_shell
+from ranktable.cluster.submissions.job_steps import StepReader
 from ranktable.cluster.submissions.launch_options import (
     HARMLESS,
-    SHELLS,
-    Line,
-    after_shell_options,
     base,
     find_launch,
-    is_shell_file,
-    slurm_options,
     split_wrappers,
 )
 from ranktable.cluster.submissions.loops import (
@@ -42,11 +28,14 @@ from ranktable.cluster.submissions.loops import (
     read_function,
     read_rounds,
 )
+from ranktable.cluster.submissions.script_files import ScriptFiles
+from ranktable.cluster.submissions.script_variables import (
+    ACTIVATION,
+    EXPORTS,
+    ScriptVariables,
+    exported,
+)
 from ranktable.cluster.submissions.shell import (
-    EMPTY,
-    IN_BATCH,
-    IN_MPI,
-    TASK_VARIABLES,
     UNKNOWN,
     Scope,
     ShellCommand,
@@ -56,83 +45,29 @@ from ranktable.cluster.submissions.shell import (
     is_assignment,
     is_open,
     name_of,
-    plain_number,
     shown,
-    text_below,
     without_marks,
 )
-from ranktable.cluster.submissions.slurm_job import SlurmJob
-from ranktable.cluster.submissions.step_size import step_size
 from ranktable.cluster.submissions.steps_beside import (
     joined_steps,
     same_ports,
     same_ranks,
 )
-from ranktable.cluster.submissions.submission import (
-    Fact,
-    Role,
-    Script,
-    Setting,
-    Submission,
-    Unjudged,
-)
-from ranktable.cluster.submissions.task_command import (
-    BLOCKS,
-    LAUNCHERS,
-    TaskCommand,
-    is_read,
-    task_command,
-)
+from ranktable.cluster.submissions.submission import Script, Submission, Unjudged
+from ranktable.cluster.submissions.task_command import BLOCKS, LAUNCHERS
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ranktable.cluster.submissions.submission import LaunchCommand
 
-_REMOTE: Final = (
-    *("ssh", "pdsh", "clush", "pssh", "dsh", "parallel", "xargs", "ray", "ibrun"),
-)
-_STARTS: Final = re.compile(rf"{LAUNCHERS.pattern}|\b(?:ssh|bash|sh|python3?)\b")
 _MAY_WRAP: Final = ("env", "command", "conda")
 """Harmless programs, unless they start another one."""
 _BLANK_END: Final = re.compile(r"\\[ \t]")
-_LISTS: Final = "VISIBLE_DEVICES"
 _MOST_REPEATED: Final = 20_000
 """Commands of loops and functions that are read, each time that they are run."""
-_ASSIGNING: Final = re.compile(
-    r"\$\{([A-Za-z_]\w*):?=|\$\(\((?:[^)]*\W)?([A-Za-z_]\w*)\s*(?:\+\+|--|[-+*/]?=(?!=))"
-)
-"""An expansion that assigns."""
-_EXPORTS: Final = ("export", "declare", "readonly", "local", "typeset")
 _ALL_EXPORTED: Final = re.compile(r"-[b-zA-Z]*a\w*|allexport")
-_GIVEN: Final = re.compile(r"\b([A-Za-z_]\w*)=")
-"""A variable that a line gives its tasks by an option, or that they set themselves."""
-_ACTIVATION: Final = re.compile(
-    r"activate\b|bashrc|profile|conda\.sh|/lmod/|modules|env_?setup|setvars"
-    r"|shell\.?\w* hook|ssh-agent|pyenv"
-)
-
-
-_SETTERS: Final = ("unset", "read", "mapfile", "readarray", "printf")
-_READS_HOSTS: Final = re.compile(
-    r"(?:mapfile|readarray)\s+-t\s+([A-Za-z_]\w*)\s*(?:<\s*<\(|<<<\s*\"?\$\()"
-    r"\s*scontrol\s+show\s+hostnames?\b[^|)]*\)"
-)
-_ITEM: Final = re.compile(r"([A-Za-z_]\w*)\[[^]]*\]\+?=")
-"""An assignment to an item of an array."""
-
-
-def may_set_all(words: Sequence[Word]) -> bool:
-    """Whether a command sets variables whose names are not in the file."""
-    head, *rest = (word.raw for word in words)
-    if head in ("source", ".", "eval"):
-        return not any(map(_ACTIVATION.search, rest[:1]))
-    return head in _EXPORTS and any(
-        not is_assignment(word) and ("$" in word.raw or "`" in word.raw)
-        for word in words[1:]
-    )
 
 
 def read_sbatch(text: str) -> Script:
@@ -158,29 +93,22 @@ class _Reader:
         assert head is not None
         self.body = head.end()
         refuse_form(text, self.script)
-        self.components = read_jobs(text, self.body, self.script)
-        self.enter(0)
-        part = self.part
-        self.scope = Scope(known=part.variables(part.nodes, part.tasks))
-        given = _exported(part.job.options.get("export"))
-        self.scope.give({name: setting.text for name, setting in given.items()})
-        self.settings = {n: s for n, s in given.items() if is_read(n)}
-        self.has_remote = False
-        self.told: set[SourceSpan | None] = set()
+        components = read_jobs(text, self.body, self.script)
+        part = components[0]
+        self.variables = ScriptVariables(
+            text,
+            part.variables(part.nodes, part.tasks),
+            exported(part.job.options.get("export")),
+        )
+        self.scope = self.variables.scope
+        self.files = ScriptFiles(text, self.scope)
+        self.steps = StepReader(self.script, components, self.variables)
         self.perhaps: list[Unjudged] = []
         self.functions: dict[str, Sequence[ShellCommand]] = {}
         self.called: set[str] = set()
-        self.files: dict[str, str] = {}
         self.background = Background()
         self.repeated = 0
         self.is_tested = False
-
-    def enter(self, component: int) -> None:
-        """Read steps of a component; the batch script has the variables of the first.
-
-        Measured with Slurm 22.05: a step has the options of its component only.
-        """
-        self.part = self.components[component]
 
     def read(self) -> None:
         """Read every command below the #SBATCH lines."""
@@ -195,11 +123,11 @@ class _Reader:
             self.blocks(name, "function")
         self.drop_helpers()
         script = self.script
-        is_whole = not (self.has_remote or script.unjudged)
+        is_whole = not (self.steps.has_remote or script.unjudged)
         script.submissions = joined_steps(script.submissions, is_whole=is_whole)
         script.found += same_ranks(script.submissions)
         script.found += same_ports(script.submissions)
-        for job, _, _, chips in self.components if script.submissions else ():
+        for job, _, _, chips in self.steps.components if script.submissions else ():
             given = job.options.get("gpus-per-socket")
             if given is not None and chips is None:
                 reason = f"the chips of a node are those of its sockets ({given.said})"
@@ -242,7 +170,9 @@ class _Reader:
                 return False
         if UNKNOWN in loop.values:
             words = [word for one in loop.body for word in one.words]
-            self.forget([name_of(word) for word in words if is_assignment(word)])
+            self.variables.forget(
+                [name_of(word) for word in words if is_assignment(word)]
+            )
         return True
 
     def each(self, found: Iterable[ShellCommand]) -> bool:
@@ -310,32 +240,24 @@ class _Reader:
             self.scope.values[counter] = self.scope.sum_of(f"{counter} + 1")
             return True
         if command.block:
-            self.forget([counter] if counter else [])
+            self.variables.forget([counter] if counter else [])
             self.block(command, span)
             return True
-        before = dict(self.settings)
+        before = dict(self.variables.settings)
         if base(words[0].raw) == "env" and not all(map(is_assignment, words[1:])):
             words = words[is_assignment(words[1]) :]
             command = replace(command, words=tuple(words))
         count = next((n for n, w in enumerate(words) if not is_assignment(w)), 0)
         if not count and is_assignment(words[0]):
             for word in words:
-                self.take(self.scope, word)
+                self.variables.take(self.scope, word)
             return True
         scope = self.scope.of_command() if count else self.scope
         for word in words[:count]:
-            self.take(scope, word)
+            self.variables.take(scope, word)
             scope.exported.add(name_of(word))
         words = words[count:]
-        if _BLANK_END.fullmatch(words[-1].raw) and self.goes_on(words[-1].end):
-            self.script.report(
-                rules.NO_EFFECT,
-                SourceSpan(offsets=(words[-1].start, words[-1].end)),
-                "a blank behind \\ ends the line, so the next one is a command of its "
-                "own",
-                hint="delete the blank",
-                severity=Severity.ERROR,
-            )
+        self.refuse_blank_end(words[-1])
         if words[0].raw.startswith("-"):
             place = SourceSpan(offsets=(words[0].start, words[0].end))
             before_it = self.text[: words[0].start].rstrip("\\ \t\r\n")
@@ -346,35 +268,38 @@ class _Reader:
             self.script.found.append(stray)
             return True
         is_on = self.run(words, scope, command, span)
-        self.settings = before if words[0].raw != "export" else self.settings
+        if words[0].raw != "export":
+            self.variables.settings = before
         return is_on
+
+    def refuse_blank_end(self, last: Word) -> None:
+        """Report a line that a blank behind its backslash ends."""
+        if _BLANK_END.fullmatch(last.raw) and self.goes_on(last.end):
+            self.script.report(
+                rules.NO_EFFECT,
+                SourceSpan(offsets=(last.start, last.end)),
+                "a blank behind \\ ends the line, so the next one is a command of its "
+                "own",
+                hint="delete the blank",
+                severity=Severity.ERROR,
+            )
 
     def goes_on(self, at: int) -> bool:
         """Whether the next line has words that are no option of their own."""
         return re.match(r"[ \t]*\n[ \t]*[^\s#-]", self.text[at : at + 99]) is not None
-
-    def take(self, scope: Scope, word: Word) -> bool:
-        """Take an assignment; return whether the word is one."""
-        if not scope.assign(word, is_certain=True):
-            return False
-        name = name_of(word)
-        if is_read(name):
-            place = SourceSpan(offsets=(word.start, word.end))
-            self.settings[name] = Setting(scope.value(name), word.raw, place)
-        return True
 
     def block(self, command: ShellCommand, span: SourceSpan) -> None:
         """Read a command that may run several times or never."""
         for word in command.words:
             if not self.scope.assign(word, is_certain=False):
                 continue
-            self.settings.pop(name_of(word), None)
+            self.variables.settings.pop(name_of(word), None)
         head, *rest = command.words
-        if head.raw in _EXPORTS:
+        if head.raw in EXPORTS:
             self.scope.exported.update(map(name_of, command.words))
         if head.raw in ("for", "select"):
-            self.forget([word.raw for word in rest[:1]])
-        self.forget_set(command.words)
+            self.variables.forget([word.raw for word in rest[:1]])
+        self.variables.forget_set(command.words)
         text = self.text[slice(*span.offsets or (0, 0))]
         reason = f"it is in {BLOCKS.get(command.block, 'a condition')}"
         if command.words[0].raw in HARMLESS:
@@ -383,7 +308,7 @@ class _Reader:
             self.blocks(head.raw, command.block)
         if LAUNCHERS.search(text):
             self.script.leave(span, reason)
-            self.has_remote = True
+            self.steps.has_remote = True
         elif find_launch([word.raw for word in command.words])[0]:
             self.perhaps.append(Unjudged(span, reason))
 
@@ -396,10 +321,10 @@ class _Reader:
     ) -> bool:
         """Read a command that is run; return whether the script goes on."""
         head = words[0].raw
-        self.forget_set(words)
-        self.keep_file(words, command)
-        if head in _EXPORTS:
-            self.export(words[1:])
+        self.variables.forget_set(words)
+        self.files.keep(words, command)
+        if head in EXPORTS:
+            self.variables.export(words[1:])
         elif head in self.functions and self.may_repeat(self.functions[head]):
             return self.call(words, scope, command)
         elif head == "set":
@@ -417,430 +342,31 @@ class _Reader:
             texts = [text for word in words for text in scope.fields(word.raw)]
             if LAUNCHERS.search(" ".join(texts)):
                 self.script.leave(span, "what eval runs is not judged")
-                self.has_remote = True
+                self.steps.has_remote = True
         elif head not in HARMLESS or (
             head in _MAY_WRAP and LAUNCHERS.search(" ".join(w.raw for w in words))
         ):
             texts = [text for word in words for text in scope.fields(word.raw)]
-            self.start(list(split_wrappers(texts)), scope, command, span)
+            texts = self.files.inserted(list(split_wrappers(texts)), command)
+            self.steps.start(texts, scope, command, span)
         return True
-
-    def forget(self, names: Sequence[str]) -> None:
-        """Note that the values of some variables are not known from here on."""
-        for name in names:
-            self.scope.forget(name)
-            self.settings.pop(name, None)
-
-    def forget_set(self, words: Sequence[Word]) -> None:
-        """Forget what a command sets, but by assignments that are words of it."""
-        head = words[0].raw
-        found = (pair for word in words for pair in _ASSIGNING.findall(word.raw))
-        self.forget([first or second for first, second in found])
-        self.forget(_ITEM.findall(head))
-        if head in _SETTERS:
-            self.forget([word.raw for word in words[1:]])
-            read = _READS_HOSTS.match(self.text, words[0].start)
-            if read is not None:
-                self.scope.set_hosts(read[1])
-        if may_set_all(words):
-            self.forget([*self.scope.values, *self.scope.arrays])
-            self.settings.clear()
-
-    def export(self, words: Sequence[Word]) -> None:
-        for word in words:
-            self.take(self.scope, word)
-            self.scope.exported.add(name_of(word))
 
     def sourced(self, words: Sequence[Word], span: SourceSpan) -> None:
         """Note that another file may set everything."""
-        if len(words) < 2 or _ACTIVATION.search(words[1].raw):
+        if len(words) < 2 or ACTIVATION.search(words[1].raw):
             return
         self.script.leave(span, f"{shown(words[1].raw)} may set every variable")
 
-    def start(
-        self,
-        texts: list[str],
-        scope: Scope,
-        command: ShellCommand,
-        span: SourceSpan,
-    ) -> None:
-        """Read a command that may start processes."""
-        texts = self.with_file(texts, command)
-        head = base(texts[0]) if texts else ""
-        at = next((n for n, text in enumerate(texts) if base(text) == "srun"), 0)
-        is_script = is_shell_file(head)  # srun may be a word for it
-        if at and not (is_script or head in _REMOTE or find_launch(texts[:at])[0]):
-            head, texts = "srun", texts[at:]  # timeout, nsys and others start it
-        self.refuse_empty(texts, scope, span)
-        if head == "srun":
-            self.srun(texts[1:], scope, command, span)
-        elif head == "xargs" and not _STARTS.search(" ".join(texts)):
-            pass
-        elif head in _REMOTE:
-            self.has_remote = True
-            self.script.leave(span, f"what {head} starts is not judged")
-        elif head[:1] == UNKNOWN:
-            self.script.leave(span, "its first word is not in the file")
-        elif head not in HARMLESS and head:
-            self.on_first_node(texts, scope, command, span)
-
-    def keep_file(self, words: Sequence[Word], command: ShellCommand) -> None:
-        """Note which file ``cat`` or ``tee`` writes, with which text of the script."""
-        names = [word.raw for sign, word in command.redirects if sign in (">", ">|")]
-        names += [word.raw for word in words[1:2] if words[0].raw == "tee"]
-        text, is_expanded = text_below(self.text, command)
-        for name in (one for raw in names for one in self.scope.fields(raw)):
-            self.files.pop(name.removeprefix("./"), None)
-            if text and words[0].raw in ("cat", "tee") and UNKNOWN not in name:
-                text = self.scope.expand_text(text) if is_expanded else text
-                self.files[name.removeprefix("./")] = text
-
-    def with_file(self, texts: list[str], command: ShellCommand) -> list[str]:
-        """Return a line in which the text of a script stands for its name."""
-        is_srun = base(texts[0]) == "srun" if texts else False
-        rest = slurm_options(texts[1:]).rest if is_srun else texts
-        at = len(texts) - len(rest)
-        shell = next((n for n, t in enumerate(rest, at) if base(t) in SHELLS), None)
-        end, has_text = (
-            (at, False) if shell is None else after_shell_options(texts, shell)
-        )
-        if has_text:
-            return texts
-        if end < len(texts):
-            text = self.files.get(texts[end].removeprefix("./"), "")
-        else:
-            text, is_expanded = text_below(self.text, command)
-            text = self.scope.expand_text(text) if is_expanded else text
-        if not text or not is_of_shell(text):
-            return texts
-        before = [*texts[:at], "bash"] if shell is None else texts[: shell + 1]
-        return [*before, "-c", text, *texts[end:]]
-
-    def refuse_empty(
-        self, texts: Sequence[str], scope: Scope, span: SourceSpan
-    ) -> None:
-        """Report variables of MPI's processes that the batch script expands."""
-        text = " ".join(texts)
-        found = {
-            setting.span: setting.said
-            for setting in self.variables(scope).values()
-            if {*setting.text} & {*EMPTY.values()}
-        }
-        names = [f"${name}" for name, mark in EMPTY.items() if mark in text]
-        found |= {span: " and ".join(names)} if names else {}
-        for place, said in found.items() if LAUNCHERS.search(text) else ():
-            if place not in self.told:
-                self.script.report(
-                    rules.SAME_RANK,
-                    place,
-                    f"{said} is expanded by the batch script, where it is empty",
-                    hint="let every process expand it, in single quotes: "
-                    "mpirun bash -c '...'",
-                )
-            self.told.add(place)
-
-    def on_first_node(
-        self,
-        texts: list[str],
-        scope: Scope,
-        command: ShellCommand,
-        span: SourceSpan,
-    ) -> None:
-        """Read a command that the batch script itself runs, on the first node."""
-        shell = texts if base(texts[0]) in SHELLS else ()
-        if "-c" in shell and re.search(r"\bsrun\b", " ".join(texts)):
-            self.has_remote = True
-            self.script.leave(span, f"what {base(texts[0])} -c starts is not judged")
-            return
-        found = task_command(texts, scope.of_command(), self.variables(scope), span)
-        if found.command.only_looks:
-            return
-        if not found.command.program:
-            if not _is_builtin_test(texts):
-                first = f"what {shown(base(texts[0]))} starts is not in the file"
-                for reason in found.command.unjudged or (first,):
-                    self.script.leave(span, reason)
-            return
-        variables = found.variables
-        if found.command.program == "mpirun":
-            inner = self.of_mpirun(found, scope, command, span)
-            if found.command.is_whole and inner.command.program in AGENTS:
-                self.by_mpirun(found.command, inner, command)
-                return
-            first = base(next(iter(found.command.script), ""))
-            is_python = inner.command.program == "python" and not is_shell_file(first)
-            own = inner.variables if is_python else {}
-            variables = {
-                **{n: s for n, s in variables.items() if n.endswith(_LISTS)},
-                **{n: s for n, s in own.items() if not n.endswith(_LISTS)},
-            }
-        role = Role(
-            nodes=self.part.nodes,
-            chips=self.part.chips,
-            command=found.command,
-            variables=variables,
-        )
-        one = Fact(1, "no srun")
-        self.add([role], one, one, command, starter="")
-
-    def of_mpirun(
-        self,
-        outer: TaskCommand,
-        scope: Scope,
-        command: ShellCommand,
-        span: SourceSpan,
-    ) -> TaskCommand:
-        """Return what an mpirun starts, and what its processes find for certain."""
-        known = {
-            **self.part.variables(None, None),
-            **dict.fromkeys(TASK_VARIABLES, UNKNOWN),
-        }
-        inner = scope.of_task(known | IN_MPI)
-        self.forget_given(inner, command)
-        passed = outer.command.passed
-        given = {n: s for n, s in outer.command.given.items() if is_read(n)}
-        variables = {
-            name: setting
-            for name, setting in {**outer.variables, **given}.items()
-            if passed is None
-            or name in passed
-            or name.endswith(_LISTS)  # the processes of the first node have it
-        }
-        return task_command(outer.command.script, inner, variables, span)
-
-    def by_mpirun(
-        self, outer: LaunchCommand, found: TaskCommand, command: ShellCommand
-    ) -> None:
-        """Add the agents that an mpirun starts."""
-        is_told = "hostfile" in outer.options or "host" in outer.options
-        nodes = None if is_told else self.part.nodes
-        each, tasks = (fact_of(outer.options.get(n)) for n in ("per-node", "np"))
-        if tasks is None and "np" not in outer.options:
-            tasks = self.part.tasks
-            if each is not None:
-                tasks = nodes and each._replace(value=each.value * nodes.value)
-        if each and tasks and nodes and tasks.value < each.value * nodes.value:
-            nodes = tasks._replace(value=-(-tasks.value // max(each.value, 1)))
-        if nodes is not None and nodes.value == 1:
-            each = tasks
-        role = Role(
-            nodes=nodes,
-            chips=self.part.chips,
-            command=found.command,
-            variables=found.variables,
-        )
-        self.add([role], each, tasks, command, starter="mpirun")
-
-    def srun(
-        self,
-        texts: list[str],
-        scope: Scope,
-        command: ShellCommand,
-        span: SourceSpan,
-    ) -> None:
-        """Read a step."""
-        line = slurm_options(texts)
-        if not line.rest:
-            self.script.leave(span, "the program is not in the file")
-            return
-        said = {
-            name: Setting(v, option_said(name, v), span)
-            for name, v in line.options.items()
-        }
-        for name, setting in said.items():
-            refuse_option(name, setting, self.script, "srun")
-        step = SlurmJob(said)
-        if "multi-prog" in step:
-            self.script.leave(span, f"{shown(line.rest[0])} says what each task starts")
-            return
-        unknown = [
-            one.said for n, one in said.items() if n in NUMBERS and UNKNOWN in one.text
-        ]
-        if unknown:
-            listed = ", ".join(unknown)
-            self.script.leave(span, f"the file does not say the value of {listed}")
-        made = []
-        for component in self.components_of(step, line.rest, span):
-            self.enter(component)
-            made.append(
-                step_size(self.part, self.script, step, span, is_whole=line.is_whole)
-            )
-        if made:
-            self.step(step, line, scope, made, command)
-        self.enter(0)
-
-    def step(
-        self,
-        step: SlurmJob,
-        line: Line,
-        scope: Scope,
-        made: Sequence[tuple[Role, Fact | None, Fact | None]],
-        command: ShellCommand,
-    ) -> None:
-        """Read the program of a step whose size is known, of each component."""
-        words, first = line.rest, command.words[0]
-        span = SourceSpan(offsets=(first.start, command.words[-1].end))
-        role, per_node, tasks = made[0]
-        nodes = role.nodes
-        if len(made) > 1:
-            numbers = {each and each.value for _, each, _ in made}
-            if len(numbers) > 1 or per_node is None:
-                self.script.leave(
-                    span, "the components have different numbers of tasks"
-                )
-                return
-            nodes = tasks = None
-        kept = self.kept(step, scope)
-        given = {
-            name: setting
-            for name, setting in _exported(step.options.get("export")).items()
-            if not self.scope.is_exported(name)  # which of both counts, is not certain
-        }
-        self.settings, all_settings = self.passed(kept, step), self.settings
-        known = self.part.variables(nodes, tasks)
-        if tasks is not None and tasks.value == 1:
-            known |= dict.fromkeys(TASK_VARIABLES, "0")
-        inner = scope.of_task(known, kept)
-        self.forget_given(inner, command)
-        inner.give({name: setting.text for name, setting in given.items()})
-        variables = self.variables(inner)
-        variables |= {n: s for n, s in given.items() if is_read(n)}
-        found = task_command(words, inner, variables, span)
-        self.settings = all_settings
-        if not found.command.program and "ray" in map(base, words):
-            self.has_remote = True
-            self.script.leave(span, "what ray starts is not judged")
-        values = [setting.text for setting in found.variables.values()]
-        values += found.command.script
-        is_certain = bool({*"".join(values)} & {*IN_BATCH.values()})  # for any program
-        unjudged = found.command.unjudged
-        if not (found.command.program or line.is_whole):
-            unjudged = unjudged or ("the command that srun starts is not in the file",)
-        elif not line.is_whole:
-            reason = "the file does not say the value of some options of srun"
-            self.script.leave(span, reason)
-        if not (found.command.program or is_certain) and unjudged:
-            for reason in unjudged:
-                self.script.leave(span, reason)
-            return
-        roles = [
-            replace(
-                one,
-                name=f"component {number}" if len(made) > 1 else "",
-                command=found.command,
-                variables=found.variables,
-            )
-            for number, (one, _, _) in enumerate(made)
-        ]
-        self.add(roles, per_node, tasks, command, step=step)
-
-    def kept(self, step: SlurmJob, scope: Scope) -> frozenset[str] | None:
-        """Return the names that --export lets a step have, None if it lets all."""
-        given = step.options.get("export", self.part.job.options.get("export"))
-        names = [] if given is None else re.findall(r"(?:\A|,)(\w+)", given.text)
-        variables = ("SLURM_EXPORT_ENV", "SRUN_EXPORT_ENV")
-        if given is None or "ALL" in names or any(map(scope.assigned, variables)):
-            return None
-        return frozenset(names)
-
-    def passed(self, kept: frozenset[str] | None, step: SlurmJob) -> dict[str, Setting]:
-        """Return what of the exported variables reaches the tasks of a step."""
-        if kept is None:
-            return self.settings
-        for name, setting in self.settings.items():
-            is_lost = name not in kept and self.scope.is_exported(name)
-            if is_lost and "export" not in step:
-                self.script.report(
-                    rules.NO_EFFECT,
-                    setting.span,
-                    f"{setting.said} does not reach the tasks, because of "
-                    f"{self.part.job.options['export'].said}",
-                    hint="srun --export=ALL",
-                )
-        return {name: one for name, one in self.settings.items() if name in kept}
-
-    def forget_given(self, inner: Scope, command: ShellCommand) -> None:
-        """Take no variable for lost that the line itself gives to its tasks."""
-        words = [word.raw for word in dropwhile(is_assignment, command.words)]
-        for name in _GIVEN.findall(" ".join(words)):
-            inner.forget(name)
-
-    def components_of(
-        self, step: SlurmJob, words: Sequence[str], span: SourceSpan
-    ) -> Sequence[int]:
-        """Return the components of the job that a step runs in, none if not known."""
-        number = len(self.components)
-        given = step.options.get("het-group") or step.options.get("pack-group")
-        if number > 1 and given is None:
-            self.script.report(
-                rules.NO_EFFECT,
-                span,
-                "this srun starts tasks in the first component only; the job has "
-                "several",
-                hint="name all of them: srun --het-group=0,1",
-            )
-        if given is None or number == 1:
-            return (0,)
-        groups = [plain_number(text) for text in given.text.split(",")]
-        chosen = [group for group in groups if group is not None and group < number]
-        if ":" in words or len(chosen) < len(groups):
-            self.script.leave(span, "the job has several components")
-            return ()
-        return chosen
-
-    def variables(self, scope: Scope) -> dict[str, Setting]:
-        """Return what a command inherits of the variables that scripts set."""
-        return {
-            name: setting._replace(text=scope.assigned(name) or setting.text)
-            for name, setting in self.settings.items()
-            if scope.is_exported(name)
-        }
-
-    def add(
-        self,
-        roles: Sequence[Role],
-        per_node: Fact | None,
-        tasks: Fact | None,
-        command: ShellCommand,
-        *,
-        starter: str = "srun",
-        step: SlurmJob | None = None,
-    ) -> None:
-        """Add what a line starts; the batch script itself does if it has no starter."""
-        words = command.words
-        both = SlurmJob({**self.part.job.options, **(step.options if step else {})})
-        asked = (
-            step.all_chips() if step and "gpus-per-node" not in self.part.job else None
-        )
-        self.script.submissions.append(
-            Submission(
-                kind="sbatch",
-                span=SourceSpan(offsets=(words[0].start, words[-1].end)),
-                roles=tuple(roles),
-                tasks_per_node=per_node,
-                tasks=tasks,
-                slots=self.part.tasks,
-                is_first_node_only=not starter,
-                starter=starter,
-                is_shared="exclusive" not in self.part.job,
-                is_array="array" in self.part.job,
-                host=step.text("nodelist") if step else "",
-                job_nodes=self.part.nodes and self.part.nodes.value,
-                all_chips=asked or both.all_chips(),
-                node_range=both.node_range() if starter == "srun" else None,
-                is_in_order=both.is_in_order()
-                and self.scope.assigned("SLURM_HOSTFILE") is None,
-            )
-        )
-
     def drop_helpers(self) -> None:
         """Drop what only prepares the job: a Python line beside lines that start it."""
-        has_start = self.has_remote or not all(map(_is_helper, self.script.submissions))
+        has_start = self.steps.has_remote or not all(
+            map(_is_helper, self.script.submissions)
+        )
         kept = []
         for number, one in enumerate(self.script.submissions):
             if has_start and _is_helper(one):
                 continue
-            is_beside = self.has_remote or number in self.background.beside
+            is_beside = self.steps.has_remote or number in self.background.beside
             first = self.background.first.get(number)
             kept.append(replace(one, is_alone=not is_beside, beside=first))
             if number in self.background.left[:1]:
@@ -858,18 +384,3 @@ class _Reader:
 def _is_helper(one: Submission) -> bool:
     """Whether a line need not be the job: a program that the batch script runs."""
     return one.is_first_node_only and one.roles[0].command.program == "python"
-
-
-def _is_builtin_test(texts: Sequence[str]) -> bool:
-    return not texts or "=" in texts[0] or texts[0] in ("then", "do")
-
-
-def _exported(given: Setting | None) -> dict[str, Setting]:
-    """Return the variables to which --export gives a value without a comma."""
-    found = {}
-    span = given and given.span
-    for item in [] if given is None else given.text.split(","):
-        name, sign, value = item.partition("=")
-        if sign and not name.endswith(_LISTS):
-            found[name] = Setting(value, f"--export={shown(item)}", span)
-    return found
