@@ -11,6 +11,7 @@ import pytest
 
 from ranktable.doctor import case, diagnose, lines
 from tests import doctor_generator as generator
+from tests import doctor_mindspore
 from tests.doctor_table import GOOD, GRADES, grade, judged
 
 if TYPE_CHECKING:
@@ -42,6 +43,24 @@ def test_no_drawn_healthy_job_has_a_finding() -> None:
         files = generator.files(job, *generator.draw_form(random, job))
 
         assert judged(files).causes == ()
+
+
+def test_the_culprit_of_a_drawn_job_of_mindspore_is_named() -> None:
+    wrong = []
+    for seed in range(60):
+        random = Random(f"mindspore {seed}")  # noqa: S311 - a job is drawn
+        job = doctor_mindspore.draw(random)
+        whole = doctor_mindspore.files(job)
+        without = {name: text for name, text in whole.items() if "plog" not in name}
+        some = random.sample(sorted(whole), random.randrange(len(whole)))
+        found = judged({name: whole[name] for name in some})
+        wrong += [(seed, sorted(logs)) for logs in (whole, without)
+                  if grade(job, judged(logs)) not in GOOD]  # fmt: skip
+        is_suspect = found.causes and "no log of" in found.causes[0].headline
+        is_wrong = grade(job, found) == "wrong name" and not is_suspect
+        wrong += [(seed, some)] * bool(is_wrong)
+
+    assert wrong == []
 
 
 def test_a_wrong_name_is_graded_as_one() -> None:

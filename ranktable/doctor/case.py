@@ -389,12 +389,16 @@ class Case:
                     yield rank
 
     def reports_of(self, rank: int | None) -> list[LogEvent]:
-        """Return the lines by which a rank says that it waits or lost somebody."""
+        """Return the lines by which a rank says that it waits or lost somebody.
+
+        That NCCL tells a call, or somebody a count, says nothing of the kind.
+        """
         return [
             event
             for kind in (Evidence.TIMEOUT, Evidence.CLOSED, Evidence.STATE)
             for event in self.by_kind[kind]
             if self.ranks.speaker(event) == rank
+            and (kind is not Evidence.STATE or "enqueued" in event.fields)
         ]
 
     def _raised(self) -> Iterator[tuple[int, str]]:

@@ -30,6 +30,8 @@ MAX_RANKS = 1 << 18
 """More ranks no job has; a larger number in a log is none of a rank or size."""
 
 _RANK_OF_FILE = re.compile(r"(?:^|[^a-z])rank[_-]?(\d+)(?!\d)")
+_RANK_OF_WORKER = re.compile(r"(?:^|[/\\])worker_(\d{1,7})\.log$")
+"""The log that msrun of MindSpore writes for each rank."""
 _DEVICE_OF_FILE = re.compile(r"(?:^|[^a-z])device[_-](\d+)(?!\d)")
 LOCAL_RANK_OF_FILE = re.compile(
     r"attempt_\d+[/\\](\d+)[/\\](?:std(?:err|out)\.log|error\.json)$"
@@ -715,11 +717,22 @@ def _ranks_of_files(logs: Sequence[Log]) -> dict[str, int]:
     for log in logs:
         if numbers := _RANK_OF_FILE.findall(log.file):
             found.setdefault(log.file, int(numbers[-1]))
+    found.update(_ranks_of_workers(logs))
     told = {log.file: min(log.named) for log in single if len(log.named) == 1}
     both = {**told, **found}
     ranks = {*both.values()}
     has_neighbours = any(rank + 1 in ranks for rank in ranks)
     return both if has_neighbours and len(ranks) == len(both) else found
+
+
+def _ranks_of_workers(logs: Iterable[Log]) -> dict[str, int]:
+    """Return the ranks of MindSpore's logs, unless each host numbers its own ones."""
+    found = {
+        log.file: int(number[1])
+        for log in logs
+        if log.is_of_mindspore and (number := _RANK_OF_WORKER.search(log.file))
+    }
+    return found if len({*found.values()}) == len(found) else {}
 
 
 def _home(file: str) -> str:

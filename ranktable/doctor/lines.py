@@ -139,9 +139,9 @@ _CONTEXTS = tuple(
             ),
         ),
         ("[Rank ", r"\[Rank (?P<group_rank>\d+)\]"),
-        (
-            "CCL(",
-            r"^\[[A-Z]+\] [A-Z0-9_]+\((?P<pid>\d+),[^)]*\):(?P<time>[\d.:-]+)",
+        (  # HCCL and the rest of CANN, MindSpore
+            "):2",
+            r"^\[[A-Z]+\] [A-Z0-9_]+\((?P<pid>\d+)[,:][^)]*\):(?P<time>[\d.:-]+)",
         ),
         (
             " NCCL ",
@@ -278,6 +278,7 @@ class Log:
         ranks: Ranks that the beginning and the end of the file name as speakers.
         sizes: What the beginning and the end say of the size of the job.
         named: Ranks of which they say it: ``rank 3 of 8``.
+        is_of_mindspore: Whether lines of MindSpore are there.
         last_time: The last time of the file, as it is written there.
         problem: Why it could not be read to its end, None if it was.
         dump: What it holds if it is a dump of the flight recorder.
@@ -290,6 +291,7 @@ class Log:
     ranks: set[int] = field(default_factory=set)
     sizes: set[int] = field(default_factory=set)
     named: set[int] = field(default_factory=set)
+    is_of_mindspore: bool = False
     last_time: str | None = None
     problem: str | None = None
     dump: Dump | None = None
@@ -511,6 +513,7 @@ class _Reader:
         return self.log
 
     def _look_at_speakers(self, data: bytes) -> None:
+        self.log.is_of_mindspore |= b"[mindspore/" in data
         for line in _decoded(data).splitlines():
             fields, _ = speaker_of(line[:400])
             if "rank" in fields:

@@ -38,6 +38,8 @@ WRAPPERS = {Evidence.EXCEPTION, Evidence.CASCADE, Evidence.CLOSED, Evidence.UNKN
 
 _OF_LIBRARY = re.compile(r"CCL|NPU|A[Cc][Ll]|acl|CUDA|HIP|error code|ERR\d|Last error")
 """Exceptions below which their library says more."""
+_SAYS_MORE = "- Ascend Error Message:"
+"""Title above what CANN says, below any exception of MindSpore."""
 
 _GROUP = ("group", "group_id", "group_name")
 _TASK, _OF_TASK = ("hccl-task", "hccl-task-peer"), ("group", "group_size", "group_rank")
@@ -245,8 +247,9 @@ def _carried(event: LogEvent) -> Iterator[str]:
     if not (event.kind in WRAPPERS or "payload" in event.fields or is_unclear):
         return
     said = event.fields.get("raised") or event.fields.get("what", "")
-    if _OF_LIBRARY.search(said):
-        yield from reversed(event.fields.get("below", "").splitlines())
+    below = event.fields.get("below", "")
+    if _OF_LIBRARY.search(said) or _SAYS_MORE in below:
+        yield from reversed(below.splitlines())
     if payload := event.fields.get("payload"):
         yield payload
     if event.kind is Evidence.EXCEPTION:

@@ -37,6 +37,9 @@ room for so many. Numbers further apart belong to different communicators."""
 MAX_NOTES = 3
 """Ranks that NCCL counted behind others and that are told as notes."""
 
+BEFORE_STEPS = ("pod-unscheduled", "mindspore-node", "msrun-nodes")
+"""Messages of those that did not join, as long as nobody tells a step."""
+
 LINES_OF_REPORT = 2
 """How many lines apart the parts of one report of Horovod are at most."""
 
@@ -135,9 +138,13 @@ def _not_started(case: Case) -> Iterator[Cause]:
 
 
 def _absences(case: Case) -> list[LogEvent]:
-    """Return who did not join; a pod without a node may have started since then."""
+    """Return who did not join.
+
+    Where steps are told, a pod without a node has started since then, and MindSpore's
+    scheduler misses those that have ended, whatever the reason.
+    """
     return [event for event in case.by_kind[Evidence.ABSENT]
-            if event.pattern.name != "pod-unscheduled"
+            if not event.pattern.name.startswith(BEFORE_STEPS)
             or not case.by_kind[Evidence.LIFE]]  # fmt: skip
 
 
