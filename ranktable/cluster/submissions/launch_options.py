@@ -146,6 +146,11 @@ _SLURM_NAMES: Final = (
     *("usage", "use-min-nodes", "verbose", "version", "wait", "wait-all-nodes"),
     *("wckey", "whole", "workdir", "wrap", "x11"),
 )
+_QUIET: Final = (
+    *("label", "verbose", "quiet", "unbuffered", "mpi", "cpu-bind", "cpu_bind", "hint"),
+    *("kill-on-bad-exit", "wait", "output", "error", "job-name", "time", "mem"),
+)
+"""Options of srun that change nothing of what is judged."""
 _SHORTEST, _NEAR = 3, 0.85
 """Characters of a name, and the part of two names that is alike, for a misspelling."""
 _WRAPPERS: Final = ("time", "exec", "nohup", "env", "command", "sudo")
@@ -290,6 +295,23 @@ def _slurm_option(word: str) -> tuple[str, str, bool]:
         return _SLURM_OTHER.get(name, name), value, bool(sign)
     letter, value = word[1:2], word[2:]
     return _SLURM_LONG.get(letter, letter), value.removeprefix("="), bool(value)
+
+
+def are_quiet(text: str) -> bool:
+    """Whether a text is options of srun or of a plugin that say no size and no place.
+
+    The site's plugins of Slurm have options of their own, as ``--auto-resume=1`` of
+    SageMaker HyperPod; a launcher behind srun has none of these names.
+    """
+    of_launchers = [*_PLAIN.values(), *_SERVERS.values()]
+    for word in text.split():
+        name, sign, _ = word[2:].partition("=")
+        is_known = name in _SLURM_NAMES or torchrun_name(word) is not None
+        is_known = is_known or any(name in names for names in of_launchers)
+        is_of_plugin = sign and not is_known
+        if not (word.startswith("--") and (name in _QUIET or is_of_plugin)):
+            return False
+    return True
 
 
 def near_slurm_option(name: str) -> str | None:

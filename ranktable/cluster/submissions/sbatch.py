@@ -18,6 +18,7 @@ from ranktable.cluster.submissions.detect import HEAD, is_of_shell
 from ranktable.cluster.submissions.job_steps import StepReader
 from ranktable.cluster.submissions.launch_options import (
     HARMLESS,
+    are_quiet,
     base,
     find_launch,
     split_wrappers,
@@ -346,7 +347,13 @@ class _Reader:
         elif head not in HARMLESS or (
             head in _MAY_WRAP and LAUNCHERS.search(" ".join(w.raw for w in words))
         ):
-            texts = [text for word in words for text in scope.fields(word.raw)]
+            is_step = any(base(word.raw) == "srun" for word in words)
+            texts = [
+                text
+                for word in words
+                if not (is_step and _is_quiet(scope.may_be(word.raw)))
+                for text in scope.fields(word.raw)
+            ]
             texts = self.files.inserted(list(split_wrappers(texts)), command)
             self.steps.start(texts, scope, command, span)
         return True
@@ -379,6 +386,11 @@ class _Reader:
                     severity=Severity.ERROR,
                 )
         self.script.submissions = kept
+
+
+def _is_quiet(values: Sequence[str]) -> bool:
+    """Whether a word of a step is options that change nothing, whatever its value."""
+    return bool(values) and all(map(are_quiet, values))
 
 
 def _is_helper(one: Submission) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 UNKNOWN: Final = "\ue000"
 """Something that the file does not say."""
@@ -136,6 +136,8 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _BRACED: Final = re.compile(
     r"([A-Za-z_]\w*|[0-9@*#?]+)(?:\[([^\]]*)\])?(.*)", re.DOTALL
 )
+_VARIABLE: Final = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
+_MOST_VALUES: Final = 9
 _COUNTED: Final = re.compile(r"#([A-Za-z_]\w*)\[[@*]\]")
 _ALL_ITEMS: Final = re.compile(r'"\$(?:\{([A-Za-z_]\w*)\[@\]\}|@|\{@\})"')
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
@@ -398,6 +400,7 @@ class Scope:
         exports_all: Whether a command inherits all of them.
         kept: Names that ``--export`` lets a task have; None if it has them all.
         outer: The variables of the shell around it.
+        perhaps: Values that a variable whose value depends on conditions may have.
         spent: The characters of all expanded words of a file.
     """
 
@@ -409,6 +412,7 @@ class Scope:
     exports_all: bool = False
     kept: frozenset[str] | None = None
     outer: Scope | None = None
+    perhaps: dict[str, tuple[str, ...]] = field(default_factory=dict)
     spent: list[int] = field(default_factory=lambda: [0])
 
     def of_command(self) -> Scope:
@@ -475,6 +479,7 @@ class Scope:
         if match is None:
             return False
         name, raw = match[1], word.raw[match.end() :]
+        before = self.perhaps.get(name) or (self.values.get(name, UNKNOWN),)
         if raw[:1] == "(":
             inner = [item for each in commands(raw[1:-1]) for item in each.words]
             items = [text for item in inner for text in self.fields(item.raw)]
@@ -488,9 +493,21 @@ class Scope:
             if match[2]:
                 value = (self.value(name) + value)[:MAX_EXPANSION]
             self.values[name] = value
+        found = (*before, self.values.get(name, UNKNOWN))
+        self.perhaps.pop(name, None)
         if not is_certain:
             self.forget(name)
+            if not any(map(_MARKS.search, found)) and len(found) < _MOST_VALUES:
+                self.perhaps[name] = found
         return True
+
+    def may_be(self, raw: str) -> Sequence[str]:
+        """Return the values that a word may have, none if they are not known."""
+        match = _VARIABLE.fullmatch(raw)
+        name = "" if match is None else match[1] or match[2]
+        found = self.perhaps.get(name, ())
+        is_hidden = name in self.values or self.outer is None
+        return found if found or is_hidden else self.outer.may_be(raw)  # type: ignore[union-attr]
 
     def hosts(self) -> list[str]:
         """Return the hosts of the job, one mark if their number is not known."""
@@ -529,6 +546,7 @@ class Scope:
         """Note that a value is not known from here on."""
         self.values[name] = UNKNOWN
         self.arrays.pop(name, None)
+        self.perhaps.pop(name, None)
         self.exported.add(name)
 
     def fields(self, raw: str) -> list[str]:
@@ -689,10 +707,8 @@ class Scope:
             return next((m for line, m in lines if line.search(text)), all_hosts)
         if text.startswith(("seq ", "expr ")):
             return self._numbers(text)
-        if text.split()[:1] == ["hostname"] or text.split() == ["uname", "-n"]:
-            is_all = _ALL_ADDRESSES.fullmatch(text.strip())
-            of_batch = ALL_ADDRESSES if is_all else FIRST_HOST
-            return OWN_HOST if self.is_task else of_batch
+        if host := self._printed_host(text):
+            return host
         if self.is_task and (drawn := _drawn_by(text)):
             return drawn
         names = [name.strip("${}") for name in _USED.findall(text)]
@@ -700,10 +716,24 @@ class Scope:
         is_cut = _CUTS.fullmatch(text.strip()) and not _OPENS.search(text)
         return CUT_LIST if is_of_list and is_cut else UNKNOWN
 
+    def _printed_host(self, text: str) -> str:
+        """Return the host that ``hostname`` prints, also on another one by srun."""
+        step = _ON_HOST.search(self._words(text)) if text.startswith("srun ") else None
+        if step and step[1] in (FIRST_HOST, OTHER_HOST):
+            own = self._printed_host(text[text.index("hostname") :])
+            return own if step[1] == FIRST_HOST else OTHER_HOST
+        if text.split()[:1] != ["hostname"] and text.split() != ["uname", "-n"]:
+            return ""
+        is_all = _ALL_ADDRESSES.fullmatch(text.strip())
+        of_batch = ALL_ADDRESSES if is_all else FIRST_HOST
+        return OWN_HOST if self.is_task else of_batch
+
+    def _words(self, text: str) -> str:
+        return re.sub(r"[\\'\"]", "", "".join(self._quoted(text, 1)))
+
     def _numbers(self, text: str) -> str:
         """Return the output of ``expr``, or of ``seq`` with one step."""
-        name, _, rest = re.sub(r"[\\'\"]", "", text).partition(" ")
-        pieces = "".join(self._quoted(rest, 1)).split()
+        name, *pieces = self._words(text).split()
         if name == "expr":
             whole = "".join(pieces)
             return UNKNOWN if _MARKS.search(whole) else _arithmetic(whole)
@@ -715,6 +745,10 @@ class Scope:
 
 _OR_LOCALHOST: Final = re.compile(r"\|\|[^|]*(?:localhost|127\.0\.0\.1)[^|]*\Z")
 _SHOW_HOSTS: Final = re.compile(r"\bscontrol[ \t]+show[ \t]+hostnames?\b")
+_ON_HOST: Final = re.compile(
+    r"\s(?:-w\s*|--nodelist[=\s]\s*)(\S+)\s(?:\S+\s+)*hostname\b"
+)
+"""A step on one host that prints its name or address."""
 _SAME_LINES: Final = re.compile(r"\s*(?:cat|sort|uniq|xargs|paste|tr)\b[^|]*")
 """Commands that leave all hosts in a list."""
 _FIRST_LINE: Final = re.compile(
