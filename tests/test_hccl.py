@@ -86,18 +86,12 @@ def changed(document: Table, change: Callable[[Table], object]) -> Table:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda t: t["server_list"][1].update(server_id="n" * 128), ("RT260", ERROR)),
-        (lambda t: devices(t)[1].update(host_port=" 70"), ("RT270", WARNING)),
         (lambda t: devices(t)[1].update(rank_id="1.9"), ("RT270", WARNING)),
-        (lambda t: devices(t)[1].update(device_id="01"), ("RT270", WARNING)),
         (
             lambda t: t["server_list"][1].update(server_id="127.0.1.1"),
             ("RT276", WARNING),
         ),
-        (lambda t: t.update(version=1.0), ("RT113", ERROR)),
         (lambda t: t.update(super_pod_list=[]), ("RT284", WARNING)),
-        (lambda t: t.pop("server_list"), ("RT112", ERROR)),
-        (lambda t: devices(t)[1].update(device_ip=None), ("RT113", ERROR)),
         (lambda t: t.update(version="1.2", super_pod_list=[]), ("RT280", ERROR)),
     ],
 )
@@ -164,14 +158,6 @@ def test_super_pods_without_addresses_are_refused_by_the_release_of_2025() -> No
         (
             lambda t: t["super_pod_list"][1]["server_list"].append({"server_id": "n0"}),
             [("RT281", ERROR, "/super_pod_list/1/server_list/1/server_id")],
-        ),
-        (
-            lambda t: t["super_pod_list"][1].pop("super_pod_id"),
-            [("RT112", ERROR, "/super_pod_list/1")],
-        ),
-        (
-            lambda t: devices(t)[3].update(super_device_id="x"),
-            [("RT282", ERROR, "/server_list/1/device/1/super_device_id")],
         ),
         (
             lambda t: devices(t)[3].update(super_device_id="4294967295"),

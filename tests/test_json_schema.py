@@ -17,7 +17,7 @@ from ranktable.schema.check import check
 from ranktable.schema.formats import FORMATS, OTHERS, by_name, names
 from ranktable.schema.json_schema import schema_of, schema_of_any
 from ranktable.schema.rules import shape
-from tests.format_schemas import changed, validator
+from tests.drawn_files import changed, validator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

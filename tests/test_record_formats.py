@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import ranktable
 from ranktable.schema.check import check
 from ranktable.schema.formats import OTHERS, by_name
-from tests.format_schemas import changed
+from tests.drawn_files import changed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,22 +28,6 @@ Document = Any
 def sample(name: str) -> Document:
     """Return a sound document of a format."""
     return copy.deepcopy(by_name(name).example)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_sound_document_is_detected_and_written_back_unchanged(name: str) -> None:
-    document = sample(name)
-    if name != "kubernetes":
-        document["site"] = {"rack": [1]}
-
-    report = check(json.dumps(document).encode())
-
-    assert (report.format, report.totals) == (name, {})
-    assert report.table is not None
-    written = ranktable.dumps(report.table)
-    assert json.loads(written) == document
-    assert ranktable.loads(written) == report.table
-    assert ranktable.loads(written).digest() == report.table.digest()
 
 
 def test_wrong_entry_of_a_list_is_named_with_its_list() -> None:

@@ -84,19 +84,12 @@ DEVICE = ("server_group_list", 2, "server_list", 1, "device", 1)
 WRONG: list[tuple[tuple[str | int, ...], object, str]] = [
     ((*DEVICE, "rank_id"), "2", "RT202"),
     ((*DEVICE, "rank_id"), "5", "RT201"),
-    ((*DEVICE, "rank_id"), 3, "RT113"),
-    ((*DEVICE, "rank_id"), "2049", "RT260"),
     ((*DEVICE, "device_id"), "0", "RT207"),
-    ((*DEVICE, "device_id"), "-1", "RT260"),
-    ((*DEVICE, "device_id"), None, "RT113"),
     ((*DEVICE, "device_ip"), "10.4.0.300", "RT211"),
     ((*DEVICE, "device_ip"), "10.4.3.1", "RT214"),
     (("server_group_list", 2, "server_list", 0, "server_ip"), "here", "RT211"),
     (("server_group_list", 3, "group_id"), "2", "RT294"),
     (("server_group_list", 3, "server_count"), "2", "RT292"),
-    (("server_group_list", 3, "server_count"), 1, "RT113"),
-    (("server_group_list", 3, "server_list", 0, "device"), [], "RT116"),
-    (("server_group_list",), {}, "RT113"),
 ]
 
 
@@ -120,14 +113,6 @@ def test_wrong_table_of_groups_is_an_error_at_its_place(
     found = [one for one in report.diagnostics if one.code == code]
     assert [one.location.pointer for one in found] == [pointer]
     assert found[0].location.line
-
-
-def test_missing_key_of_a_device_is_named() -> None:
-    data = changed((*DEVICE, "other"), "")
-    del data["server_group_list"][2]["server_list"][1]["device"][1]["rank_id"]
-    (one, *_) = [d for d in judged(data).diagnostics if d.severity.value == "error"]
-
-    assert (one.code, "rank_id" in one.message) == ("RT112", True)
 
 
 def test_table_of_groups_says_that_it_is_no_table_of_a_job() -> None:
@@ -167,3 +152,8 @@ def test_command_judges_it_and_says_so(run: Run, tmp_path: Path) -> None:
 
     assert (sound.status, "error" in sound.out) == (0, False)
     assert (wrong.status, "RT202" in wrong.out) == (1, True)
+
+
+@pytest.mark.parametrize("value", [str(10**9), str(1 << 30)])
+def test_chip_of_a_super_pod_may_have_ten_digits(value: str) -> None:
+    assert judged(changed((*DEVICE, "super_device_id"), value)).totals == {}

@@ -7,6 +7,7 @@ from these records.
 
 from __future__ import annotations
 
+import re
 import sys
 from enum import Enum
 from functools import cached_property
@@ -131,6 +132,14 @@ class Key(_KeyFields):
             self.maximum is None or number <= self.maximum
         )
 
+    def number_of(self, value: object) -> int | None:
+        """Return the plain number in a value, of as many digits as the limit has."""
+        number = plain_number(value)
+        is_long = number is None and (self.maximum or 0) > MAX_NUMBER
+        if is_long and type(value) is str and re.fullmatch("[1-9][0-9]{9}", value):
+            number = int(value)
+        return number
+
     @cached_property
     def fits(self) -> Test:
         """A function of a value: whether the value has no defect of its shape."""
@@ -140,7 +149,8 @@ class Key(_KeyFields):
         high = sys.maxsize if self.maximum is None else self.maximum
         if self.kind in NUMBERS:
             least = -MAX_NUMBER if low is None else low
-            return _number_test(self.kind, least, min(high, MAX_NUMBER))
+            most = MAX_NUMBER if self.maximum is None else self.maximum
+            return _number_test(self, least, most)
         if self.kind is Kind.LIST:
             return _list_test(self.each, low or 0, high)
         if isinstance(self.each, Record):
@@ -167,13 +177,14 @@ def _text_test(values: frozenset[str], low: int, high: int) -> Test:
     return lambda value: type(value) is str and low <= len(value) <= high
 
 
-def _number_test(kind: Kind, low: int, high: int) -> Test:
-    if kind is Kind.INTEGER:
+def _number_test(key: Key, low: int, high: int) -> Test:
+    if key.kind is Kind.INTEGER:
         return lambda value: type(value) is int and low <= value <= high
-    types = (str,) if kind is Kind.NUMERAL else (str, int)
+    types = (str,) if key.kind is Kind.NUMERAL else (str, int)
+    read = plain_number if high <= MAX_NUMBER else key.number_of
 
     def fits(value: object) -> bool:
-        number = plain_number(value) if type(value) in types else None
+        number = read(value) if type(value) in types else None
         return number is not None and low <= number <= high
 
     return fits

@@ -208,7 +208,7 @@ class Reader:
 
     def _explain_number(self, path: Path, value: object, key: Key) -> None:
         """Report a number of another type, in an unusual form, or out of range."""
-        number, is_text = plain_number(value), isinstance(value, str)
+        number, is_text = key.number_of(value), isinstance(value, str)
         wrong_kind = Kind.INTEGER if is_text else Kind.NUMERAL
         if number is not None and key.kind is not wrong_kind:
             self._explain_range(path, f"is {number}", key)

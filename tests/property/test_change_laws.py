@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from hypothesis import assume, example, given
@@ -15,9 +14,10 @@ from ranktable.layout import LayoutError, ParallelLayout, fit
 from ranktable.layout.change import difference, node_names
 from ranktable.layout.parallel import roles
 from ranktable.schema.check import check
+from ranktable.schema.formats import FORMATS
 from ranktable.schema.writing import dumps
+from tests.drawn_files import sound, texts
 from tests.effort import law
-from tests.property.strategies import alike_tables, hccl_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -218,7 +218,7 @@ def test_nothing_changes_where_all_hosts_are_there(
     assert difference(table, table, (layout, layout)).num_kept == table.world_size
 
 
-@given(hccl_texts() | alike_tables().map(itemgetter(0)))
+@given(texts(st.sampled_from([one.name for one in FORMATS]).flatmap(sound)))
 @example(
     b'{"status": "completed", "version": "1.0", "server_list": [{"server_id": "n1", '
     b'"device": [{"device_id": "0", "rank_id": "0"}]}], "server_count": "1", '
