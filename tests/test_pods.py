@@ -13,6 +13,7 @@ from ranktable.cluster.pod_job import NAME
 from ranktable.preflight.pods import check_pods
 from ranktable.schema.check import check
 from ranktable.schema.writing import dumps
+from tests.file_cases import read_cases
 from tests.pod_lists import (
     CONFIGURATION,
     CONTROLLERS,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 BY_CONTROLLER = pytest.mark.parametrize(
     "controller", CONTROLLERS, ids=lambda one: one.__name__
 )
+BY_NAME = {one.__name__: one for one in CONTROLLERS}
 TEXT_ORDER = (0, 1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9)
 """Twelve pods as kubectl prints them: in the order of their names."""
 
@@ -116,31 +118,6 @@ def test_old_pod_of_an_index_is_left_out(controller: Controller, how: str) -> No
     assert "is being deleted" in said or f"ended ({how})" in said
 
 
-def test_earlier_attempt_of_a_jobset_is_left_out() -> None:
-    old = jobset(1)
-    old["metadata"]["labels"]["jobset.sigs.k8s.io/restart-attempt"] = "0"
-
-    assert codes(old, jobset(0), jobset(1)) == []
-
-
-def test_last_pods_of_a_group_are_missing() -> None:
-    one = running(
-        "train-0",
-        0,
-        labels={
-            "leaderworkerset.sigs.k8s.io/name": "train",
-            "leaderworkerset.sigs.k8s.io/group-index": "0",
-            "leaderworkerset.sigs.k8s.io/worker-index": "0",
-        },
-        annotations={"leaderworkerset.sigs.k8s.io/size": "3"},
-    )
-
-    assert codes(one) == [
-        "RT754 no pod of team/train has the index 0.1: train-0-1 is not there",
-        "RT754 no pod of team/train has the index 0.2: train-0-2 is not there",
-    ]
-
-
 @BY_CONTROLLER
 @pytest.mark.parametrize("how", ["Failed", "Succeeded", "deleted"])
 def test_last_pod_that_ended_is_missing(controller: Controller, how: str) -> None:
@@ -153,35 +130,6 @@ def test_last_pod_that_ended_is_missing(controller: Controller, how: str) -> Non
 
     assert said.startswith("RT754")
     assert f"pod {last['metadata']['name']} " in said
-
-
-def test_pods_that_did_not_restart_with_the_others_are_missing() -> None:
-    old = jobset(2)
-    old["metadata"]["labels"]["jobset.sigs.k8s.io/restart-attempt"] = "0"
-
-    (said,) = codes(jobset(0), jobset(1), old)
-
-    assert said.endswith(f"pod {old['metadata']['name']} is of an earlier attempt")
-
-
-def test_number_of_nodes_of_torchrun_counts_the_pods_of_all_roles() -> None:
-    pods = [kubeflow(at) for at in range(3)]
-    for pod in pods:
-        env = [{"name": "PET_NNODES", "value": "3"}]
-        pod["spec"]["containers"][1]["env"] = env
-
-    assert codes(*pods) == []
-    (said,) = codes(*pods[:2])
-    assert said.startswith("RT754")
-
-
-@pytest.mark.parametrize("index", ["-1", "02", "one"])
-def test_mark_that_is_not_an_index_is_refused(index: str) -> None:
-    pods = [running(f"solo-{at}", at) for at in (0, 1)]
-    for at, pod in enumerate(pods):
-        pod["metadata"]["annotations"]["hccl/rankIndex"] = str(at) if at else index
-
-    assert codes(*pods)[0].startswith(f'RT752 pod solo-0 has the index "{index}"')
 
 
 def test_index_of_a_billion_is_bounded() -> None:
@@ -273,93 +221,6 @@ def test_pods_without_chips_are_no_part_of_the_job(run: Run, tmp_path: Path) -> 
 
     assert done.err == "note: left out of what the file says: pods without chips\n"
     assert loads(done.out).hosts == ("10.0.0.0", "10.0.0.1")
-
-
-def pending() -> Pod:
-    pod = volcano(1)
-    pod["metadata"].pop("annotations")
-    pod["status"] = {"phase": "Pending"}
-    pod["spec"].pop("nodeName")
-    return pod
-
-
-def lost() -> Pod:
-    pod = volcano(1)
-    pod["status"]["phase"] = "Unknown"
-    return pod
-
-
-def split() -> Pod:
-    pod = volcano(1)
-    own = pod["spec"]["containers"][1]["resources"]["limits"]
-    pod["spec"]["containers"][0]["resources"]["limits"] = {**own}
-    return pod
-
-
-def unplugged() -> Pod:
-    pod = volcano(1)
-    pod["metadata"].pop("annotations")
-    return pod
-
-
-def fewer() -> Pod:
-    pod = volcano(1)
-    pod["metadata"]["annotations"].pop(REAL)
-    return annotated(pod, devices=[{"device_id": "0", "device_ip": "10.3.0.1"}])
-
-
-def broken() -> Pod:
-    pod = volcano(1)
-    pod["metadata"]["annotations"][CONFIGURATION] = "{"
-    pod["metadata"]["annotations"].pop(REAL)
-    return pod
-
-
-def unset() -> Pod:
-    devices = [{"device_id": str(i), "device_ip": "-1"} for i in (0, 1)]
-    return annotated(volcano(1), devices=devices)
-
-
-def doubled() -> Pod:
-    told = volcano(0)["metadata"]["annotations"][CONFIGURATION]
-    return annotated(volcano(1), devices=json.loads(told)["devices"])
-
-
-def same_chip() -> Pod:
-    pod = volcano(1)
-    pod["spec"]["nodeName"] = "node-0"
-    return pod
-
-
-def remounted() -> Pod:
-    pod = volcano(1)
-    pod["metadata"]["annotations"][REAL] = "Ascend910-1,Ascend910-2"
-    return pod
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (pending, "RT755 pod train-worker-0 is Pending"),
-        (lost, "RT755 pod train-worker-0 is Unknown: its node does not answer"),
-        (split, "RT755 pod train-worker-0 asks for 4 chips, and its annotation has 2"),
-        (unplugged, "RT755 pod train-worker-0 asks for 2 chips, and no annotation"),
-        (fewer, "RT755 pod train-worker-0 asks for 2 chips, and its annotation has 1"),
-        (broken, "RT755 ascend.kubectl.kubernetes.io/ascend-910-configuration of pod "),
-        (unset, 'RT757 pod train-worker-0 has no device_ip for its chips 0,1: "-1"'),
-        (doubled, "RT757 192.168.0.1 is the device_ip of chip 0 of pod train-worker-0"),
-        (
-            same_chip,
-            "RT756 pod train-worker-0 and pod train-master-0 both have chips 0",
-        ),
-        (remounted, "RT760 pod train-worker-0 has the chips 1,2 mounted, and "),
-    ],
-)
-def test_fault_of_a_pod_is_named(change: Callable[[], Pod], said: str) -> None:
-    found = codes(volcano(0), change())
-
-    assert any(one.startswith(said) for one in found)
-    assert {one.split()[0] for one in found} <= {said.split(maxsplit=1)[0], "RT758"}
 
 
 def test_warnings_do_not_stop_the_conversion(run: Run, tmp_path: Path) -> None:
@@ -461,6 +322,57 @@ def differences(report: Report, *pods: Pod) -> list[str]:
     return [f"{one.code} {one.message}" for one in checked.diagnostics]
 
 
+def pods_of(text: str) -> list[Pod]:
+    """Return the pods of lines such as ``volcano 0-1 {"status": {"phase": null}}``.
+
+    Each line has the controller, or ``pod=NAME``, the numbers, and what is other than
+    usual: null removes a key, and ``devices`` are the chips of the annotation.
+    """
+    pods = []
+    for line in text.splitlines():
+        kind, numbers, *rest = line.split(maxsplit=2)
+        first, _, last = numbers.partition("-")
+        for at in range(int(first), int(last or first) + 1):
+            name = kind.removeprefix("pod=")
+            pod = running(name, at) if name != kind else BY_NAME[kind](at)
+            change = json.loads(rest[0]) if rest else {}
+            devices = change.pop("devices", None)
+            pods.append(merged(pod, change))
+            if devices is not None:
+                keys = ("device_id", "device_ip")
+                told = [dict(zip(keys, one, strict=True)) for one in devices]
+                annotated(pods[-1], devices=told)
+    return pods
+
+
+def merged(old: Any, change: Any) -> Any:
+    """Return plain data with changes, in lists by their places."""
+    if isinstance(old, list) and isinstance(change, dict):
+        return [merged(one, change.get(str(n), {})) for n, one in enumerate(old)]
+    if not isinstance(change, dict):
+        return change
+    base = old if isinstance(old, dict) else {}
+    new = {key: merged(base.get(key), one) for key, one in change.items()}
+    return {key: one for key, one in {**base, **new}.items() if one is not None}
+
+
+def findings_of(text: str) -> list[str]:
+    """Return what is found in pods; those before ``then`` have made the table."""
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    if "then" not in lines:
+        return codes(*pods_of("\n".join(lines)))
+    end = lines.index("then")
+    table, pods = (pods_of("\n".join(part)) for part in (lines[:end], lines[end + 1 :]))
+    checked = check_pods(table_of(*table), listed(*pods), file="pods.json")
+    assert checked.diagnostics or checked.agrees
+    return [f"{one.code} {one.message}" for one in checked.diagnostics]
+
+
+@pytest.mark.parametrize(("text", "found"), read_cases("pods").items())
+def test_what_is_found_in_pods_is_named(text: str, found: str) -> None:
+    assert findings_of(text) == ([] if found == "nothing" else found.split("\n"))
+
+
 @BY_CONTROLLER
 def test_table_of_the_pods_agrees_with_them(controller: Controller) -> None:
     pods = [controller(at) for at in range(12)]
@@ -498,28 +410,6 @@ def test_pod_that_ended_is_named_with_its_ranks(controller: Controller) -> None:
 
     assert sorted(one.split()[0] for one in found) == ["RT754", "RT761"]
     assert all(f"pod {name} ended (Failed)" in one for one in found)
-
-
-def test_pod_of_two_on_a_node_is_found_by_its_uid() -> None:
-    pods = [volcano(0), volcano(1)]
-    for at, pod in enumerate(pods):
-        pod["spec"]["nodeName"] = "node-0"
-        pod["status"]["hostIP"] = "10.0.0.0"
-        pod["metadata"]["annotations"][REAL] = f"Ascend910-{at},Ascend910-{at + 4}"
-        devices = [
-            {"device_id": str(at + 4 * i), "device_ip": f"192.168.8.{at + 4 * i + 1}"}
-            for i in (0, 1)
-        ]
-        annotated(pod, devices=devices)
-    table = table_of(*pods)
-
-    assert differences(table, *pods) == []
-    pods[1]["metadata"]["uid"] = "uid-of-another"
-    (said,) = differences(table, *pods)
-    assert said.startswith(
-        'RT761 the table has ranks 2,3 on "uid-train-worker-0", and '
-    )
-    assert "pod train-worker-0" in said
 
 
 @pytest.mark.parametrize(
@@ -561,64 +451,6 @@ def test_table_without_hosts_has_its_pods_in_order(run: Run, tmp_path: Path) -> 
     assert "error[RT761]: no pod that runs has ranks 2,3" in fewer.out
 
 
-def other_chips() -> list[Pod]:
-    pod = volcano(1)
-    devices = [{"device_id": str(i), "device_ip": f"192.168.1.{i - 5}"} for i in (6, 7)]
-    pod["metadata"]["annotations"][REAL] = "Ascend910-6,Ascend910-7"
-    return [volcano(0), annotated(pod, devices=devices)]
-
-
-def other_address() -> list[Pod]:
-    devices = [{"device_id": str(i), "device_ip": f"192.168.7.{i}"} for i in (0, 1)]
-    return [volcano(0), annotated(volcano(1), devices=devices)]
-
-
-def new_address() -> list[Pod]:
-    pod = volcano(1)
-    pod["status"]["podIP"] = "10.9.7.7"
-    return [volcano(0), pod]
-
-
-def one_more() -> list[Pod]:
-    return [volcano(0), volcano(1), volcano(2)]
-
-
-def other_order() -> list[Pod]:
-    pods = [volcano(0), volcano(1)]
-    for pod, task in zip(pods, ("worker", "master"), strict=True):
-        pod["metadata"]["labels"]["volcano.sh/task-spec"] = task
-    return pods
-
-
-def chip_of_another_job() -> list[Pod]:
-    other = running("web-0", 1, owner=("StatefulSet", "web"))
-    return [volcano(0), volcano(1), other]
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (
-            other_chips,
-            "RT763 pod train-worker-0 has the chips 6,7, and the table has 0,1",
-        ),
-        (other_address, "RT764 the device_ip of chip 0 of pod train-worker-0 is 192."),
-        (new_address, "RT764 the address of pod train-worker-0 is 10.9.7.7, and the"),
-        (one_more, "RT762 pod train-worker-1 on 10.0.0.2 (node-2) is not in the table"),
-        (other_order, "RT765 the table gives ranks 0,1 to pod train-master-0, and by"),
-        (
-            chip_of_another_job,
-            "RT756 pod web-0 and pod train-worker-0 both have chips 0",
-        ),
-    ],
-)
-def test_what_differs_is_named(change: Callable[[], list[Pod]], said: str) -> None:
-    found = differences(table_of(volcano(0), volcano(1)), *change())
-
-    assert found[0].startswith(said)
-    assert len({one.split()[0] for one in found}) == 1
-
-
 def test_what_was_not_looked_at_is_said() -> None:
     pods = [kubeflow(0), kubeflow(1)]
     table = table_of(*pods)
@@ -641,49 +473,6 @@ def test_what_was_not_looked_at_is_said() -> None:
     }
 
 
-def test_jobs_of_one_name_in_two_namespaces_are_not_guessed() -> None:
-    own, other = ([jobset(0), jobset(1)] for _ in range(2))
-    table = table_of(*own)
-    for pod in other:
-        pod["metadata"]["namespace"] = "other"
-    found = differences(table, *other, *own)
-    for pod in other:
-        pod["status"]["podIP"] = "10.9.7.7"
-        pod["metadata"]["annotations"].pop(CONFIGURATION)
-        pod["metadata"]["annotations"].pop(REAL)
-
-    assert len(found) == 1
-    assert found[0].startswith("RT751 pods of other/")
-    assert differences(table, *other, *own) == differences(table, *own) == []
-
-
-def test_pods_without_a_status_are_not_known_to_run() -> None:
-    pods = [jobset(0), jobset(1)]
-    table = table_of(*pods)
-    del pods[1]["status"]["phase"]
-    one = check_pods(table, listed(*pods), file="pods.json")
-    del pods[0]["status"]
-    none = check_pods(table, listed(*pods), file="pods.json")
-
-    assert [each.code for each in one.diagnostics] == ["RT766"]
-    assert [each.code for each in none.diagnostics] == ["RT750"]
-    assert none.agrees == ()
-
-
-def test_a_pod_that_will_be_deleted_is_a_warning() -> None:
-    pods = [jobset(0), jobset(1)]
-    table = table_of(*pods)
-    condition = {"type": "DisruptionTarget", "status": "True", "reason": "Preemption"}
-    pods[1]["status"]["conditions"] = [condition]
-    found = differences(table, *pods)
-    condition["status"] = "False"
-
-    assert len(found) == 1
-    assert found[0].startswith("RT766 pod ")
-    assert found[0].endswith(" is about to be deleted (Preemption)")
-    assert differences(table, *pods) == []
-
-
 def test_numbers_of_chips_that_no_pod_tells_are_not_checked() -> None:
     pods = [jobset(0), jobset(1)]
     table = table_of(*pods)
@@ -696,19 +485,6 @@ def test_numbers_of_chips_that_no_pod_tells_are_not_checked() -> None:
     unknown = {each.code for each in checked.not_checked}
     assert checked.diagnostics == ()
     assert {"RT755", "RT758", "RT763"} <= unknown
-
-
-def test_the_index_that_is_wrong_is_named() -> None:
-    pods = [jobset(0), jobset(1)]
-    for holder in ("annotations", "labels"):
-        marks = pods[1]["metadata"].get(holder) or {}
-        marks.pop("jobset.sigs.k8s.io/job-global-index", None)
-        if "batch.kubernetes.io/job-completion-index" in marks:
-            marks["batch.kubernetes.io/job-completion-index"] = "-1"
-    found = [one for one in codes(*pods) if one.startswith("RT752")]
-
-    assert len(found) == 1
-    assert 'has the index "-1"' in found[0]
 
 
 def test_many_findings_are_counted() -> None:
@@ -741,121 +517,12 @@ def test_pods_need_no_host(run: Run, tmp_path: Path) -> None:
     assert "--host and --root are about one host, not about --pods" in mixed.err
 
 
-def state(name: str, **state: Any) -> dict[str, Any]:
-    """Return the status of a container; ``last`` is why it ended before."""
-    last = state.pop("last", None)
-    more = {} if last is None else {"lastState": {"terminated": {"reason": last}}}
-    return {"name": name, "state": state, **more}
-
-
-UP = {"running": {"startedAt": "2026-11-27T06:00:00Z"}}
-KILLED = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
-DONE = {"terminated": {"reason": "Completed", "exitCode": 0}}
-CRASHING = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m"}}
-
-
-@pytest.mark.parametrize(
-    ("states", "said"),
-    [
-        ((state("main", **UP), state("log", **UP)), None),
-        ((state("main", **UP), state("log", **DONE)), None),
-        ((state("main", waiting={"reason": "ContainerCreating"}),), None),
-        ((state("main", **UP, last="OOMKilled"),), None),
-        ((), None),
-        (
-            (state("log", **UP), state("main", **KILLED)),
-            "container main: OOMKilled, exit code 137",
-        ),
-        (
-            (state("main", **DONE), state("log", **UP)),
-            "container main: Completed, exit code 0",
-        ),
-        (
-            (state("main", **CRASHING, last="OOMKilled"),),
-            "container main: CrashLoopBackOff (OOMKilled)",
-        ),
-        (
-            (state("main", **CRASHING, last="Error"),),
-            "container main: CrashLoopBackOff (back-off 5m)",
-        ),
-    ],
-)
-def test_containers_that_do_not_run_are_named(
-    states: tuple[dict[str, Any], ...], said: str | None
-) -> None:
-    pods = [kubeflow(at) for at in range(3)]
-    report = table_of(*pods)
-    pods[1]["status"]["containerStatuses"] = list(states)
-
-    found = differences(report, *pods)
-
-    message = f"RT766 pod train-worker-0 is Running, but not all its containers: {said}"
-    assert found == ([] if said is None else [message])
-
-
-def test_a_pending_pod_says_why() -> None:
-    pod = kubeflow(1)
-    pod["status"] = {
-        "phase": "Pending",
-        "conditions": [
-            {
-                "type": "PodScheduled",
-                "status": "False",
-                "reason": "Unschedulable",
-                "message": "0/4 nodes are available",
-            }
-        ],
-    }
-
-    assert codes(kubeflow(0), pod) == [
-        "RT755 pod train-worker-0 is Pending: Unschedulable: 0/4 nodes are available"
-    ]
-
-
-def test_a_pod_that_failed_says_why() -> None:
-    pods = [kubeflow(at) for at in range(3)]
-    pods[2]["status"] |= {"phase": "Failed", "reason": "Evicted", "message": "low disk"}
-
-    (found,) = codes(*pods)
-    assert found.endswith("pod train-worker-1 ended (Failed: Evicted: low disk)")
-
-
-def test_a_master_alone_invents_no_other_masters() -> None:
-    found = codes(kubeflow(0, env={"PET_NNODES": "4"}))
-
-    assert found == [
-        "RT754 3 more pods of team/train are missing: PET_NNODES counts them"
-    ]
-
-
-def mpi(at: int, *, chips: int = 2) -> Pod:
-    """Return the launcher, which works too, or a worker: they are numbered together."""
-    role = "launcher" if at == 0 else "worker"
-    labels = {
-        "training.kubeflow.org/job-name": "ring",
-        "training.kubeflow.org/job-role": role,
-        "training.kubeflow.org/replica-type": role,
-        "training.kubeflow.org/replica-index": str(at),
-    }
-    name = "ring-launcher-x7" if at == 0 else f"ring-worker-{at - 1}"
-    return running(name, at, labels=labels, chips=chips)
-
-
-def test_the_launcher_of_an_mpijob_may_be_its_first_worker() -> None:
-    assert codes(*map(mpi, range(4))) == []
-    assert [one[:5] for one in codes(mpi(0), mpi(1), mpi(3))] == ["RT754"]
-
-
 def of_ray() -> list[Pod]:
     labels = {"ray.io/cluster": "r"}
     return [
         running(f"r-worker-{name}", at, labels=labels, owner=("Ray", "r"))
         for at, name in enumerate(("abc", "q1z"))
     ]
-
-
-def test_pods_of_a_ray_cluster_are_one_job() -> None:
-    assert {one[:5] for one in codes(*of_ray())} == {"RT752"}
 
 
 @pytest.mark.parametrize("change", ["", "crash", "evicted", "ray"])
