@@ -263,3 +263,30 @@ def test_a_value_of_json_or_yaml_is_no_list_of_hosts(
 
     assert done.status == 1
     assert "RT1" in done.out
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("hostfile", "n1 8\nn2 8\n", 'hostfile:1:4: error[RT130] "8" does not'),
+        ("my.hostfile", "n1 slots 8\n", 'error[RT130] "slots" does not'),
+        ("machinefile", "n1 8\n", 'machinefile:1:4: error[RT130] "8" does not'),
+        ("nodes.txt", "n1 slot=8\n", 'nodes.txt:1:4: error[RT130] "slot=8" does not'),
+        ("nodes.txt", "n1 8\n", "nodes.txt: error[RT110] nothing here says"),
+    ],
+)
+def test_a_line_of_words_is_not_judged_as_json(
+    name: str, text: str, said: str, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    done = run("ranktable", "validate", name)
+
+    assert (done.status, said in done.out) == (1, True)
+
+
+def test_show_says_why_a_file_is_not_judged(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.sh").write_text("srun -N2 torchrun --nnodes 2 t.py\n")
+    done = run("ranktable", "show", "a.sh")
+
+    assert done.status == 2
+    assert "a.sh is no rank table\nhelp: it starts processes" in done.err

@@ -103,6 +103,8 @@ _OF_OTHERS = (
     ),
 )
 """Files of other programs: why they are not judged, and what is in their text."""
+_TWO_WORDS = re.compile(r"[A-Za-z_./][\w./@-]*[ \t]+[^\s:]")
+"""A first line that begins as no JSON does."""
 _LOG = re.compile(
     r"\s*(?:\[[A-Za-z]\w*\]:? |\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:"
     r"|Traceback \(most recent call last\):)"
@@ -210,24 +212,47 @@ def judge_source(
 
 def _judge_rest(source: Source, options: Options) -> list[Report]:
     """Judge a file that looks like no kind."""
-    text = source.data[:LOOKED_AT_BYTES].decode("utf-8", "replace")
-    body = _COMMENTS.sub("", text)
-    if is_script(source):
-        return [not_judged(source.name, OTHER_SCRIPT)]
+    reason = reason_not_judged(source)
+    if reason is not None:
+        return [not_judged(source.name, reason)]
+    text, body = _beginning(source)
     is_yaml = source.name.endswith(DESCRIPTIONS[:2])
     is_commented = "#" in text[: len(text) - len(body)]
+    is_other = is_yaml or is_commented or _TWO_WORDS.match(body)
+    if _may_be_other(source, text, body) and is_other:
+        return [_unknown(source)]
+    return check_each(source.data, options, file=source.name)
+
+
+def reason_not_judged(source: Source) -> str | None:
+    """Return why a file of no kind is not judged, None if it may be a damaged table."""
+    if is_script(source):
+        return OTHER_SCRIPT
+    text, body = _beginning(source)
     # A message about what JSON expects in the first line would not help for these.
     is_log = _LOG.match(body) is not None
-    is_other = is_log or body[:1] not in ("", "{", "[")
-    if is_other and not is_manifest(source.data) and "\ufffd" not in text:
-        if is_log:
-            return [not_judged(source.name, "a log is not judged; give it to doctor")]
-        for reason, marks in _OF_OTHERS:
-            if all(mark.search(body) for mark in marks):
-                return [not_judged(source.name, reason)]
-        if is_yaml or is_commented:
-            return [_unknown(source)]
-    return check_each(source.data, options, file=source.name)
+    if not (is_log or _may_be_other(source, text, body)):
+        return None
+    if is_manifest(source.data) or "\ufffd" in text:
+        return None
+    if is_log:
+        return "a log is not judged; give it to doctor"
+    return next(
+        (why for why, marks in _OF_OTHERS if all(mark.search(body) for mark in marks)),
+        None,
+    )
+
+
+def _beginning(source: Source) -> tuple[str, str]:
+    """Return the beginning of a file, and the same without comments before it."""
+    text = source.data[:LOOKED_AT_BYTES].decode("utf-8", "replace")
+    return text, _COMMENTS.sub("", text)
+
+
+def _may_be_other(source: Source, text: str, body: str) -> bool:
+    """Whether a file begins as no rank table does."""
+    is_other = body[:1] not in ("", "{", "[") and "\ufffd" not in text
+    return is_other and not is_manifest(source.data)
 
 
 def is_script(source: Source) -> bool:

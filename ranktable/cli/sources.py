@@ -287,12 +287,18 @@ def refuse_other_kind(source: Source) -> None:
     Raises:
         OtherKindError: It is of another kind.
     """
-    from ranktable.cli.kinds import CONFIG_MAP, OTHER_SCRIPT, is_script, kinds_like
+    from ranktable.cli.kinds import (
+        CONFIG_MAP,
+        is_script,
+        kinds_like,
+        reason_not_judged,
+    )
 
     kind = next(kinds_like(source), None)
     if kind is not None and kind is not CONFIG_MAP:
         raise OtherKindError(kind, source)
-    if is_script(source):
-        name = printable(source.name)
-        message = f"{name} is a script, and a rank table is needed"
-        raise CommandError(f"{message}\nhelp: {OTHER_SCRIPT}")
+    reason = reason_not_judged(source)
+    if reason is not None:
+        is_one = "is a script, and a rank table is needed"
+        what = is_one if is_script(source) else "is no rank table"
+        raise CommandError(f"{printable(source.name)} {what}\nhelp: {reason}")

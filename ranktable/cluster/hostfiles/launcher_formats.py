@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -128,7 +130,7 @@ def judge_by_format(name: str) -> Judge:
 
 def _judge(source: Source, options: Options) -> list[Report]:
     """Judge a file of a launcher or a scheduler, whatever it holds."""
-    formats = detect_formats(source.data)
+    formats = detect_formats(source.data) or _called(source.name)
     if not formats:
         named = ", ".join(one.name for one in LAUNCHER_FORMATS if one.read)
         message = "nothing here says which format of host files it is"
@@ -139,8 +141,25 @@ def _judge(source: Source, options: Options) -> list[Report]:
     return [read_hostfile(data, formats[0], file=name, limit=options.limit).report]
 
 
+_NAMES = {
+    "hostfile": "openmpi-hostfile",
+    "rankfile": "openmpi-rankfile",
+    "machinefile": "mpich-machinefile",
+}
+_WORDS = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*[A-Za-z0-9][\w.-]*[ \t]+[^\s:]")
+"""A first line of two words at least, which is no JSON and no YAML."""
+
+
+def _called(name: str) -> list[LauncherFormat]:
+    """Return the format that the name of a file tells, to say what is wrong in it."""
+    lower = os.path.basename(name).lower()
+    return [_BY_NAME[form] for part, form in _NAMES.items() if part in lower]
+
+
 def _looks_like_hostfile(start: bytes, name: str) -> bool:
     text = start.decode("utf-8", "replace").removeprefix("\ufeff")
+    if _WORDS.match(text) and _called(name):
+        return True
     if len(start) >= LOOKED_AT_BYTES:  # the last line may be cut
         text = text.rpartition("\n")[0]
     formats = [one.name for one in formats_like(text)]

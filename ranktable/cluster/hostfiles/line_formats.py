@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ranktable.cluster.source_text import SourceText
 
 _END = r"(?=[ \t\r]|$)"
+_COUNT = re.compile(r"[0-9]{1,9}\Z")
 _SLOT_LIST = re.compile(r"[0-9*][0-9:;,*-]*(?<![-:;,])")
 
 
@@ -271,10 +272,22 @@ class _Reader:
                 word, message = line.part(*match.span(1)), f"{match[1]} is given twice"
                 self.source.report(rules.BAD_LINE, word, message)
             parts[meaning] = line.part(*match.span(2))
+            if meaning == _MAXIMUM:
+                self._refuse_maximum(parts)
             if meaning not in ("slots", "slot"):
                 self.source.left_out.add(meaning)
             at = match.end()
         return at
+
+    def _refuse_maximum(self, parts: Mapping[str, Token]) -> None:
+        """Report a maximum below the number before it, as Open MPI does."""
+        most, slots = parts[_MAXIMUM], parts.get("slots")
+        if slots is None or not (_COUNT.match(most.text) and _COUNT.match(slots.text)):
+            return
+        if int(most.text) < int(slots.text):
+            message = f"the maximum {most.text} is less than the {slots.text} slots"
+            hint = f"write {slots.text} or more, or leave the maximum out"
+            self.source.report(rules.COUNTS_DISAGREE, most, message, hint=hint)
 
     def refuse(self, line: Token, at: int) -> None:
         """Report the first word from an offset on."""
@@ -434,9 +447,10 @@ def _host(entry: _Entry) -> Host:
 
 _LINE_COMMENT = re.compile(r"#[^\n]*|//[^\n]*")
 _OPENMPI_COMMENT = re.compile(r"#[^\n]*|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_MAXIMUM = "maximums of slots"
 _LEFT_OUT = {
     **{
-        key: "maximums of slots"
+        key: _MAXIMUM
         for name in ("slots", "cpu", "count")
         for joint in "-_"
         for key in (f"{name}{joint}max", f"max{joint}{name}")
@@ -470,7 +484,7 @@ LINE_FORMATS = (
         is_short=True,
         written="{host} slots={slots}",
         like=re.compile(
-            r"^[ \t]*\S+[ \t]+(?:slots|cpu|count|max)[\w-]*[ \t]*=", re.MULTILINE
+            r"^[ \t]*\S+[ \t]+(?:slot|cpu|count|max)[\w-]*[ \t]*=", re.MULTILINE
         ),
     ),
     LineFormat(
