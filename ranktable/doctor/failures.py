@@ -55,6 +55,9 @@ GENERAL_ERROR = "torch-unhandled-device-error"
 ENDS_ALL = ("vllm-engine", "lightning-child")
 """Messages of launchers that end all their processes, and themselves, by SIGKILL."""
 
+RAISED = ("1", "17")
+"""Statuses of processes that raised something: by Python, and by torch_xla."""
+
 LINES_BELOW = 3
 """How far below such a message a shell says that a process was killed."""
 
@@ -190,6 +193,9 @@ def _find(case: Case) -> Iterator[Failure]:
                 what_of_child = "had a process killed by its host for memory"
                 one = replace(one, rank=child_of, what=what_of_child)
             is_of_host = kind in (Evidence.NODE, Evidence.SCHEDULER)
+            meaning = causes.meaning_of(said) if said else None
+            if meaning and meaning.rule is rules.STORAGE:
+                one = replace(one, advice=meaning.advice)
             yield replace(one, rank=None) if is_of_host else one
     for event in (*case.by_kind[Evidence.FAULT], *case.by_kind[Evidence.MEMORY]):
         yield from _errors(case, event)
@@ -375,8 +381,8 @@ def _exits(case: Case) -> Iterator[Failure]:
     told |= case.waiters
     differs = {e.file for e in case.by_kind[Evidence.MISMATCH]
                if case.ranks.speaker(e) is None}  # fmt: skip
-    lost = {(e.file, case.ranks.host(e)) for e in case.by_kind[Evidence.CLOSED]
-            if case.ranks.speaker(e) is None}  # fmt: skip
+    lost = {(e.file, case.ranks.host(e)) for kind in (Evidence.CLOSED, Evidence.EDGE)
+            for e in case.by_kind[kind] if case.ranks.speaker(e) is None}  # fmt: skip
     first = _first_of_launchers(case)
     is_first_step = True
     for event in case.by_kind[Evidence.EXIT]:
@@ -384,7 +390,7 @@ def _exits(case: Case) -> Iterator[Failure]:
         there = {case.ranks.host(event)}
         there |= {None} if event.pattern.speaker == "slurm" else set()
         is_lost = is_nameless and any((event.file, host) in lost for host in there)
-        if event.fields.get("exit") == "1" and (is_lost or event.file in differs):
+        if event.fields.get("exit") in RAISED and (is_lost or event.file in differs):
             continue  # it raised what a line of this log says
         if event.pattern.speaker == "slurm":
             if is_first_step:
@@ -677,7 +683,8 @@ def _explains(other: Failure, ended: Failure) -> bool:
 def _is_apart(case: Case, one: Failure) -> bool:
     """Whether its rank went on afterwards, or others had waited in vain before."""
     if one.rule is rules.SCHEDULER:
-        return bool(case.waits or case.by_kind[Evidence.ABSENT])
+        is_waited = bool(case.waits or case.by_kind[Evidence.ABSENT])
+        return is_waited or _follows_a_task(case, one.event)
     # A status alone may be that of a process that has lost one without a log.
     is_lost = one.strength == STATUS and bool(case.by_kind[Evidence.CLOSED])
     if is_lost or not case.waits or one.rule in (rules.NODE, rules.HOST_MEMORY):
@@ -694,6 +701,18 @@ def _is_apart(case: Case, one: Failure) -> bool:
         for wait in case.waits
         if wait.event.kind is Evidence.TIMEOUT and wait.rank not in lost
     )
+
+
+def _follows_a_task(case: Case, cancelled: LogEvent) -> bool:
+    """Whether a step was cancelled without a reason below a task that failed by itself.
+
+    That is what srun does with the others.
+    """
+    return "what" not in cancelled.fields and any(
+        one.pattern.speaker == "slurm" and "exit" in one.fields
+        and one.file == cancelled.file and one.line < cancelled.line
+        for one in case.by_kind[Evidence.EXIT]
+    )  # fmt: skip
 
 
 def _is_other_time(one: Failure, report: LogEvent) -> bool:

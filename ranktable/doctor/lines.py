@@ -86,6 +86,11 @@ _PREFIXES = tuple(
             r"<std(?:out|err|diag)>: ?"
         ),
         r"\[[a-z_]+(?P<local_rank>\d{1,7})\]: ?",
+        (
+            r"MPICH ERROR \[Rank (?P<rank>\d{1,7})\] \[[^\]]{1,80}\] "
+            r"\[\w{3} \w{3} [ \d]\d (?P<time>\d\d:\d\d:\d\d) \d{4}\] "
+            r"\[(?P<host>[\w.-]+)\] - "
+        ),
         r"\[pod/(?P<pod>[^/\]]+)/[^\]]+\] ",
         r"(?P<pod>[a-z][\w.-]*?[-_]\d+) +\| ?",
         (
@@ -106,7 +111,7 @@ _PREFIXES = tuple(
         ),
         r"\[ *\d+\.\d+\] ",
         (
-            r"\((?:(?P<voice>[\w:.()]+(?: [DTPE]P\d{1,6})*) )?"
+            r"\((?:(?P<voice>[\w:.()-]+(?: [DTPE]P\d{1,6})*) )?"
             r"(?:rank=(?P<rank>\d{1,7}) )?pid=(?P<pid>\d+)"
             r"(?:, ip=(?P<server>[\w.:]+))?\) ?"
         ),
@@ -115,9 +120,14 @@ _PREFIXES = tuple(
             r"(?:P\d+ +)? *(?P<task>\d{1,7}): "
             r"(?!\[[\w./:-]+(?:, [\w./:-]+)*(?: \.{3})?\]$)"
         ),
+        (  # what a scheduler or a store of logs puts before the tags of mpirun
+            r"(?:(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*)Z? )?"
+            r"[^\[\]<>\n]{1,120}(?=\[\d+,\d{1,7}\]<std(?:out|err|diag)>)"
+        ),
         (  # pdsh; not a part of a model or of a run, such as ``stage-1: ``
             r"(?!(?:rank|step|stage|epoch|layer|shard|batch|iter|trial|cuda|gpu|npu|tpu"
-            r"|chip|device|group|[dtpe]p)-)(?P<host>[a-z][\w-]*-\d+): "
+            r"|chip|device|group|[dtpe]p)-)"
+            r"(?:(?P<host>[a-z][\w-]*-\d+)|(?P<server>\d{1,3}(?:\.\d{1,3}){3})): "
         ),
     )
 )
@@ -400,8 +410,10 @@ def recognise(
         if pattern.speaker == "torchrun":
             fields = {**fields, "launcher": launcher_of(speaker)}
         is_of_slurm = pattern.speaker == "slurm" and not _SLURM_DAEMON.search(text)
-        is_of_other = pattern.kind in _OF_OTHERS and fields.keys() & {"host", "server"}
-        if is_of_slurm or is_of_other:
+        is_of_other = pattern.kind in _OF_OTHERS and (
+            pattern.speaker == "mpi" or bool(fields.keys() & {"host", "server"})
+        )
+        if is_of_slurm or is_of_other or pattern.is_of_another:
             return pattern, _of_another(speaker, fields)
         return pattern, {**speaker, **fields}
     return None
@@ -593,8 +605,9 @@ class _Reader:
             before = _said_above(speaker_of(text)[0], above, 6)
             self._taken = {one for one in self._taken if one > number}
             event = _traceback(text, below, self.log.file, number, before, self._taken)
-            if before and _ENDED_NOTHING.search(before[-1]):
-                return
+            is_told_only = event.fields.get("outermost") == "_run_finalizers"
+            if is_told_only or (before and _ENDED_NOTHING.search(before[-1])):
+                return  # multiprocessing tells what a finalizer raises, and goes on
             what = event.fields.get("what", "")
             if before and _IN_BACKGROUND.search(f"{before[-1]}\n{what}"):
                 event.fields["in_background"] = "1"
@@ -745,6 +758,7 @@ def _traceback(
         if raised := _EXCEPTION.match(rest):
             fields["what"] = raised["what"]
             _add_below(fields, (text for _, _, text in said))
+            _add_root_error(fields)
             break
         if rest.startswith(_BESIDE):
             if rest[0] in "│|":  # rich cuts long names of files
@@ -793,12 +807,22 @@ def _add_below(fields: dict[str, str], lines: Iterable[str]) -> None:
         fields["is_chained"] = "1"
 
 
+def _add_root_error(fields: dict[str, str]) -> None:
+    """Let an exception of TensorFlow say the first of the errors that it lists."""
+    below = fields["below"].splitlines()
+    said = (fields["what"], *below[:1])
+    root = next((line for line in below if line.startswith("(0) ")), "")
+    if root and any("root error(s) found" in line for line in said):
+        fields["what"] = f"{fields['what'].partition(':')[0]}: {root[4:]}"
+
+
 def _add_frame(fields: dict[str, str], text: str) -> None:
     """Note the innermost frame of the program, and the call of torch below it."""
     frame = _FRAME.search(text)
     if frame is None:
         return
     name = frame["file"] or frame["path"]
+    fields.setdefault("outermost", frame["function"] or frame["name"])
     if "frame" not in fields and "<module>" in (frame["function"], frame["name"]):
         fields["from_module"] = "1"  # nothing above it handles the exception
     fields["frame"] = name

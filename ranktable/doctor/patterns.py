@@ -75,6 +75,7 @@ class LogPattern:
     before: int = 0
     after: int = 0
     is_form: bool = False
+    is_of_another: bool = False
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
