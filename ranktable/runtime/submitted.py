@@ -158,6 +158,8 @@ def _environments(one: Submission, start: Start) -> Iterator[dict[str, str]]:
         yield around
     elif program in _AGENTS and each is not None:
         total = count_processes(one)
+        if total is None:
+            return  # WORLD_SIZE of an operator is not that of torchrun's workers
         for local_rank in range(each.value):
             rank = _node_rank(start) * each.value + local_rank
             own = 0 if start.role.option("virtual-local-rank") else local_rank
@@ -219,17 +221,13 @@ def _node_rank(start: Start) -> int:
     return int(text) if text.isdecimal() and is_static else start.task
 
 
-def _of_torchrun(
-    local_rank: int, size: int, rank: int, total: int | None
-) -> dict[str, str]:
-    variables = {
+def _of_torchrun(local_rank: int, size: int, rank: int, total: int) -> dict[str, str]:
+    return {
         "RANK": str(rank),
         "LOCAL_RANK": str(local_rank),
         "LOCAL_WORLD_SIZE": str(size),
         "GROUP_RANK": str(rank // size),
         "TORCHELASTIC_RUN_ID": "none",
+        "WORLD_SIZE": str(total),
+        "GROUP_WORLD_SIZE": str(total // size),
     }
-    if total is not None:
-        variables["WORLD_SIZE"] = str(total)
-        variables["GROUP_WORLD_SIZE"] = str(total // size)
-    return variables

@@ -140,7 +140,8 @@ def expected_agents(role: Role) -> Range | None:
         return Range(1, 1, "no --nnodes") if is_known else None
     least, _, most = given.text.partition(":")
     ends = [shell.plain_number(text) for text in (least, most or least)]
-    return None if None in ends else Range(ends[0] or 0, ends[1] or 0, given.said)
+    found = Range(ends[0] or 0, ends[1] or 0, given.said)
+    return None if None in ends or found.least > found.most else found
 
 
 def started(one: Submission, starts: int) -> str:

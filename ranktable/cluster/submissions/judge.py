@@ -213,6 +213,16 @@ def _judge_options(one: Submission, role: Role) -> Iterator[Finding]:
             f"torchrun has no option {unread.said}, and refuses it",
             severity=Severity.WARNING,
         )
+    nodes = role.option("nnodes")
+    least, sign, most = nodes.text.partition(":") if nodes else ("", "", "")
+    fewest, ends = shell.plain_number(least) or 0, shell.plain_number(most)
+    if nodes and sign and ends is not None and fewest > ends:
+        yield rules.REFUSED.finding(
+            nodes.span or command.span,
+            f"{nodes.said}: the most nodes are fewer than the fewest, so "
+            f"{command.program} refuses them",
+            hint="write the smaller number first",
+        )
     is_agent = command.program in AGENTS and "standalone" not in command.options
     for name, (form, takes) in _VALUES.items() if is_agent else ():
         given = role.option(name)
