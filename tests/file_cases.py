@@ -1,4 +1,4 @@
-"""Small files, and what is found in each: ``cases/files``.
+"""Small files, pods and hosts, and what is found in each: ``cases/files``.
 
 A case begins with lines of what is found, each after ``@@``; the file follows, up to a
 blank line before the next case. What has no place in such a text (bytes, ends of lines,

@@ -12,7 +12,6 @@ import ranktable
 from benchmarks.other_vendors import super_pods
 from ranktable.schema.fast_decode import decode_columns
 from ranktable.schema.formats import FORMATS, by_name, detect
-from tests.conftest import CORPUS
 from tests.test_hccl import found_in, judged
 
 if TYPE_CHECKING:
@@ -25,16 +24,10 @@ Table = dict[str, Any]
 
 NAMES = ("hccl-1.0", "hccl-1.2", "hccl-cloud")
 ERROR, WARNING, NOTE = "error", "warning", "note"
-VALID = CORPUS / "hccl" / "valid"
 
 
 def example(name: str) -> Table:
     return copy.deepcopy(by_name(name).example)
-
-
-def corpus(name: str) -> Table:
-    data: Table = json.loads((VALID / name).read_bytes())
-    return data
 
 
 def cloud(*servers: str) -> Table:
