@@ -22,7 +22,7 @@ from ranktable import loads
 from ranktable.doctor.diagnose import diagnose
 
 if TYPE_CHECKING:
-    from ranktable.doctor.case import Cause
+    from ranktable.doctor.headlines import Cause
 
 PASTED = Path(__file__).parent / "cases" / "pasted"
 

@@ -19,7 +19,7 @@ from tests.test_doctor_cases import HERE
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ranktable.doctor.case import Cause
+    from ranktable.doctor.headlines import Cause
 
 
 Entry = dict[str, Any]

@@ -15,9 +15,9 @@ from dataclasses import replace
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
-from ranktable.doctor.case import CLEARLY_S, NO_ERRORS, seconds_between
 from ranktable.doctor.identity import old_processes, process_of
-from ranktable.doctor.patterns import Evidence
+from ranktable.doctor.patterns import NO_ERRORS, Evidence
+from ranktable.doctor.times import CLEARLY_S, seconds_between
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

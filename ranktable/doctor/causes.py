@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ranktable.doctor import rules
 
 if TYPE_CHECKING:
+    from ranktable.doctor.lines import LogEvent
     from ranktable.schema.finding import Rule
 
 if sys.version_info >= (3, 11):
@@ -76,6 +77,23 @@ def meanings() -> tuple[Meaning, ...]:
 def meaning_of(text: str) -> Meaning | None:
     """Return what a text means, None if it is not known."""
     return next((one for one in meanings() if one.compiled.search(text)), None)
+
+
+ABORT = "SIGABRT"
+
+
+def signal_of(event: LogEvent) -> str | None:
+    """Return the name of the signal that ended a process, None if none did."""
+    ended = data()["ended"]
+    said = next((event.fields[name] for name in event.fields
+                 if name.startswith("signal")), "")  # fmt: skip
+    name = ended["signals"].get(event.fields.get("exit", ""))
+    name = name or ended["signals"].get(f"-{said}") or ended["words"].get(said)
+    return name or said or None
+
+
+PROGRAMS = re.compile(r"(?i)python|torch|train|pt_|ray|worker|mpi|deepspeed|java")
+"""Names of programs that may be processes of a job."""
 
 
 @cache

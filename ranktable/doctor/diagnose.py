@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.doctor.attempts import UNSURE, earlier_jobs, last_attempt
 from ranktable.doctor.barriers import barriers_of, left_waiting
-from ranktable.doctor.case import Case, Cause
+from ranktable.doctor.case import Case
 from ranktable.doctor.files import read_logs
 from ranktable.doctor.flight_recorder import compare
 from ranktable.doctor.identity import Ranks
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ranktable.doctor.files import OnFile
+    from ranktable.doctor.headlines import Cause
     from ranktable.doctor.lines import Log, LogEvent
     from ranktable.schema.model import RankTable
 

@@ -8,19 +8,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ranktable.doctor import causes, rules
-from ranktable.doctor.case import (
-    ABORT,
-    CLEARLY_S,
-    Case,
-    Cause,
-    cause_of,
-    seconds_between,
-    signal_of,
-)
+from ranktable.doctor.causes import ABORT, signal_of
+from ranktable.doctor.headlines import Cause, cause_of
 from ranktable.doctor.identity import LOCAL_RANK_OF_FILE
 from ranktable.doctor.lines import launcher_of, voice_of
 from ranktable.doctor.patterns import CONSEQUENCES, Evidence
 from ranktable.doctor.payload import root_of
+from ranktable.doctor.times import CLEARLY_S, seconds_between
 from ranktable.doctor.waiting import behind
 
 if TYPE_CHECKING:
@@ -33,6 +27,7 @@ if TYPE_CHECKING:
         Sequence,
     )
 
+    from ranktable.doctor.case import Case
     from ranktable.doctor.lines import LogEvent
     from ranktable.schema.finding import Rule
 

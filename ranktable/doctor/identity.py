@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.doctor.host_names import HostNames, hosts_of_kernel_files
 from ranktable.doctor.lines import launcher_of
-from ranktable.doctor.patterns import Evidence
+from ranktable.doctor.patterns import OF_OTHERS, Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,8 +43,6 @@ _UNKNOWN = ("", "-1", "0" + ".0.0.0", "localhost", "127.0.0.1", "unknown",
 _OF_AGENTS = {"torchrun-stuck", "nccl-status", "nccl-report"}
 """Messages of others that tell of a rank whose own log may not be there."""
 
-_OF_OTHERS = (Evidence.EXIT, Evidence.OOM, Evidence.NODE, Evidence.SCHEDULER)
-"""What launchers and kernels say of a process, in whatever file it stands."""
 _TIMED_OUT = re.compile(r"(?<=caught collective operation timeout: ).* ran for \d+")
 """The operation of a watchdog of torch, and how long it ran."""
 
@@ -133,7 +131,7 @@ class Ranks:
         for event in events:
             rank = self.speaker(event)
             is_of_agent = event.pattern.name in _OF_AGENTS
-            if rank is not None and event.kind not in _OF_OTHERS and not is_of_agent:
+            if rank is not None and event.kind not in OF_OTHERS and not is_of_agent:
                 self.seen.add(rank)
         self.seen = {rank for rank in self.seen if rank < MAX_RANKS}
         if table is None and self.seen and max(self.seen) >= (self.size or 0):
@@ -241,7 +239,7 @@ class Ranks:
         of_process = self._by_process(event)
         if of_process is not None:
             return of_process
-        if in_group is not None or event.kind in _OF_OTHERS:
+        if in_group is not None or event.kind in OF_OTHERS:
             return in_group
         return self._of_file.get(event.file)
 
@@ -253,7 +251,7 @@ class Ranks:
         process = self._process(event)
         if process in self._by_pid and process not in self._of_several:
             return self._by_pid[process]
-        is_of_other = event.kind in _OF_OTHERS or event.pattern.speaker == "kernel"
+        is_of_other = event.kind in OF_OTHERS or event.pattern.speaker == "kernel"
         if not is_of_other or "group_rank" in event.fields:
             return None
         here = self._by_host_pid.get((self.host(event) or "", process[1]), set())
@@ -508,7 +506,7 @@ class Ranks:
             host = self._names.told(host)
             self._host.setdefault(rank, host)
             self._by_host[host].add(rank)
-            if self._is_one_node or event.kind not in _OF_OTHERS:
+            if self._is_one_node or event.kind not in OF_OTHERS:
                 self._hosts_of_home[_home(event.file)].add(host)
             for known, name in (
                 (self._by_place, "device"),
@@ -658,7 +656,7 @@ def _are_ranks(events: Sequence[LogEvent], claimed: set[int]) -> bool:
     tasks = {event.fields["task"] for event in events if "task" in event.fields}
     numbers = {int(task) for task in tasks if task.isdecimal() and len(task) < 8}
     said = [event for event in events
-            if "rank" in event.fields and event.kind not in _OF_OTHERS]  # fmt: skip
+            if "rank" in event.fields and event.kind not in OF_OTHERS]  # fmt: skip
     both = {(event.fields["task"], event.fields["rank"])
             for event in said if "task" in event.fields}  # fmt: skip
     if both - {("0", "0")}:
@@ -672,7 +670,7 @@ def _are_agents(events: Sequence[LogEvent]) -> bool:
     return any(
         event.pattern.speaker == "torchrun"
         or (
-            event.kind not in _OF_OTHERS
+            event.kind not in OF_OTHERS
             and event.fields.get("task", "") != event.fields.get("rank", "")
             and {"task", "rank"} <= event.fields.keys()
         )

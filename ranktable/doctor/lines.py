@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from ranktable.doctor.patterns import (
     AROUND,
     LIFE,
+    OF_OTHERS,
     TRACEBACK,
     Evidence,
     LogPattern,
@@ -163,9 +164,6 @@ _CONTEXTS = tuple(
     )
 )
 """What a line says about its speaker anywhere in it."""
-
-_OF_OTHERS = (Evidence.EXIT, Evidence.OOM, Evidence.NODE, Evidence.SCHEDULER)
-"""What launchers say of a process, on whichever host they print it."""
 
 _PLACE = ("pod", "host", "server", "pid")
 _SLURM_DAEMON = re.compile(r"slurm(?:step|ctl)?d\[")
@@ -410,7 +408,7 @@ def recognise(
         if pattern.speaker == "torchrun":
             fields = {**fields, "launcher": launcher_of(speaker)}
         is_of_slurm = pattern.speaker == "slurm" and not _SLURM_DAEMON.search(text)
-        is_of_other = pattern.kind in _OF_OTHERS and (
+        is_of_other = pattern.kind in OF_OTHERS and (
             pattern.speaker == "mpi" or bool(fields.keys() & {"host", "server"})
         )
         if is_of_slurm or is_of_other or pattern.is_of_another:

@@ -58,6 +58,23 @@ CONSEQUENCES = {
 }
 """What a process says that waits for another, or has lost it."""
 
+NO_ERRORS = {
+    Evidence.IDENTITY, Evidence.STATE, Evidence.ATTEMPT, Evidence.LIFE, Evidence.END,
+    Evidence.HOST,
+}  # fmt: skip
+"""What is no error by itself."""
+
+FATAL = {
+    Evidence.EXCEPTION, Evidence.FAULT, Evidence.MEMORY, Evidence.SETTING,
+}  # fmt: skip
+"""What ends a process that does not handle it."""
+
+LOST = {Evidence.TIMEOUT, Evidence.CLOSED}
+"""What is said by those that waited in vain, or lost another."""
+
+OF_OTHERS = {Evidence.EXIT, Evidence.OOM, Evidence.NODE, Evidence.SCHEDULER}
+"""What launchers and kernels say of a process, in whatever file it stands."""
+
 
 @dataclass(frozen=True, eq=False)
 class LogPattern:

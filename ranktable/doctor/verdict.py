@@ -21,15 +21,6 @@ from typing import TYPE_CHECKING
 
 from ranktable.doctor import causes, rules
 from ranktable.doctor.attempts import UNSURE
-from ranktable.doctor.case import (
-    NO_ERRORS,
-    Case,
-    Cause,
-    cause_of,
-    is_left_loader,
-    name_of_process,
-    shortened,
-)
 from ranktable.doctor.failures import (
     OUTSIDE,
     TOLD,
@@ -38,13 +29,16 @@ from ranktable.doctor.failures import (
     cut_causes,
     failure_causes,
 )
-from ranktable.doctor.patterns import CONSEQUENCES, Evidence
+from ranktable.doctor.headlines import Cause, cause_of, name_of_process, shortened
+from ranktable.doctor.patterns import CONSEQUENCES, NO_ERRORS, Evidence
+from ranktable.doctor.progress import is_left_loader
 from ranktable.doctor.waiting import waiting_causes
 from ranktable.schema.text import counted, folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from ranktable.doctor.case import Case
     from ranktable.doctor.lines import LogEvent
     from ranktable.schema.finding import Rule
 

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from ranktable.doctor import causes, rules
-from ranktable.doctor.case import (
-    Case,
-    Cause,
-    cause_of,
-    seconds_between,
-    seconds_of,
-    shortened,
-    states_of,
+from ranktable.doctor.absences import (
+    absent,
+    is_loopback,
+    is_of_master,
+    looks_at_home,
+    master_at_home,
+    not_started,
+    stalled,
+    too_many,
 )
-from ranktable.doctor.identity import MAX_AHEAD_ANYWHERE, MAX_RANKS
-from ranktable.doctor.lines import numbers_in
+from ranktable.doctor.calls import (
+    minority,
+    other_call,
+    other_call_of_number,
+    said_to_differ,
+)
+from ranktable.doctor.case import states_of, two_hosts
+from ranktable.doctor.headlines import Cause, cause_of, shortened
+from ranktable.doctor.identity import MAX_AHEAD_ANYWHERE
 from ranktable.doctor.patterns import Evidence
 from ranktable.doctor.payload import root_of
-from ranktable.schema.text import counted, folded
+from ranktable.doctor.times import seconds_between, seconds_of
+from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ranktable.doctor.case import Wait
+    from ranktable.doctor.case import Case, Wait
     from ranktable.doctor.lines import LogEvent
 
     Edge = tuple[int, int, LogEvent]
@@ -37,12 +45,6 @@ room for so many. Numbers further apart belong to different communicators."""
 MAX_NOTES = 3
 """Ranks that NCCL counted behind others and that are told as notes."""
 
-BEFORE_STEPS = ("pod-unscheduled", "mindspore-node", "msrun-nodes")
-"""Messages of those that did not join, as long as nobody tells a step."""
-
-LINES_OF_REPORT = 2
-"""How many lines apart the parts of one report of Horovod are at most."""
-
 LINK_TIMEOUT_S = 120
 TASK_TIMEOUT_S = 1800
 """How long HCCL waits for a link and for a task, if no line says it."""
@@ -51,233 +53,15 @@ TASK_TIMEOUT_S = 1800
 def waiting_causes(case: Case) -> list[Cause]:
     """Return what the first rule says that has an answer."""
     for rule in (
-        _stalled, _too_many, _master_at_home, _absent, _not_started, _links,
-        _heartbeats, _loopback, _said_to_differ, _other_call_of_number, _behind, _ends,
-        _silent, _late, _lowest, _other_call, _waits_for_itself, _circle,
+        stalled, too_many, master_at_home, absent, not_started, _links,
+        _heartbeats, _loopback, said_to_differ, other_call_of_number, _behind, _ends,
+        _silent, _late, _lowest, other_call, _waits_for_itself, _circle,
         _first_operation, _hung, _unreached,
     ):  # fmt: skip
         found = list(rule(case))
         if found:
             return found
     return []
-
-
-# Who was never there
-
-
-def _stalled(case: Case) -> Iterator[Cause]:
-    """Yield who did not submit the operations of the last report of Horovod.
-
-    Ranks that miss different operations wait for each other.
-    """
-    events = [event for event in case.by_kind[Evidence.ABSENT]
-              if event.pattern.name.startswith("horovod-stalled")]  # fmt: skip
-    missing: dict[str, set[int]] = {}
-    below: LogEvent | None = None
-    for event in reversed(events):
-        if below is not None and (
-            event.file != below.file or below.line - event.line > LINES_OF_REPORT
-        ):
-            break
-        below = event
-        missing = {**_not_submitted(case, event), **missing}
-    if not missing:
-        return
-    for_all = set.intersection(*missing.values())
-    if for_all:
-        what = f"did not submit {min(missing)} to Horovod"
-        yield cause_of(case, rules.SILENT, for_all, what, events[-4:])
-    elif any(missing.values()):
-        ranks = set().union(*missing.values())
-        what = f": each misses operations of the others, such as {min(missing)}"
-        yield cause_of(case, rules.DIFFERENT, ranks, what, events[-4:])
-
-
-def _not_submitted(case: Case, event: LogEvent) -> dict[str, set[int]]:
-    """Return operations, each with the ranks that it waits for."""
-    said = event.fields
-    if "stalled" not in said:
-        ready = set(event.numbers("ready"))
-        form = r", (\S+) \[ready ranks: ([\d, ]+)\]"
-        others = re.findall(form, said.get("more", ""))
-        of_ops = {op: set(numbers_in(ranks)) for op, ranks in others}
-        of_ops[said["op"]] = ready
-        all_ready = set().union(*of_ops.values())
-        among = case.everyone() or range(max(all_ready, default=-1) + 1)
-        if peers := set(event.numbers("peers")):
-            return {said["op"]: peers}
-        return {op: left for op, ranks in of_ops.items()
-                if (left := set(among) - ranks)}  # fmt: skip
-    found: dict[str, set[int]] = defaultdict(set)
-    for rank, names in re.findall(r"(\d{1,7})!?: \[([^\]\n]*)\]", said["stalled"]):
-        for name in names.removesuffix(" ...").split(", "):
-            found[name].add(int(rank))
-    return dict(found)
-
-
-def _not_started(case: Case) -> Iterator[Cause]:
-    """Yield who did not begin the set-up of NCCL that no rank completed."""
-    started: dict[tuple[str, int | None], dict[int, LogEvent]] = defaultdict(dict)
-    completed: set[tuple[str, int | None]] = set()
-    for event in case.by_kind[Evidence.IDENTITY]:
-        rank, group = event.number("group_rank"), case.ranks.group(event)
-        if event.fields.get("what") == "COMPLETE":
-            completed.add(group)
-        elif event.fields.get("what") == "START" and rank is not None:
-            started[group][rank] = event
-    for group, events in started.items():
-        if group in completed or group[1] is None or group[1] != case.ranks.size:
-            continue
-        missing = {rank for rank in case.everyone() - set(events)
-                   if case.is_covered(rank)}  # fmt: skip
-        if missing:
-            what = "did not begin the set-up of NCCL"
-            sample = list(events.values())
-            yield cause_of(case, rules.NEVER_JOINED, missing, what, sample)
-            return
-
-
-def _absences(case: Case) -> list[LogEvent]:
-    """Return who did not join.
-
-    Where steps are told, a pod without a node has started since then, and MindSpore's
-    scheduler misses those that have ended, whatever the reason.
-    """
-    return [event for event in case.by_kind[Evidence.ABSENT]
-            if not event.pattern.name.startswith(BEFORE_STEPS)
-            or not case.by_kind[Evidence.LIFE]]  # fmt: skip
-
-
-def _master_at_home(case: Case) -> Iterator[Cause]:
-    """Yield who looks for the master on its own host while it waits on another."""
-    edges = [event for event in case.by_kind[Evidence.EDGE] if _is_of_master(event)]
-    if edges and any(_num_missing(event) > 0 for event in case.by_kind[Evidence.ABSENT]
-                     if event.pattern.name == "store-clients"):  # fmt: skip
-        yield _looks_at_home(case, edges)
-
-
-def _is_of_master(event: LogEvent) -> bool:
-    """Whether a process did not reach the master of its job, which its host is to be.
-
-    In a job of one host that is right, and the master did not start, or has ended.
-    """
-    server = event.fields.get("peer_server", "")
-    is_home = _is_loopback(server) or server == "localhost"
-    return is_home and event.pattern.speaker in ("store", "ranktable")
-
-
-def _looks_at_home(case: Case, events: Sequence[LogEvent]) -> Cause:
-    said = events[0].fields
-    what = f"looked for the master at {said['peer_server']}, port {said['port']}"
-    ranks = {rank for e in events if (rank := case.ranks.speaker(e)) is not None}
-    host = case.ranks.host(events[0])
-    advice = (
-        "In a job of several hosts, MASTER_ADDR has to be the name or address of the "
-        "host of rank 0 on all of them. On one host, see whether rank 0 runs and "
-        "listens on that port: `ss -ltnp`."
-    )
-    return cause_of(case, rules.UNREACHABLE, ranks, f"{what}, its own host", events,
-                    host=host, advice=advice)  # fmt: skip
-
-
-def _absent(case: Case) -> Iterator[Cause]:
-    events = _absences(case)
-    named = [(event, case.ranks.peers(event)) for event in events]
-    speakers = {case.ranks.speaker(event) for event in events}
-    missing = {rank for _, peers in named for rank in peers} - speakers
-    missing |= _tasks_below(case)
-    joined = {rank for event in events for rank in event.numbers("joined_ranks")}
-    missing |= (case.everyone() if joined else set()) - joined
-    counts = [event for event in events if _num_missing(event) > 0]
-    hosts = [event for event in events if event.fields.get("peer_server")]
-    if counts and not missing:
-        number = _num_missing(counts[-1])
-        size = counts[-1].number("size") or 0
-        silent = set(range(min(size, MAX_RANKS))) - case.seen
-        if size < (case.ranks.size or 0):
-            silent = set()  # a group of some ranks: which ones, no line says
-        if len(silent) != number:
-            yield _some_never_joined(case, number, sorted(silent), counts)
-            return
-        missing = silent
-    operations = [e for e, peers in named if peers and {"op", "seq"} & e.fields.keys()]
-    if missing and operations:
-        said = operations[0].fields
-        what = " ".join(said[name] for name in ("op", "seq") if name in said)
-        what = f"did not take part in {what}"
-        yield cause_of(case, rules.SILENT, missing, what, operations or events)
-    elif missing:
-        yield cause_of(case, rules.NEVER_JOINED, missing, "did not join", events)
-    elif hosts:
-        yield _hosts_did_not_join(case, hosts)
-    elif events and not counts:
-        first = events[0]
-        text = ": ".join(filter(None, (first.pattern.what, first.fields.get("what"))))
-        if nodes := events[0].numbers("nodes"):
-            text = f"node{'s' * (len(nodes) > 1)} {folded(nodes)} {text}"
-        if text:
-            yield Cause(rule=rules.NEVER_JOINED, headline=text,
-                        evidence=shortened(events, case),
-                        advice=events[0].pattern.advice or None)  # fmt: skip
-
-
-def _hosts_did_not_join(case: Case, events: Sequence[LogEvent]) -> Cause:
-    what, said = events[0].pattern.what or "did not join", events[0].fields
-    names = re.findall(r"\(([^)]+)\)", said.get("absent_nodes", ""))
-    if len(names) < 2:
-        host = said["peer_server"]
-        return cause_of(case, rules.NEVER_JOINED, (), what, events, host=host)
-    return Cause(rule=rules.NEVER_JOINED, headline=f"{', '.join(names)} {what}",
-                 evidence=shortened(events, case))  # fmt: skip
-
-
-def _num_missing(event: LogEvent) -> int:
-    """Return how many did not join, by a line that counts who did."""
-    joined, size = event.number("joined"), event.number("size")
-    return 0 if joined is None or size is None else size - joined
-
-
-def _tasks_below(case: Case) -> set[int]:
-    """Return the tasks of JAX that stand in lines of their own below a barrier."""
-    tasks = {(event.file, event.line): case.ranks.peers(event)
-             for event in case.by_kind[Evidence.HEARTBEAT]
-             if event.pattern.name == "jax-silent"}  # fmt: skip
-    found: set[int] = set()
-    for event in case.by_kind[Evidence.ABSENT]:
-        line = event.line + 1
-        while (
-            event.pattern.name.startswith("jax-barrier") and (event.file, line) in tasks
-        ):
-            found.update(tasks[event.file, line])
-            line += 1
-    return found
-
-
-def _too_many(case: Case) -> Iterator[Cause]:
-    """Yield that more processes joined than the job has ranks."""
-    events = [one for one in case.by_kind[Evidence.ABSENT] if _num_missing(one) < 0]
-    if not events:
-        return
-    said = events[-1].fields
-    yield Cause(
-        rule=rules.LAUNCH,
-        headline=f"{said['joined']} processes joined a job of {said['size']} ranks",
-        evidence=shortened(events, case),
-        advice="Processes of an earlier start, or of another job, use the same store: "
-        "end them, or give this job another MASTER_PORT, and start it once.",
-    )
-
-
-def _some_never_joined(
-    case: Case, number: int, silent: Sequence[int], events: Sequence[LogEvent]
-) -> Cause:
-    is_telling = 0 < len(silent) < 4 * number + 16
-    among = f", among the ranks {folded(silent)}" if is_telling else ""
-    return Cause(
-        rule=rules.NEVER_JOINED,
-        headline=f"{counted(number, 'rank')} never joined{among}",
-        evidence=shortened(events, case),
-    )
 
 
 # What libraries saw of their links and peers
@@ -299,7 +83,7 @@ def _links(case: Case) -> Iterator[Cause]:
     events = [event for _, peer, event in links if peer in lost]
     what = f"was lost by {counted(most, 'other rank')}"
     if most == 1:
-        hosts = _two_hosts(case, events[0])
+        hosts = two_hosts(case, events[0])
         lost |= {one for one, peer, _ in links if peer in lost}
         what = "lost the link between them" + (f" ({hosts})" if hosts else "")
     yield cause_of(case, rules.LINK, lost, what, events)
@@ -308,7 +92,7 @@ def _links(case: Case) -> Iterator[Cause]:
 def _links_of_hosts(case: Case) -> Iterator[Cause]:
     """Yield a link that broke if it is not known which ranks are at its ends."""
     for event in case.by_kind[Evidence.LINK]:
-        hosts = _two_hosts(case, event)
+        hosts = two_hosts(case, event)
         rank = case.ranks.speaker(event)
         ends = f"between {hosts}" if " and " in hosts else f"to {hosts}"
         here = case.ranks.host(event)
@@ -325,14 +109,6 @@ def _links_of_hosts(case: Case) -> Iterator[Cause]:
             advice=event.pattern.advice or None,
         )
         return
-
-
-def _two_hosts(case: Case, event: LogEvent) -> str:
-    fields = event.fields
-    there = fields.get("peer_server") or fields.get("peer_address")
-    there = case.ranks.host_name(there or fields.get("peer_ip") or "")
-    here = case.ranks.host(event)
-    return f"{here} and {there}" if here and there else there
 
 
 def _num_waiters(edges: Iterable[Edge]) -> Counter[int]:
@@ -449,13 +225,13 @@ def _loopback(case: Case) -> Iterator[Cause]:
     tellers = [
         event
         for event in case.by_kind[Evidence.IDENTITY]
-        if _is_loopback(event.fields.get("bootstrap", "")) or _fell_back(event)
+        if is_loopback(event.fields.get("bootstrap", "")) or _fell_back(event)
     ]
     events = [
         event
         for event in case.by_kind[Evidence.EDGE]
         for name in ("peer_address", "peer_server")
-        if _is_loopback(event.fields.get(name, "")) and not _is_of_master(event)
+        if is_loopback(event.fields.get(name, "")) and not is_of_master(event)
     ]
     events += _unconnected(case, is_told=any(map(_fell_back, tellers)))
     if not events:
@@ -492,12 +268,8 @@ def _unconnected(case: Case, *, is_told: bool) -> list[LogEvent]:
     return [
         event
         for event in closed
-        if is_told or (hosts and _is_loopback(event.fields.get("peer_address", "")))
+        if is_told or (hosts and is_loopback(event.fields.get("peer_address", "")))
     ]
-
-
-def _is_loopback(address: str) -> bool:
-    return address.startswith("127.") or address.strip("[]") == "::1"
 
 
 def _same_address(case: Case) -> Iterator[Cause]:
@@ -524,8 +296,8 @@ def _unreached(case: Case) -> Iterator[Cause]:
         if event.fields.get("peer_server") or event.fields.get("peer_address")
     ]
     if events and not case.waits:
-        if _is_of_master(events[0]):
-            yield _looks_at_home(case, events)
+        if is_of_master(events[0]):
+            yield looks_at_home(case, events)
             return
         said = events[0].fields
         host = said.get("peer_server") or said.get("peer_address") or ""
@@ -539,158 +311,6 @@ def _unreached(case: Case) -> Iterator[Cause]:
         yield cause_of(
             case, rules.UNREACHABLE, (), what, events, host=host, advice=advice
         )
-
-
-# What ranks called
-
-
-def _said_to_differ(case: Case) -> Iterator[Cause]:
-    events = case.by_kind[Evidence.MISMATCH]
-    for event in events[:1]:
-        if "calls" in event.fields:
-            ranks, what = _fewest(event.fields["calls"])
-            yield cause_of(case, rules.DIFFERENT, ranks, what, [event])
-            return
-    calls = dict(_fingerprints(case, events))
-    if len(set(calls.values())) > 1:
-        yield from _minority(case, calls, events)
-    elif events:
-        named = {rank for event in events for rank in case.ranks.peers(event)}
-        named.update(case.speakers(Evidence.MISMATCH))
-        said = events[0].fields
-        if "size_there" in said and not named:
-            sizes = f"{said['size_here']} and {said['size_there']} bytes"
-            what = f"{_two_hosts(case, events[0])} call operations of {sizes}"
-            yield Cause(rule=rules.DIFFERENT, headline=what,
-                        evidence=shortened(events, case))  # fmt: skip
-            return
-        what = events[0].pattern.what or "call different operations"
-        yield cause_of(case, rules.DIFFERENT, named, what, events)
-
-
-def _fingerprints(case: Case, events: Iterable[LogEvent]) -> Iterator[tuple[int, str]]:
-    """Yield what ranks called, by lines that compare two of them."""
-    for event in events:
-        named = event.number("fingerprint_rank")
-        rank = case.ranks.speaker(event) if named is None else named
-        if rank is not None and "op" in event.fields:
-            yield rank, _call_of(event.fields["op"])
-        for peer in case.ranks.peers(event)[:1]:
-            if "peer_op" in event.fields:
-                yield peer, _call_of(event.fields["peer_op"])
-
-
-def _call_of(fingerprint: str) -> str:
-    """Return operation and shape of ``CollectiveFingerPrint(SequenceNumber=..``."""
-    op = re.search(r"OpType=(\w+)", fingerprint)
-    shape = re.search(r"TensorShape=(\[[\d, ]*\])", fingerprint)
-    kind = re.search(r"TensorDtypes=(\w+)", fingerprint)
-    if op is None:
-        return fingerprint[:80]
-    text = op[1] + (f" of {shape[1]}" if shape else "")
-    return text + (f" {kind[1]}" if kind else "")
-
-
-def _fewest(calls: str) -> tuple[list[int], str]:
-    """Return the ranks that differ from the most, and what they call."""
-    form = r"(?:ranks?|Process) (\d[\d, and-]*?)(?: calls? |  +|: )([^\n]*?)"
-    form += r"(?=, ranks? \d|\n|$)"
-    groups = re.findall(form, calls)
-    by_call: dict[str, list[int]] = defaultdict(list)
-    for ranks, call in groups:
-        by_call[call] += numbers_in(ranks)
-    found = [(ranks, call) for call, ranks in by_call.items()]
-    fewest = min((len(ranks) for ranks, _ in found), default=0)
-    odd = [(ranks, call) for ranks, call in found if len(ranks) == fewest]
-    named = sorted(rank for some, _ in odd for rank in some)
-    usual = [call for some, call in found if len(some) != fewest]
-    if not usual and len(odd) > 1:
-        several = (
-            f"ranks {folded(some)} call" if len(some) > 1 else f"rank {some[0]} calls"
-            for some, _ in odd
-        )
-        said = zip(several, (call for _, call in odd), strict=True)
-        return named, ": " + ", ".join(map(" ".join, said))
-    what = " and ".join(call for _, call in odd)
-    others = f", the others {usual[0]}" if usual else ""
-    return named, f"{'calls' if len(named) == 1 else 'call'} {what}{others}"
-
-
-def _other_call_of_number(case: Case) -> Iterator[Cause]:
-    """Yield the ranks that called another operation under one number."""
-    calls: dict[tuple[str, int], dict[int, str]] = defaultdict(dict)
-    named = {wait.group for wait in case.waits} - {""}
-    # A log may end before the line that tells the group: there is one for all.
-    group = named.pop() if len(named) == 1 and not case.ranks.has_groups else ""
-    for wait in case.waits:
-        if wait.op and wait.seq is not None:
-            calls[wait.group or group, wait.seq].setdefault(wait.rank, wait.op)
-    for rank, event in states_of(case):
-        if "opcount" in event.fields:
-            group, _ = case.ranks.group(event)
-            number = int(event.fields["opcount"], 16)
-            calls[f"NCCL {group}", number][rank] = event.fields["op"]
-    yield from _first_minority(case, [calls[place] for place in sorted(calls)])
-
-
-def _other_call(case: Case) -> Iterator[Cause]:
-    """Yield the ranks that waited in another operation, or at another line.
-
-    Ranks lose one that ended in whatever they call next: then calls say nothing.
-    """
-    if case.apart:
-        return
-    closed = [
-        (rank, event)
-        for event in case.by_kind[Evidence.CLOSED]
-        if (rank := case.ranks.speaker(event)) is not None
-    ]
-    told = {wait.rank for wait in case.waits if wait.op}
-    told.update(rank for rank, event in closed if "op" in event.fields)
-    is_heard_of_all = case.seen <= told and not case.without_log()
-    by_group: dict[str, dict[int, str]] = defaultdict(dict)
-    for wait in case.waits:
-        if wait.op and wait.seq is None:
-            by_group[wait.group].setdefault(wait.rank, wait.op)
-    sites = {wait.rank: wait.site for wait in case.waits if wait.site}
-    for rank, event in closed:
-        if "op" in event.fields and is_heard_of_all:
-            by_group[case.ranks.group(event)[0]].setdefault(rank, event.fields["op"])
-        if "site" in event.fields:
-            sites.setdefault(rank, event.fields["site"])
-    is_whole = len(sites) == len(case.waiters) and not case.without_log()
-    yield from _first_minority(case, [*by_group.values(), *([sites] * is_whole)])
-
-
-def _first_minority(case: Case, all_calls: Sequence[dict[int, str]]) -> Iterator[Cause]:
-    calls = next((one for one in all_calls if len(set(one.values())) > 1), None)
-    if calls is not None:
-        yield from _minority(case, calls)
-
-
-def _minority(
-    case: Case, calls: dict[int, str], evidence: Sequence[LogEvent] = ()
-) -> Iterator[Cause]:
-    """Yield the ranks that called what the fewest called; a tie names all."""
-    common = Counter(calls.values()).most_common()
-    usual, number = common[0]
-    odd = [rank for rank, call in calls.items() if call != usual]
-    what = f"was in {calls[min(odd)]}, the others in {usual}"
-    if number == common[1][1]:
-        odd = list(calls)
-        what = f": {', '.join(_in_calls(calls))}"
-    events = [wait.event for wait in case.waits if wait.rank in odd] or [
-        event for rank, event in states_of(case) if rank in odd
-    ]
-    yield cause_of(case, rules.DIFFERENT, odd, what, evidence or events)
-
-
-def _in_calls(calls: dict[int, str]) -> Iterator[str]:
-    """Yield ``rank 3 was in BROADCAST of 8``."""
-    for call in dict.fromkeys(calls.values()):
-        ranks = [rank for rank, one in calls.items() if one == call]
-        verb = "rank {} was" if len(ranks) == 1 else "ranks {} were"
-        yield f"{verb.format(folded(ranks))} in {call}"
 
 
 # Who is behind, silent or late
@@ -939,7 +559,7 @@ def _lowest(case: Case) -> Iterator[Cause]:
         if {waits[r].op for r in slow}.isdisjoint(
             waits[r].op for r in waits if r not in slow
         ):
-            yield from _minority(case, calls)
+            yield from minority(case, calls)
         else:
             events = [waits[rank].event for rank in slow]
             yield cause_of(case, rules.SILENT, slow, f"is behind, at {lowest}", events)

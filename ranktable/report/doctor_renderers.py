@@ -13,8 +13,8 @@ from ranktable.schema.text import counted, folded, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ranktable.doctor.case import Cause
     from ranktable.doctor.diagnose import Diagnosis
+    from ranktable.doctor.headlines import Cause
     from ranktable.doctor.lines import LogEvent
     from ranktable.report.terminal import Style
 

@@ -1,0 +1,218 @@
+"""Who went on below an error, and so has overcome it."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ranktable.doctor.causes import ABORT, PROGRAMS, signal_of
+from ranktable.doctor.lines import voice_of
+from ranktable.doctor.patterns import FATAL, LOST, NO_ERRORS, Evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ranktable.doctor.identity import Ranks
+    from ranktable.doctor.lines import LogEvent
+
+    Lines = dict[str, dict[int | None, list[int]]]
+    """Numbers of lines of logs, by the ranks that say them."""
+
+PROGRESS = 20
+"""Ordinary lines of an unnamed speaker that show that a program went on."""
+
+SERVED = 3
+"""Lines of a server that answers, below an error, that show that it still does."""
+
+_SERVED = re.compile(
+    r" HTTP/[\d.]+\" [24]\d\d|tokens/s, Running|gen throughput \(token/s\): "
+)
+
+STALLS = (
+    "horovod-stalled", "store-barrier", "ranktable-node", "ranktable-unanswered",
+    "ray-unreached", "tensorflow-waits", "neuron-waits",
+)  # fmt: skip
+"""Messages of waits in which all ranks of a job stand, or have not begun."""
+
+NOT_YET = ("pod-unscheduled", "pod-not-begun")
+"""Messages of pods that wait, until anybody goes on or their containers start."""
+
+OF_NEXT = ("slurm-refused", "jax-coordinator")
+"""What says nothing below the end of a job: the next did not start, or a rank has ended
+that the others tell of theirs."""
+
+_OF_OTHERS = ("hccl", "slurm", "kernel", "kubernetes", "torchrun")
+"""Those whose lines are not ended by what a program does afterwards."""
+
+
+class Progress:
+    """The steps and good ends that the logs of a job tell, and what these show.
+
+    Attributes:
+        finished: The line in each log that tells a good end, if no process failed.
+    """
+
+    def __init__(self, events: Sequence[LogEvent], ranks: Ranks) -> None:
+        """Find the steps and ends, each with its speaker."""
+        self._ranks = ranks
+        self._events = events
+        self._last_step: dict[tuple[str, tuple[str, ...]], int] = {}
+        self._steps = self._lines_of(Evidence.LIFE, events)
+        self._ends = self._lines_of(Evidence.END, events)
+        self._served = self._lines_of(Evidence.LIFE, filter(_is_of_server, events))
+        ends = [event for event in events if event.kind is Evidence.END]
+        self._succeeded = _last_lines(
+            event for event in ends if event.pattern.speaker == "torchrun"
+        )
+        self._started = _last_lines(
+            event for event in events if event.pattern.name == "event-started"
+        )
+        self.finished = {} if any(map(_has_failed, events)) else _last_lines(ends)
+
+    def overcome(self) -> list[LogEvent]:
+        """Return the errors below which their process went on."""
+        found = [event for event in self._events if self._went_on(event)]
+        again = self._fatal_after_all(found)
+        return [event for event in found if event not in again]
+
+    def _lines_of(self, kind: Evidence, events: Iterable[LogEvent]) -> Lines:
+        """Return the lines of a kind, by file and speaker."""
+        lines: Lines = {}
+        for event in events:
+            if event.kind is kind:
+                of_file = lines.setdefault(event.file, defaultdict(list))
+                of_file[self._ranks.speaker(event)].append(event.line)
+                self._last_step[event.file, voice_of(event)] = event.line
+        return lines
+
+    def _has_step_of_process(self, event: LogEvent) -> bool:
+        """Whether a process without a rank, as launchers call it, tells a step below.
+
+        The id of a process may be that of another, of which the line tells.
+        """
+        voice = voice_of(event)
+        without_id = voice_of(replace(event, fields={**event.fields, "pid": ""}))
+        return any(
+            any(one) and self._last_step.get((event.file, one), 0) > event.line
+            for one in (voice, without_id)
+        )
+
+    def _went_on(self, event: LogEvent) -> bool:
+        """Whether its process went on below an error.
+
+        If it is not known which process that was, all of the file have to go on. If
+        only others tell their steps, many of them show it: nobody gets far alone.
+        """
+        is_over = event.line > self.finished.get(event.file, event.line)
+        is_beside = "in_background" in event.fields or _is_of_helper(event)
+        is_left = is_left_loader(event) or (is_over and is_beside)
+        is_left |= is_over and event.pattern.name in OF_NEXT
+        if event.pattern.name in NOT_YET:
+            is_left |= event.line < self._started.get(event.file, 0)
+            is_left |= bool(self._steps or self._ends)
+        if is_left or event.line < self._succeeded.get(event.file, 0):
+            return event.kind not in NO_ERRORS
+        is_fatal = event.kind is Evidence.TIMEOUT and event.pattern.speaker == "torch"
+        is_of_others = event.pattern.speaker in _OF_OTHERS
+        if event.kind in NO_ERRORS or is_of_others or is_fatal:
+            return False  # a watchdog of torch ends its process
+        rank = self._ranks.speaker(event)
+        below = _number_below(event, self._steps)
+        # Where a process ended, a script or another rank may say that it is done.
+        is_end = event.pattern.speaker == "shell" or "from_module" in event.fields
+        if not is_end:
+            for one, number in _number_below(event, self._ends).items():
+                below[one] = below.get(one, 0) + number * PROGRESS
+        is_serving = sum(_number_below(event, self._served).values()) >= SERVED
+        is_warning = event.pattern.speaker == "store" and "[W" in event.text
+        if is_warning or event.pattern.name.startswith(STALLS):
+            return any(below.values())  # nobody goes on during a stall
+        finished = 0 if is_end else self.finished.get(event.file, 0)
+        is_done = rank is None and event.line < finished
+        is_soon = "is_cut" in event.fields or (event.pattern.is_form and rank is None)
+        progress = 1 if is_soon else PROGRESS
+        is_port = event.pattern.name == "nccl-port-event"  # a link may come back
+        is_back = is_port and min(below.values(), default=0) > 1
+        if is_back or (
+            rank is None and (is_serving or self._has_step_of_process(event))
+        ):
+            return True
+        if rank in below and not is_done:
+            return below[rank] >= (progress if rank is None else 1)
+        least = min if rank is None else max
+        return is_done or least(below.values(), default=0) >= progress
+
+    def has_steps_below(self, event: LogEvent) -> bool:
+        """Whether anybody in the log of an error of unknown rank tells a step below."""
+        numbers = (_number_below(event, lines) for lines in (self._steps, self._ends))
+        return self._ranks.speaker(event) is None and any(
+            any(of_file.values()) for of_file in numbers
+        )
+
+    def _fatal_after_all(self, overcome: Sequence[LogEvent]) -> list[LogEvent]:
+        """Return the last error of each rank that ended with status 1, or aborted.
+
+        What a program prints may be written to a log only when it ends: its steps then
+        stand below the traceback that ended it. So do those of others if their logs
+        were joined.
+        """
+        left = {id(event) for event in overcome}
+        found: list[LogEvent] = []
+        for ended in self._events:
+            ranks = ended.numbers("tasks") or (self._ranks.speaker(ended),)
+            is_bad = ended.fields.get("exit") == "1" or signal_of(ended) == ABORT
+            if not is_bad or len(ranks) != 1 or ranks[0] is None:
+                continue
+            own = [
+                event
+                for event in self._events
+                if self._ranks.speaker(event) == ranks[0]
+                and event.kind in FATAL | LOST
+                and not is_left_loader(event)
+            ]
+            is_last = not any(
+                _number_below(ended, lines).get(ranks[0])
+                for lines in (self._steps, self._ends)
+            )
+            if own and is_last and all(id(event) in left for event in own):
+                found.append(own[-1])
+        return found
+
+
+def _last_lines(events: Iterable[LogEvent]) -> dict[str, int]:
+    return {event.file: event.line for event in events}
+
+
+def _number_below(event: LogEvent, lines: Lines) -> dict[int | None, int]:
+    """Return how many of some lines stand below another, by their speakers."""
+    return {rank: len(said) - bisect_right(said, event.line)
+            for rank, said in lines.get(event.file, {}).items()}  # fmt: skip
+
+
+def is_left_loader(event: LogEvent) -> bool:
+    """Whether a process or thread that loads data lost what it loads them for.
+
+    Its program ended, well or not: nothing says how.
+    """
+    is_beside = event.fields.keys() >= {"in_background", "of_loader"}
+    return is_beside and event.kind is Evidence.CLOSED
+
+
+def _is_of_helper(event: LogEvent) -> bool:
+    """Whether a shell tells the end of a program that does not look like a job."""
+    command = event.fields.get("command", "")
+    is_alone = event.fields.get("signal_alone") == "Terminated"
+    return is_alone or (bool(command) and not PROGRAMS.search(command))
+
+
+def _is_of_server(event: LogEvent) -> bool:
+    return bool(_SERVED.search(event.text))
+
+
+def _has_failed(event: LogEvent) -> bool:
+    """Whether a line says that a process did not end well."""
+    is_end = event.kind is Evidence.EXIT and not _is_of_helper(event)
+    return is_end and event.fields.get("exit") not in ("0", "-15")
