@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ranktable.layout import LayoutError, ParallelLayout
+from ranktable.layout import ParallelLayout
 
 # World 16, tp 2, ep 4, pp 1: the first group of each style, and its next of kin.
 FIRST_GROUPS = {
@@ -96,76 +96,3 @@ def test_stages_before_dp_are_allowed_where_they_agree() -> None:
 
     assert layout.groups("pp")[0] == [0, 2]
     assert layout.groups("ep") == [[0, 1], [2, 3], [4, 5], [6, 7]]
-
-
-@pytest.mark.parametrize(
-    ("sizes", "text"),
-    [
-        (
-            {"tp": 2, "dp": 8, "ep": 3},
-            ("etp 2 x ep 3 = 6 does not divide tp 2 x cp 1 x dp 8 = 16, the ranks of a "
-            "stage; nearest: ep=2 or ep=4"),
-        ),
-        (
-            {"tp": 2, "dp": 8, "pp": 2, "ep": 4, "order": "tp-cp-ep-pp-dp"},
-            ("etp 2 x ep 4 = 8 beside tp 2 x cp 1 x dp 8 x pp 2 = 32 and the order "
-            "tp-cp-ep-pp-dp gives the experts other stages than the rest: a step of pp "
-            "is 8 ranks for them, not 2; put pp last, tp-cp-ep-dp-pp, or choose sizes "
-            "that agree"),
-        ),
-        (
-            {"tp": 2, "dp": 8, "ep": 3, "ep_style": "torchtitan"},
-            ("ep 3 does not divide tp 2 x cp 1 x dp 8 = 16, as ep_style torchtitan "
-            "needs; nearest: ep=2 or ep=4"),
-        ),
-        (
-            {"tp": 2, "dp": 2, "pp": 2, "ep": 2, "order": "tp-pp-dp",
-             "ep_style": "torchtitan"},
-            ("ep 2 with ep_style torchtitan folds tp 2 x cp 1 x dp 2 = 4 into one run "
-            "of ranks, and the order tp-pp-dp has pp in between; tp-cp-ep-dp-pp has "
-            "not"),
-        ),
-        (
-            {"tp": 2, "dp": 8, "ep": 3, "ep_style": "deepspeed"},
-            ("ep 3 does not divide dp 8, as ep_style deepspeed needs; nearest: ep=2 or "
-            "ep=4"),
-        ),
-        (
-            {"tp": 2, "dp": 8, "ep": 4, "etp": 1, "ep_style": "deepspeed"},
-            ("etp 1 beside tp 2 x cp 1 x dp 8 = 16 is not free: DeepSpeed splits an "
-            "expert as tp; nearest: etp=2, or ep_style megatron"),
-        ),
-        (
-            {"tp": 2, "dp": 8, "ep": 4, "ep_style": "vllm"},
-            ("ep 4 is not free with ep_style vllm, where the tp 2 x cp 1 x dp 8 = 16 "
-            "ranks of a stage are one expert group; nearest: ep=16"),
-        ),
-        (
-            {"tp": 2, "dp": 8, "ep": -1},
-            ("ep is -1 and cannot be inferred with ep_style megatron, where every ep "
-            "that divides tp 2 x cp 1 x dp 8 = 16 would do; nearest: ep=1 or ep=16"),
-        ),
-        (
-            {"tp": 2, "dp": 8, "ep": 4, "ep_style": "scaletorch", "world_size": 16},
-            ("tp 2 x cp 1 x ep 4 x dp 8 x pp 1 = 64, but world_size is 16; nearest: "
-            "ep=1, dp=2 or world_size=64"),
-        ),
-        (
-            {"dp": 8, "ep": 4, "order": "tp-dp"},
-            ("ep is 4 and the order 'tp-dp' has no ep; tp-dp-ep would have it as the "
-            "slowest"),
-        ),
-        (
-            {"dp": 8, "ep_style": "deepsped"},
-            ("'deepsped' is not an ep_style; they are megatron, torchtitan, deepspeed, "
-            "scaletorch, vllm; did you mean deepspeed?"),
-        ),
-    ],
-)  # fmt: skip
-def test_experts_that_fit_nowhere_are_refused_in_one_sentence(
-    sizes: dict[str, int | str], text: str
-) -> None:
-    with pytest.raises(LayoutError) as caught:
-        ParallelLayout(**sizes)  # type: ignore[arg-type]
-
-    assert str(caught.value) == text

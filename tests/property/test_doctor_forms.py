@@ -16,136 +16,16 @@ from hypothesis import strategies as st
 from ranktable.doctor.diagnose import Diagnosis, judge_logs
 from ranktable.doctor.lines import read_log
 from tests.effort import law
+from tests.file_cases import read_cases
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FORMS = {
-    "traceback": """\
-Traceback (most recent call last):
-  File "/w/fit.py", line 12, in run
-    loss = step(batch)
-ValueError: label 1003 is out of range""",
-    "rich": """\
-╭───────────────── Traceback (most recent call last) ─────────────────╮
-│ /w/fit.py:12 in run                                                 │
-│                                                                     │
-│ ❱ 12 │   loss = step(batch)                                         │
-╰─────────────────────────────────────────────────────────────────────╯
-ValueError: label 1003 is out of range""",
-    "rich in ASCII": """\
-+----------------- Traceback (most recent call last) -----------------+
-| /w/fit.py:12 in run                                                 |
-| > 12 |   loss = step(batch)                                         |
-+---------------------------------------------------------------------+
-ValueError: label 1003 is out of range""",
-    "group": """\
-  + Exception Group Traceback (most recent call last):
-  |   File "/w/fit.py", line 12, in run
-  |     asyncio.run(go())
-  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)
-  +-+---------------- 1 ----------------
-    | Traceback (most recent call last):
-    |   File "/w/data.py", line 4, in load
-    |     raise ValueError("bad shard")
-    | ValueError: bad shard
-    +------------------------------------""",
-    "group of a bare one": """\
-  + Exception Group Traceback (most recent call last):
-  |   File "/w/fit.py", line 12, in run
-  | ExceptionGroup: two of them (1 sub-exception)
-  +-+---------------- 1 ----------------
-    | ValueError: bad shard
-    +------------------------------------""",
-    "loguru": """\
-2026-11-05 10:00:00.123 | ERROR    | fit:run:12 - An error has been caught:
-Traceback (most recent call last):
-
-> File "/w/fit.py", line 12, in run
-    step(batch)
-    └ <function step at 0x7f>
-
-ZeroDivisionError: division by zero""",
-    "each line logged": """\
-2026-11-05 10:00:00,123 ERROR trainer: Traceback (most recent call last):
-2026-11-05 10:00:00,124 ERROR trainer:   File "/w/fit.py", line 12, in run
-2026-11-05 10:00:00,124 ERROR trainer:     step(batch)
-2026-11-05 10:00:00,124 ERROR trainer: ZeroDivisionError: division by zero""",
-    "syntax": """\
-  File "/w/fit.py", line 4
-    x = = 3
-        ^
-SyntaxError: invalid syntax""",
-    "bare exception": "IndexError: list index out of range",
-    "exception of a library": "jax.errors.JaxRuntimeError: INTERNAL: device halted",
-    "exception without text": "AssertionError",
-    "C++": """\
-terminate called after throwing an instance of 'std::out_of_range'
-  what():  vector::_M_range_check: __n (which is 9) >= this->size() (which is 0)""",
-    "C++ without a text": "terminate called after throwing an instance of 'int'",
-    "glog": """\
-F1105 10:00:00.123456  81 kernel.cc:88] Check failed: n > 0 (0 vs. 0)
-*** Check failure stack trace: ***""",
-    "glog without a condition": """\
-F20261105 10:00:00.123456  81 kernel.cc:88] the table is empty
-*** Check failure stack trace: ***""",
-    "TensorFlow": "2026-11-05 10:00:00.123456: F tensorflow/core/a.cc:88] Check "
-    "failed: x.ok()",
-    "signal of glog": "*** SIGSEGV (@0x0) received by PID 81 (TID 0x7f) from PID 0; "
-    "stack trace: ***",
-    "abort of glog": "*** SIGABRT (@0x51) received by PID 81 (TID 0x7f) from PID 81; "
-    "stack trace: ***",
-    "assertion": "python3: /w/x.cu:88: void launch(): Assertion `err == 0' failed.",
-    "malloc": "malloc(): corrupted top size",
-    "free": "free(): invalid pointer",
-    "double free": "double free or corruption (!prev)",
-    "old glibc": "*** Error in `python': corrupted size vs. prev_size: 0x01 ***",
-    "stack": "*** stack smashing detected ***: terminated",
-    "Rust": """\
-thread '<unnamed>' panicked at src/lib.rs:88:9:
-called `Result::unwrap()` on an `Err` value: Custom { kind: UnexpectedEof }
-note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace""",
-    "older Rust": "thread 'main' panicked at 'index 9', src/main.rs:4:5",
-    "Go": "panic: runtime error: index out of range [5] with length 3",
-    "Python": "Fatal Python error: Segmentation fault",
-    "ROCm": "Memory access fault by GPU node-5 (Agent handle: 0x55d0) on address "
-    "0x7f1c40c00000. Reason: Page not present or supervisor privilege.",
-    "FATAL": "FATAL: data directory /data/x is empty",
-    "ERROR": "2026-11-05 10:00:00 ERROR the shard index is broken",
-    "JSON": '{"level":"error","msg":"training crashed"}',
-    "JSON with a time first": '{"time": "10:00", "severity": "FATAL", "message": "no"}',
-    "JSON of pino": '{"level":60,"msg":"training crashed"}',
-    "options": "fit.py: error: unrecognized arguments: --lr",
-    "a program": "Error: cannot open /data/x",
-    "killed": "Killed",
-    "crash": "Segmentation fault (core dumped)",
-    "abort": "Aborted (core dumped)",
-    "instruction": "Illegal instruction (core dumped)",
-    "number": "Floating point exception (core dumped)",
-    "script": "run.sh: line 9:  4411 Aborted                 (core dumped) python x.py",
-    "zsh": "zsh: segmentation fault  python x.py",
-    "job of a shell": "[1]+  Killed                  python x.py",
-    "make": "make: *** [Makefile:12: train] Error 1",
-    "make of a part": "make[2]: *** [Makefile:12: train] Killed",
-    "kubectl": "command terminated with exit code 137",
-    "compose": "trainer exited with code 139",
-    "GitHub": "##[error]Process completed with exit code 1.",
-    "time": "Command terminated by signal 9",
-    "time and status": "Command exited with non-zero status 1",
-    "Go program": "exit status 2",
-    "registration": "(raylet) worker_pool.cc:586: Some workers of the worker process("
-    "26154) have not registered within the timeout. The process is dead, probably it "
-    "crashed during start.",
-}  # fmt: skip
+READ = {name: text.rstrip("\n") for text, name in read_cases("failures").items()}
+FORMS = {name: text for name, text in READ.items() if not name.startswith("stop: ")}
 """Forms of a failure of a process's own."""
 
-STOPS = {
-    "Ctrl-C": "^C\nKeyboardInterrupt",
-    "told to end": "Terminated",
-    "told to end, by make": "make: *** [Makefile:2: all] Terminated",
-    "ssh": "Connection to gpu-3 closed by remote host.",
-    "client of ssh": "client_loop: send disconnect: Broken pipe",
-}
+STOPS = {name: text for name, text in READ.items() if name not in FORMS}
 """Forms in which a process ends because of others: they accuse nobody."""
 
 WRAPPINGS: dict[str, Callable[[int, str], str]] = {
