@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 from ranktable.preflight.chips_of_ranks import ChipUser, judge_chips
 from ranktable.runtime.environment import resolve_environment
 from ranktable.runtime.process_chip import ProcessChip, SeenChip, process_chip
+from tests.file_cases import read_cases
 
 H100 = [SeenChip(n, f"GPU-{n:08x}-aa", "H100") for n in range(8)]
 OTHERS = [SeenChip(n, f"GPU-b{n:07x}-bb", "H100") for n in range(8)]
@@ -51,120 +50,38 @@ def job(
     return said
 
 
-class Situation(NamedTuple):
-    """One process: what it sees, its variables, and the identity of its chip."""
-
-    what: str
-    seen: list[SeenChip] | None
-    env: dict[str, str]
-    identity: str = ""
-    wrong: str = ""
-    is_none: bool = False
-    is_doubtful: bool = False
-    unknown: str = ""
-    vendor: str = "nvidia"
-
-
 CUDA = "CUDA_VISIBLE_DEVICES"
-PER_NODE = {"SLURM_STEP_TASKS_PER_NODE": "8", "SLURM_NODEID": "0"}
-SITUATIONS = [
-    Situation("1 no list", H100, ranked(3, 8), H100[3].identity),
-    Situation("2 order of the list", H100, ranked(0, 2, **{CUDA: "7,6"}),
-              H100[7].identity),
-    Situation("3 beyond the list", H100, ranked(3, 8, **{CUDA: "0"}), is_none=True,
-              wrong="LOCAL_RANK=3: there is no device 3 for this process, it sees 1 "
-              'chip (CUDA_VISIBLE_DEVICES="0"), and there are 8 processes on this '
-              "node by LOCAL_WORLD_SIZE"),
-    Situation("4 own chip by cgroup", [H100[2]], task(2, 4, **{CUDA: "0"},
-              SLURM_GPUS_PER_TASK="1"), H100[2].identity, is_doubtful=True,
-              wrong="SLURM_LOCALID=2: it sees 1 chip"),
-    Situation("5 LOCAL_RANK and own chip", [SeenChip(0)], ranked(2, 4, **{CUDA: "0"},
-              SLURM_STEP_GPUS="2"), "SLURM_STEP_GPUS 2", is_doubtful=True,
-              wrong="LOCAL_RANK=2: it sees 1 chip"),
-    Situation("6 a number alone", None, task(0, 4, **{CUDA: "0"},
-              SLURM_GPUS_PER_TASK="1"), unknown="a number in a list is not a chip"),
-    Situation("8 fewer visible than ranks", H100[:4], ranked(2, 4, **{CUDA: "0,1"}),
-              is_none=True, wrong="LOCAL_RANK=2"),
-    Situation("8 the others say so too", H100[:4], ranked(0, 4, **{CUDA: "0,1"}),
-              H100[0].identity, wrong="local ranks 2, 3 find no chip"),
-    Situation("9 more ranks than chips", H100[:4], ranked(6, 8), is_none=True,
-              wrong="LOCAL_RANK=6"),
-    Situation("9 eight tasks of srun", H100[:4], task(6, 8, **PER_NODE),
-              is_none=True, wrong="SLURM_LOCALID=6: there is no device 6"),
-    Situation("9 the first of them", None, task(0, 8, **PER_NODE,
-              **{CUDA: "0,1,2,3"}, SLURM_GPUS_ON_NODE="4"),
-              wrong="local ranks 4-7 find no chip", unknown="only the number"),
-    Situation("9 two chips bound to each of eight", H100[:2], task(6, 8, **PER_NODE,
-              **{CUDA: "0,1"}, SLURM_GPUS_ON_NODE="16"), is_none=True,
-              wrong="SLURM_LOCALID=6: it sees 2 chips", is_doubtful=True),
-    Situation("10 one task", H100[:2], task(0, 1), H100[0].identity),
-    Situation("11 empty list", H100, ranked(0, 1, **{CUDA: ""}), is_none=True,
-              wrong='CUDA_VISIBLE_DEVICES="" leaves this process no chip'),
-    Situation("11 list of -1", H100, ranked(0, 1, **{CUDA: "-1"}), is_none=True,
-              wrong='CUDA_VISIBLE_DEVICES="-1" leaves this process no chip'),
-    Situation("11 a job on CPUs", None, ranked(0, 1, **{CUDA: ""}), is_none=True,
-              unknown="leaves this process no chip"),
-    Situation("an order that CANN does not take", None,
-              ranked(3, 4, ASCEND_RT_VISIBLE_DEVICES="7,6,5,4"),
-              unknown="the list does not ascend", vendor="ascend"),
-    Situation("12 twice", H100, ranked(0, 1, **{CUDA: "0,0"}), is_none=True,
-              wrong='"0" ends the list: it is there twice'),
-    Situation("13 ended by 9", H100, ranked(1, 2, **{CUDA: "0,9,1"}), is_none=True,
-              wrong='"9" ends the list: there are 8 devices'),
-    Situation("14 not unique", ALIKE, ranked(0, 1, **{CUDA: "GPU-8932"}), is_none=True,
-              wrong="it is not unique"),
-    Situation("14 unique", ALIKE, ranked(0, 1, **{CUDA: "GPU-8932f"}),
-              ALIKE[0].identity),
-    Situation("15 two MIG instances", H100, ranked(1, 2, **{CUDA: "MIG-x,MIG-y"}),
-              is_none=True, wrong="a process uses one MIG instance"),
-    Situation("15 one MIG instance", H100, ranked(0, 1, **{CUDA: "MIG-x"}), "MIG-x"),
-    Situation("16 mixed models", MIXED, ranked(0, 1, **{CUDA: "1"}),
-              unknown="CUDA_DEVICE_ORDER=PCI_BUS_ID"),
-    Situation("16 in the order of the bus", MIXED, ranked(0, 1, **{CUDA: "1"},
-              CUDA_DEVICE_ORDER="PCI_BUS_ID"), "GPU-cc"),
-    Situation("16 without a list", MIXED, ranked(0, 2),
-              unknown="CUDA_DEVICE_ORDER=PCI_BUS_ID"),
-    Situation("25 a list that was left over", H100, task(0, 1, **{CUDA: "1,2"}),
-              H100[1].identity, wrong="Slurm gave this step no chips",
-              is_doubtful=True),
-    Situation("25 a list of Slurm", H100, task(0, 1, **{CUDA: "1,2"},
-              SLURM_GPUS_ON_NODE="2"), H100[1].identity),
-    Situation("17 one list behind the other", H100[:4], ranked(0, 2,
-              ROCR_VISIBLE_DEVICES="2,3", HIP_VISIBLE_DEVICES="2,3"), is_none=True,
-              wrong="there are 2 devices", vendor="amd"),
-    Situation("17 what is meant", H100[:4], ranked(1, 2, ROCR_VISIBLE_DEVICES="2,3",
-              HIP_VISIBLE_DEVICES="0,1"), H100[3].identity, vendor="amd"),
-    Situation("19 container of Ascend", NPUS[4:], ranked(0, 4), "NPU 4",
-              vendor="ascend"),
-    Situation("a number of the container or of the host", [NPUS[1], NPUS[0]],
-              {"RANK_ID": "0", "RANK_SIZE": "2", "DEVICE_ID": "0"},
-              unknown="may be a number of this container", vendor="ascend"),
-    Situation("a number of the host", NPUS[4:], {"RANK_ID": "0", "RANK_SIZE": "2",
-              "DEVICE_ID": "6"}, "NPU 6", vendor="ascend"),
-    Situation("CANN ends at 9", NPUS, ranked(2, 3, ASCEND_RT_VISIBLE_DEVICES="0,1,9"),
-              is_none=True, wrong="LOCAL_RANK=2", vendor="ascend"),
-    Situation("22 virtual local rank", H100, {**ranked(0, 8, **{CUDA: "5"}),
-              "RANK": "5", "TORCHELASTIC_RUN_ID": "x"}, H100[5].identity),
-    Situation("23 torchrun in a task with one chip", H100[:1], ranked(1, 4,
-              **{CUDA: "0"}, SLURM_GPUS_PER_TASK="1", TORCHELASTIC_RUN_ID="x"),
-              is_none=True, wrong="LOCAL_RANK=1"),
-    Situation("24 the daemon of MPS has renumbered", H100[2:4], ranked(0, 1,
-              **{CUDA: "2,3"}), is_none=True, wrong="there are 2 devices"),
-    Situation("a list of its own for each", H100, ranked(3, 8, **{CUDA: "3"}),
-              H100[3].identity, wrong="LOCAL_RANK=3", is_doubtful=True),
-]  # fmt: skip
+SEEN: dict[str, list[SeenChip] | None] = {
+    "H100": H100,
+    "MIXED": MIXED,
+    "ALIKE": ALIKE,
+    "NPUS": NPUS,
+    "BARE": BARE,
+    "nothing": None,
+}
 
 
-@pytest.mark.parametrize("case", SITUATIONS, ids=lambda case: case.what)
-def test_chip_of_one_process(case: Situation) -> None:
-    chip = of(case.seen, case.vendor, **case.env)
+def told(chip: ProcessChip) -> list[str]:
+    """Return what a report says of the chip of a process."""
+    said = [f"chip: {chip.identity}"] if chip.identity else []
+    said += ["no chip"] * chip.is_none
+    if chip.wrong or chip.hint or chip.is_doubtful:
+        how = "doubtful" if chip.is_doubtful else "wrong"
+        said.append(f"{how}: {chip.wrong}; {chip.hint}")
+    return [*said, f"unknown: {chip.unknown}"] if chip.unknown else said
 
-    assert (chip.identity, chip.is_none) == (case.identity, case.is_none)
-    assert chip.is_doubtful == case.is_doubtful
-    assert case.wrong in chip.wrong
-    assert bool(chip.wrong) == bool(case.wrong)
-    assert case.unknown in chip.unknown
-    assert bool(chip.hint) == bool(chip.wrong)
+
+@pytest.mark.parametrize(("text", "expected"), read_cases("process-chips").items())
+def test_chip_of_one_process(text: str, expected: str) -> None:
+    """Judge a line of the vendor and what is seen, and one of the variables."""
+    _, sees, variables = text.split("\n")[:3]
+    vendor, name, *part = sees.split()
+    seen = SEEN[name]
+    if part and seen is not None:
+        seen = seen[slice(*(int(at) if at else None for at in part[0].split(":")))]
+    env = dict(each.split("=", 1) for each in variables.split())
+
+    assert told(of(seen, vendor, **env)) == expected.split("\n")
 
 
 def test_help_names_the_list_of_the_same_vendor() -> None:
