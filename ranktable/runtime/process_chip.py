@@ -376,6 +376,8 @@ def process_chip(
     wrong = _doubt(
         environment, seen, place, variable, own=own or is_own, sees_all=sees_all
     )
+    if wrong.get("hint") == _UNBIND and "SLURM_JOB_ID" in env:
+        wrong["hint"] = _UNBIND_IN_SLURM
     facts |= wrong or _not_given(env, seen, chips)
     is_beyond = place is not None and place >= len(seen.chips)
     if is_beyond and (len(seen.chips) > 1 or not facts["is_doubtful"]):
@@ -518,7 +520,8 @@ def _doubt(
     return {}
 
 
-_UNBIND = (
+_UNBIND = "let the program use device 0, or let every process see all chips of the host"
+_UNBIND_IN_SLURM = (
     "let the program use device 0, or ask for chips without binding them to tasks: "
     "--gpus-per-node, or --tres-bind=gres/gpu:none"
 )
