@@ -43,6 +43,7 @@ def test_chips_of_sockets_are_said_to_be_unknown() -> None:
     [
         *("source ~/.bashrc", "source venv/bin/activate", "set -eu", "module load x"),
         *("shift", "[ -d x ]", "srun python -m train --num_nodes 2"),
+        *("mpicc -O2 a.c", "virtualenv $TMPDIR/env", "hf download a/b", "sinfo"),
         *(r"echo $'it\'s'", "echo it\\'s", "echo '\"' \"'\"", "# it's", "echo a#'b'"),
     ],
 )

@@ -171,7 +171,11 @@ HARMLESS: Final = (
     *("find", "diff", "du", "sync", "id", "getent", "ip", "ifconfig", "ping", "lspci"),
     *("ldd", "zip", "gzip", "scp", "nslookup", "numastat", "printenv", "clear"),
     *("make", "cmake", "gcc", "nvcc", "md5sum", "times", "jq", "yq", "locale"),
-    *("pkill", "pgrep", "killall", "ps", "whereis", "file"),
+    *("pkill", "pgrep", "killall", "ps", "whereis", "file", "lsof", "ss", "tput"),
+    *("g++", "gfortran", "clang", "hipcc", "cc", "CC", "ftn", "icc", "icx", "ifort"),
+    *("mpicc", "mpicxx", "mpic++", "mpif90", "mpifort", "mpiicc", "mpiicpc"),
+    *("virtualenv", "apt", "apt-get", "yum", "aws", "gsutil", "hf", "huggingface-cli"),
+    *("sinfo", "sstat", "seff", "sprio", "nvidia-cuda-mps-control"),
 )
 _MAY_READ: Final = ("source", ".", "eval", "conda", "find", "ip")
 _MAY_START: Final = ("conda", "eval", "find", "ip")
