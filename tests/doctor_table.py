@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.doctor.diagnose import Diagnosis, diagnose
 from tests import doctor_generator as generator
+from tests.file_cases import write_files
 
 if TYPE_CHECKING:
     from tests.doctor_generator import Files, Job
@@ -26,9 +27,7 @@ GOOD = ("right", "host")
 
 def judged(files: Files) -> Diagnosis:
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in files.items():
-            Path(folder, name).parent.mkdir(parents=True, exist_ok=True)
-            Path(folder, name).write_text(text, newline="")
+        write_files(Path(folder), files)
         return diagnose([folder])
 
 
@@ -62,18 +61,11 @@ def show(kind: str, number: int, kept: Path | None) -> None:
         result = grade(job, found)
         grades[result] += 1
         if kept and result not in GOOD:
-            write(kept / f"{result}-{kind}-{seed}".replace(" ", "_"), files)
+            write_files(kept / f"{result}-{kind}-{seed}".replace(" ", "_"), files)
             said = [f"{one.rule.code} {one.headline}" for one in found.causes[:2]]
             print("   ", seed, result, form, job.launcher, job.library, job.tp,
                   set(job.culprits), said)  # fmt: skip
     print(f"{kind:32}" + "".join(f"{grades[name]:13}" for name in GRADES))
-
-
-def write(folder: Path, files: Files) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
 
 
 def main() -> None:

@@ -8,6 +8,10 @@ a blank line at the end) is written in the tests.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FOLDER = Path(__file__).parent / "cases" / "files"
 
@@ -28,3 +32,11 @@ def read_cases(name: str) -> dict[str, str]:
             found, lines = [], []
         found.append(line[3:])
     return cases
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Write texts as they are, each with the folders of its name."""
+    for name, text in files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8", newline="")

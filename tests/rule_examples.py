@@ -23,6 +23,7 @@ from ranktable.preflight.pods import check_pods
 from ranktable.report.rule_pages import page_of
 from ranktable.schema.check import check
 from ranktable.schema.site_schema import read_site_schema
+from tests.file_cases import write_files
 
 if TYPE_CHECKING:
     from ranktable.doctor.diagnose import Diagnosis
@@ -82,11 +83,8 @@ def diagnose_example(rule: Rule, data: bytes | None) -> Diagnosis:
 
 def unpack(example: bytes, folder: Path) -> Path:
     """Write an example of a host as a folder for ``--root``, and return it."""
-    for part in example.decode().split("== ")[1:]:
-        path, _, text = part.partition("\n")
-        file = folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, "utf-8")
+    parts = (part.partition("\n") for part in example.decode().split("== ")[1:])
+    write_files(folder, {path: text for path, _, text in parts})
     return folder
 
 

@@ -17,6 +17,7 @@ from ranktable.doctor.lines import read_log, recognise
 from ranktable.doctor.patterns import LogPattern, patterns, triggers
 from ranktable.doctor.rules import RULES
 from ranktable.report.rule_pages import page_of
+from tests.file_cases import write_files
 from tests.rule_examples import diagnose_example
 
 if TYPE_CHECKING:
@@ -42,10 +43,7 @@ TABLE = ranktable.dumps(
 
 
 def judged(folder: Path, logs: dict[str, str], table: bytes | None = None) -> Diagnosis:
-    for name, text in logs.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    write_files(folder, logs)
     return diagnose(
         [str(folder)], table=None if table is None else ranktable.loads(table)
     )

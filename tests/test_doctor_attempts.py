@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable.doctor.diagnose import Diagnosis, diagnose
+from tests.file_cases import write_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,9 +43,8 @@ def ended(local_rank: int, code: int) -> str:
 
 
 def judged(folder: Path, *files: list[str], names: tuple[str, ...] = ()) -> Diagnosis:
-    for name, lines in zip(names or ("job.log",), files, strict=True):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text("\n".join(lines) + "\n")
+    texts = ("\n".join(lines) + "\n" for lines in files)
+    write_files(folder, dict(zip(names or ("job.log",), texts, strict=True)))
     return diagnose([str(folder)])
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from ranktable import load
 from ranktable.doctor.diagnose import diagnose
+from tests.file_cases import write_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,9 +159,7 @@ def test_equal_tracebacks_are_one_finding() -> None:
 @pytest.mark.parametrize("name", [each["name"] for each in REPORTS])
 def test_reports_get_the_right_answer(name: str, run: Run, tmp_path: Path) -> None:
     (case,) = [each for each in REPORTS if each["name"] == name]
-    for file, text in case["files"].items():
-        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / file).write_text(text)
+    write_files(tmp_path, case["files"])
 
     done = run(*case["command"])
 

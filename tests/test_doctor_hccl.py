@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ranktable.doctor.diagnose import diagnose
 from tests.effort import law
+from tests.file_cases import write_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -149,12 +150,9 @@ def folder_of(folder: Path, said: Mapping[int, Sequence[str]]) -> str:
     """Write what ranks say: identity and errors in other files, pids on every host."""
     for rank, lines in said.items():
         pid, worker = 800 + rank % 2, folder / f"worker-{rank // 2}"
-        for name in ("run", "debug"):
-            (worker / name / "plog").mkdir(parents=True, exist_ok=True)
-        (worker / f"run/plog/plog-{pid}_1.log").write_text(says_rank(rank, pid))
-        (worker / f"debug/plog/plog-{pid}_2.log").write_text(
-            "".join(plog(pid, line.replace("{}", str(rank % 2))) for line in lines)
-        )
+        told = "".join(plog(pid, line.replace("{}", str(rank % 2))) for line in lines)
+        identity = {f"run/plog/plog-{pid}_1.log": says_rank(rank, pid)}
+        write_files(worker, {**identity, f"debug/plog/plog-{pid}_2.log": told})
     return str(folder)
 
 
@@ -211,11 +209,9 @@ def test_numbers_in_a_group_are_no_ranks_where_a_line_tells_the_place(
     form: str, is_given: bool, tmp_path: Path
 ) -> None:
     for rank in range(4):
-        folder = tmp_path / f"w{rank // 2}" / "run" / "plog"
-        folder.mkdir(parents=True, exist_ok=True)
         if is_given or rank < 2:
-            text = says_rank(rank, 800 + rank)
-            (folder / f"plog-{800 + rank}.log").write_text(text)
+            file = f"w{rank // 2}/run/plog/plog-{800 + rank}.log"
+            write_files(tmp_path, {file: says_rank(rank, 800 + rank)})
     (here, _, own), (there, chip, address) = place(1), place(3)
     error = {  # ranks 1 and 3 are 0 and 1 of their group
         "row": [
@@ -229,9 +225,8 @@ def test_numbers_in_a_group_are_no_ranks_where_a_line_tells_the_place(
             )
         ],
     }[form]
-    folder = tmp_path / "w0" / "debug" / "plog"
-    folder.mkdir(parents=True)
-    (folder / "plog-801.log").write_text("".join(plog(801, one) for one in error))
+    told = "".join(plog(801, one) for one in error)
+    write_files(tmp_path, {"w0/debug/plog/plog-801.log": told})
 
     (cause,) = diagnose([str(tmp_path)]).causes
 
@@ -290,14 +285,13 @@ def test_a_rank_that_a_link_of_any_group_does_not_reach_is_never_another_one(
                 continue
             pid = 800 + (rank % 2 if same_pids else rank)
             for kind in ("run", "debug"):
-                folder = Path(name) / f"w{rank // 2}" / kind / "plog"
-                folder.mkdir(parents=True, exist_ok=True)
                 lines = (
                     unreached(members, rank, culprit, form) if rank in waiters else ()
                 )
                 text = "".join(plog(pid, line) for line in lines)
                 text = says_rank(rank, pid, size=NUM) if kind == "run" else text
-                (folder / f"plog-{pid}_1.log").write_text(text)
+                file = f"w{rank // 2}/{kind}/plog/plog-{pid}_1.log"
+                write_files(Path(name), {file: text})
         causes = diagnose([name]).causes
 
     named = {rank for cause in causes for rank in cause.ranks}
@@ -367,8 +361,7 @@ def test_numbers_in_several_groups_are_no_ranks_of_the_job(
             for file, text in said.items():
                 kind = "a plog" if "plog" in file else "a log"
                 if rank != victim or lost not in (kind, "both"):
-                    Path(name, file).parent.mkdir(parents=True, exist_ok=True)
-                    Path(name, file).write_text(text)
+                    write_files(Path(name), {file: text})
         causes = diagnose([name]).causes
 
     named_ranks = {rank for cause in causes for rank in cause.ranks}

@@ -20,6 +20,7 @@ import pytest
 
 from ranktable import loads
 from ranktable.doctor.diagnose import diagnose
+from tests.file_cases import write_files
 
 if TYPE_CHECKING:
     from ranktable.doctor.headlines import Cause
@@ -77,9 +78,8 @@ CASES = read_cases()
 def test_what_people_paste_is_told_as_what_it_is(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     table = loads(case.logs["table"]) if "table" in case.logs else None
-    for file, text in case.logs.items() - {("table", case.logs.get("table"))}:
-        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / file).write_text(text)
+    logs = {file: text for file, text in case.logs.items() if file != "table"}
+    write_files(tmp_path, logs)
 
     answer = diagnose([str(tmp_path)], table=table)
 

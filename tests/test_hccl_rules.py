@@ -68,11 +68,6 @@ def instance(t: Table, at: int = -1) -> Table:
     return found
 
 
-def swap(t: Table, one: int, other: int) -> None:
-    first, second = devices(t)[one], devices(t)[other]
-    first["rank_id"], second["rank_id"] = second["rank_id"], first["rank_id"]
-
-
 def without_addresses(t: Table, node: int) -> None:
     for device in server(t, node)["device"]:
         del device["device_ip"]

@@ -15,10 +15,10 @@ from ranktable.runtime import BootstrapError, ConflictingVariablesError
 from ranktable.runtime.backends.backend import SCCL
 from ranktable.runtime.backends.sccl import package_owner
 from tests.commands import run_python, torch_environment
+from tests.file_cases import write_files
 from tests.ranks import run_program
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from tests.commands import Outcome
@@ -57,16 +57,9 @@ print(backend.name, torch_tpu.tpu.calls, made, options.chip_map,
 """
 
 
-def make_package(folder: Path, files: Mapping[str, str]) -> None:
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-
 def sophgo(folder: Path, *, is_new: bool) -> None:
     mapper = "map_local_rank_to_device_idx = None" if is_new else "pass"
-    make_package(
+    write_files(
         folder,
         {
             "torch_tpu/__init__.py": RECORDER.replace("{mapper}", mapper),
@@ -76,7 +69,7 @@ def sophgo(folder: Path, *, is_new: bool) -> None:
 
 
 def google(folder: Path) -> None:
-    make_package(
+    write_files(
         folder,
         {
             "torch_tpu/__init__.py": "raise SystemExit('it must not be imported')",

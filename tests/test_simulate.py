@@ -39,9 +39,10 @@ from tests.commands import (
     torch_environment,
     with_torch,
 )
+from tests.file_cases import write_files
 from tests.ranks import free_port
 from tests.test_imports import modules_after
-from tests.test_sccl_backend import google, make_package, sophgo
+from tests.test_sccl_backend import google, sophgo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -135,7 +136,7 @@ def test_nodes_of_a_run_are_in_the_order_of_their_ranks() -> None:
 def test_folder_without_a_module_is_no_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_init: bool
 ) -> None:
-    make_package(tmp_path, NOTES | (INIT if has_init else {}))
+    write_files(tmp_path, NOTES | (INIT if has_init else {}))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.syspath_prepend(SIMULATED)  # as in a simulated run
 
@@ -216,9 +217,7 @@ def test_what_cannot_be_started_is_said_before_anything_starts(
     run: Run,
     tmp_path: Path,
 ) -> None:
-    make_package(
-        tmp_path, {"s.py": "", "own/s.py": "", "own/torch_tpu/__init__.py": ""}
-    )
+    write_files(tmp_path, {"s.py": "", "own/s.py": "", "own/torch_tpu/__init__.py": ""})
     dump(make_table([[3, 1]]), tmp_path / "t.json")
     (tmp_path / "twice.json").write_text(TWICE)
     done = run("ranktable", "simulate", *arguments)
@@ -230,7 +229,7 @@ def test_what_cannot_be_started_is_said_before_anything_starts(
 
 def test_missing_torch_is_said_before_anything_starts(run: Run, tmp_path: Path) -> None:
     hidden = {"site/sitecustomize.py": "import sys\nsys.modules['torch'] = None\n"}
-    make_package(tmp_path, {"s.py": "", **hidden})
+    write_files(tmp_path, {"s.py": "", **hidden})
     env = {"PYTHONPATH": str(tmp_path / "site")}
     done = run("ranktable", "simulate", "s.py", env=env)
 
@@ -360,7 +359,7 @@ def test_ranks_are_numbered_by_nodes_as_by_torchrun(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 def test_module_is_started_by_its_name(tmp_path: Path) -> None:
-    make_package(tmp_path, {"pack/__init__.py": "", "pack/job.py": RANKS})
+    write_files(tmp_path, {"pack/__init__.py": "", "pack/job.py": RANKS})
     done = simulate(tmp_path, "--nproc", "1", "-m", "pack.job", "--x")
 
     assert json.loads(done.out) == [[0, 1, 0, 0], ["--x"], ""], done.err
@@ -1092,7 +1091,7 @@ def test_older_torch_is_refused_with_the_command_for_a_newer_one(
 ) -> None:
     metadata = f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n"
     files = {f"site/torch-{version}.dist-info/METADATA": metadata, "s.py": ""}
-    make_package(tmp_path, files)
+    write_files(tmp_path, files)
     env = {"PYTHONPATH": str(tmp_path / "site")}
     done = run("ranktable", "simulate", "s.py", env=env)
 

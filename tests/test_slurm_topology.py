@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from tests.conftest import Run
 
-Groups = dict[str, dict[str, str]]
-
 
 def levels(text: str) -> list[tuple[str, dict[str, str]]]:
     """Return the levels of a file, and no finding."""

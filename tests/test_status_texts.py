@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ranktable.doctor.diagnose import Diagnosis, diagnose, judge_logs
 from ranktable.doctor.status_texts import status_log
 from tests.effort import law
+from tests.file_cases import write_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,8 +122,7 @@ def smi(action: str = "None", volatile: int = 0, pending: str = "No") -> str:
 
 
 def judged(folder: Path, **files: str) -> Diagnosis:
-    for name, text in files.items():
-        (folder / f"{name}.txt").write_text(text)
+    write_files(folder, {f"{name}.txt": text for name, text in files.items()})
     return diagnose([str(folder)])
 
 

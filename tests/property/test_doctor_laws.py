@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ranktable.doctor import case, lines, payload
+from ranktable.doctor import case, lines, payload, progress
 from ranktable.doctor.diagnose import Diagnosis, diagnose
 from tests.effort import law
+from tests.file_cases import write_files
 from tests.property.doctor_jobs import Job, draw
 
 if TYPE_CHECKING:
@@ -30,8 +31,7 @@ EXAMPLES = settings(max_examples=40, deadline=None)
 
 def judged(files: Files) -> Diagnosis:
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in files.items():
-            Path(folder, name).write_text(text, newline="")
+        write_files(Path(folder), files)
         diagnosis = diagnose([folder])
         for cause in diagnosis.causes:
             for event in cause.evidence:
@@ -263,7 +263,7 @@ SWITCHES: dict[str, tuple[object, str, object]] = {
         lambda self, _files=None: set(range(max(self.seen, default=0))) - self.seen,
     ),
     "payload": (payload, "_unwrapped", lambda event, _depth=4: event),
-    "who went on": (case.Case, "_went_on", lambda _self, _event: False),
+    "who went on": (progress.Progress, "_went_on", lambda _self, _event: False),
 }
 SAMPLE = range(120)
 
