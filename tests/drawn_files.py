@@ -96,6 +96,27 @@ def _declared_of(
             yield from _declared_of(key.each, one, place)
 
 
+def outline(record: Record, within: str = "") -> Iterator[str]:
+    """Yield a line for each key below a record: its kind, role and limits."""
+    for key in record.keys:
+        path = f"{within}{key.key}"
+        yield f"{path}: {_limits_told(key, key.key in record.one_of)}"
+        each = f"{path}[]" if key.kind is Kind.LIST else path
+        if isinstance(key.each, Record):
+            yield from outline(key.each, f"{each}.")
+        elif key.each is not None:
+            yield f"{each}: {_limits_told(key.each)}"
+
+
+def _limits_told(key: Key, is_one_of: bool = False) -> str:
+    ends = ["" if end is None else str(end) for end in (key.minimum, key.maximum)]
+    words = [key.kind.value, "..".join(ends) if any(ends) else "", *key.values]
+    words += [key.role.value] if key.role is not KeyRole.OTHER else []
+    flags = (key.is_required, is_one_of, key.is_written)
+    marks = zip(flags, ("required", "or another", "written"), strict=True)
+    return ", ".join(filter(None, [*words, *(mark for is_so, mark in marks if is_so)]))
+
+
 class Broken(NamedTuple):
     """A document with one defect of its shape: the code, and the place that is told."""
 

@@ -1,8 +1,8 @@
 """Every code has a smallest bad file and its nearest good neighbour.
 
 They come from the rules, which ``explain`` prints; the files in ``golden`` hold what
-people see of each, and three reports in every other form. ``make golden`` rewrites
-them, to be read in review.
+people see of each, three reports in every other form, and what each format declares.
+``make golden`` rewrites them, to be read in review.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from ranktable.report.findings_data import RENDERERS
 from ranktable.report.rule_pages import page_of, pages
 from ranktable.report.terminal import Style
 from ranktable.runtime import rules as runtime_rules
+from ranktable.schema.formats import by_name, names, server_groups
 from tests.conftest import HERE
+from tests.drawn_files import outline
 from tests.rule_examples import check_example, diagnose_example, judge_example
 
 if TYPE_CHECKING:
@@ -155,3 +157,17 @@ def test_codes_are_unique_and_in_their_range() -> None:
         }
         digits = of_job.get(family, "0125")
         assert all(rule.code[2] in digits for rule in family.RULES)
+
+
+@pytest.mark.parametrize("name", [*names(), "server-groups"])
+def test_what_a_format_declares_is_as_reviewed(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    is_read = name != "server-groups"
+    record = by_name(name).record if is_read else server_groups._TABLE
+    file = GOLDEN / "formats" / f"{name}.txt"
+    text = "".join(f"{line}\n" for line in outline(record))
+    if request.config.getoption("--update-golden"):
+        file.write_text(text, "utf-8")
+
+    assert file.read_text("utf-8") == text
