@@ -26,68 +26,6 @@ if TYPE_CHECKING:
 TABLE = ("gen", "--device-id", "[[0..7]]", "--ring", "sophgo-8", "--output")
 
 
-# The table that gen has just written
-
-
-@pytest.mark.parametrize("command", ["show", "validate"])
-def test_the_table_that_gen_wrote_here_is_read_and_named(
-    command: str, run: Run, tmp_path: Path
-) -> None:
-    run("ranktable", *TABLE, "sccl_rank_table.json")
-    named = run("ranktable", command, "sccl_rank_table.json")
-    done = run("ranktable", command)
-    other = {"RANK_TABLE_FILE": "other.json"}
-    (tmp_path / "other.json").write_text("{}")
-
-    assert named.status == 0
-    assert (done.status, done.out) == (0, named.out)
-    assert done.err == "no FILE is given; reading sccl_rank_table.json here\n"
-    assert run("ranktable", command, env=other).status != 0
-
-
-def test_a_table_that_nobody_named_is_not_repaired(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "sccl_rank_table.json").write_text('{"version": "1.0",}')
-    done = run("ranktable", "validate", "--fix")
-
-    assert (done.status, done.out) == (2, "")
-    assert "no FILE is given, and RANK_TABLE_FILE is not set" in done.err
-
-
-@pytest.mark.parametrize("more", [[], ["--", "t.py"]])
-def test_a_table_in_the_place_of_the_script_is_said(more: list[str], run: Run) -> None:
-    run("ranktable", *TABLE, "ok.json")
-    done = run("ranktable", "run", "ok.json", *more)
-
-    assert (done.status, done.out) == (2, "")
-    assert "ok.json is taken for the script; --rank-table FILE" in done.err
-
-
-@pytest.mark.parametrize(
-    "words", ["show {}", "check {}", "run --rank-table {} -- t.py", "diff {} {}"]
-)
-def test_help_for_a_folder_names_no_other_command(
-    words: str, run: Run, tmp_path: Path
-) -> None:
-    done = run("ranktable", *words.format(tmp_path, tmp_path).split())
-
-    assert (done.status, "RT003" in done.err) == (2, True)
-    assert "validate" not in done.err
-
-
-@pytest.mark.parametrize("more", [[], ["--dry-run"]])
-def test_a_job_is_not_started_from_a_table_that_nobody_named(
-    more: list[str], run: Run
-) -> None:
-    run("ranktable", *TABLE, "sccl_rank_table.json")
-    done = run("ranktable", "run", *more, "train.py")
-
-    assert (done.status, done.out) == (2, "")
-    assert done.err == (
-        "ranktable: no table is given, and RANK_TABLE_FILE is not set\n"
-        "help: --rank-table FILE names the table\n"
-    )
-
-
 # Streams
 
 
@@ -98,33 +36,6 @@ def test_what_a_shell_pipes_in_is_read(command: str, run: Run, tmp_path: Path) -
     done = run_in_shell(line, tmp_path)
 
     assert (done.status, done.err) == (0, "")
-
-
-@pytest.mark.parametrize("name", ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"])
-def test_standard_input_has_more_names_than_one(name: str, run: Run) -> None:
-    table = run("ranktable", *TABLE, "-").out.encode()
-
-    assert run("ranktable", "validate", name, given=table).status == 0
-    assert run("ranktable", "convert", name, "--to", "sccl", given=table).status == 0
-
-
-def test_a_descriptor_that_is_not_open_is_a_file_that_is_missing(run: Run) -> None:
-    done = run("ranktable", "validate", "/dev/fd/999")
-
-    assert done.status == 2
-    assert "error[RT002] the file cannot be read: bad file descriptor" in done.out
-
-
-@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "-"])
-def test_standard_output_may_be_named(name: str, run: Run) -> None:
-    table = run("ranktable", *TABLE, "-").out
-    again = run("ranktable", *TABLE, name)
-    converted = run(
-        "ranktable", "convert", "-", "--to", "sccl", "-o", name, given=table.encode()
-    )
-
-    assert (again.status, again.out) == (0, table)
-    assert (converted.status, converted.out) == (0, table)
 
 
 # Files that cannot be written
@@ -173,13 +84,6 @@ def _table() -> bytes:
 
 
 # A key for editors
-
-
-def test_a_table_may_name_its_schema(run: Run) -> None:
-    document = {"$schema": "sccl-1.0.schema.json", **json.loads(_table())}
-    given = json.dumps(document).encode()
-
-    assert run("ranktable", "validate", "--strict", "-", given=given).status == 0
 
 
 def test_a_spec_may_name_its_schema() -> None:
@@ -243,23 +147,6 @@ def test_collectives_without_torch_say_what_to_install(tmp_path: Path) -> None:
 
 
 # ranktable run
-
-
-def test_a_script_that_is_missing_is_said_before_anything_starts(run: Run) -> None:
-    run("ranktable", *TABLE, "t.json")
-    done = run("ranktable", "run", "--rank-table", "t.json", "gone.py")
-
-    assert (done.status, done.out) == (2, "")
-    assert done.err == "ranktable: there is no script 'gone.py'\n"
-
-
-@pytest.mark.parametrize("option", ["--rank-table", "--table"])
-def test_run_takes_the_option_that_simulate_has(option: str, run: Run) -> None:
-    run("ranktable", *TABLE, "t.json")
-    done = run("ranktable", "run", option, "t.json", "--dry-run", "train.py")
-
-    assert done.status == 0
-    assert "torchrun --standalone --nproc-per-node 8 train.py" in done.out
 
 
 @pytest.mark.torch
