@@ -30,7 +30,9 @@ from ranktable.cluster.submissions.judge_chips import (
     judge_chips,
     judge_named_chips,
     judge_visible,
+    least_tasks,
 )
+from ranktable.cluster.submissions.judge_nccl_tests import judge_tests
 from ranktable.cluster.submissions.judge_program import (
     judge_arguments,
     judge_deepspeed,
@@ -103,6 +105,7 @@ def judge(one: Submission) -> Iterator[Finding]:
         yield from judge_deepspeed(one, role)
     else:
         yield from judge_program(one, role)
+        yield from judge_tests(one, role, one.tasks_per_node or least_tasks(one))
 
 
 def unknown_parts(one: Submission) -> Iterator[Unjudged]:

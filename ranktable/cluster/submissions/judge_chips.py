@@ -13,6 +13,7 @@ from ranktable.cluster.submissions.agents import (
     processes_per_start,
     reaches_task,
 )
+from ranktable.cluster.submissions.judge_nccl_tests import chips_of_test
 from ranktable.cluster.submissions.submission import Fact, Role, Setting, Submission
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted
@@ -48,7 +49,7 @@ def judge_chips(one: Submission, role: Role) -> Iterator[Finding]:
     if role.command.program == "deepspeed":  # it starts those of the whole job
         tasks = Fact(1, "")
     is_least = tasks is None  # the nodes may have different numbers of tasks
-    tasks = tasks or _least_tasks(one)
+    tasks = tasks or least_tasks(one)
     if tasks is None or chips is None or chips.value == 0:
         return
     number = tasks.value * each.value
@@ -66,7 +67,7 @@ def judge_chips(one: Submission, role: Role) -> Iterator[Finding]:
             hint=f"start {chips.value}, or ask for {number} chips",
             severity=None if certain else Severity.WARNING,
         )
-    elif number == chips.value or is_least:
+    elif number * chips_of_test(role) >= chips.value or is_least:
         return
     elif one.is_alone and (is_launched or number > 1):
         yield rules.IDLE_CHIPS.finding(
@@ -106,7 +107,7 @@ def judge_all_chips(one: Submission, role: Role) -> Iterator[Finding]:
     )
 
 
-def _least_tasks(one: Submission) -> Fact | None:
+def least_tasks(one: Submission) -> Fact | None:
     """Return how many tasks the fullest node of a submission has at least."""
     if one.tasks is None or not one.nodes:
         return None

@@ -24,6 +24,7 @@ from ranktable.cluster.submissions.judge_address import (
     judge_port,
 )
 from ranktable.cluster.submissions.judge_agents import judge_without_srun
+from ranktable.cluster.submissions.judge_nccl_tests import judge_tests
 from ranktable.cluster.submissions.parallel_sizes import parallel_sizes
 from ranktable.cluster.submissions.submission import Fact, Role, Submission
 from ranktable.schema.finding import Severity
@@ -116,7 +117,8 @@ def judge_mpirun(one: Submission, role: Role) -> Iterator[Finding]:
     is_hydra = role.command.passed is None or (each and each.said.startswith("-ppn"))
     is_over = is_hydra or "oversubscribe" in role.command.options
     yield from _judge_node_of_mpirun(one, role, each, count or slots)
-    yield from _judge_places(one, role, each, count)
+    if not (count and slots and count.value > slots.value and not is_over):
+        yield from _judge_places(one, role, each, count)
     is_fewer = each is None or count is None or count.value > (slots or count).value
     if count and slots and count.value != slots.value and is_fewer:
         is_more = count.value > slots.value
@@ -207,6 +209,8 @@ def _judge_node_of_mpirun(
             hint=f"start {chips.value}, or ask for {each.value} chips",
             severity=None if is_of_pods else Severity.WARNING,
         )
+    else:
+        yield from judge_tests(one, role, None if is_told else each)
 
 
 def judge_deepspeed(one: Submission, role: Role) -> Iterator[Finding]:

@@ -175,7 +175,7 @@ HARMLESS: Final = (
     *("g++", "gfortran", "clang", "hipcc", "cc", "CC", "ftn", "icc", "icx", "ifort"),
     *("mpicc", "mpicxx", "mpic++", "mpif90", "mpifort", "mpiicc", "mpiicpc"),
     *("virtualenv", "apt", "apt-get", "yum", "aws", "gsutil", "hf", "huggingface-cli"),
-    *("sinfo", "sstat", "seff", "sprio", "nvidia-cuda-mps-control"),
+    *("sinfo", "sstat", "seff", "sprio", "nvidia-cuda-mps-control", "deactivate"),
 )
 _MAY_READ: Final = ("source", ".", "eval", "conda", "find", "ip")
 _MAY_START: Final = ("conda", "eval", "find", "ip")
