@@ -251,6 +251,18 @@ def test_open_groups_are_warned_of_on_the_published_box() -> None:
     assert messages([DOCUMENTED], tp=2) == []
 
 
+def test_the_group_that_is_no_ring_is_the_one_that_is_pointed_at() -> None:
+    ring = [(chip, (chip + 1) % 8) for chip in range(8)]
+    box = linked("box", 8, [*ring, (0, 3), (2, 5), (6, 1)])
+    report = check(dumps(make_table([range(8)])), tp=4, topology=box)
+    (found,) = (one for one in report.diagnostics if one.code == "RT507")
+
+    assert found.location.pointer == "/node_list/0/device_list/7/device_id"
+    assert [one.pointer for one in found.related] == [
+        "/node_list/0/device_list/4/device_id"
+    ]
+
+
 def test_nodes_that_are_alike_are_warned_of_once() -> None:
     found = messages([DOCUMENTED, TURNED, DOCUMENTED], tp=4, topology="sophgo-8")
 
@@ -275,6 +287,11 @@ def test_order_that_is_no_ring_is_left_to_its_own_rule() -> None:
             [(0, 1), DOCUMENTED],
             4,
             ("the tensor parallel groups of 4 leave node 0, which has the ranks 0, 1"),
+        ),
+        (
+            [TURNED, (0, 1)],
+            4,
+            ("the tensor parallel groups of 4 leave node 1, which has the ranks 8, 9"),
         ),
     ],
 )

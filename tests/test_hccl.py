@@ -303,6 +303,19 @@ def test_operators_keys_are_kept_and_not_reported() -> None:
     assert json.loads(ranktable.dumps(report.table)) == document
 
 
+@pytest.mark.parametrize("where", ["server", "device"])
+def test_super_pod_that_no_list_names_stays_where_it_is(where: str) -> None:
+    document = table(2, 2)
+    for server in document["server_list"]:
+        for named in [server] if where == "server" else server["device"]:
+            named["super_pod_id"] = f"of-{server['server_id']}"
+    read = ranktable.loads(json.dumps(document))
+    again = ranktable.dumps(read.with_changes(nodes=read.nodes))
+
+    assert [node.super_pod for node in read.nodes] == ["of-n0", "of-n1"]
+    assert json.loads(again) == document
+
+
 def _of_two_cards(second: str) -> bytes:
     """Return a table of three devices with two addresses each; those of the last."""
     addresses = ["10.0.0.1,10.0.1.1", "10.0.0.2,10.0.1.2", f"10.0.0.3,{second}"]
