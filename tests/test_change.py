@@ -216,6 +216,20 @@ def test_what_is_named_as_nearest_fits(
                 fitted(int(choice.split()[0]))
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [({"tp": 4}, {"pp": 4}), ({"tp": 2, "pp": 2}, {"tp": 2, "cp": 2})],
+)
+def test_same_coordinates_on_other_axes_are_other_roles(
+    before: dict[str, int], after: dict[str, int]
+) -> None:
+    table = make_table([range(2)] * 2, hosts=["a", "b"])
+    layouts = (ParallelLayout(**before), ParallelLayout(**after))  # type: ignore[arg-type]
+    found = difference(table, table, layouts)
+
+    assert [move.after for move in found.moves if move.is_role] == [0, 1, 2, 3]
+
+
 def test_more_ranks_than_before_need_to_be_allowed() -> None:
     layout = ParallelLayout(tp=4, pp=4, dp=4)
     more = make_table([range(8)] * 2, hosts=["a", "b"]).nodes

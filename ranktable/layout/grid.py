@@ -54,8 +54,8 @@ def resolve_sizes(given: Mapping[str, int], world_size: int | None) -> dict[str,
         )
     product = prod(known.values())
     if not inferred:
-        if world_size not in (None, product):
-            raise LayoutError(_mismatch(known, world_size or 0))
+        if world_size is not None and world_size != product:
+            raise LayoutError(_mismatch(known, world_size))
         return known
     name = inferred[0]
     if world_size is None:
