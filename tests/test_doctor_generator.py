@@ -12,6 +12,7 @@ import pytest
 from ranktable.doctor import case, diagnose, lines
 from tests import doctor_generator as generator
 from tests import doctor_mindspore
+from tests.doctor_changes import told_by_nccl, trained_for_long
 from tests.doctor_table import GOOD, GRADES, grade, judged
 
 if TYPE_CHECKING:
@@ -148,6 +149,38 @@ def test_logs_that_tell_less_name_nobody_else(
         wrong += [seed] * (grade(job, judged(change(logs))) == "wrong name")
 
     assert wrong == []
+
+
+@pytest.mark.parametrize("kind", ["raises", "raises as it cleans up", "hangs"])
+def test_what_nccl_tells_of_its_work_changes_no_answer(kind: str) -> None:
+    wrong = []
+    for seed in range(20):
+        random = Random(f"nccl {kind} {seed}")  # noqa: S311 - a job is drawn
+        job = told_by_nccl(generator.draw(random, kind))
+        form = generator.draw_form(random, job)
+        wrong += [seed] * (grade(job, judged(generator.files(job, *form))) not in GOOD)
+
+    assert wrong == []
+
+
+def test_steps_of_other_logs_that_were_joined_do_not_undo_a_failure() -> None:
+    found: Counter[str] = Counter()
+    for seed in range(60):
+        job = generator.draw(Random(f"long {seed}"))  # noqa: S311 - a job is drawn
+        logs = generator.joined(generator.files(trained_for_long(job)))
+        found[grade(job, judged(logs))] += 1
+
+    assert found["wrong name"] == found["acquitted"] == 0
+    assert found["right"] > 35
+
+
+def test_a_handled_error_in_the_log_of_a_rank_is_none_where_logs_were_joined() -> None:
+    for seed in range(60):
+        random = Random(f"joined {seed}")  # noqa: S311 - a job is drawn
+        job = generator.draw_healthy(random)
+        wrap = random.choice([wrap for wrap in generator.WRAPS if wrap != "Ray"])
+
+        assert judged(generator.joined(generator.files(job, "rank", wrap))).causes == ()
 
 
 def test_the_last_of_two_attempts_in_one_log_is_judged() -> None:

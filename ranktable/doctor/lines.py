@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING
 
 from ranktable.doctor.patterns import (
     AROUND,
+    FATAL,
     LIFE,
+    LOST,
     OF_OTHERS,
     TRACEBACK,
     Evidence,
@@ -553,14 +555,14 @@ class _Reader:
 
     def _look_for_life(self, data: bytes, number: int) -> None:
         """Note the steps at the beginning and the end of a log: who went on."""
-        for event in self._steps(data.split(b"\n"), number):
-            self._keep(event)
+        self.log.events.extend(self._steps(data.split(b"\n"), number))
 
     def _look_around(
         self, event: LogEvent, lines: Sequence[bytes], at: int, number: int
     ) -> None:
         """Note the last step of each above the end of a process, and the next below."""
-        if event.kind is not Evidence.EXIT or number <= self._looked_to:
+        is_end = event.kind is Evidence.EXIT or event.kind in FATAL | LOST
+        if not is_end or number <= self._looked_to:
             return
         start = max(0, at - LOOKED_AT)
         above = [*self._steps(lines[start:at], number - (at - start), AROUND)]
@@ -614,6 +616,7 @@ class _Reader:
                 if when and "time" not in event.fields:
                     event.fields.update(time=when, is_earliest="1")
             self._keep(event)
+            self._look_around(event, lines, at, number)
             return
         above, after = lines[max(0, at - LINES_ABOVE) : at], lines[at + 1 : at + 13]
         found = recognise(text, above, after, keyed)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ranktable.doctor.causes import ABORT, PROGRAMS, signal_of
 from ranktable.doctor.lines import voice_of
 from ranktable.doctor.patterns import FATAL, LOST, NO_ERRORS, Evidence
+from ranktable.doctor.times import CLEARLY_S, seconds_between, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 PROGRESS = 20
 """Ordinary lines of an unnamed speaker that show that a program went on."""
 
+FEW = 5
+"""Ordinary lines that show it in the log of one process, or of one host."""
 SERVED = 3
 """Lines of a server that answers, below an error, that show that it still does."""
 
@@ -61,6 +65,8 @@ class Progress:
         self._events = events
         self._last_step: dict[tuple[str, tuple[str, ...]], int] = {}
         self._steps = self._lines_of(Evidence.LIFE, events)
+        steps = (event for event in events if event.kind is Evidence.LIFE)
+        self._joints = _joints(step for step in steps if ranks.speaker(step) is None)
         self._ends = self._lines_of(Evidence.END, events)
         self._served = self._lines_of(Evidence.LIFE, filter(_is_of_server, events))
         ends = [event for event in events if event.kind is Evidence.END]
@@ -120,7 +126,7 @@ class Progress:
         if event.kind in NO_ERRORS or is_of_others or is_fatal:
             return False  # a watchdog of torch ends its process
         rank = self._ranks.speaker(event)
-        below = _number_below(event, self._steps)
+        below = self._steps_below(event)
         # Where a process ended, a script or another rank may say that it is done.
         is_end = event.pattern.speaker == "shell" or "from_module" in event.fields
         if not is_end:
@@ -144,6 +150,22 @@ class Progress:
             return below[rank] >= (progress if rank is None else 1)
         least = min if rank is None else max
         return is_done or least(below.values(), default=0) >= progress
+
+    def _steps_below(self, event: LogEvent) -> dict[int | None, int]:
+        """Return how many steps stand below an error, by their speakers.
+
+        Where the logs of several processes were joined, those without a name count up
+        to the next log: there a few show as much as many of anybody.
+        """
+        below = _number_below(event, self._steps)
+        joints = self._joints.get(event.file)
+        if joints and None in below:
+            lines = self._steps[event.file][None]
+            after = bisect_right(joints, event.line)
+            end = bisect_left(lines, joints[after]) if joints[after:] else len(lines)
+            own = end - bisect_right(lines, event.line)
+            below[None] = PROGRESS if own >= FEW else 0
+        return below
 
     def has_steps_below(self, event: LogEvent) -> bool:
         """Whether anybody in the log of an error of unknown rank tells a step below."""
@@ -180,6 +202,24 @@ class Progress:
             if own and is_last and all(id(event) in left for event in own):
                 found.append(own[-1])
         return found
+
+
+def _joints(steps: Iterable[LogEvent]) -> dict[str, list[int]]:
+    """Return the lines of steps with which the next of several joined logs begins.
+
+    There the clock falls to the time of the first step, and nowhere else to any other.
+    """
+    of_files: dict[str, list[LogEvent]] = defaultdict(list)
+    for step in steps:
+        if seconds_of(step) is not None:
+            of_files[step.file].append(step)
+    found: dict[str, list[int]] = {}
+    for file, timed in of_files.items():
+        falls = [step for before, step in pairwise(timed)
+                 if (seconds_between(before, step) or 0) < -CLEARLY_S]  # fmt: skip
+        if all((seconds_between(timed[0], step) or 0) < CLEARLY_S for step in falls):
+            found[file] = [step.line for step in falls]
+    return found
 
 
 def _last_lines(events: Iterable[LogEvent]) -> dict[str, int]:
