@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ranktable.layout import ParallelLayout
+from ranktable.layout.parallel import roles
 
 # World 16, tp 2, ep 4, pp 1: the first group of each style, and its next of kin.
 FIRST_GROUPS = {
@@ -96,3 +97,10 @@ def test_stages_before_dp_are_allowed_where_they_agree() -> None:
 
     assert layout.groups("pp")[0] == [0, 2]
     assert layout.groups("ep") == [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+def test_ranks_that_hold_other_parts_of_an_expert_have_other_roles() -> None:
+    layout = ParallelLayout(tp=2, dp=2, etp=4)
+
+    assert layout.groups("etp") == [[0, 1, 2, 3]]
+    assert len({*roles(layout)}) == 4

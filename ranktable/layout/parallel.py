@@ -670,7 +670,7 @@ def role_axes(layout: ParallelLayout, kept: Collection[str] = KEPT) -> tuple[str
 
     Ranks of one role hold the same weights.
     """
-    wanted = {*kept, *(_EXPERTS if layout.ep > 1 else ())}
+    wanted = {*kept, *_EXPERTS}
     return tuple(axis for axis in layout.axes if axis in wanted)
 
 
