@@ -109,11 +109,15 @@ def _by_kind(case: Case, found: Iterable[Failure]) -> list[Cause]:
 def _whose(one: Failure) -> object:
     """Return what failures have in common of which the first tells all.
 
-    A process whose rank is not known says an error of its chip as it ends once more.
+    A process whose rank is not known says an error of its chip, or how it crashes, once
+    more as it ends.
     """
     if one.rank is not None:
         return one.rule.code, one.rank
     is_error = one.event.kind is Evidence.FAULT and _clarity(one) < 2
+    is_crash = one.rule is rules.ENDED and one.event.kind is Evidence.EXCEPTION
+    if is_crash and "pid" in one.event.fields:
+        return one.rule.code, one.event.file, *voice_of(one.event)
     return (_error_of(one), *voice_of(one.event)) if is_error else one.kind
 
 
@@ -150,9 +154,9 @@ def _first_in_time(found: list[Failure]) -> list[Failure]:
 
 def _is_clearly_later(one: Failure, other: Failure) -> bool:
     gap = seconds_between(other.event, one.event)
-    # An exception of several ranks is one failure; of statuses of a host, the first is.
-    is_of_host = one.strength == STATUS and one.host == other.host is not None
-    is_other = other.kind != one.kind or is_of_host
+    # An exception of several ranks is one failure; of statuses, the first is.
+    is_told_where = one.strength == STATUS and None not in (one.host, other.host)
+    is_other = other.kind != one.kind or is_told_where
     return gap is not None and gap > CLEARLY_S and is_other
 
 
@@ -335,7 +339,8 @@ def _claimed(case: Case, one: Failure) -> Failure:
     failed = [
         event for event in case.by_kind[Evidence.EXIT]
         if (signal_of(event) == ABORT if is_abort
-            else event.fields.get("exit") in ("1", "2"))
+            else event.fields.get("exit") in ("1", "2")
+            or event.pattern.name == "mpi-abort")
     ]  # fmt: skip
     here = [event for event in failed if event.file == one.event.file]
     local_rank = LOCAL_RANK_OF_FILE.findall(one.event.file)[-1:]
@@ -497,7 +502,15 @@ def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
     what = event.pattern.what or what
     # Others may make it abort, and launchers send SIGTERM to those that are left.
     is_signal = name not in (None, "SIGTERM", ABORT)
-    yield _failure(case, rules.ENDED, what, event, SIGNAL if is_signal else STATUS)
+    one = _failure(case, rules.ENDED, what, event, SIGNAL if is_signal else STATUS)
+    yield replace(one, advice=_RAISED_UNSEEN if status == "1" else None)
+
+
+_RAISED_UNSEEN = (
+    "Status 1 is that of an exception whose traceback is not in these logs: give the "
+    "log of that process too. torchrun keeps one of each rank with --redirects 3 and "
+    "--log-dir, and has the traceback in its own report if main is below @record."
+)
 
 
 def _is_aborted_above(case: Case, event: LogEvent) -> bool:

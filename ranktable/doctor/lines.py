@@ -127,6 +127,7 @@ _PREFIXES = tuple(
             r"(?:(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*)Z? )?"
             r"[^\[\]<>\n]{1,120}(?=\[\d+,\d{1,7}\]<std(?:out|err|diag)>)"
         ),
+        r"pdsh@[\w.-]+: (?P<host>[\w.-]+): (?=ssh exited)",
         (  # pdsh; not a part of a model or of a run, such as ``stage-1: ``
             r"(?!(?:rank|step|stage|epoch|layer|shard|batch|iter|trial|cuda|gpu|npu|tpu"
             r"|chip|device|group|[dtpe]p)-)"
@@ -409,6 +410,8 @@ def recognise(
             continue
         if pattern.speaker == "torchrun":
             fields = {**fields, "launcher": launcher_of(speaker)}
+        if pattern.speaker == "kernel":
+            speaker.pop("voice", None)  # the kernel tells of others
         is_of_slurm = pattern.speaker == "slurm" and not _SLURM_DAEMON.search(text)
         is_of_other = pattern.kind in OF_OTHERS and (
             pattern.speaker == "mpi" or bool(fields.keys() & {"host", "server"})
@@ -545,8 +548,9 @@ class _Reader:
                 return
             if b'File "' in line and _FRAME.search(_decoded(line[:MAX_LINE_BYTES])):
                 head = _decoded(line[:MAX_LINE_BYTES])
+                above = [_decoded(one[:MAX_HEAD]) for one in lines[:at]]
                 event = _traceback(
-                    head, lines[at + 1 :], self.log.file, at + 1, (), self._taken
+                    head, lines[at + 1 :], self.log.file, at + 1, above, self._taken
                 )
                 if _ERROR_TYPE.match(event.fields.get("what", "")):
                     event.fields["is_cut"] = "1"
@@ -686,6 +690,10 @@ _SPEAKER = ("rank", "pid", "pod", "task", "local_rank", "voice")
 """What tells the lines of one process from those of others in the same log."""
 
 
+_OF_PROCESS = (*_SPEAKER, "host", "server")
+"""What all lines of a traceback have alike: some prefixes name the host alone."""
+
+
 def voice_of(event: LogEvent) -> tuple[str, ...]:
     """Return what a line says of its process, as far as it tells it from others."""
     return tuple(event.fields.get(name, "") for name in _SPEAKER)
@@ -711,8 +719,9 @@ _OF_SPAWNED = re.compile(
     r"-- Process (?P<local_rank>\d{1,7}) terminated with the following error:"
     r"|Exception in device=(?P<voice>[A-Z]{2,8}:\d{1,7})\b"
     r"|(?:- Rank\[|DeadLock detected from rank: )(?P<rank>\d{1,7})"
+    r"|ray::\S{1,200} \(pid=(?P<pid>\d+), ip=(?P<server>[\w.:]+)"
 )
-"""The line above what torch, torch_xla, LMDeploy and Lightning tell of a process."""
+"""The line above what torch, torch_xla, LMDeploy, Lightning and Ray tell of one."""
 
 
 def _traceback(
@@ -747,7 +756,7 @@ def _traceback(
         for line in (_decoded(data[:MAX_LINE_BYTES]),)
         for other, rest in (speaker_of(line),)
         # Another rank may write into the same log.
-        if all(other.get(name) == speaker.get(name) for name in _SPEAKER)
+        if all(other.get(name) == speaker.get(name) for name in _OF_PROCESS)
     )
     _add_whose(fields, head, above)
     end, last, cell = 0, head, ""
