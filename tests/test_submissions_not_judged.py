@@ -44,11 +44,22 @@ def test_chips_of_sockets_are_said_to_be_unknown() -> None:
         *("source ~/.bashrc", "source venv/bin/activate", "set -eu", "module load x"),
         *("shift", "[ -d x ]", "srun python -m train --num_nodes 2"),
         *("mpicc -O2 a.c", "virtualenv $TMPDIR/env", "hf download a/b", "sinfo"),
+        *('python -c "import a; print(a.b)"', "deactivate"),
         *(r"echo $'it\'s'", "echo it\\'s", "echo '\"' \"'\"", "# it's", "echo a#'b'"),
     ],
 )
 def test_usual_lines_are_not_mentioned(line: str) -> None:
     assert notes(script("-N2 --ntasks-per-node=1", line, "srun python t.py")) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["bash run.sh 4", "$LAUNCH t.py", "msrun t.py", '"${command[@]}"']
+)
+def test_line_that_may_start_the_nodes_keeps_silent_about_helpers(line: str) -> None:
+    text = script("-N2 --ntasks-per-node=1", "python prepare.py", line)
+
+    assert found(text) == [("RT008", E)]
+    assert found(text.replace("-N2", "-N1")) == []
 
 
 def test_step_of_a_job_with_components_is_not_judged() -> None:

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 _REMOTE: Final = (
     *("ssh", "pdsh", "clush", "pssh", "dsh", "parallel", "xargs", "ray", "ibrun"),
 )
+_TELLS: Final = re.compile(r"\s*(?:import|from|print|assert)\b")
 _STARTS: Final = re.compile(rf"{LAUNCHERS.pattern}|\b(?:ssh|bash|sh|python3?)\b")
 _GIVEN: Final = re.compile(r"\b([A-Za-z_]\w*)=")
 """A variable that a line gives its tasks by an option, or that they set themselves."""
@@ -76,6 +77,7 @@ class StepReader:
         part: The one that is read.
         variables: The variables of the script.
         has_remote: Whether a line starts processes that are not judged.
+        has_unread: Whether a line may start processes that are not in the file.
     """
 
     def __init__(
@@ -84,7 +86,7 @@ class StepReader:
         """Begin in the first component, whose variables the batch script has."""
         self.script, self.variables = script, variables
         self.part, *_ = self.components = components
-        self.has_remote = False
+        self.has_remote = self.has_unread = False
         self._told: set[SourceSpan | None] = set()
 
     def start(
@@ -109,6 +111,7 @@ class StepReader:
             self.has_remote = True
             self.script.leave(span, f"what {head} starts is not judged")
         elif head[:1] == UNKNOWN:
+            self.has_unread = True
             self.script.leave(span, "its first word is not in the file")
         elif head not in HARMLESS and head:
             self._on_first_node(texts, scope, command, span)
@@ -158,7 +161,8 @@ class StepReader:
         if found.command.only_looks:
             return
         if not found.command.program:
-            if not _is_builtin_test(texts):
+            if not (_is_builtin_test(texts) or _only_tells(texts)):
+                self.has_unread = self.has_unread or bool(found.command.unjudged)
                 first = f"what {shown(base(texts[0]))} starts is not in the file"
                 for reason in found.command.unjudged or (first,):
                     self.script.leave(span, reason)
@@ -435,3 +439,11 @@ class StepReader:
 
 def _is_builtin_test(texts: Sequence[str]) -> bool:
     return not texts or "=" in texts[0] or texts[0] in ("then", "do")
+
+
+def _only_tells(texts: Sequence[str]) -> bool:
+    """Whether a line of Python only imports and prints: python -c 'import torch'."""
+    if not base(texts[0]).startswith("python") or texts[1:2] != ["-c"]:
+        return False
+    lines = re.split(r"[;\n]", " ".join(texts[2:]))
+    return all(not line.strip() or _TELLS.match(line) for line in lines)

@@ -371,7 +371,8 @@ class _Reader:
         )
         kept = []
         for number, one in enumerate(self.script.submissions):
-            if has_start and _is_helper(one):
+            may_start = self.steps.has_unread and (one.job_nodes or 1) > 1
+            if (has_start or may_start) and _is_helper(one):
                 continue
             is_beside = self.steps.has_remote or number in self.background.beside
             first = self.background.first.get(number)
