@@ -480,6 +480,7 @@ class Scope:
             return False
         name, raw = match[1], word.raw[match.end() :]
         before = self.perhaps.get(name) or (self.values.get(name, UNKNOWN),)
+        start = [*self.arrays.get(name, ())] if match[2] and raw[:1] == "(" else []
         if raw[:1] == "(":
             inner = [item for each in commands(raw[1:-1]) for item in each.words]
             items = [text for item in inner for text in self.fields(item.raw)]
@@ -497,6 +498,8 @@ class Scope:
         self.perhaps.pop(name, None)
         if not is_certain:
             self.forget(name)
+            if start:  # its first words are the same
+                self.arrays[name] = [*start, UNKNOWN]
             if not any(map(_MARKS.search, found)) and len(found) < _MOST_VALUES:
                 self.perhaps[name] = found
         return True
