@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,26 +18,6 @@ from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
-
-    from tests.conftest import Run
-
-
-RACKS = "host rack\nn0 a\nn1 a\nn2 b\nn3 b\ns1 b\ns0 a\n"
-
-
-@pytest.fixture
-def rings(run: Run, tmp_path: Path) -> str:
-    """Four boxes whose chips are in ring order, and their racks beside them."""
-    command = ("ranktable", "gen", "--device-id", str([list(range(8))] * 4))
-    run(*command, "--hosts", "n[0-3]", "--ring", "sophgo-8", "-o", "j.json")
-    (tmp_path / "racks").write_text(RACKS)
-    return "j.json"
-
-
-def table_json(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
 
 
 def test_shrink_keeps_groups_inside_uneven_nodes() -> None:
@@ -135,64 +114,6 @@ def test_new_node_that_fits_takes_the_place_of_the_lost_one() -> None:
     assert found.table.hosts == ("n0", "fits")
 
 
-@pytest.mark.parametrize("command", ["fit j.json", "fit j.json --lost n2 --with x"])
-def test_gaps_beyond_the_layout_are_refused_where_the_number_of_ranks_is_its(
-    run: Run, rings: str, tmp_path: Path, command: str
-) -> None:
-    document = json.loads((tmp_path / rings).read_text())
-    del document["node_list"][1]
-    (tmp_path / rings).write_text(json.dumps({**document, "layout": "tp=8 dp=3"}))
-
-    shown = run("ranktable", *command.split())
-
-    assert (shown.status, shown.out) == (2, "")
-    assert shown.err == (
-        "ranktable: the layout that the table remembers is one of 24 ranks, and the "
-        'table has rank 31; change or remove "layout" in the table\n'
-    )
-
-
-def without_node(path: Path, place: int) -> None:
-    """Take a node out of a table that remembers its layout."""
-    document = table_json(path)
-    del document["node_list"][place]
-    path.write_text(json.dumps({**document, "layout": "tp=8 dp=4"}))
-
-
-@pytest.mark.parametrize("place", [1, 3])
-def test_groups_and_bytes_of_a_table_with_gaps_are_shown(
-    run: Run, rings: str, tmp_path: Path, place: int
-) -> None:
-    without_node(tmp_path / rings, place)
-
-    done = run("ranktable", "fit", rings, "-o", "k.json")
-    back = run("ranktable", "fit", rings, "--with", "n7", "-o", "l.json")
-
-    assert "layout: dp 4 -> 3" in done.err
-    assert (
-        "typical bytes between nodes, GiB a step: 36.00 of the ranks that are left -> "
-        "36.00, optimal\n"
-    ) in done.err
-    assert "ranks: 24 as before, 8 on new chips\n" in back.err
-    assert "36.00 of the ranks that are left -> 54.00, optimal\n" in back.err
-
-
-def test_table_with_gaps_is_grown(run: Run, rings: str, tmp_path: Path) -> None:
-    document = table_json(tmp_path / rings)
-    del document["node_list"][1]["device_list"][6:]
-    (tmp_path / "g.json").write_text(json.dumps(document))
-
-    filled = run("ranktable", "fit", "g.json", "--with", "x", "-o", "f.json")
-    grown = run(
-        *("ranktable", "fit", "g.json", "--with", "x", "--grow", "--tp", "2"),
-        *("-o", "h.json"),
-    )
-
-    assert "ranks: 30 as before, 2 on new chips" in filled.err
-    assert "layout: dp 16 -> 19" in grown.err
-    assert ranktable.load(tmp_path / "h.json").world_size == 38
-
-
 @pytest.mark.parametrize(
     "layout",
     [
@@ -215,37 +136,6 @@ def test_layout_is_remembered_as_it_is(layout: ParallelLayout) -> None:
         "RT502",
         "RT208",
     }
-
-
-@pytest.mark.parametrize("is_remembered", [True, False])
-@pytest.mark.parametrize("more", [[], ["--with", "x"]])
-def test_last_node_may_have_been_taken_out_by_hand(
-    run: Run, rings: str, tmp_path: Path, more: list[str], *, is_remembered: bool
-) -> None:
-    document = table_json(tmp_path / rings)
-    del document["node_list"][3]
-    document |= {"layout": "tp=8 pp=2 dp=2"} if is_remembered else {}
-    (tmp_path / rings).write_text(json.dumps(document))
-    sizes = [] if is_remembered else ["--tp", "8", "--pp", "2"]
-
-    done = run("ranktable", "fit", rings, *more, *sizes, "-o", "k.json")
-
-    assert done.status == 0, done.err
-    assert ranktable.load(tmp_path / "k.json").world_size == (32 if more else 16)
-
-
-def test_node_that_was_taken_out_by_hand_is_not_taken_for_another(
-    run: Run, rings: str, tmp_path: Path
-) -> None:
-    without_node(tmp_path / rings, 1)
-
-    done = run("ranktable", "fit", rings, "--lost", "n1")
-
-    assert (done.status, done.out) == (2, "")
-    assert done.err == (
-        "ranktable: there is no node 'n1'; 8 ranks (8-15) are missing already, so if "
-        "it was taken out of the file, leave it out here\n"
-    )
 
 
 def test_healthy_nodes_are_left_alone() -> None:
