@@ -17,7 +17,6 @@ from ranktable.cluster.specs.read_spec import SPEC
 from ranktable.schema.check import TABLE
 from ranktable.schema.file_kind import Source
 from ranktable.schema.formats import LISTS, by_name, names
-from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,24 +160,6 @@ def test_a_config_map_with_several_files_has_a_report_of_each(
     }
 
 
-@pytest.mark.parametrize("name", ["k.yaml", "deploy.json"])
-def test_a_manifest_without_a_file_of_ours_is_named_as_not_judged(
-    name: str, run: Run, tmp_path: Path
-) -> None:
-    (tmp_path / "a").mkdir()
-    manifest = config_map(**{"nginx.conf": "server { listen 80; }\n"})
-    dump = json.dumps if name.endswith("json") else yaml.safe_dump
-    (tmp_path / "a" / name).write_text(dump(manifest))
-    alone = run("ranktable", "validate", "a")
-    run("ranktable", "gen", "--device-id", "[[0]]", "-o", "a/hccl.json")
-    beside = run("ranktable", "validate", "a")
-
-    assert alone.status == 2
-    assert "a holds no table, spec or host file" in alone.err
-    assert (beside.status, beside.out) == (0, "a/hccl.json: sound\n")
-    assert beside.err == f"not judged: a/{name}\n"
-
-
 @pytest.mark.parametrize("owner", ["ownerReferences", "involvedObject", "text"])
 @pytest.mark.parametrize("dump", [json.dumps, yaml.safe_dump])
 def test_what_only_names_a_node_is_no_list_of_nodes(
@@ -194,21 +175,6 @@ def test_what_only_names_a_node_is_no_list_of_nodes(
 
     assert (done.status, done.out) == (0, "hccl.json: sound\n")
     assert done.err == "not judged: x.yaml\n"
-
-
-def test_only_a_few_of_the_files_that_were_not_judged_are_named(
-    run: Run, tmp_path: Path
-) -> None:
-    run("ranktable", "gen", "--device-id", "[[0]]", "-o", "one.json")
-    for number in range(7):
-        (tmp_path / f"{number}.txt").write_text("x\n")
-    (tmp_path / "z.yaml").write_text("a: 1\n")
-    done = run("ranktable", "validate", ".")
-
-    assert done.err == (
-        f"not judged: z.yaml, 0.txt, 1.txt, 2.txt and {counted(4, 'other file')} "
-        "(-v names them)\n"
-    )
 
 
 # The registry
@@ -251,42 +217,3 @@ def test_the_action_summarizes_what_has_the_name_of_a_table() -> None:
     assert editor["json.schemas"][0]["fileMatch"] == list(TABLE.names)
     assert [*editor["yaml.schemas"].values()] == [list(SPEC.names)]
     assert all(fnmatch(name, name.lower()) for name in TABLE.names)
-
-
-@pytest.mark.parametrize("text", ["7", "2.5", "gpu-7", "12\n13", "true\n0x1f"])
-@pytest.mark.parametrize("name", ["size.json", "size.yaml", "SIZE.YML"])
-def test_a_value_of_json_or_yaml_is_no_list_of_hosts(
-    text: str, name: str, run: Run, tmp_path: Path
-) -> None:
-    (tmp_path / name).write_text(f"{text}\n")
-    done = run("ranktable", "validate", name)
-
-    assert done.status == 1
-    assert "RT1" in done.out
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("hostfile", "n1 8\nn2 8\n", 'hostfile:1:4: error[RT130] "8" does not'),
-        ("my.hostfile", "n1 slots 8\n", 'error[RT130] "slots" does not'),
-        ("machinefile", "n1 8\n", 'machinefile:1:4: error[RT130] "8" does not'),
-        ("nodes.txt", "n1 slot=8\n", 'nodes.txt:1:4: error[RT130] "slot=8" does not'),
-        ("nodes.txt", "n1 8\n", "nodes.txt: error[RT110] nothing here says"),
-    ],
-)
-def test_a_line_of_words_is_not_judged_as_json(
-    name: str, text: str, said: str, run: Run, tmp_path: Path
-) -> None:
-    (tmp_path / name).write_text(text)
-    done = run("ranktable", "validate", name)
-
-    assert (done.status, said in done.out) == (1, True)
-
-
-def test_show_says_why_a_file_is_not_judged(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "a.sh").write_text("srun -N2 torchrun --nnodes 2 t.py\n")
-    done = run("ranktable", "show", "a.sh")
-
-    assert done.status == 2
-    assert "a.sh is no rank table\nhelp: it starts processes" in done.err
