@@ -62,6 +62,20 @@ def test_line_that_may_start_the_nodes_keeps_silent_about_helpers(line: str) -> 
     assert found(text.replace("-N2", "-N1")) == []
 
 
+def test_what_a_loop_does_not_say_is_told_once() -> None:
+    agent = "torchrun --nnodes 2 --nproc-per-node $GPUS --rdzv-backend c10d"
+    text = script(
+        "-N2 --ntasks-per-node=1",
+        HEAD,
+        "nodes=($(scontrol show hostnames $SLURM_JOB_NODELIST))",
+        "for i in 0 1; do",
+        f'srun -N1 -n1 -w "${{nodes[$i]}}" {agent} --rdzv-endpoint $head:29500 t.py &',
+        "done; wait",
+    )
+
+    assert len(notes(text)) == 1
+
+
 def test_step_of_a_job_with_components_is_not_judged() -> None:
     text = "#!/bin/sh\n#SBATCH -N 1\n#SBATCH hetjob\n#SBATCH -N 2\n"
 

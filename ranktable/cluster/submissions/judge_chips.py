@@ -201,7 +201,8 @@ def _judge_binding(one: Submission, role: Role) -> Iterator[Finding]:
     if tasks is None or tasks.value < 2 or role.command.program not in ("", "python"):
         return
     number, rank = role.tasks_per_chip, role.variables.get("LOCAL_RANK")
-    severity = None if role.command.program else Severity.NOTE  # maybe none of torch
+    is_torch = role.command.program and not role.command.is_wrapped  # perhaps
+    severity = None if is_torch else Severity.NOTE
     hint = (
         "ask for the chips of the node (--gpus-per-node), or add "
         "--tres-bind=gres/gpu:none"

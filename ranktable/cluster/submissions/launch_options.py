@@ -407,6 +407,7 @@ def read_command(words: Sequence[str], span: SourceSpan | None) -> LaunchCommand
         is_whole=is_whole and not script,
         script=tuple(rest),
         unjudged=unjudged if script else (),
+        is_wrapped=any(map(is_shell_file, words[: len(words) - len(rest)])),
     )
 
 

@@ -80,16 +80,14 @@ def read_submissions(
         told.add(key)
     is_without = not findings.has_errors if is_script else not findings
     is_nothing = not read.submissions and is_without
-    unjudged = [
-        *read.unjudged,
-        *(each for one in read.submissions for each in unknown_parts(one)),
-    ]
+    parts = (each for one in read.submissions for each in unknown_parts(one))
+    unjudged = tuple(dict.fromkeys([*read.unjudged, *parts]))
     for line in unjudged:
         findings.add(rules.NOT_JUDGED.finding(line.span, f"not judged: {line.reason}"))
     name = "sbatch" if is_script else "job"
     made = make_report(findings, file=file, text=text, format_name=name)
     report = _nothing(made, is_script=is_script) if is_nothing else made
-    return ReadSubmissions(report, tuple(read.submissions), tuple(unjudged))
+    return ReadSubmissions(report, tuple(read.submissions), unjudged)
 
 
 def _nothing(report: Report, *, is_script: bool) -> Report | None:

@@ -64,6 +64,7 @@ class LaunchCommand:
         stray: Options behind it that begin a command of their own.
         given: Variables that its options give the processes of an mpirun.
         only_looks: Whether it is no process of the job, as ``hostname``.
+        is_wrapped: Whether a script that may set every variable starts the program.
         passed: Names of variables that an mpirun passes to its processes for certain;
             None if it passes all.
     """
@@ -78,6 +79,7 @@ class LaunchCommand:
     stray: tuple[Setting, ...] = ()
     given: Mapping[str, Setting] = field(default_factory=dict)
     only_looks: bool = False
+    is_wrapped: bool = False
     passed: frozenset[str] | None = None
 
 
