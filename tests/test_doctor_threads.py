@@ -88,8 +88,8 @@ def test_what_people_paste_is_told_as_what_it_is(name: str, tmp_path: Path) -> N
     assert (verdicts or [without]) == [case.found]
     assert all(cause.evidence for cause in answer.causes)
     assert all(one.text.strip() for cause in answer.causes for one in cause.evidence)
-    headlines = (cause.headline for cause in answer.causes)
-    said = "\n".join((*headlines, *answer.notes, answer.unknown_text or ""))
+    told = (f"{cause.headline}\n{cause.waiting}" for cause in answer.causes)
+    said = "\n".join((*told, *answer.notes, answer.unknown_text or ""))
     assert [text for text in case.says if text not in said] == []
     assert [text for text in case.never if text in said] == []
 
