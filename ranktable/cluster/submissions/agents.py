@@ -74,7 +74,14 @@ def processes_per_start(one: Submission, role: Role) -> Fact | None:
     if command.program == "torchrun":
         return _workers_of_agent(one, role)
     if command.program == "accelerate":
+        if "no-gpu" in command.options:
+            return None  # processes on CPUs
         total, machines = (fact_of(role.option(n)) for n in ("num-processes", "nnodes"))
+        is_plain = command.is_whole and not {"nnodes", "config-file"} & {
+            *command.options
+        }
+        if machines is None and is_plain and one.nodes == 1:
+            machines = Fact(1, "no --num_machines")
         if total is None or machines is None or machines.value == 0:
             return None
         return Fact(total.value // machines.value, total.said, total.span)

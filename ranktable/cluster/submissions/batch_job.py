@@ -253,6 +253,10 @@ def _job_tasks(job: SlurmJob, nodes: Fact | None) -> Fact | None:
     """Return the tasks of the job, as SLURM_NTASKS has them; None if not set."""
     if "ntasks" in job:
         return job.number("ntasks")
+    of_chip, chips = job.number("ntasks-per-gpu"), job.listed("gpus")
+    if of_chip is not None and chips is not None:
+        said = f"{of_chip.said}, {chips.said}"
+        return Fact(of_chip.value * chips.value, said, of_chip.span)
     each = job.tasks_per_node(nodes)
     if each is None or nodes is None:
         return None

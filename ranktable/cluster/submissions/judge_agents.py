@@ -200,7 +200,7 @@ def judge_without_srun(
 def _judge_node_rank(one: Submission, group: Group, starts: int) -> Iterator[Finding]:
     """Judge --node_rank: with static rendezvous every agent needs its own."""
     role = group.role
-    given = role.command.options.get("node-rank")
+    given = role.option("node-rank")
     backend = role.option("rdzv-backend")
     if not is_static(role):
         if given is not None and backend and shell.UNKNOWN not in backend.text:
@@ -234,8 +234,7 @@ def _has_own_rank(one: Submission, role: Role) -> bool:
         return False  # in a file of settings; said by the reader of the kind
     if role.command.program in SERVERS:
         return role.command.is_whole and role.option("nnodes") is not None
-    known = {*role.variables, *role.counted}
-    return role.command.is_whole and "PET_NODE_RANK" not in known
+    return role.command.is_whole and "PET_NODE_RANK" not in role.counted
 
 
 def judge_first_ranks(one: Submission) -> Iterator[Finding]:
@@ -243,7 +242,7 @@ def judge_first_ranks(one: Submission) -> Iterator[Finding]:
     first: dict[str, Group] = {}
     for group in groups_of(one):
         role = group.role
-        given = role.command.options.get("node-rank")
+        given = role.option("node-rank")
         text = "0" if given is None else given.text
         is_certain = (
             role.command.program in NUMBERED
@@ -265,7 +264,7 @@ def judge_first_ranks(one: Submission) -> Iterator[Finding]:
 
 def judge_rank(role: Role) -> Iterator[Finding]:
     """Report a node rank that no agent can have."""
-    given, expected = role.command.options.get("node-rank"), expected_agents(role)
+    given, expected = role.option("node-rank"), expected_agents(role)
     if given is None or expected is None or not is_static(role):
         return
     if shell.OWN_HOST in given.text:

@@ -216,7 +216,16 @@ def _judge_binding(one: Submission, role: Role) -> Iterator[Finding]:
             severity=Severity.ERROR,
         )
     elif rank is not None and rank.text == "0":
-        return
+        lists = [name for name in role.variables if name.endswith("VISIBLE_DEVICES")]
+        is_same = one.is_step and seen is None and role.near is None and not lists
+        if is_same and chips and chips.value > 1:
+            yield rules.CHIPS_VISIBLE.finding(
+                rank.span,
+                f"{rank.said} is the same in all {tasks.value} tasks of a node, so a "
+                "program that takes the chip of its local rank takes the first",
+                hint="srun bash -c 'LOCAL_RANK=$SLURM_LOCALID python ...'",
+                severity=severity,
+            )
     elif seen is not None and not (chips and seen.value >= chips.value):
         yield rules.CHIPS_VISIBLE.finding(
             seen.span or role.command.span,

@@ -242,6 +242,18 @@ def _meeting(role: Role) -> tuple[str, ...]:
     return texts if is_known else ()
 
 
+def pods_at_once(job: Manifest, path: Path) -> Fact | None:
+    """Return how many pods of a Job run at the same time, None if that is not known.
+
+    Source: Kubernetes, concepts/workloads/controllers/job: not more than are left.
+    """
+    pods = job.number(*path, "parallelism", default=1)
+    ends = job.number(*path, "completions")
+    if pods is None or ends is None or ends.value >= pods.value:
+        return pods
+    return ends._replace(said=f"{ends.said}, {pods.said}")
+
+
 def judge_completions(job: Manifest, made: Manifests, role: Role, path: Path) -> None:
     """Report agents of which only some run at the same time."""
     pods = job.number(*path, "parallelism", default=1)
@@ -249,10 +261,11 @@ def judge_completions(job: Manifest, made: Manifests, role: Role, path: Path) ->
     if role.command.program != "torchrun" or pods is None or ends is None:
         return
     if pods.value != ends.value:
+        least = min(pods.value, ends.value)
         made.report(
             rules.WRONG_AGENTS,
             ends.span,
-            f"{ends.said} and {pods.said}: only {pods.value} pods run at the same time",
+            f"{ends.said} and {pods.said}: only {least} pods run at the same time",
             hint="set both to the number of nodes",
             severity=Severity.ERROR if pods.value < ends.value else Severity.WARNING,
         )

@@ -18,6 +18,7 @@ from ranktable.cluster.submissions.pod_roles import (
     judge_completions,
     pod_job,
     pod_role,
+    pods_at_once,
 )
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def read_job(job: Manifest, made: Manifests) -> list[Submission]:
     template = PodTemplate(job, ("spec", *POD))
     is_indexed = job.text("spec", "completionMode") == "Indexed"
     counting = {"JOB_COMPLETION_INDEX": 0} if is_indexed else {}
-    pods = job.number("spec", "parallelism", default=1)
+    pods = pods_at_once(job, ("spec",))
     role = pod_role(template, pods, counted_from=counting)
     if role.command.program not in NUMBERED and not is_indexed:
         return []  # any program that runs to its end

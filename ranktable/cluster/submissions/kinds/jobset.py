@@ -6,8 +6,9 @@ Source: kubernetes-sigs/jobset, pkg/controllers.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
 from ranktable.cluster.submissions.pod_names import (
     Pods,
@@ -19,20 +20,29 @@ from ranktable.cluster.submissions.pod_roles import (
     judge_completions,
     pod_job,
     pod_role,
+    pods_at_once,
     report_same_index,
     worlds_of,
 )
+from ranktable.cluster.submissions.shell import has_marks
 from ranktable.cluster.submissions.submission import Fact, Role, Submission
+from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ranktable.cluster.submissions.manifests import Manifest, Manifests
     from ranktable.schema.document import Path
+
+
+_INDEXES: Final = ("jobIndex", "podIndex")
 
 
 def read_jobset(job: Manifest, made: Manifests) -> list[Submission]:
     """Return what a JobSet starts."""
     count = len(job.items("spec", "replicatedJobs"))
     roles = [_replicated_job(job, made, at) for at in range(count)]
+    _judge_coordinator(job, made, roles)
     domain = job.text("spec", "network", "subdomain") or job.name
     if job.get("spec", "network", "enableDNSHostnames") is False:
         domain = ""
@@ -58,11 +68,32 @@ def read_jobset(job: Manifest, made: Manifests) -> list[Submission]:
     return found or pod_job(job, roles)
 
 
+def _judge_coordinator(job: Manifest, made: Manifests, roles: Sequence[Role]) -> None:
+    """Report a coordinator that is no pod of the JobSet, which its webhook refuses."""
+    path: Path = ("spec", "coordinator")
+    name = job.text(*path, "replicatedJob")
+    names = [role.name for role in roles]
+    if not name or has_marks(name):
+        return
+    wrong = {}
+    if name not in names:
+        wrong["replicatedJob"] = f"no replicatedJob is called {quoted(name)}"
+    else:
+        for key, size in zip(_INDEXES, _counts(job, names.index(name)), strict=True):
+            index = job.number(*path, key)
+            if index is not None and size is not None and index.value >= size:
+                wrong[key] = f"{index.said}, but {name} has {size}, counted from 0"
+    for key, message in wrong.items():
+        made.report(
+            rules.REFUSED, job.span(*path, key), f"{message}; JobSet refuses it"
+        )
+
+
 def _counts(job: Manifest, at: int) -> tuple[int | None, ...]:
     """Return the numbers of Jobs and of their pods."""
     path: Path = ("spec", "replicatedJobs", at)
     jobs = job.number(*path, "replicas", default=1)
-    pods = job.number(*path, "template", "spec", "parallelism", default=1)
+    pods = pods_at_once(job, (*path, "template", "spec"))
     return jobs and jobs.value, pods and pods.value
 
 
@@ -71,7 +102,7 @@ def _replicated_job(job: Manifest, made: Manifests, at: int) -> Role:
     path: Path = ("spec", "replicatedJobs", at)
     inner = (*path, "template", "spec")
     jobs = job.number(*path, "replicas", default=1)
-    pods = job.number(*inner, "parallelism", default=1)
+    pods = pods_at_once(job, inner)
     nodes = None
     if jobs is not None and pods is not None:
         said = f"{jobs.said}, {pods.said}"

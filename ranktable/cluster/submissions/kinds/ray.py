@@ -5,22 +5,27 @@ Source: ray-project/kuberay, ray-operator/controllers/ray/common/pod.go.
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.agents import SERVERS, fact_of
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
 from ranktable.cluster.submissions.pod_roles import ONCE, POD, pod_job
-from ranktable.cluster.submissions.shell import plain_number
+from ranktable.cluster.submissions.shell import Scope, plain_number
 from ranktable.cluster.submissions.submission import (
     Fact,
     LaunchCommand,
     Role,
     Submission,
 )
+from ranktable.cluster.submissions.task_command import task_command
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ranktable.cluster.submissions.manifests import Manifest, Manifests
     from ranktable.schema.document import Path
 
@@ -50,10 +55,36 @@ def read_ray(job: Manifest, made: Manifests) -> list[Submission]:
             name=job.text(*path, "groupName") or "head",
             nodes=nodes,
             chips=template.chips(),
+            lacks_chips=template.lacks_chips(),
             command=LaunchCommand(is_whole=False, span=job.span(*path)),
         )
         roles.append(role)
+    most = [job.number(*path, "maxReplicas") for path in paths]
+    if not any(most):  # an autoscaler may add pods
+        _judge_entrypoint(made, job, roles)
     return pod_job(job, roles)
+
+
+def _judge_entrypoint(made: Manifests, job: Manifest, roles: Sequence[Role]) -> None:
+    """Compare the chips that the server of a RayJob needs with those of the cluster."""
+    text, span = job.text("spec", "entrypoint"), job.span("spec", "entrypoint")
+    command = task_command(["sh", "-c", text], Scope(), {}, span).command
+    sizes = [fact_of(command.options.get(name)) for name in ("tp", "pp")]
+    given = [size for size in sizes if size is not None]
+    pairs = [(one.nodes, ONCE._replace(value=0) if one.lacks_chips else one.chips)
+             for one in roles]  # fmt: skip
+    if command.program not in SERVERS or not given or any(None in p for p in pairs):
+        return
+    total = sum(nodes.value * each.value for nodes, each in pairs if nodes and each)
+    product = prod(size.value for size in given)
+    if product > total:
+        made.report(
+            rules.MORE_THAN_CHIPS,
+            span,
+            f"{' and '.join(size.said for size in given)}: {counted(product, 'chip')}, "
+            f"but all pods together have {total}",
+            hint="change the sizes, or the number of pods",
+        )
 
 
 def _warn_limits(made: Manifests, job: Manifest, path: Path) -> None:
