@@ -209,6 +209,19 @@ PMIX: Final = replace(
     absent=("PRTE_LAUNCHED",),
     not_where=SLURM.not_where,
 )
+# Other launchers set it too, with their own rank or with that of an agent. Beside PMI
+# or a rank set by hand, it tells that one of them is left over.
+PMIX_RANK: Final = Launcher(
+    name="pmix",
+    markers=("PMIX_RANK",),
+    any_of=("PMI_RANK", "RANK"),
+    absent=(
+        *("OMPI_COMM_WORLD_RANK", "PALS_RANKID"),
+        *("SLURM_STEP_NUM_TASKS", "FLUX_TASK_RANK"),
+    ),
+    fields={"rank": "PMIX_RANK"},
+    may_lack=("world_size",),
+)
 
 
 _NODES, _PROCESSES = "PET_NNODES", "PET_NPROC_PER_NODE"
@@ -447,7 +460,7 @@ LAUNCHERS: Final = (
     *(TORCHRUN_ARGUMENTS, NUMBERED_POD, PYTORCH_JOB, ONE_PROCESS_OF_PYTORCH_JOB),
     *(VOLCANO, ONE_PROCESS_OF_VOLCANO, PAI, ONE_PROCESS_OF_PAI),
     *(JAX_JOB, *PLATFORMS, INDEXED_JOB),
-    *(SLURM_JOB, LSF, PBS, SGE, ASCEND, ASCEND_DEVICE, SOPHGO, BY_HAND),
+    *(SLURM_JOB, LSF, PBS, SGE, ASCEND, ASCEND_DEVICE, SOPHGO, BY_HAND, PMIX_RANK),
 )
 
 

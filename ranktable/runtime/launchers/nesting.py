@@ -68,7 +68,7 @@ NESTINGS = (
     ),
     Nesting(
         inner=_WORKERS,
-        outer=(*_MANAGERS, *_MPI, *_PRRTE),
+        outer=(*_MANAGERS, *_MPI, *_PRRTE, "pmix"),
         source="srun or mpirun starts one agent per node: "
         "Lightning-AI/pytorch-lightning#18618; Cray EX: SchedMD/slurm, "
         "mpi_cray_shasta.c",
@@ -95,7 +95,7 @@ NESTINGS = (
         "flux-framework/flux-core#5206",
     ),
     Nesting(
-        inner=(*_WORKERS, *_MPI, *_MANAGERS),
+        inner=(*_WORKERS, *_MPI, "pmix", *_MANAGERS),
         outer=_PLATFORMS,
         source="a pod of a platform starts the launcher: kubeflow/trainer",
     ),
