@@ -51,6 +51,7 @@ from ranktable.cluster.submissions.shell import (
 )
 from ranktable.cluster.submissions.steps_beside import (
     joined_steps,
+    same_meetings,
     same_ports,
     same_ranks,
 )
@@ -128,6 +129,7 @@ class _Reader:
         script.submissions = joined_steps(script.submissions, is_whole=is_whole)
         script.found += same_ranks(script.submissions)
         script.found += same_ports(script.submissions)
+        script.found += same_meetings(script.submissions)
         for job, _, _, chips in self.steps.components if script.submissions else ():
             given = job.options.get("gpus-per-socket")
             if given is not None and chips is None:

@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.agents import NUMBERED, is_static
+from ranktable.cluster.submissions.agents import NUMBERED, expected_agents, is_static
 from ranktable.cluster.submissions.shell import (
     FIRST_HOST,
     IN_TASK,
     OTHER_HOST,
+    UNKNOWN,
     has_marks,
     plain_number,
 )
@@ -110,6 +111,35 @@ def same_ranks(steps: Sequence[Submission]) -> Iterator[Finding]:
                 one.span,
                 f"{rank.said} is that of another step beside this one too",
                 hint="give every step its own node rank, from 0",
+            )
+
+
+def same_meetings(steps: Sequence[Submission]) -> Iterator[Finding]:
+    """Yield agents of jobs beside each other that meet at one place by one name.
+
+    The agents are numbered as they come, those of both jobs together.
+
+    Source: pytorch, distributed/elastic/rendezvous/c10d_rendezvous_backend.py: the key
+    is the id of the job, ``none`` by default.
+    """
+    first: dict[object, Submission] = {}
+    for one in steps:
+        role = one.roles[0]
+        names = ("rdzv-endpoint", "rdzv-id")
+        place, name = (role.option(each) for each in names)
+        is_whole = role.command.program == "torchrun" and role.command.is_whole
+        if one.beside is None or place is None or not is_whole or is_static(role):
+            continue
+        expected = expected_agents(role)
+        if expected is None or (one.starts() or 0) < expected.least:
+            continue  # a part of a job
+        key = one.beside, place.text, "none" if name is None else name.text
+        if UNKNOWN not in "".join(key[1:]) and first.setdefault(key, one) is not one:
+            yield rules.MASTER_PORT.finding(
+                place.span,
+                f"{place.said} is that of another torchrun beside this one, and so is "
+                "the id of the job: agents of one may join the other",
+                hint="give each its own --rdzv_id and port",
             )
 
 
