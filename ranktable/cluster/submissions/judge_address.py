@@ -57,12 +57,7 @@ def judge_meeting(one: Submission, group: Group, starts: int) -> Iterator[Findin
         yield from _judge_id(one, group)
         if not is_first_alone:
             yield from _judge_missing_address(role)
-    endpoint = role.option("rdzv-endpoint")
-    address, port = role.option("master-addr"), role.option("master-port")
-    if endpoint is not None and "/" in endpoint.text:
-        return  # a file, or the address of etcd
-    if endpoint is not None and endpoint.text:
-        address, port = _parts(endpoint)
+    address, port = _meeting(role)
     if address is not None and not is_first_alone:
         yield from judge_address(one, address)
         rank = role.option("node-rank")
@@ -70,6 +65,37 @@ def judge_meeting(one: Submission, group: Group, starts: int) -> Iterator[Findin
             yield from judge_first(one, address)
     if port is not None:
         yield from judge_port(one, port)
+
+
+def _meeting(role: Role) -> tuple[Setting | None, Setting | None]:
+    """Return the address and the port at which an agent meets the others."""
+    endpoint = role.option("rdzv-endpoint")
+    if endpoint is not None and "/" in endpoint.text:
+        return None, None  # a file, or the address of etcd
+    if endpoint is not None and endpoint.text:
+        return _parts(endpoint)
+    return role.option("master-addr"), role.option("master-port")
+
+
+def judge_one_port(one: Submission, groups: list[Group]) -> Iterator[Finding]:
+    """Report agents that need each other and are told different ports."""
+    first: tuple[Group, Setting] | None = None
+    for group in groups if one.is_alone else ():
+        expected, (_, port) = expected_agents(group.role), _meeting(group.role)
+        is_part = expected is not None and expected.least > (group.starts or 0) > 0
+        if not (is_part and group.role.command.is_whole and port is not None):
+            continue
+        if not _PORT_NUMBER.fullmatch(port.text):
+            continue
+        if first is None:
+            first = group, port
+        elif int(port.text) != int(first[1].text):
+            yield rules.MASTER_PORT.finding(
+                port.span,
+                f"{group.name} meets at another port ({port.said}) than "
+                f"{first[0].name} ({first[1].said})",
+                hint="give all of them one port",
+            )
 
 
 def _parts(endpoint: Setting) -> tuple[Setting, Setting | None]:

@@ -210,7 +210,8 @@ def _judge_node_of_mpirun(
             severity=None if is_of_pods else Severity.WARNING,
         )
     else:
-        yield from judge_tests(one, role, None if is_told else each)
+        is_elsewhere = is_told and ("host" in role.command.options or not one.slots)
+        yield from judge_tests(one, role, None if is_elsewhere else each)
 
 
 def judge_deepspeed(one: Submission, role: Role) -> Iterator[Finding]:

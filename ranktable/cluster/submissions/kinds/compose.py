@@ -30,7 +30,8 @@ def read_compose(job: Manifest, made: Manifests) -> list[Submission]:
     """Return what the services of a compose file start."""
     services = job.members("services")
     keys = {key for name in services for key in job.members("services", name)}
-    is_whole = not (made.unjudged or keys & _UNREAD or "include" in job.members())
+    unread = [*sorted(keys & _UNREAD), *({"include"} & job.members().keys())]
+    is_whole = not (made.unjudged or unread)
     roles = [_service(job, name) for name in services] if is_whole else []
     roles = [role for role in roles if role.command.program in NUMBERED]
     alone = [role for role in roles if role.option("nnodes") is None]
@@ -38,7 +39,9 @@ def read_compose(job: Manifest, made: Manifests) -> list[Submission]:
     worlds += [[role] for role in alone]
     found = [one for world in worlds for one in pod_job(job, world)]
     if not found:
-        reason = "what its services start is not in the file"
+        reason = "its services start no agents by words that can be judged"
+        if unread:
+            reason = f"its services have {', '.join(unread)}, which is not read"
         made.unjudged.append(Unjudged(job.span("services", of_key=True), reason))
     span = job.span("services", of_key=True)
     return [replace(one, kind="compose", node="service", span=span) for one in found]

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.submissions import submission_rules as rules
+from ranktable.cluster.submissions.judge_nccl_tests import chips_of_test
 from ranktable.cluster.submissions.launch_options import (
     base,
     find_launch,
@@ -54,8 +55,8 @@ def read_mpijob(job: Manifest, made: Manifests) -> list[Submission]:
     judge_pod(made, worker)
     _judge_hosts(made, job, role)
     chips = worker.chips()
-    if slots is not None and chips is not None and chips.value != slots.value:
-        _judge_slots(made, slots, chips)
+    if slots is not None and chips is not None:
+        _judge_slots(made, slots, chips, chips_of_test(role))
     if works and chips is not None and launcher.chips() is None:
         made.report(
             rules.POD_RESOURCES,
@@ -100,8 +101,11 @@ def _judge_hosts(made: Manifests, job: Manifest, role: Role) -> None:
             )
 
 
-def _judge_slots(made: Manifests, slots: Fact, chips: Fact) -> None:
+def _judge_slots(made: Manifests, slots: Fact, chips: Fact, each: int) -> None:
+    """Compare the slots of a worker, for processes of some chips each, with chips."""
     is_more = slots.value > chips.value
+    if not is_more and slots.value * each >= chips.value:
+        return
     made.report(
         rules.MORE_THAN_CHIPS if is_more else rules.IDLE_CHIPS,
         slots.span,
