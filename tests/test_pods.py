@@ -525,9 +525,18 @@ def of_ray() -> list[Pod]:
     ]
 
 
-@pytest.mark.parametrize("change", ["", "crash", "evicted", "ray"])
+@pytest.mark.parametrize("change", ["", "crash", "evicted", "ray", "ray of gpus"])
 def test_pods_are_judged_without_a_table(run: Run, tmp_path: Path, change: str) -> None:
-    pods = of_ray() if change == "ray" else [kubeflow(at) for at in range(3)]
+    is_ray = change.startswith("ray")
+    pods = of_ray() if is_ray else [kubeflow(at) for at in range(3)]
+    if is_ray:  # its head has no chips
+        pods.append(running("r-head-z", 2, labels={"ray.io/cluster": "r"}))
+        pods[2]["spec"]["containers"][1]["resources"]["limits"] = {"cpu": "8"}
+        for pod in pods if change == "ray of gpus" else pods[2:]:
+            del pod["metadata"]["annotations"]
+            limits = pod["spec"]["containers"][1]["resources"]["limits"]
+            if limits.pop("huawei.com/Ascend910", None):
+                limits["nvidia.com/gpu"] = "8"
     if change == "crash":
         waiting = {"name": "main", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
         pods[1]["status"] |= {"containerStatuses": [waiting]}
@@ -540,5 +549,5 @@ def test_pods_are_judged_without_a_table(run: Run, tmp_path: Path, change: str) 
     assert told == {"crash": ["RT766"], "evicted": ["RT754"]}.get(change, [])
     assert done.status == len(told)
     unseen = {one["code"] for one in json.loads(done.out)["not_checked"]}
-    assert ("RT752" in unseen) is (change == "ray")
+    assert ("RT752" in unseen) is is_ray
     assert "RT761" in unseen

@@ -87,8 +87,13 @@ def judge_pods(
         if len(places) == len(own):
             found.add(*_missing(in_order, places, pods))
         has_chips = any(pod.uses_chips for pod in own)
+        # Of pods that ask for chips by their spec, one that does not has none, such as
+        # the head of a RayCluster.
+        asking = {pod.kind for pod in own if pod.asked}
         for pod in in_order:
-            found.add(*(_not_ready(pod) if has_chips else ()), *_differing(pod))
+            if has_chips:
+                found.add(*_not_ready(pod, wants_chips=pod.kind not in asking))
+            found.add(*_differing(pod))
         found.add(*_bad_addresses(in_order), *_together(in_order))
         ordered += in_order
     return ordered
@@ -275,7 +280,13 @@ def _name_of(
     return f"{stem}-{place.numbers[-1]}" if names == {p.name for p in peers} else None
 
 
-def _not_ready(pod: Pod) -> Iterator[Finding]:
+def _not_ready(pod: Pod, *, wants_chips: bool) -> Iterator[Finding]:
+    """Yield why a pod or its chips are not ready.
+
+    Args:
+        pod: The pod.
+        wants_chips: Whether it should have chips even if it does not ask for any.
+    """
     phase = pod.text("status", "phase")
     asked = sum(pod.asked.values())
     key = pod.configuration_key
@@ -291,7 +302,9 @@ def _not_ready(pod: Pod) -> Iterator[Finding]:
     elif key is not None and pod.chips is None:
         message = f"{key} of {pod} has a device without a number as device_id"
         yield rules.NOT_READY.finding(span, message)
-    elif pod.chips is None and (not asked or any(map(_ASCEND.match, pod.asked))):
+    elif pod.chips is None and (
+        any(map(_ASCEND.match, pod.asked)) if asked else wants_chips
+    ):
         wish = f"asks for {counted(asked, 'chip')}" if asked else "is like others"
         message = f"{pod} {wish}, and no annotation names its chips"
         hint = "the device plugin writes it some seconds after the start of the pod"
