@@ -57,6 +57,10 @@ def read_trainjob(job: Manifest, made: Manifests) -> list[Submission]:
     nodes = job.number(*trainer, "numNodes")
     if nodes is None and runtime is not None and job.get(*trainer, "numNodes") is None:
         nodes = runtime.number("spec", "mlPolicy", "numNodes", default=1)
+    if runtime is not None and {"torch", "mpi"} <= policy.keys():
+        span = runtime.span("spec", "mlPolicy", "mpi")
+        message = "mlPolicy has torch and mpi, and Trainer takes only one of them"
+        made.report(rules.REFUSED, span, message)
     resources = (*trainer, "resourcesPerNode")
     chips = chips_in(job, resources)
     judge_resources(made, job, resources)
