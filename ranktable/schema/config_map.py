@@ -18,7 +18,7 @@ from ranktable.schema.file_kind import matches
 from ranktable.schema.finding import Finding, Findings
 from ranktable.schema.json_parser import parse
 from ranktable.schema.rules import shape as rules
-from ranktable.schema.rules.syntax import TOO_LARGE
+from ranktable.schema.rules.syntax import REFUSED_YAML, TOO_LARGE
 from ranktable.schema.table_marks import TABLE_NAMES, looks_like_any_table
 from ranktable.schema.text import quoted
 from ranktable.schema.values import plain_number
@@ -27,7 +27,7 @@ from ranktable.schema.yaml_parser import MAX_YAML_BYTES, parse_yaml
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.schema.document import Path
+    from ranktable.schema.document import Offsets, Path
 
 _GZIP_TEXT, _GZIP = "H4sI", b"\x1f\x8b"
 _PIECE_BYTES = 1 << 16
@@ -82,15 +82,15 @@ def unwrap(
     manifests = [each for document in documents for each in _manifests(document)]
     if not manifests:
         return None
-    if found:
+    maps = [each for each in manifests if each[2].get("kind") == "ConfigMap"]
+    places = [document.span_of(*path).offsets for document, path, _ in maps]
+    if found := _without_other_objects(found, places, limit):
         return found
     tables: list[Inner] = []
     try:
-        for document, path, members in manifests:
-            if members.get("kind") == "ConfigMap":
-                used = sum(len(table.text) for table in tables)
-                left = max_size_bytes - used
-                tables += _files(document, path, members, left, is_wanted)
+        for document, path, members in maps:
+            left = max_size_bytes - sum(len(table.text) for table in tables)
+            tables += _files(document, path, members, left, is_wanted)
     except _BadConfigMapError as refused:
         return Findings([refused.finding])
     return tables
@@ -104,7 +104,23 @@ def _documents(text: str, limit: int | None) -> tuple[list[Document], Findings]:
         return [Document(text=text, data=parsed[0])], parsed[1]
     if len(text) > MAX_YAML_BYTES:
         return [], Findings()
-    return parse_yaml(text, limit)
+    return parse_yaml(text)
+
+
+def _without_other_objects(
+    found: Findings, places: list[Offsets | None], limit: int | None
+) -> Findings:
+    """Return findings without the aliases and tags outside of all ConfigMaps.
+
+    Another object beside a ConfigMap, such as a job, is read by its own kind.
+    """
+    kept = Findings(limit=limit)
+    for finding in found:
+        start = finding.span.offsets[0] if finding.span and finding.span.offsets else 0
+        is_inside = any(place and place[0] <= start < place[1] for place in places)
+        if is_inside or finding.rule is not REFUSED_YAML:
+            kept.add(finding)
+    return kept
 
 
 def _manifests(document: Document) -> Iterator[tuple[Document, Path, dict[str, Any]]]:
