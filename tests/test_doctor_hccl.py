@@ -331,7 +331,7 @@ def waits_in(rank: int, members: Sequence[int], name: str) -> list[str]:
 @law(120)
 @given(
     culprit=st.integers(0, NUM - 1), are_told=st.booleans(), data=st.data(),
-    lost=st.sampled_from(["nothing", "a log", "a plog", "both"]),
+    lost=st.sampled_from(["nothing", "a log", "a plog", "both", "all plogs"]),
 )  # fmt: skip
 def test_numbers_in_several_groups_are_no_ranks_of_the_job(
     culprit: int, are_told: bool, data: st.DataObject, lost: str
@@ -349,8 +349,13 @@ def test_numbers_in_several_groups_are_no_ranks_of_the_job(
             # The half of the culprit waits for it; the others wait for their partners.
             waits = [] if rank == culprit else waits_in(
                 rank, *named[1 if rank % 2 == culprit % 2 else 2])  # fmt: skip
+            told = (
+                f"[ERROR] 2026-01-05-10:00:00 (PID:{800 + rank}, Device:{rank % 2}, "
+                f"RankID:{rank}) ERR02200 DIST call hccl api failed.\n"
+            )
             said = {
-                f"rank_{rank}.log": f"INFO rank {rank} of {NUM} ready\nstep 1 loss 2\n",
+                f"rank_{rank}.log": f"INFO rank {rank} of {NUM} ready\nstep 1 loss 2\n"
+                + told * bool(waits),
                 f"w/run/plog/plog-{800 + rank}_1.log": "".join(
                     plog(800 + rank, agent(rank, *one), level="INFO") for one in known
                 ),
@@ -360,7 +365,8 @@ def test_numbers_in_several_groups_are_no_ranks_of_the_job(
             }
             for file, text in said.items():
                 kind = "a plog" if "plog" in file else "a log"
-                if rank != victim or lost not in (kind, "both"):
+                is_lost = rank == victim and lost in (kind, "both")
+                if not is_lost and (lost, kind) != ("all plogs", "a plog"):
                     write_files(Path(name), {file: text})
         causes = diagnose([name]).causes
 

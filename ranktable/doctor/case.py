@@ -142,6 +142,12 @@ class Case:
             and (rank := self.ranks.speaker(event)) is not None
         } - waited
         self.waiters = waited | set(self.speakers(Evidence.CLOSED, Evidence.ABSENT))
+        self.waiters |= {
+            rank
+            for event in self.by_kind[Evidence.CASCADE]
+            if event.pattern.name == "npu-code"
+            and (rank := self.ranks.speaker(event)) is not None
+        }
         self.waiters -= self.apart
         for rank, file in self._raised():
             self.waiters.add(rank)

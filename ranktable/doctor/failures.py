@@ -61,6 +61,13 @@ HARD, TOLD, SIGNAL, GENERAL, STATUS, OUTSIDE = range(6)
 happened; signals; exceptions of general types; exit statuses; and the scheduler."""
 
 
+_SAYS_LITTLE = (
+    "Read the last lines of the log of this process, and give it to doctor: a status "
+    "says little. A program that raises ends with 1; SIGABRT is what C++ code that "
+    "fails does, and a watchdog that waited in vain for another rank."
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Failure:
     """Something that happened to a process or host by itself."""
@@ -124,6 +131,12 @@ def _whose(one: Failure) -> object:
 def _cause(case: Case, same: Sequence[Failure]) -> Cause:
     first = same[0]
     ranks = {one.rank for one in same if one.rank is not None}
+    if first.strength == STATUS and first.rule is rules.ENDED:
+        what = first.what
+        if ranks and not ranks & case.seen:
+            their = "its" if len(ranks) == 1 else "their"
+            what += f"; {their} own log was not given: it may have lost another rank"
+        first = replace(first, what=what, advice=first.advice or _SAYS_LITTLE)
     may_be_guessed = first.rule is not rules.SCHEDULER
     may_be_guessed &= "since" not in first.event.fields
     if not ranks and first.host and may_be_guessed:
@@ -537,7 +550,8 @@ def _slurm_exits(
     said = signal[0].lower() + signal[1:]
     what = f"ended: {said}" if rule is rules.ENDED else "was killed for memory"
     strength = HARD if rule is rules.HOST_MEMORY else SIGNAL
-    strength = STATUS if "exit" in event.fields else strength
+    says_little = "exit" in event.fields or signal_of(event) == ABORT
+    strength = STATUS if says_little else strength
     rank = tasks[0] if len(tasks) == 1 else None
     if case.ranks.are_tasks_agents and rank is not None:
         rank, what = None, f"{what} (task {rank}, which starts ranks)"

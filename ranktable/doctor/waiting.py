@@ -472,20 +472,9 @@ def _missing_members(case: Case) -> set[int]:
 
 
 def _most_likely(case: Case, missing: set[int]) -> set[int]:
-    """Return those whose end a launcher tells; else those whose log was given.
-
-    Among these, those that tell an error which is not known.
-    """
-    stopped = causes.data()["ended"]["stopped"]
-    ended = {case.ranks.speaker(event) for event in case.by_kind[Evidence.EXIT]
-             if event.fields.get("exit", "0") not in stopped
-             and not case.was_closed(event)}  # fmt: skip
-    named = {rank for rank in ended if rank is not None} - case.waiters
-    heard = missing & case.heard
-    if heard:  # one without a log may have waited for these
-        named &= heard
+    """Return those that tell an error which is not known; else whose log was given."""
     own = missing & set(case.speakers(Evidence.UNKNOWN))
-    return (missing & named) or own or heard or named or missing
+    return own or missing & case.heard or missing
 
 
 def _late(case: Case) -> Iterator[Cause]:
