@@ -207,7 +207,12 @@ def _beyond(key: Key, value: Any, size: int) -> Iterator[tuple[str, Any]]:
 
 @st.composite
 def sound(
-    draw: st.DrawFn, name: str, *, nodes: tuple[int, int] = (1, 4), alike: bool = False
+    draw: st.DrawFn,
+    name: str,
+    *,
+    nodes: tuple[int, int] = (1, 4),
+    alike: bool = False,
+    kinds_of_devices: int = 2,
 ) -> Any:
     """Draw a sound document; ``alike`` is one whose nodes are spelt in the same way."""
     format_ = by_name(name)
@@ -216,12 +221,13 @@ def sound(
     if name in _SETTLED:
         _SETTLED[name](document, size, number)
         return document
-    most = 1 if alike else 2
-    kinds = draw(st.lists(_objects(format_.device), min_size=1, max_size=most))
+    one = _objects(format_.device)
+    kinds = draw(st.lists(one, min_size=1, max_size=kinds_of_devices))
     hosts = draw(_objects(format_.node))
     if alike:  # the fast path takes one address, plain values and nodes that come last
         document.pop(SPARES_KEY, None)
-        kinds[0].pop("device_ip_emulator", None)
+        for kind in kinds:
+            kind.pop("device_ip_emulator", None)
         plain = {key.key for key in format_.node.keys if key.kind is not Kind.ANY}
         hosts = {key: value for key, value in hosts.items() if key in plain}
     orders = draw(st.lists(st.permutations(range(size)), min_size=1, max_size=2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -34,12 +35,16 @@ if TYPE_CHECKING:
 
 ANY = st.sampled_from(names())
 SOUND, CHANGED = texts(ANY.flatmap(sound)), texts(ANY.flatmap(changed))
-ALIKE = texts(
-    st.sampled_from([one.name for one in FORMATS]).flatmap(
-        lambda name: sound(name, nodes=(2, 14), alike=True)
+LISTED = st.sampled_from([one.name for one in FORMATS])
+ALIKE, MIXED = (
+    texts(
+        LISTED.flatmap(
+            partial(sound, nodes=(2, 14), alike=True, kinds_of_devices=number)
+        )
     )
+    for number in (1, 2)
 )
-"""Tables whose nodes are spelt alike, which a fast path reads."""
+"""Nodes spelt alike, as a fast path reads them; the devices of MIXED may differ."""
 DAMAGED = damaged(SOUND | ALIKE | CHANGED)
 
 
@@ -104,7 +109,7 @@ def _are_equal(columns: Columns | None, closely: Columns) -> bool:
     }
 
 
-@given(DAMAGED | damaged(ALIKE))
+@given(DAMAGED | damaged(ALIKE) | MIXED)
 def test_fast_path_reads_what_the_reader_reads(data: bytes) -> None:
     columns = decode_columns(data, FORMATS, least_nodes=2)
 
