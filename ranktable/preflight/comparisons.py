@@ -165,7 +165,7 @@ def health(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
         )
         return
     if not facts.chips:
-        raise NotDetectedError("no chips were found")
+        raise NotDetectedError(facts.no_chips)
     wanted = None if declared is None else declared.device_ids
     chips = [
         structs.replace(chip, status=facts.status(chip))
@@ -202,12 +202,10 @@ def _lists(facts: Facts, declared: Declared | None) -> tuple[str, ...]:
     """Return the names of the lists that the libraries of these chips read."""
     if uses_npus(facts, declared):
         return (ASCEND_LIST,)
-    if facts.probe.vendor is None and declared is None:  # lists are judged as texts
+    if facts.vendor is None and declared is None:  # lists are judged as texts
         return VISIBLE_LISTS
     # Slurm without AutoDetect sets the lists of all vendors on every host.
-    return {None: GPU_LISTS, "nvidia": (CUDA_LIST, HIP_LIST)}.get(
-        facts.probe.vendor, ()
-    )
+    return {None: GPU_LISTS, "nvidia": (CUDA_LIST, HIP_LIST)}.get(facts.vendor, ())
 
 
 def visible_text(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
@@ -279,6 +277,8 @@ def own_chip(facts: Facts, declared: Declared | None) -> Iterator[Disagreement]:
         yield Disagreement(chip.wrong, hint=chip.hint, severity=severity)
     elif chip.num_visible is None and (found := _set_of(facts, UNREAD_LISTS)):
         raise NotDetectedError(f"{found[0]} is set, which is not read")
+    elif chip.unknown == UNORDERED:
+        raise NotDetectedError(UNORDERED)
     elif facts.environment.local_rank is None or chip.num_visible is None:
         raise DoesNotApplyError
 
@@ -323,7 +323,7 @@ def visible_chips(facts: Facts, declared: Declared) -> Iterator[Disagreement]:
     names = (*lists, ASCEND_MOUNTED) if mounted is not None else lists
     for name, text in _set(facts, *names):
         ids = _visible(facts, name, text)
-        vendor, seen = facts.probe.vendor, facts.seen_chips
+        vendor, seen = facts.vendor, facts.seen_chips
         is_numbers = re.match(r"\s*\+?[0-9]", text) is not None
         if name == CUDA_LIST and is_numbers and is_unordered(facts.env, vendor, seen):
             raise NotDetectedError(UNORDERED)

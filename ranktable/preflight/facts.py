@@ -24,6 +24,7 @@ from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.runtime.process_chip import (
     ASCEND_LIST,
     ASCEND_MOUNTED,
+    NO_CHIPS,
     VISIBLE_LISTS,
     SeenChip,
     process_chip,
@@ -164,6 +165,20 @@ class Facts:
         return found
 
     @property
+    def vendor(self) -> str | None:
+        """The maker of its chips, also where no tool lists them."""
+        has_nodes = bool(self.machine.numbers(*nvidia.NODES))
+        return self.probe.vendor or ("nvidia" if has_nodes else None)
+
+    @property
+    def no_chips(self) -> str:
+        """Why there are no chips, with what the tools that are there say."""
+        for each in self.probe.unseen:
+            if each.what.endswith("-smi"):
+                return f"{NO_CHIPS}: {each.why.replace('it says', f'{each.what} says')}"
+        return NO_CHIPS
+
+    @property
     def unreached(self) -> str | None:
         """Why its GPUs, or one of them, cannot be used; None if nothing says so."""
         if not self.machine.numbers(*nvidia.NODES):
@@ -210,14 +225,15 @@ class Facts:
     @cached_property
     def process_chip(self) -> ProcessChip:
         """The chip of this process."""
-        vendor = self.probe.vendor
-        return process_chip(
+        chip = process_chip(
             self.env,
             self.environment,
-            vendor,
+            self.vendor,
             self.seen_chips,
             has_chips=bool(self.machine.numbers(*nvidia.NODES)),
         )
+        is_missed = chip.unknown == NO_CHIPS
+        return structs.replace(chip, unknown=self.no_chips) if is_missed else chip
 
     def chip_in_table(self, number: int | None) -> ProcessChip:
         """Return the chip of this process; without a list its table decides.
@@ -343,7 +359,7 @@ class Facts:
                 if len(row) > 1 and row[1].strip() in by_uuid
             ]
         if vendor is None:
-            raise NotDetectedError("no chips were found")
+            raise NotDetectedError(self.no_chips)
         raise NotDetectedError(f"no tool of {vendor} lists processes")
 
     def status(self, chip: ProbedChip) -> str | None:

@@ -62,8 +62,7 @@ def look_at_host(
     if not facts.probe.chips and not facts.is_ascend and rules.CHIPS in wanted:
         wanted.remove(rules.CHIPS)  # a job on CPUs may have a table
         if declared is not None:
-            why = "no chips were found"
-            skipped.append(Looked(rules.CHIPS.code, rules.CHIPS.name, why))
+            skipped.append(Looked(rules.CHIPS.code, rules.CHIPS.name, facts.no_chips))
     found, agrees, more = compare_host(wanted, facts, declared)
     plain = tuple(each._replace(span=None) for each in found)
     return HostSaid(plain, tuple(e.code for e in agrees), (*skipped, *more))

@@ -360,7 +360,7 @@ def process_chip(
     if environment.local_chip_map is not None and environment.device_id is None:
         return _mapped(environment, facts, chips)
     if seen.chips is None:
-        why = _UNLISTED if has_chips else "no chips were found"
+        why = _UNLISTED if has_chips else NO_CHIPS
         return ProcessChip(**facts, device_id=place, unknown=why)
     if not seen.chips:
         has_chips = has_chips or bool(chips)
@@ -387,6 +387,7 @@ def process_chip(
 
 
 _UNLISTED = "no tool says which chips are here"
+NO_CHIPS = "no chips were found"
 
 
 def _shown(seen: _Visible, chips: Sequence[SeenChip] | None) -> str:
@@ -447,7 +448,7 @@ def _none(
             "first leaves, from 0"
         )
     if not seen.said:
-        return ProcessChip(**facts, unknown="no chips were found")
+        return ProcessChip(**facts, unknown=NO_CHIPS)
     what = f"{seen.said} leaves this process no chip"
     if not (has_chips or seen.lost):  # a job on CPUs
         return ProcessChip(**facts, is_none=True, unknown=what)

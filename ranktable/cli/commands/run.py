@@ -356,7 +356,7 @@ def _warn_of_chips(agent: Agent, table: RankTable) -> None:
     """Say that too few chips, or others than those of the table, are visible."""
     facts = Facts(machine=Machine(timeout_s=_TOOLS_S), env=os.environ)
     nobody = Environment()
-    chip = process_chip(os.environ, nobody, facts.probe.vendor, facts.seen_chips)
+    chip = process_chip(os.environ, nobody, facts.vendor, facts.seen_chips)
     visible, wanted = chip.num_visible, agent.num_processes
     if visible is not None and visible < wanted and not (chip.is_none and chip.unknown):
         lists = [name for name in VISIBLE_LISTS if name in os.environ]
