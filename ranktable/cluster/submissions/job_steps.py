@@ -19,6 +19,7 @@ from ranktable.cluster.submissions.launch_options import (
     is_shell_file,
     slurm_options,
 )
+from ranktable.cluster.submissions.pod_words import split_wrongly
 from ranktable.cluster.submissions.script_variables import (
     VISIBLE,
     ScriptVariables,
@@ -313,6 +314,8 @@ class StepReader:
         inner.give({name: setting.text for name, setting in given.items()})
         variables = self.variables.inherited(inner, settings)
         variables |= {n: s for n, s in given.items() if is_read(n)}
+        if self._refuse_words(words, span):
+            return
         found = task_command(words, inner, variables, span)
         if not found.command.program and "ray" in map(base, words):
             self.has_remote = True
@@ -340,6 +343,17 @@ class StepReader:
             for number, (one, _, _) in enumerate(made)
         ]
         self._add(roles, per_node, tasks, command, step=step)
+
+    def _refuse_words(self, words: Sequence[str], span: SourceSpan) -> bool:
+        """Report a command for a shell that lacks its quotes, and whether one does."""
+        at = next((n for n, word in enumerate(words) if base(word) in SHELLS), None)
+        if at is None or any(map(is_shell_file, words[:at])):
+            return False
+        for _, message, _ in split_wrongly(words[at:]):
+            hint = 'write the command in quotes behind -c: bash -c "$COMMAND"'
+            self.script.report(rules.WORDS, span, shown(message), hint=hint)
+            return True
+        return False
 
     def _kept(self, step: SlurmJob, scope: Scope) -> frozenset[str] | None:
         """Return the names that --export lets a step have, None if it lets all."""

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from ranktable.cluster.submissions.submission import Submission
     from ranktable.schema.finding import Finding
 
-_DYNAMIC = {"rdzv-backend", "config-file"}
-"""Options by which agents may number themselves."""
+_MEETING = ("master-addr", "master-port", "rdzv-endpoint")
 _OF_ONE_JOB = {"nnodes", "node-rank", "master-addr", "rdzv-endpoint"}
 """Options of an agent of several: without them each node may run the same by itself."""
 
@@ -100,11 +99,13 @@ def same_ranks(steps: Sequence[Submission]) -> Iterator[Finding]:
         rank = options.get("node-rank")
         key = tuple(
             options[name].text if name in options else ""
-            for name in ("node-rank", "nnodes", "master-addr", "master-port")
+            for name in ("node-rank", "nnodes", *_MEETING)
         )
         is_one = one.starts() == 1 and not one.is_first_node_only
-        is_plain = key[0].isdecimal() and not options.keys() & _DYNAMIC
+        is_plain = is_static(one.roles[0]) and "config-file" not in options
         if one.is_alone or rank is None or not (is_one and is_plain):
+            continue
+        if not rank.text.isdecimal():
             continue
         if key[1] not in ("", "1") and first.setdefault(key, one) is not one:
             yield rules.SAME_RANK.finding(

@@ -128,7 +128,7 @@ NO_SCRIPT = Rule(
 WORDS = Rule(
     code="RT337",
     name="words-not-apart",
-    summary="the words of a command of a pod are not one item each",
+    summary="the words of a command are not one item each",
     fix="Write every word as an item of its own, or the whole command as one text "
     "behind sh -c.",
 )
