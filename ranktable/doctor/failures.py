@@ -292,7 +292,8 @@ def _xid(case: Case, event: LogEvent) -> Iterator[Failure]:
 def _exceptions(case: Case, event: LogEvent) -> Iterator[Failure]:
     """Yield an exception of a process's own."""
     root = root_of(event)
-    if root:
+    is_end = root == _LEFT_THREADS and bool(case.by_kind[Evidence.LINK])
+    if root and not is_end:
         is_vague = causes.is_general(root) or "handled" in event.fields
         strength = GENERAL if is_vague else TOLD
         is_raised = event.pattern.speaker != "system"
@@ -302,6 +303,10 @@ def _exceptions(case: Case, event: LogEvent) -> Iterator[Failure]:
         one = _failure(case, rule, f"{verb} {root[:160]}", event, strength)
         one = replace(one, advice=event.pattern.advice or None)
         yield one if one.rank is not None else _claimed(case, one)
+
+
+_LEFT_THREADS = "terminate called without an active exception"
+"""What C++ says of a process that ends while its threads run, as when a link broke."""
 
 
 def below_calls(case: Case) -> list[Cause]:

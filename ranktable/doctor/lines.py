@@ -203,8 +203,8 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NO_LETTERS = bytes(set(range(256)) - set(b"\n" + string.ascii_letters.encode()))
 
 _EXCEPTION = re.compile(
-    r" ?(?P<what>(?:[A-Za-z_]\w*\.)*(?:[A-Z_]\w*|\w*(?:error|timeout|exit))"
-    r"(?::\s.*|:)?)$"
+    r" ?(?P<what>(?:[A-Za-z_]\w*\.)*"
+    r"(?:[A-Z_]\w*|\w*(?:[eE]rror|Exception|timeout|exit))(?::\s.*|:)?)$"
 )
 _ERROR_TYPE = re.compile(r"[\w.]*(?:Error|Exception|Interrupt|Exit)\b")
 """The type of an exception, where nothing else shows that a line is one."""
