@@ -256,6 +256,10 @@ def _errors(case: Case, event: LogEvent) -> Iterator[Failure]:
     if "xid" in event.fields:
         yield from _xid(case, event)
         return
+    differs = {one.pattern.name for one in case.by_kind[Evidence.MISMATCH]}
+    is_raised = "raised" in event.fields and re.search(_NCCL_REFUSED, text)
+    if is_raised and "nccl-mismatch" in differs:
+        return  # the exception of the call that NCCL found to differ
     meaning = causes.meaning_of(said) or causes.meaning_of(event.text)
     if meaning is None:
         strength = OUTSIDE if "since" in event.fields else TOLD
@@ -269,6 +273,9 @@ def _errors(case: Case, event: LogEvent) -> Iterator[Failure]:
     one = _failure(case, meaning.rule, told, event, OUTSIDE if is_counted else strength)
     one = one if one.rank is not None or is_counted else _claimed(case, one)
     yield replace(one, advice=meaning.advice_for(f"{event.text} {said}"))
+
+
+_NCCL_REFUSED = r"\binvalid usage\b|ncclInvalidUsage"
 
 
 def _xid(case: Case, event: LogEvent) -> Iterator[Failure]:
@@ -521,7 +528,8 @@ def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
     # Others may make it abort, and launchers send SIGTERM to those that are left.
     is_signal = name not in (None, "SIGTERM", ABORT)
     one = _failure(case, rules.ENDED, what, event, SIGNAL if is_signal else STATUS)
-    yield replace(one, advice=_RAISED_UNSEEN if status == "1" else None)
+    advice = event.pattern.advice or (_RAISED_UNSEEN if status == "1" else "")
+    yield replace(one, advice=advice or None)
 
 
 _RAISED_UNSEEN = (
