@@ -66,6 +66,49 @@ def test_tool_says_whose_chips_a_node_without_device_nodes_has(
 ) -> None:
     tree = Tree(tmp_path / "h", "n1")
     tree.install_printing("nvidia-smi", "nvidia-smi.csv")
-    done = run("ranktable", "gen", "--root", "h", "--run-programs", "-o", "-")
+    given = ["--root", "h", "--run-programs", "-o", "-"]
+    for chips in ([], ["--device-id", "[[0..3]]", "--hosts", "a,b"]):
+        done = run("ranktable", "gen", *chips, *given)
 
-    assert (done.status, "RT502" in done.err) == (0, False)
+        assert (done.status, done.err) == (0, "")
+
+
+JOB = """---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: j
+spec:
+  template:
+    spec:
+      containers:
+      - name: c
+        command: [python, t.py]
+        resources: {limits: {%s}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("limits", "found"),
+    [
+        ("nvidia.com/gpu: 4", set()),
+        ('"nvidia.com/mig-1g.10gb": "4"', set()),
+        ("amd.com/gpu: 4", set()),
+        ("huawei.com/Ascend910: 4", set()),
+        ("sophgo.com/tpu: 4", OF_SCCL),
+        ("cpu: 4", OF_SCCL),
+        ("cpu: 4}} # {{nvidia.com/gpu: 4", OF_SCCL),
+        ("nvidia.com/gpu: 0", OF_SCCL),
+    ],
+)
+def test_jobs_beside_a_table_say_whose_chips_it_is_about(
+    run: Run, tmp_path: Path, limits: str, found: set[str]
+) -> None:
+    start = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  t.json: |\n"
+    table = "".join(f"    {line}\n" for line in TWO_NODES.decode().splitlines())
+    text = start + table + JOB % limits
+    (tmp_path / "j.yaml").write_text(text)
+    done = run("ranktable", "validate", "j.yaml", "--format", "concise")
+
+    assert {code for code in OF_SCCL if code in done.out} == found
+    assert {each.code for each in check(text.encode()).diagnostics} & OF_SCCL == found

@@ -184,7 +184,10 @@ def test_manifest_has_a_sound_table_of_its_pods(run: Run, tmp_path: Path) -> Non
     judged = run("ranktable", "validate", "table.json", "--topology", "sophgo-8")
     hosts = run("ranktable", "convert", "table.json", "--to", "slurm-nodelist")
 
+    whole = run("ranktable", "validate", "kubernetes.yaml", "--format", "concise")
+
     assert judged.status == 0
+    assert (whole.status, "RT505" in whole.out) == (0, False)
     assert (hosts.status, hosts.out) == (0, "train-[0-1].train 8(x2)\n")
     assert volume["configMap"]["name"] == config["metadata"]["name"]
     assert volume["name"] == mount["name"]

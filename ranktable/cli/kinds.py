@@ -279,11 +279,12 @@ def _unknown(source: Source) -> Report:
 
 def _judge_config_map(source: Source, options: Options) -> list[Report]:
     """Judge every file in the ConfigMaps of a manifest, with the name ``FILE#KEY``."""
-    from ranktable.schema.config_map import unwrap
+    from ranktable.schema.config_map import unwrap, vendor_of_jobs
 
     if len(source.data) > options.max_size_bytes:
         return check_each(source.data, options, file=source.name)
     text = source.data.decode("utf-8-sig", "replace")
+    options = options._replace(vendor=vendor_of_jobs(text) or options.vendor)
     others: list[str] = []
 
     def is_wanted(key: str, text: bytes | None) -> bool:

@@ -152,9 +152,10 @@ def check_each(data: bytes, options: Options, *, file: str) -> list[Report]:
         At least one report.
     """
     if len(data) <= options.max_size_bytes and is_manifest(data):
-        from ranktable.schema.config_map import is_table, unwrap
+        from ranktable.schema.config_map import is_table, unwrap, vendor_of_jobs
 
         text = data.decode("utf-8-sig", "replace")
+        options = options._replace(vendor=vendor_of_jobs(text) or options.vendor)
         tables = unwrap(text, options.max_size_bytes, options.limit, is_table)
         if isinstance(tables, Findings):
             return [report_wrapping(tables, data, file=file)]

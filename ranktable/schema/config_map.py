@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -43,6 +44,23 @@ def is_table(key: str, text: bytes | None) -> bool:
     return matches(key, TABLE_NAMES) or (
         text is not None and looks_like_any_table(text)
     )
+
+
+_RESOURCES = (
+    ("sophgo", r"""[^\s"']*soph(?:go|on)[^\s"':]*"""),
+    ("nvidia", r"nvidia\.com/(?:gpu|mig-)[\w.-]*"),
+    ("amd", r"amd\.com/gpu"),
+    ("ascend", r"huawei\.com/(?:Ascend|npu)[\w.-]*"),
+)
+"""How the jobs of a manifest ask for the chips of a vendor."""
+
+
+def vendor_of_jobs(text: str) -> str | None:
+    """Return whose chips the jobs of a manifest ask for, None if it does not say."""
+    for vendor, name in _RESOURCES:
+        if re.search(rf"""(?m)^[^#\n]*{name}["']?\s*:\s*["']?[1-9]""", text):
+            return vendor
+    return None
 
 
 class Inner(NamedTuple):

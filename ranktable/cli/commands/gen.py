@@ -151,6 +151,8 @@ def gen(
     if layout is not None or ring is not None:
         table = remembering(table, layout, topology=ring)
     library = None if reader is None else _reader(reader)
+    if vendor is None and library is None:  # without device nodes a tool may know
+        vendor = probe_node(root, run_programs=run_programs, host="this-node").vendor
     options = Options(topology=links, limit=1, reader=library, vendor=vendor)
     data, found = dumps_judged(table, DEFAULT, options=options)
     _say(found)
