@@ -117,6 +117,37 @@ def master_at_home(case: Case) -> Iterator[Cause]:
         yield looks_at_home(case, edges)
 
 
+def not_reached(case: Case) -> Iterator[Cause]:
+    """Yield the ranks that did not reach the store in which some were missing.
+
+    The store counts those that came; these say themselves why they did not.
+    """
+    counts = [
+        event
+        for event in case.by_kind[Evidence.ABSENT]
+        if event.pattern.name == "store-clients" and _num_missing(event) > 0
+    ]
+    edges = [
+        event
+        for event in case.by_kind[Evidence.EDGE]
+        if event.pattern.speaker == "store" and "port" in event.fields
+    ]
+    ranks = {rank for e in edges if (rank := case.ranks.speaker(e)) is not None}
+    if not counts or not 0 < len(ranks) <= _num_missing(counts[-1]):
+        return
+    said = next((one for one in edges if "what" in one.fields), edges[0])
+    where = f"{said.fields['peer_server']}, port {said.fields['port']}"
+    why = f": {said.fields['what']}" if "what" in said.fields else ""
+    yield cause_of(
+        case,
+        rules.UNREACHABLE,
+        ranks,
+        f"did not reach the store of the job at {where}{why}",
+        [said, *counts[-1:]],
+        advice=said.pattern.advice or None,
+    )
+
+
 def is_of_master(event: LogEvent) -> bool:
     """Whether a process did not reach the master of its job, which its host is to be.
 

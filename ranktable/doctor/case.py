@@ -194,7 +194,7 @@ class Case:
             is_over = is_finished or (goes_on and name.startswith("pt_data"))
             if is_over and is_sound:
                 return False
-            return not name or bool(PROGRAMS.search(name))
+            return name in ("", "<unknown>") or bool(PROGRAMS.search(name))
 
         return is_of_job
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from ranktable.doctor import causes, rules
 from ranktable.doctor.causes import ABORT, signal_of
 from ranktable.doctor.headlines import Cause, cause_of
-from ranktable.doctor.identity import LOCAL_RANK_OF_FILE
+from ranktable.doctor.identity import LOCAL_RANK_OF_FILE, MAX_RANKS
 from ranktable.doctor.lines import launcher_of, voice_of
 from ranktable.doctor.patterns import CONSEQUENCES, Evidence
 from ranktable.doctor.payload import root_of
+from ranktable.doctor.repeats import names, repeats
 from ranktable.doctor.times import CLEARLY_S, seconds_between
 from ranktable.doctor.waiting import behind
 
@@ -121,6 +122,9 @@ def _whose(one: Failure) -> object:
     """
     if one.rank is not None:
         return one.rule.code, one.rank
+    said = one.event.fields
+    if one.rule in (rules.ENDED, rules.SCHEDULER) and (said.keys() & {"pid", "pod"}):
+        return one.rule.code, one.host, said.get("pid"), said.get("pod")
     is_error = one.event.kind is Evidence.FAULT and _clarity(one) < 2
     is_crash = one.rule is rules.ENDED and one.event.kind is Evidence.EXCEPTION
     if is_crash and "pid" in one.event.fields:
@@ -199,6 +203,7 @@ def _find(case: Case) -> Iterator[Failure]:
             text = text if kind is Evidence.SCHEDULER else event.pattern.what or text
             strength = HARD if _is_joined(case, event) else SIGNAL
             strength = OUTSIDE if kind is Evidence.SCHEDULER else strength
+            strength = SIGNAL if _is_below_exception(case, event) else strength
             one = _failure(case, rule, text[:200], event, strength)
             child_of = case.children.get(event.fields.get("pid", ""))
             if one.rank is None and child_of is not None:
@@ -228,6 +233,18 @@ def _find(case: Case) -> Iterator[Failure]:
     yield from _exits(case)
 
 
+def _is_below_exception(case: Case, event: LogEvent) -> bool:
+    """Whether a node without a name was lost below what a process raised.
+
+    Ray marks a node as dead when its processes are ended, too.
+    """
+    is_nameless = event.kind is Evidence.NODE and case.ranks.host(event) is None
+    return is_nameless and any(
+        one.file == event.file and one.line < event.line
+        for one in case.by_kind[Evidence.EXCEPTION]
+    )
+
+
 def _is_joined(case: Case, event: LogEvent) -> bool:
     """Whether a process that the kernel killed is of the job by more than its name.
 
@@ -252,7 +269,7 @@ def _is_joined(case: Case, event: LogEvent) -> bool:
 def _errors(case: Case, event: LogEvent) -> Iterator[Failure]:
     """Yield an error whose text has a meaning."""
     said = event.fields.get("what", "")
-    text = event.fields.get("raised") or said
+    text = re.sub(r"\s*\n\s*", " ", event.fields.get("raised") or said)
     if "xid" in event.fields:
         yield from _xid(case, event)
         return
@@ -263,7 +280,11 @@ def _errors(case: Case, event: LogEvent) -> Iterator[Failure]:
     meaning = causes.meaning_of(said) or causes.meaning_of(event.text)
     if meaning is None:
         strength = OUTSIDE if "since" in event.fields else TOLD
-        yield _failure(case, rules.FAULT, f"reported: {text[:200]}", event, strength)
+        one = _failure(case, rules.FAULT, f"reported: {text[:200]}", event, strength)
+        is_nameless = one.rank is None and event.pattern.speaker == "system"
+        yield _claimed(case, one) if is_nameless else one
+        return
+    if meaning.of_class == "unclear" and _is_trap(case, event):
         return
     verb = "raised" if "raised" in event.fields else "reported:"
     told = f"{verb} {text[:200]}" + (f": {meaning.what}" if meaning.what else "")
@@ -276,6 +297,14 @@ def _errors(case: Case, event: LogEvent) -> Iterator[Failure]:
 
 
 _NCCL_REFUSED = r"\binvalid usage\b|ncclInvalidUsage"
+
+
+def _is_trap(case: Case, event: LogEvent) -> bool:
+    """Whether a kernel that had waited in vain ended itself, as DeepEP's do."""
+    return any(
+        one.pattern.name == "deepep-trap" and one.file == event.file
+        and one.line < event.line for one in case.by_kind[Evidence.TIMEOUT]
+    )  # fmt: skip
 
 
 def _xid(case: Case, event: LogEvent) -> Iterator[Failure]:
@@ -314,6 +343,28 @@ def _exceptions(case: Case, event: LogEvent) -> Iterator[Failure]:
 
 _LEFT_THREADS = "terminate called without an active exception"
 """What C++ says of a process that ends while its threads run, as when a link broke."""
+
+
+def _rank_that_ended(case: Case, event: LogEvent, one: Failure) -> int | None:
+    """Return the rank of a process that ended.
+
+    That is a task of srun, if it alone failed and srun ended others, and if what it
+    said has no other name.
+    """
+    tasks = event.numbers("tasks")
+    if event.pattern.speaker != "slurm" or len(tasks) != 1 or names(one):
+        return case.ranks.speaker(event)
+    others = [
+        other
+        for other in case.by_kind[Evidence.EXIT]
+        if other is not event
+        and other.pattern.speaker == "slurm"
+        and other.file == event.file
+    ]
+    is_alone = bool(others) and all("exit" not in other.fields for other in others)
+    limit = case.ranks.size if case.ranks.is_size_known else MAX_RANKS
+    is_rank = tasks[0] < (limit or 0) and not case.ranks.are_tasks_agents
+    return tasks[0] if is_alone and is_rank else None
 
 
 def below_calls(case: Case) -> list[Cause]:
@@ -360,7 +411,7 @@ def _claimed(case: Case, one: Failure) -> Failure:
 
     What aborts has a status of its own; others may abort as they have lost it.
     """
-    is_abort = one.event.pattern.speaker == "system"
+    is_abort = _is_of_process(one.event)
     failed = [
         event for event in case.by_kind[Evidence.EXIT]
         if (signal_of(event) == ABORT if is_abort
@@ -372,7 +423,7 @@ def _claimed(case: Case, one: Failure) -> Failure:
     there = [
         event for event in failed if [event.fields.get("local_rank")] == local_rank
     ]
-    ranks = list(dict.fromkeys(map(case.ranks.speaker, here or there)))
+    ranks = list(dict.fromkeys(_rank_that_ended(case, e, one) for e in here or there))
     is_clear = len(ranks) == 1 or (here and not is_abort)
     return replace(one, rank=ranks[0]) if is_clear else one
 
@@ -516,6 +567,8 @@ def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
         return  # what ended the others of a job that failed says so too
     if name == "SIGKILL" and _is_aborted_above(case, event):
         return
+    if name in ("SIGTERM", "SIGKILL") and _is_stopped_above(case, event):
+        return
     if status in ended["stopped"]:
         if name is None or not is_told_who:
             return
@@ -547,6 +600,15 @@ def _is_aborted_above(case: Case, event: LogEvent) -> bool:
     )  # fmt: skip
 
 
+def _is_stopped_above(case: Case, event: LogEvent) -> bool:
+    """Whether the scheduler had told why it ends the job, before a process ended."""
+    return any(
+        one.file == event.file and one.line < event.line and "what" in one.fields
+        and one.pattern.speaker != "kubernetes"
+        for one in case.by_kind[Evidence.SCHEDULER]
+    )  # fmt: skip
+
+
 def _slurm_exits(
     case: Case, event: LogEvent, told: Collection[int | None]
 ) -> Iterator[Failure]:
@@ -567,6 +629,8 @@ def _slurm_exits(
     strength = STATUS if says_little else strength
     rank = tasks[0] if len(tasks) == 1 else None
     if case.ranks.are_tasks_agents and rank is not None:
+        if "exit" in event.fields and _is_told_by_agent(case, event):
+            return
         rank, what = None, f"{what} (task {rank}, which starts ranks)"
     if rank is not None and case.ranks.is_size_known and rank >= (case.ranks.size or 0):
         rank = None
@@ -578,6 +642,15 @@ def _slurm_exits(
         return  # it said itself why it ended, or may have lost one that is silent
     one = _failure(case, rule, what, event, strength)
     yield replace(one, rank=rank, host=case.ranks.host(event) or event.fields["host"])
+
+
+def _is_told_by_agent(case: Case, event: LogEvent) -> bool:
+    """Whether torchrun tells in the same log which of its processes ended, and how."""
+    host = case.ranks.host(event)
+    return any(
+        one.pattern.speaker == "torchrun" and one.file == event.file
+        and host in (None, case.ranks.host(one)) for one in case.by_kind[Evidence.EXIT]
+    )  # fmt: skip
 
 
 def _is_cancelled_above(case: Case, event: LogEvent) -> bool:
@@ -594,6 +667,8 @@ def _is_cancelled_above(case: Case, event: LogEvent) -> bool:
 def _explained(found: Sequence[Failure]) -> list[Failure]:
     """Leave out ends of processes that another line explains; join host and rank."""
     found = [one for one in found if not any(_ends_by(other, one) for other in found)]
+    found = [one for one in found
+             if not any(repeats(one, other) for other in found)]  # fmt: skip
     kept: list[Failure] = []
     killed = [one for one in found if one.rule is rules.ENDED]
     named = {one.host for one in found
@@ -613,13 +688,18 @@ def _explained(found: Sequence[Failure]) -> list[Failure]:
             kept.append(_joined_by_pid(one, killed))
         elif "xid" in one.event.fields and one.rank is None:
             kept.append(_joined_by_error(one, found))
-        elif "rank" not in one.event.fields and one.event.pattern.speaker == "system":
+        elif "rank" not in one.event.fields and _is_of_process(one.event):
             kept.append(_joined_by_signal(one, killed))
         elif one.strength > TOLD and any(_explains(o, one) for o in found):
             continue
         else:
             kept.append(one)
     return kept
+
+
+def _is_of_process(event: LogEvent) -> bool:
+    """Whether a process says a line as it aborts, without a name of its own."""
+    return event.pattern.speaker == "system" or "what():" in event.text
 
 
 def _ends_by(other: Failure, form: Failure) -> bool:

@@ -239,7 +239,8 @@ class Ranks:
         of_process = self._by_process(event)
         if of_process is not None:
             return of_process
-        if in_group is not None or event.kind in OF_OTHERS:
+        is_of_other = event.kind in OF_OTHERS or event.pattern.is_of_another
+        if in_group is not None or is_of_other:
             return in_group
         return self._of_file.get(event.file)
 

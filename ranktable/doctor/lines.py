@@ -114,8 +114,9 @@ _PREFIXES = tuple(
         ),
         r"\[ *\d+\.\d+\] ",
         (
-            r"\((?:(?P<voice>[\w:.()-]+(?: [DTPE]P\d{1,6})*) )?"
-            r"(?:rank=(?P<rank>\d{1,7}) )?pid=(?P<pid>\d+)"
+            r"\((?:(?P<voice>[\w:.()-]+(?: [DTPE]P\d{1,6})*),? )?"
+            # SkyPilot, with commas, counts nodes.
+            r"(?:rank=(?P<rank>\d{1,7}) |rank=\d{1,7}, )?pid=(?P<pid>\d+)"
             r"(?:, ip=(?P<server>[\w.:]+))?\) ?"
         ),
         # Not the list of a stalled rank by Horovod: ``3: [grads.0, grads.1 ...]``
@@ -718,7 +719,8 @@ _OF_RECORD = re.compile(
 _OF_SPAWNED = re.compile(
     r"-- Process (?P<local_rank>\d{1,7}) terminated with the following error:"
     r"|Exception in device=(?P<voice>[A-Z]{2,8}:\d{1,7})\b"
-    r"|(?:- Rank\[|DeadLock detected from rank: )(?P<rank>\d{1,7})"
+    r"|(?:- Rank\[|DeadLock detected from rank: |\[Rank (?=\d{1,7} Error Snippet))"
+    r"(?P<rank>\d{1,7})"
     r"|ray::\S{1,200} \(pid=(?P<pid>\d+), ip=(?P<server>[\w.:]+)"
 )
 """The line above what torch, torch_xla, LMDeploy, Lightning and Ray tell of one."""

@@ -12,6 +12,7 @@ from ranktable.doctor.absences import (
     is_of_master,
     looks_at_home,
     master_at_home,
+    not_reached,
     not_started,
     stalled,
     too_many,
@@ -53,7 +54,7 @@ TASK_TIMEOUT_S = 1800
 def waiting_causes(case: Case) -> list[Cause]:
     """Return what the first rule says that has an answer."""
     for rule in (
-        stalled, too_many, master_at_home, absent, not_started, _links,
+        stalled, too_many, master_at_home, not_reached, absent, not_started, _links,
         _heartbeats, _loopback, said_to_differ, other_call_of_number, _behind, _ends,
         _silent, _late, _lowest, other_call, _waits_for_itself, _circle,
         _first_operation, _hung, _unreached,
@@ -91,7 +92,8 @@ def _links(case: Case) -> Iterator[Cause]:
 
 def _links_of_hosts(case: Case) -> Iterator[Cause]:
     """Yield a link that broke if it is not known which ranks are at its ends."""
-    for event in case.by_kind[Evidence.LINK]:
+    events = case.by_kind[Evidence.LINK]
+    for event in sorted(events, key=lambda one: one.pattern.name != "nccl-port-event"):
         hosts = two_hosts(case, event)
         rank = case.ranks.speaker(event)
         ends = f"between {hosts}" if " and " in hosts else f"to {hosts}"
@@ -130,8 +132,17 @@ def _is_nameless_task(case: Case, event: LogEvent) -> bool:
 
 
 def _hung(case: Case) -> Iterator[Cause]:
-    """Yield the hosts with such processes, if nothing else tells a rank."""
-    events = case.by_kind[Evidence.HEARTBEAT]
+    """Yield the hosts with such processes, if nothing else tells a rank.
+
+    Those that wait for a file server that is away are told by it.
+    """
+    away = {case.ranks.host(event) for event in case.by_kind[Evidence.HOST]
+            if event.fields.get("state") in ("not responding", "lost")}  # fmt: skip
+    events = [
+        event
+        for event in case.by_kind[Evidence.HEARTBEAT]
+        if case.ranks.host(event) not in away
+    ]
     yield from _accused(case, [one for one in events if _is_nameless_task(case, one)])
 
 
