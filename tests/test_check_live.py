@@ -21,7 +21,7 @@ from torch._C._distributed_c10d import PrefixStore, TCPStore
 
 import ranktable
 from ranktable.cluster.generate import make_table
-from ranktable.preflight.live import DEFAULT_TIMEOUT_S, LiveChecked, Meeting
+from ranktable.preflight.live import DEFAULT_TIMEOUT_S, LiveChecked, Meeting, check_live
 from ranktable.preflight.records import ProcessRecord, judge, judge_clocks
 from ranktable.report.check_renderers import render_full
 from ranktable.report.terminal import Style
@@ -163,6 +163,20 @@ def test_rank_0_that_was_not_started_is_a_port_that_refuses() -> None:
 
     assert done.status == 3
     assert "the port refuses: nothing listens at 127.0.0.1:" in done.out
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_time_that_is_over_before_the_first_attempt_is_no_error_of_the_address(
+    rank: int,
+) -> None:
+    # Not even a name is looked up, which may take long on such a host.
+    env = {**job_variables(rank, 2, free_port()), "MASTER_ADDR": "host.invalid"}
+    done = check_live(env, timeout_s=1e-9)
+
+    (found,) = done.checked.diagnostics
+    assert found.code == "RT739"
+    assert f"rank {rank} did not try to connect: the 1e-09 s were over" in found.message
+    assert not any(words in found.message for words in ("MASTER", "listens", "name "))
 
 
 @pytest.mark.deadline

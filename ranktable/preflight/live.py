@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from importlib import metadata
+from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import json as json_text
@@ -60,9 +60,11 @@ from ranktable.runtime.master_address import with_master
 from ranktable.runtime.rendezvous import (
     Deadline,
     LateError,
+    SlowStartError,
     in_background,
     in_time,
     open_store,
+    refuse_slow_start,
     serves_store,
 )
 from ranktable.runtime.store_alone import load_store
@@ -168,8 +170,10 @@ def check_live(
     """
     # Torch writes what it tries at the address; what matters is said here.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
-    if then is None:  # else it may need all of torch
+    if then is None:
         load_store()
+    else:  # it may need all of torch, whose start takes none of the time of the others
+        import_module("torch")
     environment, problem = _environment(env, table)
     facts = Facts(machine=Machine(), env=env, path=path, is_live=True)
     record = own_record(
@@ -305,9 +309,12 @@ def _open(
     host, port = environment.master_addr, environment.master_port
     assert host is not None
     assert port is not None
-    _await_name(host, Deadline.after(min(name_s, deadline.left_s)))
     try:
+        refuse_slow_start(environment, deadline)
+        _await_name(host, Deadline.after(min(name_s, deadline.left_s)))
         return _opened(environment, env, deadline), ""
+    except SlowStartError as error:
+        raise UnreachableError(f"{error.message}: --timeout") from None
     except BootstrapError as error:
         if not serves_store(environment.rank, env):
             raise UnreachableError(why_unreachable(host, port)) from None
@@ -366,7 +373,7 @@ def why_unreachable(host: str, port: int) -> str:
     except ConnectionRefusedError:
         return (
             f"the port refuses: nothing listens at {where}; rank 0 does not run there, "
-            "or the name means another host here"
+            "or not yet, or the name means another host here"
         )
     except OSError as error:
         reason = (error.strerror or str(error) or "timed out").lower()

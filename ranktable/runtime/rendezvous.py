@@ -58,6 +58,10 @@ _served: list[Store] = []
 _Result = TypeVar("_Result")
 
 
+class SlowStartError(BootstrapError):
+    """The time-out was over before this process could try to connect."""
+
+
 class LateError(Exception):
     """The time-out is over before the function has returned."""
 
@@ -120,6 +124,18 @@ def serves_store(rank: int | None, env: Mapping[str, str]) -> bool:
     return rank == 0 and env.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
 
 
+def refuse_slow_start(environment: Environment, deadline: Deadline) -> None:
+    """Raise SlowStartError if there is no time left to try to connect."""
+    if deadline.left_s == 0:
+        rank = environment.rank or 0
+        raise SlowStartError(
+            "RT404",
+            f"rank {rank} did not try to connect: the {deadline.time_s:g} s were over "
+            "before, so this host is slow to start programs; give more time",
+            (rank,),
+        )
+
+
 def open_store(
     environment: Environment, env: Mapping[str, str], deadline: Deadline
 ) -> Store:
@@ -128,10 +144,12 @@ def open_store(
     Raises:
         BootstrapError: The port is in use, no program answers in time, or the program
             that answers is not a store.
+        SlowStartError: The deadline has passed already.
     """
     # torch.distributed has this name too, but does not declare it to type checkers.
     from torch._C._distributed_c10d import PrefixStore
 
+    refuse_slow_start(environment, deadline)
     is_master = serves_store(environment.rank, env)
     if not is_master:
         _await_listener(environment, deadline)
