@@ -310,6 +310,7 @@ BUDGETS = (
     *_each(_ALL, "validate all {}", "validate {{large}}, {}, against one", 2),
     *_each(_ALL, "output all {}", "validate {{large}}, {}: output", 64, _KB),
     Budget("start", "import and read {tiny}, over a bare interpreter", 45, _MS),
+    Budget("check here", "check a recorded host, over a bare interpreter", 1000, _MS),
     *_each(LOGS, "doctor {}", "doctor: {{log_mib}} MiB, {}", 3),
     *_each(
         LOGS, "doctor {} memory", "doctor: {{log_mib}} MiB, {}: memory", 100_000, _KB

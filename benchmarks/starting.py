@@ -29,6 +29,11 @@ def measure_starting(bench: Bench, scale: Scale) -> Iterator[Result]:
     """Yield the results of starting."""
     path = bench.folder / "tiny.json"
     write_table(path, scale.tiny)
+    named, host = bench.folder / "named.json", bench.folder / "host"
+    write_table(named, scale.tiny, layout="hosts")
+    for name, text in (("hosts", "10.0.0.1 n000000\n"), ("hostname", "n000000\n")):
+        (host / "etc").mkdir(parents=True, exist_ok=True)
+        (host / "etc" / name).write_text(text, "ascii")
     rival = [script(RIVAL), "--schemafile", str(schema_file(bench)), str(path)]
     commands = {
         "bare": [sys.executable, "-c", "pass"],
@@ -38,6 +43,7 @@ def measure_starting(bench: Bench, scale: Scale) -> Iterator[Result]:
         "rival help": [script(RIVAL), "--help"],
         "validate": command("validate", str(path)),
         "rival validate": rival,
+        "check": command("check", str(named), "--root", str(host)),
     }
     jobs = {key: partial(bench.command, words) for key, words in commands.items()}
     in_turn(jobs, 1)  # fills the bytecode cache
@@ -47,5 +53,7 @@ def measure_starting(bench: Bench, scale: Scale) -> Iterator[Result]:
     loop = costs["loop"].cpu_s - bare.cpu_s
     rivals = f"json.load + loop {seconds(loop)}; bare {seconds(bare.cpu_s)}"
     yield in_ms("start", over, rivals)
+    here = costs["check"].cpu_s - bare.cpu_s
+    yield in_ms("check here", here, f"bare {seconds(bare.cpu_s)}")
     for key, name in (("help", "help"), ("validate tiny", "validate")):
         yield beside(key, costs[name], costs[f"rival {name}"], RIVAL)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -86,10 +85,8 @@ def test_nothing_is_fetched(judge: Run) -> None:
 def test_a_hostile_schema_ends_in_an_error(
     schema: object, reason: str, judge: Run
 ) -> None:
-    started_s = time.perf_counter()
-    done = judge(schema)
+    done = judge(schema)  # in the time that the runner gives
 
-    assert time.perf_counter() - started_s < 55
     if reason:
         assert (done.status, done.out) == (2, "")
         assert reason in done.err
