@@ -93,7 +93,7 @@ FORMS = {  # of launchers, collectors and loggers: {r} speaks, {t} is what it sa
     "stern": ("fit-worker-{r} main {t}", 'process "fit-worker-2"'),
     "stern with colours": ("\x1b[36mfit-worker-{r}\x1b[0m \x1b[32mmain\x1b[0m {t}",
                            'process "fit-worker-2"'),
-    "compose": ("worker-{r}  | {t}", "pod worker-2"),
+    "compose": ("worker-{r}  | {t}", 'process "worker-2"'),
     "Determined, with times": ("[2026-11-05T14:20:0{s}.9Z] fa88a9df [rank={r}] || {t}",
                                "rank 2"),
     "Google Cloud": (('{{"textPayload": {j}, "resource": {{"labels": {{"pod_name": '

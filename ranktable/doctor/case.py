@@ -324,6 +324,15 @@ class Case:
                    if event.pattern.speaker == "hccl"} - {None}  # fmt: skip
         return self.seen & in_plog if len(in_plog) > 1 else self.seen
 
+    def suspects(self, ranks: set[int]) -> set[int]:
+        """Return those of some ranks for which others may have waited.
+
+        One without a log is none while one with a log is quiet: it may itself have
+        waited for that one, and nobody knows what it said.
+        """
+        heard = ranks & self.heard
+        return heard or (set() if self.quiet & self.heard else ranks)
+
     @property
     def quiet(self) -> set[int]:
         """Ranks of which a log was given that does not say that they wait."""

@@ -95,7 +95,7 @@ _PREFIXES = tuple(
             r"\[(?P<host>[\w.-]+)\] - "
         ),
         r"\[pod/(?P<pod>[^/\]]+)/[^\]]+\] ",
-        r"(?P<pod>[a-z][\w.-]*?[-_]\d+) +\| ?",
+        r"(?P<voice>[a-z][\w.-]*?[-_]\d+) +\| ?",  # Docker compose
         (
             r"(?:\[(?P<time>\d{4}-\d\d-\d\dT[\d:.]+)Z?\] )?"
             r"(?:\w{8} )?\[rank=(?P<rank>\d{1,7})\] \|\| "

@@ -376,19 +376,17 @@ def _behind(case: Case) -> Iterator[Cause]:
 def _ends(case: Case) -> Iterator[Cause]:
     """Yield where the walk from every waiter ends: ranks that wait for nobody.
 
-    One without a log, or without that in which the others say for whom they wait, may
-    have waited for another of these, or for one whose log was given and is silent.
+    While a job trains, one without a log may have waited for another one of these, or
+    for one that is silent. Before that, who was not reached waits for nobody.
     """
-    waited = {peer for _, peer, _ in case.edges}
-    ends = waited - case.waiters
-    covered = {rank for rank in ends if case.is_covered(rank)}
-    heard = case.heard
-    accused = ends & heard or covered or ends
-    others = (case.quiet & heard) | case.without_log()
-    if not accused or (case.waits and not accused & heard and others - accused):
+    ends = {peer for _, peer, _ in case.edges} - case.waiters
+    accused = case.suspects(ends) or (set() if case.waits else ends)
+    unheard = case.without_log() - accused
+    if not accused or (case.waits and not accused & case.heard and unheard):
         return
     events = [event for _, peer, event in case.edges if peer in accused]
-    yield _silent_ranks(case, accused, events, is_covered=bool(covered))
+    is_covered = any(map(case.is_covered, accused))
+    yield _silent_ranks(case, accused, events, is_covered=is_covered)
 
 
 def _silent(case: Case) -> Iterator[Cause]:
@@ -401,13 +399,14 @@ def _silent(case: Case) -> Iterator[Cause]:
     if case.ranks.has_groups and None in waits:
         return  # anybody may have waited
     members = _missing_members(case)
-    accused = {rank for rank in _most_likely(case, members)
+    own = members & set(case.speakers(Evidence.UNKNOWN))  # errors that are not known
+    accused = {rank for rank in own or case.suspects(members)
                if case.is_covered(rank) or rank in case.claimed}  # fmt: skip
     events = [wait.event for wait in case.waits] or case.by_kind[Evidence.CLOSED]
     accused -= case.closed if case.by_kind[Evidence.CLOSED] else set()
     unseen = accused - case.heard - case.gaps()
-    if len(unseen) > 1 or (not accused & case.heard and case.quiet):
-        return  # they may have waited for one whose log was given
+    if len(unseen) > 1:
+        return
     others = case.without_log() - accused - case.gaps()
     if others & members if case.ranks.is_size_known else others:
         return
@@ -480,12 +479,6 @@ def _missing_members(case: Case) -> set[int]:
     if not missing and samples and len(rest) == 1 and len(case.waiters) > 1:
         return set(rest)  # whatever groups are waited in, all others do
     return missing
-
-
-def _most_likely(case: Case, missing: set[int]) -> set[int]:
-    """Return those that tell an error which is not known; else whose log was given."""
-    own = missing & set(case.speakers(Evidence.UNKNOWN))
-    return own or missing & case.heard or missing
 
 
 def _late(case: Case) -> Iterator[Cause]:
