@@ -525,6 +525,28 @@ def of_ray() -> list[Pod]:
     ]
 
 
+@pytest.mark.parametrize(
+    ("reason", "help"),
+    [
+        ("CrashLoopBackOff", "look at the last output"),
+        ("ImagePullBackOff", "correct the name of its image"),
+        ("ErrImagePull", "correct the name of its image"),
+        ("CreateContainerConfigError", "correct what its containers"),
+        ("ContainerCreating", "wait until it runs"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["initContainerStatuses", "containerStatuses"])
+def test_what_does_not_end_by_waiting_is_not_waited_for(
+    reason: str, help: str, kind: str
+) -> None:
+    pods = [volcano(0), volcano(1)]
+    waiting = {"name": "main", "state": {"waiting": {"reason": reason}}}
+    pods[1]["status"] |= {"phase": "Pending", kind: [waiting]}
+    (found,) = read_hostfile(listed(*pods), NAME).report.diagnostics
+
+    assert (found.code, (found.hint or "").startswith(help)) == ("RT755", True)
+
+
 @pytest.mark.parametrize("change", ["", "crash", "evicted", "ray", "ray of gpus"])
 def test_pods_are_judged_without_a_table(run: Run, tmp_path: Path, change: str) -> None:
     is_ray = change.startswith("ray")

@@ -146,6 +146,19 @@ def test_chips_of_all_processes(
     assert set(job(chips)) == set(said), what
 
 
+def test_ranks_are_said_with_what_they_lack() -> None:
+    own = [of([H100[n]], **task(n, 4, SLURM_GPUS_PER_TASK="1")) for n in range(4)]
+    few = [of(H100[:4], **ranked(n, 8)) for n in range(8)]
+    crowd = [of(H100[:4], **ranked(n, 8)) for n in range(4)]
+
+    (note,), (none,), (many,) = (
+        job(own)["note RT720"], job(few)["error RT720"], job(crowd)["error RT720"]
+    )  # fmt: skip
+    assert note.startswith("the ranks 1-3 (n1) may lack a chip of their own; rank 1: ")
+    assert none.startswith("the ranks 4-7 (n1) have no chip; rank 4: ")
+    assert many.startswith("the ranks 0-3 (n1) have too few chips; rank 0: ")
+
+
 def test_two_machines_with_one_bus_address_have_two_chips() -> None:
     chip = of([SeenChip(0, "0000:01:00.0")], **ranked(0, 1))
     users = [ChipUser(n, f"vm{n}", f"boot {n}", chip) for n in range(2)]

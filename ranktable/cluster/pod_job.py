@@ -47,6 +47,17 @@ _WAITING = {
 }
 
 
+_HELP_OF_STATES = (
+    ("CrashLoopBackOff", "look at the last output: `kubectl logs -c NAME --previous`"),
+    (
+        "ImagePull|InvalidImage",
+        "correct the name of its image, or its imagePullSecrets",
+    ),
+    ("CreateContainer", "correct what its containers are made of"),
+)
+"""What to do about a pod that does not run however long one waits."""
+
+
 class Place(NamedTuple):
     """The place of a pod in the order of its job."""
 
@@ -294,7 +305,9 @@ def _not_ready(pod: Pod, *, wants_chips: bool) -> Iterator[Finding]:
     if phase in _WAITING:
         why = "; ".join(pod.troubles) or _WAITING[phase]
         message = f"{pod} is {phase}: {why}"
-        hint = "wait until it runs; `kubectl describe pod` shows what it waits for"
+        found = (hint for words, hint in _HELP_OF_STATES if re.search(words, why))
+        hint = next(found, "wait until it runs")
+        hint += "; `kubectl describe pod` shows what it waits for"
         yield rules.NOT_READY.finding(pod.span("status", "phase"), message, hint=hint)
     elif key is not None and not objects(pod.configuration.get("devices")):
         message = f"{key} of {pod} does not name its devices"

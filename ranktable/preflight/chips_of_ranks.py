@@ -76,12 +76,12 @@ def _without_chip(users: Sequence[ChipUser]) -> Iterator[Finding]:
             ranks = named_ranks(sorted({each.rank for each in some}))
             hosts = len({each.host for each in some})
             where = first.host if hosts == 1 else f"{hosts} hosts"
-            has = (
-                f"{ranks} ({where}) {'has' if len(some) == 1 else 'have'} no chip; "
-                if severity is Severity.ERROR and first.chip.is_none
-                else f"{ranks} ({where}); "
-            )
-            message = f"{has}rank {first.rank}: {first.chip.wrong}"
+            is_one = len(some) == 1
+            has = f"may lack a chip of {'its' if is_one else 'their'} own"
+            if severity is Severity.ERROR:
+                lack = "no chip" if first.chip.is_none else "too few chips"
+                has = f"{'has' if is_one else 'have'} {lack}"
+            message = f"{ranks} ({where}) {has}; rank {first.rank}: {first.chip.wrong}"
             yield rules.NO_CHIP.finding(
                 None, message, hint=first.chip.hint, severity=severity
             )

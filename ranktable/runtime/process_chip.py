@@ -162,7 +162,10 @@ def _uuid_entry(
         return word, ""
     if len(fits) == 1:
         return fits[0], ""
-    return word, "it is not unique" if fits else "no chip here has this UUID"
+    return word, _NOT_UNIQUE if fits else "no chip here has this UUID"
+
+
+_NOT_UNIQUE = "it is not unique"
 
 
 def _only_there(count: int) -> str:
@@ -447,6 +450,8 @@ def _none(
             f"set one of {' and '.join(seen.names)}: the second counts only what the "
             "first leaves, from 0"
         )
+    elif seen.lost.endswith(_NOT_UNIQUE):
+        hint = f"write the whole UUID in {name}; `nvidia-smi -L` has it"
     if not seen.said:
         return ProcessChip(**facts, unknown=NO_CHIPS)
     what = f"{seen.said} leaves this process no chip"
