@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -14,14 +15,21 @@ from ranktable.cluster.submissions.agents import NUMBERED
 from ranktable.cluster.submissions.pod_roles import pod_job, worlds_of
 from ranktable.cluster.submissions.shell import UNKNOWN, Scope, shown
 from ranktable.cluster.submissions.submission import Fact, Role, Setting, Unjudged
+from ranktable.cluster.submissions.submission_rules import POD_RESOURCES
 from ranktable.cluster.submissions.task_command import task_command
+from ranktable.schema.finding import Severity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from ranktable.cluster.submissions.manifests import Manifest, Manifests
     from ranktable.cluster.submissions.submission import Submission
     from ranktable.schema.document import Path
+    from ranktable.schema.finding import Finding
 
 _REPLACED: Final = re.compile(r"\$\$|\$\{[^{}]*\}|\$[A-Za-z_]\w*")
+_DEVICES: Final = ("deploy", "resources", "reservations", "devices")
+_LISTS: Final = {"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}
 _UNREAD: Final = {"extends", "network_mode", "env_file", "scale", "profiles", "gpus"}
 """What of a service stands elsewhere, or makes it no node of its own."""
 
@@ -36,6 +44,7 @@ def read_compose(job: Manifest, made: Manifests) -> list[Submission]:
     roles = [role for role in roles if role.command.program in NUMBERED]
     alone = [role for role in roles if role.option("nnodes") is None]
     worlds = worlds_of([role for role in roles if role not in alone])
+    made.found += [each for world in worlds for each in _shared_chips(job, world)]
     worlds += [[role] for role in alone]
     found = [one for world in worlds for one in pod_job(job, world)]
     if not found:
@@ -61,7 +70,7 @@ def _service(job: Manifest, name: str) -> Role:
     return Role(
         name=name,
         nodes=job.number(*path, "deploy", "replicas", default=1),
-        chips=_chips(job, (*path, "deploy", "resources", "reservations", "devices")),
+        chips=_chips(job, (*path, *_DEVICES)),
         command=found.command,
         variables=variables,
     )
@@ -88,3 +97,27 @@ def _chips(job: Manifest, path: Path) -> Fact | None:
     if ids:
         return Fact(len(ids), f"device_ids: {len(ids)}", job.span(*path, 0))
     return job.number(*path, 0, "count")
+
+
+def _shared_chips(job: Manifest, world: Sequence[Role]) -> Iterator[Finding]:
+    """Yield that services of one job have the same chip of their host."""
+    users: dict[str, list[str]] = defaultdict(list)
+    for role in world:
+        path: Path = ("services", role.name)
+        is_elsewhere = "placement" in job.members(*path, "deploy")
+        if is_elsewhere or _LISTS & role.variables.keys():
+            continue
+        count = role.nodes.value if role.nodes else 1
+        for at in range(len(job.items(*path, *_DEVICES))):
+            for chip in job.items(*path, *_DEVICES, at, "device_ids"):
+                users[str(chip)] += [role.name] * count
+    shared = {chip: names for chip, names in users.items() if len(names) > 1}
+    for chip, names in list(shared.items())[:1]:
+        services = " and ".join(map(shown, dict.fromkeys(names)))
+        yield POD_RESOURCES.finding(
+            job.span("services", names[-1], *_DEVICES),
+            f"{len(names)} containers of one job ({services}) have the device "
+            f"{shown(chip)} of their host, so ranks share a chip",
+            hint="give each of them device_ids of its own",
+            severity=Severity.WARNING,
+        )
