@@ -314,7 +314,8 @@ def _xid(case: Case, event: LogEvent) -> Iterator[Failure]:
         return
     what = f"has a chip or driver that failed: Xid {number}"
     what += f" of PCI {event.fields.get('bus', '?')}: {event.fields.get('what', '')}"
-    one = _failure(case, rules.FAULT, what[:200], event, HARD)
+    strength = OUTSIDE if number in table["noted"] else HARD
+    one = _failure(case, rules.FAULT, what[:200], event, strength)
     if number in table["program"]:
         advice = causes.meaning_of("illegal memory access")
         what = what.replace(

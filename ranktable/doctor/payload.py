@@ -36,7 +36,9 @@ STOPPED = LogPattern("stopped", "python", Evidence.CASCADE, "", "", "")
 WRAPPERS = {Evidence.EXCEPTION, Evidence.CASCADE, Evidence.CLOSED, Evidence.UNKNOWN}
 """What may carry something that tells more."""
 
-_OF_LIBRARY = re.compile(r"CCL|NPU|A[Cc][Ll]|acl|CUDA|HIP|error code|ERR\d|Last error")
+_OF_LIBRARY = re.compile(
+    r"CCL|NPU|A[Cc][Ll]|acl|CUDA|HIP|error code|ERR\d|Last error|reported as above"
+)
 """Exceptions below which their library says more."""
 _SAYS_MORE = "- Ascend Error Message:"
 """Title above what CANN says, below any exception of MindSpore."""

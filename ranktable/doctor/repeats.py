@@ -27,7 +27,8 @@ def repeats(one: Failure, other: Failure) -> bool:
         return False
     quoted = _message_of(other.what)[:COMPARED]
     if len(quoted) >= SHORTEST and one.event.kind in FATAL:
-        return _message_of(one.what).find(quoted) > 0
+        told = _message_of(one.what)
+        return told.find(quoted) > 0 or told.startswith(f"{_message_of(other.what)}'")
     is_bare = one.rank is None and one.host is None and not names(one)
     is_same = one.rule is other.rule and one.event.file == other.event.file
     is_of_batch = one.event.pattern.name == "slurm-lost-a-node"
@@ -41,4 +42,5 @@ def names(one: Failure) -> set[str]:
 
 def _message_of(what: str) -> str:
     """Return the text of an error without its type."""
-    return re.sub(r"^(?:raised|reported:|ended:) (?:[\w.]+: )?", "", what)
+    begins = r"^(?:raised|reported:|ended:) (?:[\w.]+: )?(?:(?:CUDA|HIP) error: )?"
+    return re.sub(begins, "", what)
