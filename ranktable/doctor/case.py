@@ -100,8 +100,10 @@ class Case:
             and PROGRAMS.search(event.fields.get("what", ""))
         ]  # fmt: skip
         self.by_kind: dict[Evidence, list[LogEvent]] = defaultdict(list)
+        is_open = any(event.pattern.name == "pods-open" for event in self.events)
         for event in self.events:
-            self.by_kind[event.kind].append(event)
+            if not (is_open and event.pattern.name == "pods-completed"):
+                self.by_kind[event.kind].append(event)
         self._learn_logs(told)
         self._learn_waiters()
 
