@@ -47,7 +47,7 @@ def is_table(key: str, text: bytes | None) -> bool:
 
 
 _RESOURCES = (
-    ("sophgo", r"""[^\s"']*soph(?:go|on)[^\s"':]*"""),
+    ("sophgo", r"""soph(?:go|on)[^\s"':]*"""),
     ("nvidia", r"nvidia\.com/(?:gpu|mig-)[\w.-]*"),
     ("amd", r"amd\.com/gpu"),
     ("ascend", r"huawei\.com/(?:Ascend|npu)[\w.-]*"),
@@ -58,8 +58,10 @@ _RESOURCES = (
 def vendor_of_jobs(text: str) -> str | None:
     """Return whose chips the jobs of a manifest ask for, None if it does not say."""
     for vendor, name in _RESOURCES:
-        if re.search(rf"""(?m)^[^#\n]*{name}["']?\s*:\s*["']?[1-9]""", text):
-            return vendor
+        for found in re.finditer(rf"""{name}["']?\s*:\s*["']?[1-9]""", text):
+            line = text.rfind("\n", 0, found.start()) + 1
+            if "#" not in text[line : found.start()]:
+                return vendor
     return None
 
 
