@@ -53,6 +53,7 @@ FIRST = {
     "a signal": [ended(1, -9), RESTART],
     "an end without a mark": [ended(1, -9)],
     "a task that was killed": [KILLED, REQUEUE],
+    "a task of which srun tells below": [REQUEUE, KILLED],
     "a task of a log that is appended to": [KILLED],
 }
 

@@ -12,7 +12,6 @@ import os
 import re
 from collections import Counter, defaultdict
 from dataclasses import replace
-from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from ranktable.doctor.identity import old_processes, process_of
@@ -51,6 +50,9 @@ STEPS_AGAIN = 5
 A few lines may arrive late.
 """
 _TAKEN = (Evidence.SCHEDULER, Evidence.NODE)
+
+SRUN_LINES = 12
+"""Lines below the end of a job in which srun tells how its tasks ended."""
 
 LATE_S = 600
 """How long after the last line of an agent its processes write, at most."""
@@ -220,8 +222,7 @@ def _told_starts(events: Sequence[LogEvent]) -> Iterator[int]:
     for index, event in enumerate(events):
         is_taken = event.kind in _TAKEN and event.pattern.speaker == "slurm"
         if _is_before_start(event) or (is_taken and steps_below[index] >= STEPS_AGAIN):
-            below = islice(events, index + 1, None)  # torchrun ends the rest then
-            yield index + 1 + len([*takewhile(_is_closing, below)])
+            yield index + 1 + _num_closing(events, index)
         if event.kind is not Evidence.ATTEMPT or "peers" not in event.fields:
             continue
         count = event.number("attempt") or 0
@@ -245,6 +246,22 @@ def _steps_below(events: Sequence[LogEvent]) -> list[int]:
             steps.add(_step(event))
             number = max(number, len(steps))
     return found[::-1]
+
+
+def _num_closing(events: Sequence[LogEvent], index: int) -> int:
+    """Return how many lines below a restart are of the end of the attempt above it.
+
+    torchrun ends the other processes then, and srun tells how the tasks ended.
+    """
+    last = events[index]
+    number = 0
+    for event in events[index + 1 :]:
+        is_of_srun = last.pattern.speaker == event.pattern.speaker == "slurm"
+        is_of_srun &= event.line - last.line < SRUN_LINES
+        if not _is_closing(event) and not is_of_srun:
+            break
+        last, number = event, number + 1
+    return number
 
 
 def _is_closing(event: LogEvent) -> bool:

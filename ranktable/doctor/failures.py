@@ -622,6 +622,8 @@ def _slurm_exits(
         return
     if signal in ("Killed", "Terminated") and _is_cancelled_above(case, event):
         return
+    if "exit" in event.fields and _is_stopped_just_above(case, event):
+        return
     rule = rules.HOST_MEMORY if signal == "Out Of Memory" else rules.ENDED
     said = signal[0].lower() + signal[1:]
     what = f"ended: {said}" if rule is rules.ENDED else "was killed for memory"
@@ -660,6 +662,17 @@ def _is_cancelled_above(case: Case, event: LogEvent) -> bool:
         one.file == event.file and one.line < event.line and "step" in one.fields
         for one in case.by_kind[Evidence.SCHEDULER]
     )
+
+
+def _is_stopped_just_above(case: Case, event: LogEvent) -> bool:
+    """Whether the scheduler told why it ends the job, and no step stands below that."""
+    above = [
+        one for one in (*case.by_kind[Evidence.SCHEDULER], *case.by_kind[Evidence.LIFE])
+        if one.file == event.file and one.line < event.line
+        and ("what" in one.fields or one.kind is Evidence.LIFE)
+    ]  # fmt: skip
+    last = max(above, key=lambda one: one.line, default=event)
+    return last.kind is Evidence.SCHEDULER and last.pattern.speaker == "slurm"
 
 
 # What explains what
