@@ -419,7 +419,7 @@ def _claimed(case: Case, one: Failure) -> Failure:
             else event.fields.get("exit") in ("1", "2")
             or event.pattern.name == "mpi-abort")
     ]  # fmt: skip
-    here = [event for event in failed if event.file == one.event.file]
+    here = _root_first([event for event in failed if event.file == one.event.file])
     local_rank = LOCAL_RANK_OF_FILE.findall(one.event.file)[-1:]
     there = [
         event for event in failed if [event.fields.get("local_rank")] == local_rank
@@ -427,6 +427,17 @@ def _claimed(case: Case, one: Failure) -> Failure:
     ranks = list(dict.fromkeys(_rank_that_ended(case, e, one) for e in here or there))
     is_clear = len(ranks) == 1 or (here and not is_abort)
     return replace(one, rank=ranks[0]) if is_clear else one
+
+
+def _root_first(ended: list[LogEvent]) -> list[LogEvent]:
+    """Return ends of processes, first what torchrun's first table calls the root."""
+    if not ended or ended[0].pattern.name != "torchrun-failure":
+        return ended
+    table = launcher_of(ended[0].fields)
+    return sorted(
+        ended,
+        key=lambda one: "first" not in one.fields or launcher_of(one.fields) != table,
+    )
 
 
 def _failure(
