@@ -13,6 +13,7 @@ import pytest
 import ranktable
 from ranktable.runtime.table import read_rank_table
 from ranktable.schema.check import check
+from ranktable.schema.config_map import vendor_of_jobs
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
@@ -181,3 +182,24 @@ def test_table_is_converted_into_a_new_config_map(run: Run, tmp_path: Path) -> N
     assert (made.status, shown.status, back.status) == (0, 0, 0), made.err + back.err
     assert "hccl-1.0, 2 nodes, " in shown.out
     assert json.loads(back.out) == json.loads(TABLE)
+
+
+@pytest.mark.parametrize(
+    ("text", "vendor"),
+    [
+        ("limits: {nvidia.com/gpu: 8}", "nvidia"),
+        ('"huawei.com/Ascend910": "8"', "ascend"),
+        ("a: 1  # b\namd.com/gpu: 2", "amd"),
+        ("# nvidia.com/gpu: 8", None),
+        ("nvidia.com/gpu: 0", None),
+        # Each of these took time by the square of its length once, or may.
+        ("# " + "nvidia.com/gpu: 1 " * 400_000, None),
+        ("sophgo" * 300_000, None),
+        ("nvidia.com/gpu:" + " " * 1_000_000, None),
+    ],
+    ids=["list", "json", "below", "comment", "none", "long", "name", "blanks"],
+)
+def test_jobs_say_whose_chips_a_table_beside_them_is_about(
+    text: str, vendor: str | None
+) -> None:
+    assert vendor_of_jobs(text) == vendor

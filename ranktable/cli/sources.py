@@ -300,5 +300,5 @@ def refuse_other_kind(source: Source) -> None:
     reason = reason_not_judged(source)
     if reason is not None:
         is_one = "is a script, and a rank table is needed"
-        what = is_one if is_script(source) else "is no rank table"
+        what = is_one if is_script(source) else "is not a rank table"
         raise CommandError(f"{printable(source.name)} {what}\nhelp: {reason}")

@@ -12,7 +12,7 @@ from ranktable.doctor.causes import ABORT, PROGRAMS, signal_of
 from ranktable.doctor.lines import launcher_of
 from ranktable.doctor.patterns import CONSEQUENCES, FATAL, OF_OTHERS, Evidence
 from ranktable.doctor.payload import judged_again
-from ranktable.doctor.progress import Progress
+from ranktable.doctor.progress import Continuation
 from ranktable.schema.text import counted, folded
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Case:
         """Resolve the speakers."""
         self.ranks = ranks
         told = judged_again(events)
-        progress = Progress(told, ranks)
+        progress = Continuation(told, ranks)
         self.overcome = progress.overcome()
         self.has_steps_below = progress.has_steps_below
         self.seen = set(ranks.seen)

@@ -62,7 +62,7 @@ NO_ERRORS = {
     Evidence.IDENTITY, Evidence.STATE, Evidence.ATTEMPT, Evidence.LIFE, Evidence.END,
     Evidence.HOST,
 }  # fmt: skip
-"""What is no error by itself."""
+"""Kinds of evidence that are not errors by themselves."""
 
 FATAL = {
     Evidence.EXCEPTION, Evidence.FAULT, Evidence.MEMORY, Evidence.SETTING,

@@ -52,7 +52,7 @@ _OF_OTHERS = ("hccl", "slurm", "kernel", "kubernetes", "torchrun")
 """Those whose lines are not ended by what a program does afterwards."""
 
 
-class Progress:
+class Continuation:
     """The steps and good ends that the logs of a job tell, and what these show.
 
     Attributes:

@@ -172,7 +172,7 @@ class Facts:
 
     @property
     def no_chips(self) -> str:
-        """Why there are no chips, with what the tools that are there say."""
+        """Why no chips were found, with what the tools say."""
         for each in self.probe.unseen:
             if each.what.endswith("-smi"):
                 return f"{NO_CHIPS}: {each.why.replace('it says', f'{each.what} says')}"

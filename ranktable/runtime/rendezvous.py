@@ -125,7 +125,7 @@ def serves_store(rank: int | None, env: Mapping[str, str]) -> bool:
 
 
 def refuse_slow_start(environment: Environment, deadline: Deadline) -> None:
-    """Raise SlowStartError if there is no time left to try to connect."""
+    """Raise SlowStartError if the time is over before the first attempt."""
     if deadline.left_s == 0:
         rank = environment.rank or 0
         raise SlowStartError(

@@ -47,22 +47,25 @@ def is_table(key: str, text: bytes | None) -> bool:
 
 
 _RESOURCES = (
-    ("sophgo", r"""soph(?:go|on)[^\s"':]*"""),
-    ("nvidia", r"nvidia\.com/(?:gpu|mig-)[\w.-]*"),
+    ("sophgo", r"""soph(?:go|on)[^\s"':]{0,64}"""),
+    ("nvidia", r"nvidia\.com/(?:gpu|mig-)[\w.-]{0,64}"),
     ("amd", r"amd\.com/gpu"),
-    ("ascend", r"huawei\.com/(?:Ascend|npu)[\w.-]*"),
+    ("ascend", r"huawei\.com/(?:Ascend|npu)[\w.-]{0,64}"),
 )
 """How the jobs of a manifest ask for the chips of a vendor."""
 
 
 def vendor_of_jobs(text: str) -> str | None:
     """Return whose chips the jobs of a manifest ask for, None if it does not say."""
-    for vendor, name in _RESOURCES:
-        for found in re.finditer(rf"""{name}["']?\s*:\s*["']?[1-9]""", text):
-            line = text.rfind("\n", 0, found.start()) + 1
-            if "#" not in text[line : found.start()]:
-                return vendor
-    return None
+    said = "\n".join(line.partition("#")[0] for line in text.splitlines())
+    return next(
+        (
+            vendor
+            for vendor, name in _RESOURCES
+            if re.search(rf"""{name}["']?\s{{0,64}}:\s{{0,64}}["']?[1-9]""", said)
+        ),
+        None,
+    )
 
 
 class Inner(NamedTuple):

@@ -263,7 +263,7 @@ SWITCHES: dict[str, tuple[object, str, object]] = {
         lambda self, _files=None: set(range(max(self.seen, default=0))) - self.seen,
     ),
     "payload": (payload, "_unwrapped", lambda event, _depth=4: event),
-    "who went on": (progress.Progress, "_went_on", lambda _self, _event: False),
+    "who went on": (progress.Continuation, "_went_on", lambda _self, _event: False),
 }
 SAMPLE = range(120)
 

@@ -147,7 +147,7 @@ _NAMES = {
     "machinefile": "mpich-machinefile",
 }
 _WORDS = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*[A-Za-z0-9][\w.-]*[ \t]+[^\s:]")
-"""A first line of two words at least, which is no JSON and no YAML."""
+"""A first line of at least two words; neither JSON nor YAML begins so."""
 
 
 def _called(name: str) -> list[LauncherFormat]:

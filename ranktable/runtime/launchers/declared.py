@@ -201,7 +201,7 @@ PRRTE: Final = Launcher(
     advice="PMIX_RANK is set, but not the number of processes; start the script with "
     "mpirun of Open MPI, or set RANK=$PMIX_RANK and WORLD_SIZE in the command",
 )
-# The shell that salloc opens as a step has it too, and is no process of a job.
+# The shell of salloc has it too, and is not a process of a job.
 PMIX: Final = replace(
     PRRTE,
     name="pmix",

@@ -69,7 +69,7 @@ def read_jobset(job: Manifest, made: Manifests) -> list[Submission]:
 
 
 def _judge_coordinator(job: Manifest, made: Manifests, roles: Sequence[Role]) -> None:
-    """Report a coordinator that is no pod of the JobSet, which its webhook refuses."""
+    """Report a coordinator that is not a pod of the JobSet: its webhook refuses it."""
     path: Path = ("spec", "coordinator")
     name = job.text(*path, "replicatedJob")
     names = [role.name for role in roles]
