@@ -46,6 +46,9 @@ TORCH_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
     "GLOO_SOCKET_IFNAME": "lo",
+    # Torch asks the name server for the name of each address, also of 127.0.0.1.
+    # One that loses an answer would delay a rank by 5 to 20 s.
+    "RES_OPTIONS": "timeout:1 attempts:1",
 }
 """What torch reads when it is imported, or a rank should have anyway."""
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "PYTHONPATH")

@@ -23,7 +23,7 @@ from ranktable.runtime.environment import Environment
 from ranktable.runtime.errors import BootstrapError
 from ranktable.runtime.process_group import place
 from ranktable.runtime.rendezvous import GRACE_S
-from tests.commands import run_python, torch_environment
+from tests.commands import run_process, run_python, torch_environment
 from tests.ranks import (
     HEAD,
     Process,
@@ -118,7 +118,10 @@ say(job.rank, job.chip_map, job.device_id, str(job.device), job.backend, tensor.
 
 def test_address_that_is_an_argument_is_not_judged_by_the_variable() -> None:
     # Two nodes of mpirun on one machine; the variable was left over.
-    code = 'init_process_group("gloo", timeout_s=60, master_addr="127.0.0.1").close()'
+    code = """
+with init_process_group("gloo", timeout_s=60, master_addr="127.0.0.1"):
+    dist.barrier()  # none leaves before the others are connected
+"""
     port = free_port()
     node = {"OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}
     size = {"OMPI_COMM_WORLD_SIZE": "2", "MASTER_ADDR": "localhost"}
@@ -356,6 +359,51 @@ def test_master_that_does_not_answer_is_named() -> None:
     assert text.startswith("RT404 rank 1 cannot reach the master at 127.0.0.1:")
     assert "Connection refused; look at the output of rank 0" in text
     assert seconds < 2 + LATE_S
+
+
+SILENT_NAME_SERVER = """
+import fcntl, socket, struct, subprocess
+from pathlib import Path
+
+with socket.socket() as loopback:
+    flags = struct.pack("16sh", b"lo", 1)  # IFF_UP
+    fcntl.ioctl(loopback, 0x8914, flags)  # SIOCSIFFLAGS
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("127.0.0.1", 53))
+Path("resolv.conf").write_text("nameserver 127.0.0.1")
+Path("hosts").write_text("")
+for name in ("resolv.conf", "hosts"):
+    subprocess.run(["mount", "--bind", name, "/etc/" + name], check=True)
+
+from ranktable.runtime import BootstrapError, init_process_group
+try:
+    init_process_group("gloo", timeout_s=2)
+except BootstrapError as error:
+    print(error, error.ranks)
+"""
+"""Rank 0, where no name is known and the name server does not answer."""
+
+
+def test_rank_0_does_not_blame_another_program_for_a_silent_name_server(
+    tmp_path: Path,
+) -> None:
+    alone = ["unshare", "--user", "--map-root-user", "--mount", "--net"]
+    if run_process([*alone, "true"]).status != 0:
+        pytest.skip("no namespaces here")
+    place = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+    late = {"MASTER_PORT": "29500", "RES_OPTIONS": "timeout:30 attempts:1"}
+    done = run_process(
+        [*alone, sys.executable, "-c", SILENT_NAME_SERVER],
+        env={**torch_environment(), **place, **late},
+        cwd=tmp_path,
+    )
+
+    assert done.out == (
+        "RT404 rank 0 started the store of the job, but cannot connect to it at "
+        "127.0.0.1:29500: no answer within 2 s; check that MASTER_ADDR is an address "
+        "of this host, and whether the name server in /etc/resolv.conf answers, which "
+        "torch asks for the name of each address (0,)\n"
+    ), done.err
 
 
 def test_master_that_is_no_store_is_told_from_one_that_is_slow() -> None:

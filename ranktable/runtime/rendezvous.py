@@ -36,6 +36,11 @@ GRACE_S = 2.0
 _PROBE_S = 0.5
 """Time after the deadline for a running attempt to report why it failed."""
 
+_NAME_SERVER = (
+    "the name server in /etc/resolv.conf answers, which torch asks for the name of "
+    "each address"
+)
+
 _PORT_IS_USED = ("EADDRINUSE", "Address already in use")  # torch 2.1 has the second
 
 _LEAST_S = 0.001  # torch counts in milliseconds, and 0 has other meanings
@@ -233,11 +238,14 @@ def _tcp_store(
     try:
         return in_time(open_it, deadline.left_s + _PROBE_S)
     except LateError:
+        reason = f"no answer within {deadline.time_s:g} s"
+        if is_master:
+            raise _not_reached(environment, reason) from None
         finding = (
             f"rank {environment.rank} waited {deadline.time_s:g} s: a program answers "
             f"at {host}:{port}, but not as torch's store does; if another program "
             "uses this port, choose another MASTER_PORT on every host; otherwise check "
-            "whether rank 0 hangs"
+            f"whether rank 0 hangs, and whether {_NAME_SERVER}"
         )
         raise BootstrapError("RT404", finding, (0,)) from None
     except RuntimeError as error:  # torch's errors of the network are RuntimeErrors
@@ -255,6 +263,8 @@ def _refused(
             "used already, by another job or by a second process with rank 0; choose "
             "another MASTER_PORT on every host"
         )
+    elif is_master:
+        return _not_reached(environment, first_line(error))
     else:
         finding = (
             f"rank {environment.rank} cannot open the store of the job at "
@@ -262,6 +272,22 @@ def _refused(
             "and look at the output of rank 0"
         )
     return BootstrapError("RT404", finding, (0,))
+
+
+def _not_reached(environment: Environment, reason: str) -> BootstrapError:
+    """Return the error of rank 0, which serves the store and cannot connect to it.
+
+    Its port was free. Torch's store asks for the name of every address that connects,
+    and waits for the name server: 10 s with glibc, if it does not answer.
+    """
+    host, port = _address(environment)
+    return BootstrapError(
+        "RT404",
+        f"rank 0 started the store of the job, but cannot connect to it at "
+        f"{host}:{port}: {reason}; check that MASTER_ADDR is an address of this host, "
+        f"and whether {_NAME_SERVER}",
+        (0,),
+    )
 
 
 def first_line(error: Exception) -> str:
