@@ -12,7 +12,7 @@ from ranktable.doctor.causes import ABORT, signal_of
 from ranktable.doctor.headlines import Cause, cause_of
 from ranktable.doctor.identity import LOCAL_RANK_OF_FILE, MAX_RANKS
 from ranktable.doctor.lines import launcher_of, voice_of
-from ranktable.doctor.patterns import CONSEQUENCES, Evidence
+from ranktable.doctor.patterns import CONSEQUENCES, FATAL, Evidence
 from ranktable.doctor.payload import root_of
 from ranktable.doctor.repeats import names, repeats
 from ranktable.doctor.times import CLEARLY_S, seconds_between
@@ -413,9 +413,10 @@ def _claimed(case: Case, one: Failure) -> Failure:
     What aborts has a status of its own; others may abort as they have lost it.
     """
     is_abort = _is_of_process(one.event)
+    signal = "SIGSEGV" if "Segmentation fault" in one.what else ABORT
     failed = [
         event for event in case.by_kind[Evidence.EXIT]
-        if (signal_of(event) == ABORT if is_abort
+        if (signal_of(event) == signal if is_abort
             else event.fields.get("exit") in ("1", "2")
             or event.pattern.name == "mpi-abort")
     ]  # fmt: skip
@@ -424,9 +425,27 @@ def _claimed(case: Case, one: Failure) -> Failure:
     there = [
         event for event in failed if [event.fields.get("local_rank")] == local_rank
     ]
+    by_mpi = [event for event in here if event.pattern.speaker == "mpi"]
+    here = by_mpi if is_abort and len(by_mpi) == 1 else here  # its process says so too
     ranks = list(dict.fromkeys(_rank_that_ended(case, e, one) for e in here or there))
     is_clear = len(ranks) == 1 or (here and not is_abort)
+    if is_clear and ranks[0] is None and len(here) == 1:
+        return _with_process(case, one, here[0])
     return replace(one, rank=ranks[0]) if is_clear else one
+
+
+def _with_process(case: Case, one: Failure, ended: LogEvent) -> Failure:
+    """Return the only error of a log with the process that alone ended with one.
+
+    Its launcher tells that without a rank.
+    """
+    said = one.event.fields
+    fatal = [event for kind in FATAL for event in case.by_kind[kind]
+             if event.file == one.event.file]  # fmt: skip
+    if fatal != [one.event] or any(said[n] != ended.fields.get(n) for n in names(one)):
+        return one
+    of_it = {n: text for n, text in ended.fields.items() if n in ("local_rank", "pid")}
+    return replace(one, event=replace(one.event, fields={**of_it, **said}))
 
 
 def _root_first(ended: list[LogEvent]) -> list[LogEvent]:
@@ -457,6 +476,10 @@ _LOST = (
 """What is said by those that abort as they have waited in vain, or lost another."""
 
 
+_LOST_OR_AWAITED = (Evidence.CLOSED, Evidence.EDGE, Evidence.ABSENT)
+"""What a process without a name may say before it ends with a status."""
+
+
 def _exits(case: Case) -> Iterator[Failure]:
     """Yield the processes that ended by themselves and did not say why."""
     stuck = {event.fields["pid"] for event in case.by_kind[Evidence.HEARTBEAT]
@@ -469,7 +492,7 @@ def _exits(case: Case) -> Iterator[Failure]:
     told |= case.waiters
     differs = {e.file for e in case.by_kind[Evidence.MISMATCH]
                if case.ranks.speaker(e) is None}  # fmt: skip
-    lost = {(e.file, case.ranks.host(e)) for kind in (Evidence.CLOSED, Evidence.EDGE)
+    lost = {(e.file, case.ranks.host(e)) for kind in _LOST_OR_AWAITED
             for e in case.by_kind[kind] if case.ranks.speaker(e) is None}  # fmt: skip
     first = _first_of_launchers(case)
     is_first_step = True

@@ -630,6 +630,12 @@ class _Reader:
         if found is not None:
             said = MARK.sub("", text)[:400]
             event = LogEvent(*found, self.log.file, number, said)
+            if found[0].is_of_another and (told := event.fields.get("payload")):
+                self._taken |= {
+                    number + index
+                    for index, line in enumerate(after[: found[0].after], 1)
+                    if told in _decoded(line)
+                }
             self._keep(event)
             self._look_around(event, lines, at, number)
 
@@ -691,7 +697,7 @@ _SPEAKER = ("rank", "pid", "pod", "task", "local_rank", "voice")
 """What tells the lines of one process from those of others in the same log."""
 
 
-_OF_PROCESS = (*_SPEAKER, "host", "server")
+OF_PROCESS = (*_SPEAKER, "host", "server")
 """What all lines of a traceback have alike: some prefixes name the host alone."""
 
 
@@ -758,7 +764,7 @@ def _traceback(
         for line in (_decoded(data[:MAX_LINE_BYTES]),)
         for other, rest in (speaker_of(line),)
         # Another rank may write into the same log.
-        if all(other.get(name) == speaker.get(name) for name in _OF_PROCESS)
+        if all(other.get(name) == speaker.get(name) for name in OF_PROCESS)
     )
     _add_whose(fields, head, above)
     end, last, cell = 0, head, ""

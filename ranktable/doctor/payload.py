@@ -11,7 +11,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.doctor import causes
-from ranktable.doctor.lines import MAX_BELOW, recognise, speaker_of, voice_of
+from ranktable.doctor.lines import (
+    MAX_BELOW,
+    OF_PROCESS,
+    recognise,
+    speaker_of,
+    voice_of,
+)
 from ranktable.doctor.patterns import Evidence, LogPattern
 
 if TYPE_CHECKING:
@@ -37,7 +43,8 @@ WRAPPERS = {Evidence.EXCEPTION, Evidence.CASCADE, Evidence.CLOSED, Evidence.UNKN
 """What may carry something that tells more."""
 
 _OF_LIBRARY = re.compile(
-    r"CCL|NPU|A[Cc][Ll]|acl|CUDA|HIP|error code|ERR\d|Last error|reported as above"
+    r"CCL|NPU|A[Cc][Ll]|acl|CUDA|HIP|PT_BRIDGE|error code|ERR\d|Last error"
+    r"|reported as above"
 )
 """Exceptions below which their library says more."""
 _SAYS_MORE = "- Ascend Error Message:"
@@ -186,9 +193,10 @@ def root_of(event: LogEvent) -> str:
 
 def _joined(event: LogEvent, call: LogEvent) -> LogEvent:
     """Return a message with the traceback that ends with it."""
-    return replace(
-        event, fields={**call.fields, **event.fields, "raised": root_of(call)}
-    )
+    said = event.fields
+    if call.pattern.is_of_another:  # who tells it did not raise it
+        said = {name: text for name, text in said.items() if name not in OF_PROCESS}
+    return replace(event, fields={**call.fields, **said, "raised": root_of(call)})
 
 
 def _unwrapped(event: LogEvent, depth: int = MAX_DEPTH) -> LogEvent:
