@@ -31,6 +31,11 @@ def said_to_differ(case: Case) -> Iterator[Cause]:
     calls = dict(_fingerprints(case, events))
     if len(set(calls.values())) > 1:
         yield from minority(case, calls, events)
+    elif calls and any("peer_op" not in event.fields for event in events):
+        # torch before 2.0 has each rank tell its own call alone.
+        text = f"{', '.join(_in_calls(calls))}; what others called is not in these logs"
+        yield Cause(rule=rules.DIFFERENT, headline=text,
+                    evidence=shortened(events, case))  # fmt: skip
     elif events:
         named = {rank for event in events for rank in case.ranks.peers(event)}
         named.update(case.speakers(Evidence.MISMATCH))
@@ -41,7 +46,7 @@ def said_to_differ(case: Case) -> Iterator[Cause]:
             yield Cause(rule=rules.DIFFERENT, headline=what,
                         evidence=shortened(events, case))  # fmt: skip
             return
-        what = events[0].pattern.what or "call different operations"
+        what = events[0].pattern.what or "calls different operations"
         yield cause_of(case, rules.DIFFERENT, named, what, events)
 
 

@@ -16,7 +16,7 @@ from ranktable.doctor.progress import Continuation
 from ranktable.schema.text import counted, folded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from ranktable.doctor.identity import Ranks
     from ranktable.doctor.lines import LogEvent
@@ -422,12 +422,14 @@ class Case:
             number = f" {seq}" if seq is not None else ""
             text += f" in {op.partition(' of ')[0]}{number}"
         text = f"{text} of the {group}" if group else text
-        return f"{text}{self._last_sign_of(accused)}" if len(accused) == 1 else text
+        groups = {wait.group for wait in waits} - {""}
+        signs = (self._last_sign_of(rank, groups) for rank in accused)
+        return text + (next(signs) if len(accused) == 1 else "")
 
-    def _last_sign_of(self, accused: Iterable[int]) -> str:
-        (rank,) = accused
+    def _last_sign_of(self, rank: int, groups: Collection[str]) -> str:
         done = [event.fields["done"] for one, event in states_of(self)
-                if one == rank and "done" in event.fields]  # fmt: skip
+                if one == rank and "done" in event.fields
+                and (not groups or self.ranks.group(event)[0] in groups)]  # fmt: skip
         when = self.ranks.last_time_of(rank)
         signs = [f"completed {done[0]}"] if done else []
         signs += [f"logged nothing after {when}"] if when else []

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 HEAD_BYTES = 256 << 10
 """How much of a log is looked at to find what it is wrapped in."""
 
+MAX_WHOLE = 1 << 20
+"""How much of a line is joined that a container runtime cut."""
+
 MAX_SHAPES = 12
 MAX_FIELDS = 12
 MAX_KEYS = 40
@@ -52,7 +55,8 @@ _VALUES = {
 _FORMS = {name: re.compile(_VALUES.get(name, ".+")) for name in _ORDER}
 
 _KEYS = {
-    "rank": ("rank", "global_rank", "RANK", "process_index", "labels.rank"),
+    "rank": ("rank", "global_rank", "RANK", "process_index", "labels.rank",
+             "span.rank"),
     "local_rank": ("local_rank", "LOCAL_RANK"),
     "host": ("host", "hostname", "node", "_HOSTNAME", "kubernetes.host", "node_name",
              "kubernetes.node_name", "resource.labels.node_name", "instance"),
@@ -130,6 +134,9 @@ def unwrapped(stream: Readable, strip: Strip) -> Unwrapped:
     if codec is not None:
         stream = _Lines(_decoded(head, stream, codec))
         head = stream.read(HEAD_BYTES)
+    if _OF_CONTAINER.match(head):
+        stream = _Lines(_whole(_lines_of(_Joined(head, stream))))
+        head = stream.read(HEAD_BYTES)
     rest = _Joined(head, stream)
     lines = [line for line in _text(head).splitlines()[:5000] if line.strip()]
     rows = [row for line in lines if (row := _row(line[strip(line) :])) is not None]
@@ -185,6 +192,32 @@ def _without_colours(stream: Readable) -> Iterator[bytes]:
         whole, end, left = (left + block).rpartition(b"\n")
         yield re.sub(_COLOUR, b"", whole + end)
     yield re.sub(_COLOUR, b"", left)
+
+
+_OF_CONTAINER = re.compile(
+    rb"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d) std(?P<stream>out|err) [FP] "
+)
+"""What a container runtime puts before each line, or part of a long one (``P``)."""
+
+
+def _whole(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a container; a long one stands where its last part is."""
+    parts: dict[bytes, bytes] = {}
+    for line in lines:
+        found = _OF_CONTAINER.match(line) if parts or b" P " in line[:60] else None
+        if found is None:
+            yield line + b"\n"
+            continue
+        of_stream, end = found["stream"], found.end()
+        if line[end - 2 : end - 1] == b"P":
+            before = parts.get(of_stream, line[:end])
+            parts[of_stream] = (before + line[end:])[:MAX_WHOLE]
+            yield b"\n"
+        elif of_stream in parts:
+            yield parts.pop(of_stream) + line[end:] + b"\n"
+        else:
+            yield line + b"\n"
+    yield from (text + b"\n" for text in parts.values())
 
 
 class _Joined:
