@@ -751,14 +751,18 @@ def _is_of_process(event: LogEvent) -> bool:
 
 
 def _ends_by(other: Failure, form: Failure) -> bool:
-    """Whether a process ends in a form because of what it said above it."""
+    """Whether a process ends in a form because of what it said above it.
+
+    What a kernel asserts stands above the error of its chip.
+    """
+    is_of_kernel = "thread: [" in form.event.text and "device-side assert" in other.what
     return (
         form.event.pattern.is_form
         and not other.event.pattern.is_form
         and other.event.kind is not Evidence.EXIT
         and form.rank in (None, other.rank)
         and other.event.file == form.event.file
-        and other.event.line < form.event.line
+        and (other.event.line < form.event.line or is_of_kernel)
     )
 
 
