@@ -326,7 +326,7 @@ def test_both_addresses_of_a_device_are_judged() -> None:
 
 COUNTED = {
     "RT105": b'{"device_id":"%d","rank":"%d","rank":"%d"}',
-    "RT106": b'{"device_id":NaN,"rank":"%d"}',
+    "RT106": b'{"device_id":NaN,"device_id":NaN,"rank":"%d"}',
     "RT112": b'{"rank":"%d"}',
     "RT113": b'{"device_id":null,"rank":"%d"}',
     "RT114": b'{"device_id":"0%d","rank":"%d"}',
@@ -467,6 +467,8 @@ def test_chips_of_a_spare_are_those_of_the_links(chip: str, codes: set[str]) -> 
         ('{"version":"1.0"\n=======\n"node_list":[]}\n', 2, "a conflict"),
         ("{\u201cversion\u201d:1}", 1, "a quotation mark of a word processor"),
         ('{version:"1.0"}', 1, "a key in double quotes is expected here"),
+        (",\n", 1, "a value is expected here"),
+        (",]", 1, "a value is expected here"),
     ],
 )
 def test_text_of_another_kind_is_named(text: str, line: int, said: str) -> None:
@@ -474,7 +476,8 @@ def test_text_of_another_kind_is_named(text: str, line: int, said: str) -> None:
 
     assert (found.code, found.location.line) == ("RT101", line)
     assert said in found.message
-    assert found.hint or "key" in said
+    assert found.hint or "expected" in said
+    assert found.edit is None
 
 
 def test_two_tables_pasted_together_are_one_finding_that_names_merge() -> None:

@@ -102,7 +102,7 @@ class _Parser:
 
     def __init__(self) -> None:
         self.repeated: list[_Repetition] = []
-        self.bad_numbers = 0
+        self.has_bad_numbers = False
 
     def members(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
         members = dict(pairs)
@@ -118,7 +118,7 @@ class _Parser:
         return number if math.isfinite(number) else self.constant(text)
 
     def constant(self, text: str) -> BadNumber:
-        self.bad_numbers += 1
+        self.has_bad_numbers = True
         return BadNumber(text)
 
 
@@ -155,8 +155,8 @@ def parse(text: str, limit: int | None = None) -> tuple[object, Findings] | Find
     found = Findings(limit=limit)
     if parser.repeated:
         _add_duplicate_keys(document, parser.repeated, found)
-    if parser.bad_numbers:
-        _add_bad_numbers(document, parser.bad_numbers, found)
+    if parser.has_bad_numbers:
+        _add_bad_numbers(document, found)
     if _SURROGATE.search(text):
         found.add(*_lone_surrogates(document))
     return document, found
@@ -244,20 +244,16 @@ def _same(first: object, second: object) -> bool:
     return type(first) is type(second) and first == second
 
 
-def _add_bad_numbers(document: object, count: int, found: Findings) -> None:
-    located = 0
+def _add_bad_numbers(document: object, found: Findings) -> None:
     for path, value in walk(document):
-        if located == found.limit:
-            break
         if isinstance(value, BadNumber):
-            located += 1
-            digits = len(value.text)
-            name = value.text if digits <= MAX_DIGITS else f"of {digits} characters"
-            what = "is not JSON" if name.isalpha() or "I" in name else "is out of range"
-            message = f"the number {name} {what}"
-            found.add(rules.NOT_A_NUMBER.finding(SourceSpan(path), message))
-    # Some are not in the data any more, because their key was repeated.
-    found.omit(rules.NOT_A_NUMBER, count - located if located == found.limit else 0)
+            found.tell(rules.NOT_A_NUMBER, _bad_number, path, value.text)
+
+
+def _bad_number(path: Path, text: str) -> Finding:
+    name = text if len(text) <= MAX_DIGITS else f"of {len(text)} characters"
+    what = "is not JSON" if name.isalpha() or "I" in name else "is out of range"
+    return rules.NOT_A_NUMBER.finding(SourceSpan(path), f"the number {name} {what}")
 
 
 def _lone_surrogates(document: object) -> Iterator[Finding]:
@@ -306,10 +302,8 @@ def explain_syntax(text: str, error: json.JSONDecodeError) -> Finding:
 
 def _repairable(text: str, at: int, before: str) -> Finding | None:
     """Return the finding of a comma or a comment that can be removed."""
-    comma = at if text[at] == "," and text[at + 1 :].lstrip()[:1] in "]}" else -1
-    if text[at] in "]}" and before.endswith(","):
-        comma = len(before) - 1
-    if comma >= 0:
+    comma = _last_comma(text, at, before)
+    if comma is not None:
         return rules.NOT_JSON.finding(
             SourceSpan(offsets=(comma, comma + 1)),
             "there is a comma after the last item",
@@ -325,6 +319,14 @@ def _repairable(text: str, at: int, before: str) -> Finding | None:
         hint="remove the comment",
         edit=Edit("remove"),
     )
+
+
+def _last_comma(text: str, at: int, before: str) -> int | None:
+    """Return the offset of a comma that follows an item, and that no item follows."""
+    if text[at] in "]}" and before.endswith(","):
+        return len(before) - 1
+    is_last = text[at + 1 :].lstrip()[:1] in "]}"
+    return at if before and text[at] == "," and is_last else None
 
 
 def _of_another_kind(text: str, at: int, before: str) -> Finding | None:
