@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
 import ranktable
 from ranktable.schema.check import check
@@ -314,6 +315,17 @@ def test_super_pod_that_no_list_names_stays_where_it_is(where: str) -> None:
 
     assert [node.super_pod for node in read.nodes] == ["of-n0", "of-n1"]
     assert json.loads(again) == document
+
+
+def test_super_pod_that_only_the_second_chip_names_is_not_that_of_its_server() -> None:
+    document = table(2)
+    document["server_list"][0]["device"][1]["super_pod_id"] = "7"
+    read = ranktable.loads(json.dumps(document))
+    node = structs.replace(read.nodes[0], super_pod="7")
+    written = json.loads(ranktable.dumps(read.with_changes(nodes=[node])))
+
+    assert read.nodes[0].super_pod is None
+    assert written["server_list"][0]["super_pod_id"] == "7"
 
 
 def _of_two_cards(second: str) -> bytes:

@@ -15,7 +15,7 @@ from msgspec import json as json_text
 from ranktable.schema.declare import SPARES_KEY, SUPER_POD_KEY, KeyRole
 from ranktable.schema.formats import by_name
 from ranktable.schema.plain_data import spelt_lists
-from ranktable.schema.super_pods import PODS, listed_pods, reads_pods
+from ranktable.schema.super_pods import PODS, listed_pods, named_pod, reads_pods
 from ranktable.schema.values import leading_digits, plain_number
 
 if TYPE_CHECKING:
@@ -474,7 +474,7 @@ class _Builder:
         return Node(
             devices=tuple(built),
             host=host,
-            super_pod=self.pods.get(host or "") or _pod_in(own, built),
+            super_pod=self.pods.get(host or "") or named_pod(own, built),
             extra=_without(own, {format_.devices_key, format_.host_key}),
             layout=self.layout(own),
         )
@@ -519,7 +519,7 @@ class _Builder:
         return Node(
             devices=devices,
             host=members.get(format_.host_key),
-            super_pod=_pod_in(members, devices),
+            super_pod=named_pod(members, devices),
             extra=_without(members, known),
             layout=self.layout(members),
         )
@@ -554,13 +554,6 @@ class _Builder:
     def layout(self, members: dict[str, object]) -> Layout:
         layout = tuple(zip(members, map(type, members.values()), strict=True))
         return self.layouts.setdefault(layout, layout)
-
-
-def _pod_in(members: Mapping[str, object], devices: Sequence[Device]) -> str | None:
-    """Return the super pod that a node names, or its first device."""
-    first = devices[0].extra if devices else _NO_EXTRA
-    pod = members.get(SUPER_POD_KEY, first.get(SUPER_POD_KEY))
-    return None if pod is None else str(pod)
 
 
 def _without(

@@ -22,7 +22,7 @@ from ranktable.schema.declare import (
     NotExpressibleError,
 )
 from ranktable.schema.formats import by_name
-from ranktable.schema.super_pods import PODS, reads_pods, spelt_pods
+from ranktable.schema.super_pods import PODS, named_pod, reads_pods, spelt_pods
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -152,16 +152,10 @@ def _node(
     values[format_.devices_key] = _devices(
         node, format_, is_own=is_own, is_spare=is_spare
     )
-    if has_pod and node.super_pod is not None and not _names_pod(node):
+    named = named_pod(node.extra, node.devices)
+    if has_pod and node.super_pod not in (None, named):
         values[SUPER_POD_KEY] = node.super_pod
     return _in_order(values, node.extra, node.layout if is_own else None)
-
-
-def _names_pod(node: Node) -> bool:
-    """Whether a key of a node, or of its first chip, has the name of its super pod."""
-    places = (node.extra, *(device.extra for device in node.devices[:1]))
-    named = next((one[SUPER_POD_KEY] for one in places if SUPER_POD_KEY in one), None)
-    return named is not None and str(named) == node.super_pod
 
 
 def _devices(
