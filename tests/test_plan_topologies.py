@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import make_table
-from ranktable.layout import LayoutError
+from ranktable.layout import LayoutError, rack_rules
 from ranktable.layout.boundaries import (
     Boundary,
     boundaries_of,
@@ -159,6 +159,16 @@ def test_mistakes_of_a_topology_are_found_at_their_place(text: str) -> None:
 )
 def test_a_short_text_that_means_millions_of_hosts_is_given_up(text: str) -> None:
     assert "RT134" in codes_in(text)
+
+
+@pytest.mark.parametrize(("most", "code"), [(3, ["RT134"]), (4, [])])
+def test_hosts_of_all_lines_are_counted_together(
+    most: int, code: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rack_rules, "MAX_HOSTS", most)
+    report, _ = read_rack_file(b"a[1-2] r1\nb[1-2] r2\n", file="t")
+
+    assert [one.code for one in report.diagnostics] == code
 
 
 @pytest.mark.parametrize(
