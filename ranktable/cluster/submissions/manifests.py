@@ -23,6 +23,8 @@ from ranktable.cluster.submissions.pod_text import (
 )
 from ranktable.cluster.submissions.shell import (
     JOB_INDEX,
+    OWN_HOST,
+    OWN_NAME,
     POD_INDEX,
     UNKNOWN,
     UNSET,
@@ -155,7 +157,12 @@ class Manifests:
 
 
 class PodTemplate:
-    """The template of a pod, and the container that trains."""
+    """The template of a pod, and the container that trains.
+
+    Attributes:
+        host: The host name of a pod, with a mark for its index; empty if not known.
+        is_named_so: Whether that is the name of the pod too.
+    """
 
     def __init__(self, job: Manifest, path: Path, container: str = "") -> None:
         """Describe the template at a path below a job.
@@ -168,6 +175,8 @@ class PodTemplate:
         """
         self.job = job
         self.path = path
+        self.host = ""
+        self.is_named_so = False
         names = [each.get("name") for each in self.containers()]
         with_chips = [n for n in range(len(names)) if self.chips_of(n) is not None]
         self.index = (with_chips or [0])[0]
@@ -225,10 +234,20 @@ class PodTemplate:
                 span = self.job.span(*self.here, "env", at)
                 value = item.get("value")
                 is_text = isinstance(value, str)
-                text = replaced(value, above, room) if is_text else _index_of(item)
+                text = replaced(value, above, room) if is_text else self._of_pod(item)
                 above[name] = text
                 found[name] = Setting(text, f"{name}={shown(text)}", span)
         return found
+
+    def _of_pod(self, item: dict[str, Any]) -> str:
+        """Return the mark of an index in a label or the name of the pod, if it is one."""
+        text = str(item.get("valueFrom", ""))
+        if "job-global-index" in text:
+            return JOB_INDEX
+        if "'metadata.name'" in text and self.is_named_so:
+            return OWN_HOST
+        is_index = "job-completion-index" in text or "kubernetes.io/pod-index" in text
+        return POD_INDEX if is_index else UNKNOWN
 
     @property
     def has_other_variables(self) -> bool:
@@ -248,18 +267,10 @@ class PodTemplate:
         words = [replaced(word, texts, room) for word in written]
         unset = {} if self.has_other_variables else unset_in(written, variables)
         values = dict.fromkeys(unset, UNSET) | texts
-        scope = Scope(is_task=True, values=values, exported=set(texts))
+        known = {OWN_NAME: self.host} if self.host else {}
+        scope = Scope(known=known, is_task=True, values=values, exported=set(texts))
         span = self.job.span(*here, "command")
         return task_command(words, scope, variables, span)
-
-
-def _index_of(item: dict[str, Any]) -> str:
-    """Return the mark of an index in a label of the pod, or that it is not known."""
-    text = str(item.get("valueFrom", ""))
-    if "job-global-index" in text:
-        return JOB_INDEX
-    is_index = "job-completion-index" in text or "apps.kubernetes.io/pod-index" in text
-    return POD_INDEX if is_index else UNKNOWN
 
 
 def chips_in(job: Manifest, path: Path) -> Fact | None:

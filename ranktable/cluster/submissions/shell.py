@@ -81,6 +81,8 @@ POD_INDEX: Final = "\ue018"
 JOB_INDEX: Final = "\ue019"
 """The number that a JobSet counts its Jobs by."""
 
+OWN_NAME: Final = "own name"
+"""Under it a scope knows the name of the own host, with a mark for its number."""
 UNSET: Final = "\ue01f"
 """A variable of an operator that sets it in other jobs only."""
 
@@ -512,6 +514,13 @@ class Scope:
         is_hidden = name in self.values or self.outer is None
         return found if found or is_hidden else self.outer.may_be(raw)  # type: ignore[union-attr]
 
+    def own_name(self) -> str:
+        """Return the name of the own host, as far as the file says it."""
+        found = self.known.get(OWN_NAME)
+        if found is None and self.outer is not None:
+            return self.outer.own_name()
+        return found or UNKNOWN
+
     def hosts(self) -> list[str]:
         """Return the hosts of the job, one mark if their number is not known."""
         number = plain_number(self.value("SLURM_JOB_NUM_NODES"))
@@ -669,6 +678,8 @@ class Scope:
             return [CUT_LIST]
         if rest[:1] in "%#/^," and UNSET in value:
             return [UNSET]
+        if cut := _CUT.fullmatch(rest):
+            return [_without(self.own_name() if value == OWN_HOST else value, cut)]
         is_default = rest.startswith((":-", "-", ":=", "=", ":?", "?"))
         is_set = value and not {UNKNOWN, UNSET, *EMPTY.values()} & {*value}
         return [value if is_default and is_set else UNKNOWN]
@@ -725,11 +736,20 @@ class Scope:
         if step and step[1] in (FIRST_HOST, OTHER_HOST):
             own = self._printed_host(text[text.index("hostname") :])
             return own if step[1] == FIRST_HOST else OTHER_HOST
-        if text.split()[:1] != ["hostname"] and text.split() != ["uname", "-n"]:
+        command, *pipes = text.split("|")
+        if command.split()[:1] != ["hostname"] and command.split() != ["uname", "-n"]:
             return ""
+        if any(_CUTS_NAME.search(pipe) for pipe in pipes):
+            return self._cut_from_name("|".join(pipes))
         is_all = _ALL_ADDRESSES.fullmatch(text.strip())
         of_batch = ALL_ADDRESSES if is_all else FIRST_HOST
         return OWN_HOST if self.is_task else of_batch
+
+    def _cut_from_name(self, pipes: str) -> str:
+        """Return what commands cut out of the name of the own host."""
+        _, sign, index = self.own_name().rpartition("-")
+        is_last = _LAST_PART.fullmatch(pipes.strip())
+        return index if sign and is_last else UNKNOWN
 
     def _words(self, text: str) -> str:
         return re.sub(r"[\\'\"]", "", "".join(self._quoted(text, 1)))
@@ -775,6 +795,19 @@ _DATE: Final = re.compile(
 _MOMENT: Final = re.compile(r"%[-_0]?[0-9]?N")
 _SECONDS: Final = re.compile(r"%[-_0]?[sSTcrXMR]")
 _ALL_ADDRESSES: Final = re.compile(r"hostname\s+(?:-I|--all-ip-addresses)")
+_CUT: Final = re.compile(r"(?:(##?)\*(\W)|(%%?)(\W)\*)")
+"""A cut of a value at the first or last of a sign: ``${NAME##*-}``."""
+_CUTS_NAME: Final = re.compile(
+    r"\A\s*(?:awk\b.*-F\s*['\"]?-|cut\b.*-d\s*['\"]?-|sed\b|rev\b|tr\b.*-\w*d|grep\b)"
+)
+"""Commands that leave a part of a name: its number, or what is before a hyphen."""
+_LAST_PART: Final = re.compile(
+    r"awk\s+-F\s*['\"]?-['\"]?\s+'\{\s*print\s+\$NF;?\s*\}'"
+    r"|sed\s+(?:-E\s+|-r\s+)?['\"]?s([/|#])\^?\.\*-\1\1g?['\"]?"
+    r"|rev\s*\|\s*cut\s+(?:-d\s*['\"]?-['\"]?\s+-f\s*1|-f\s*1\s+-d\s*['\"]?-['\"]?)"
+    r"\s*\|\s*rev|grep\s+-o\w*\s+['\"]?(?:\[0-9\][+*]|\\d\+)\$['\"]?"
+)
+"""Commands that print what is behind the last hyphen of a name."""
 _USED: Final = re.compile(r"\$\{?\w+")
 _CUTS: Final = re.compile(
     r"(?:echo|printf)\s[^|]*(?:\|\s*(?:cut|sed|awk|tr|head)\b[^|]*)+"
@@ -782,6 +815,19 @@ _CUTS: Final = re.compile(
 )
 _OPENS: Final = re.compile(r"\b(?:sed|awk)\b[^|]*\[|\A(?=.*\[).*\bcut\s+-d\s*['\"]?-")
 """A cut that knows the bracket of a list, and may make a host of it."""
+
+
+def _without(value: str, cut: re.Match[str]) -> str:
+    """Return what a cut leaves of a value, if nothing unknown may have its sign."""
+    side, sign = cut[1] or cut[3], cut[2] or cut[4]
+    is_last = side in ("##", "%")
+    before, found, behind = (value.rpartition if is_last else value.partition)(sign)
+    sure = behind if is_last else before
+    if {*_MARKS.findall(sure if found else value)} - {POD_INDEX, JOB_INDEX}:
+        return UNKNOWN
+    if not found:
+        return value
+    return behind if side[0] == "#" else before
 
 
 def _drawn_by(text: str) -> str:

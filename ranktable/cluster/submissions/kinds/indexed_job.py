@@ -20,6 +20,7 @@ from ranktable.cluster.submissions.pod_roles import (
     pod_role,
     pods_at_once,
 )
+from ranktable.cluster.submissions.shell import POD_INDEX
 
 if TYPE_CHECKING:
     from ranktable.cluster.submissions.manifests import Manifest, Manifests
@@ -31,6 +32,8 @@ def read_job(job: Manifest, made: Manifests) -> list[Submission]:
     template = PodTemplate(job, ("spec", *POD))
     is_indexed = job.text("spec", "completionMode") == "Indexed"
     counting = {"JOB_COMPLETION_INDEX": 0} if is_indexed else {}
+    if is_indexed and not job.text("spec", *POD, "hostname"):
+        template.host = f"{job.name}-{POD_INDEX}"
     pods = pods_at_once(job, ("spec",))
     role = pod_role(template, pods, counted_from=counting)
     if role.command.program not in NUMBERED and not is_indexed:

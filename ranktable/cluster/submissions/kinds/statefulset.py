@@ -8,6 +8,7 @@ from ranktable.cluster.submissions.agents import NUMBERED
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
 from ranktable.cluster.submissions.pod_names import Pods, judge_addresses, judge_service
 from ranktable.cluster.submissions.pod_roles import POD, pod_job, pod_role
+from ranktable.cluster.submissions.shell import POD_INDEX
 
 if TYPE_CHECKING:
     from ranktable.cluster.submissions.manifests import Manifest, Manifests
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 def read_statefulset(job: Manifest, made: Manifests) -> list[Submission]:
     """Return the agents that a StatefulSet starts; most run no job."""
     template = PodTemplate(job, ("spec", *POD))
+    if not (job.members("spec", "ordinals") or job.text("spec", *POD, "hostname")):
+        template.host, template.is_named_so = f"{job.name}-{POD_INDEX}", True
     role = pod_role(template, job.number(*_REPLICAS, default=1))
     if role.command.program not in NUMBERED:
         return []
