@@ -117,6 +117,12 @@ class Manifest:
         value = self.get(*path)
         return value if isinstance(value, str) else ""
 
+    def is_whole(self, *path: str | int) -> bool:
+        """Whether an object has no members that stand elsewhere in the file."""
+        start, end = self.span(*path).offsets or (0, 0)
+        written = self.document.text[start:end]
+        return "<<" not in written and self.get(*path) != UNKNOWN
+
     @property
     def name(self) -> str:
         """The name of the object."""
@@ -298,8 +304,9 @@ def is_chip(resource: str) -> bool:
 def judge_resources(made: Manifests, job: Manifest, path: Path) -> None:
     """Report requests of chips that Kubernetes refuses."""
     limits, requests = (job.members(*path, key) for key in ("limits", "requests"))
+    is_whole = job.is_whole(*path, "limits")
     for name, value in requests.items():
-        if "/" in name and name not in limits:
+        if "/" in name and name not in limits and is_whole:
             made.report(
                 rules.POD_RESOURCES,
                 job.span(*path, "requests", name),
@@ -308,6 +315,7 @@ def judge_resources(made: Manifests, job: Manifest, path: Path) -> None:
             )
         elif (
             "/" in name
+            and name in limits
             and str(limits[name]) != str(value)
             and UNKNOWN not in f"{limits[name]}{value}"
         ):
@@ -390,12 +398,21 @@ def _documents(text: str, made: Manifests) -> list[Document]:
     documents, found = parse_yaml(text)
     if any(finding.rule is NOT_YAML for finding in found):
         documents, found = _parse_filled(text, made) or (documents, found)
+    for document in documents:
+        _mark_aliases(document)
     for finding in found:
         if finding.rule is REFUSED_YAML:
             made.unjudged.append(Unjudged(finding.span, finding.message))
         else:
             made.found.append(finding)
     return documents
+
+
+def _mark_aliases(document: Document) -> None:
+    """Put a mark in the places of aliases, whose values are not read."""
+    for path, (start, _) in (document.values or {}).items():
+        if path and document.text[start : start + 1] == "*":
+            document.get(*path[:-1])[path[-1]] = UNKNOWN
 
 
 def _parse_filled(text: str, made: Manifests) -> tuple[list[Document], Findings] | None:
