@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ranktable.cluster.submissions.agents import processes_per_start
+from ranktable.cluster.submissions.agents import (
+    expected_agents,
+    fact_of,
+    processes_per_start,
+)
 from ranktable.cluster.submissions.shell import (
     IN_BATCH,
     IN_TASK,
@@ -87,6 +91,8 @@ def count_processes(one: Submission) -> int | None:
     starts = one.starts()
     if one.roles[0].command.program == "mpirun":
         return _started_by_mpirun(one)
+    if one.roles[0].command.program == "deepspeed" and one.is_first_node_only:
+        return _started_by_deepspeed(one)
     each = [processes_per_start(one, role) for role in one.roles]
     values = {fact.value for fact in each if fact is not None}
     is_known = None not in each and (len(values) == 1 or one.tasks_per_node is not None)
@@ -110,6 +116,23 @@ def _started_by_mpirun(one: Submission) -> int | None:
     if one.slots is None or not one.roles[0].command.is_whole:
         return None
     return one.slots.value
+
+
+def _started_by_deepspeed(one: Submission) -> int | None:
+    """Return the processes on all hosts of a deepspeed, None if they are not known.
+
+    Source: deepspeed, launcher/runner.py: without a file of hosts it takes its own, and
+    ``--num_nodes`` the first ones of the file.
+    """
+    role = one.roles[0]
+    each, hosts = processes_per_start(one, role), fact_of(role.option("nnodes"))
+    number = None if hosts is None else hosts.value
+    if role.option("nnodes") is None and role.option("hostfile") is None:
+        number = 1
+    is_local = number == 1 or "no-ssh" in role.command.options
+    if each is None or number is None:
+        return None
+    return each.value * (1 if is_local else number)
 
 
 def compare_with_table(one: Submission, ranks: int, nodes: int) -> Iterator[Finding]:
@@ -160,6 +183,9 @@ def _environments(one: Submission, start: Start) -> Iterator[dict[str, str]]:
         total = count_processes(one)
         if total is None:
             return  # WORLD_SIZE of an operator is not that of torchrun's workers
+        expected, starts = expected_agents(start.role), one.starts()
+        if expected and starts and starts < expected.least and len(one.roles) == 1:
+            total = expected.least * each.value  # the others start elsewhere
         for local_rank in range(each.value):
             rank = _node_rank(start) * each.value + local_rank
             own = 0 if start.role.option("virtual-local-rank") else local_rank

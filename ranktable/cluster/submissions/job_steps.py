@@ -27,6 +27,7 @@ from ranktable.cluster.submissions.script_variables import (
 )
 from ranktable.cluster.submissions.shell import (
     EMPTY,
+    FIRST_HOST,
     IN_BATCH,
     IN_MPI,
     TASK_VARIABLES,
@@ -441,7 +442,7 @@ class StepReader:
                 starter=starter,
                 is_shared="exclusive" not in self.part.job,
                 is_array="array" in self.part.job,
-                host=step.text("nodelist") if step else "",
+                host=_host_of(step) if step else "",
                 job_nodes=self.part.nodes and self.part.nodes.value,
                 all_chips=asked or both.all_chips(),
                 node_range=both.node_range() if starter == "srun" else None,
@@ -449,6 +450,14 @@ class StepReader:
                 and self.variables.scope.assigned("SLURM_HOSTFILE") is None,
             )
         )
+
+
+def _host_of(step: SlurmJob) -> str:
+    """Return the hosts that a step names, also by their number in the job."""
+    number = plain_number(step.text("relative"))
+    if number is None or "nodelist" in step:
+        return step.text("nodelist")
+    return f"host {number}" if number else FIRST_HOST
 
 
 def _is_builtin_test(texts: Sequence[str]) -> bool:

@@ -109,6 +109,7 @@ _SLURM_LONG: Final = {
     "m": "distribution",
     "J": "job-name",
     "o": "output",
+    "r": "relative",
     "e": "error",
     "a": "array",
 }

@@ -133,7 +133,7 @@ class SlurmJob:
         """Whether no option gives the first tasks to another node than the first."""
         order = self.options.get("distribution")
         is_arbitrary = order is not None and "arbitrary" in order.text
-        return not (is_arbitrary or {"relative", "r"} & self.options.keys())
+        return not (is_arbitrary or "relative" in self.options)
 
     def chips(self, tasks_per_node: Fact | None, nodes: Fact | None) -> Fact | None:
         """Return the chips of a node, None if they are not known."""
