@@ -246,7 +246,7 @@ class PodTemplate:
         return found
 
     def _of_pod(self, item: dict[str, Any]) -> str:
-        """Return the mark of an index in a label or the name of the pod, if it is one."""
+        """Return the mark of an index or the name of the pod, if an item is one."""
         text = str(item.get("valueFrom", ""))
         if "job-global-index" in text:
             return JOB_INDEX
@@ -412,7 +412,8 @@ def _mark_aliases(document: Document) -> None:
     """Put a mark in the places of aliases, whose values are not read."""
     for path, (start, _) in (document.values or {}).items():
         if path and document.text[start : start + 1] == "*":
-            document.get(*path[:-1])[path[-1]] = UNKNOWN
+            holder: Any = document.get(*path[:-1])
+            holder[path[-1]] = UNKNOWN
 
 
 def _parse_filled(text: str, made: Manifests) -> tuple[list[Document], Findings] | None:

@@ -674,15 +674,20 @@ class Scope:
         value = self.value(name)
         if not rest:
             return [value]
-        if rest[:1] in "%#/" and NODE_LIST in value:
-            return [CUT_LIST]
-        if rest[:1] in "%#/^," and UNSET in value:
-            return [UNSET]
-        if cut := _CUT.fullmatch(rest):
-            return [_without(self.own_name() if value == OWN_HOST else value, cut)]
+        if rest[:1] in "%#/^,":
+            return [self._changed(value, rest)]
         is_default = rest.startswith((":-", "-", ":=", "=", ":?", "?"))
         is_set = value and not {UNKNOWN, UNSET, *EMPTY.values()} & {*value}
         return [value if is_default and is_set else UNKNOWN]
+
+    def _changed(self, value: str, change: str) -> str:
+        """Return what ``${NAME##*-}`` and its like make of a value."""
+        if NODE_LIST in value and change[0] in "%#/":
+            return CUT_LIST
+        cut = _CUT.fullmatch(change)
+        if UNSET in value or cut is None:
+            return UNSET if UNSET in value else UNKNOWN
+        return _without(self.own_name() if value == OWN_HOST else value, cut)
 
     def _item(self, name: str, index: str) -> list[str]:
         """Return an item of an array, or all of them."""
