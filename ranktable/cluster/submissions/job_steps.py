@@ -306,7 +306,11 @@ class StepReader:
                 name
             )  # which of both counts, is not certain
         }
-        settings = self._passed(kept, step)
+        settings = {
+            name: one
+            for name, one in self.variables.settings.items()
+            if kept is None or name in kept
+        }
         known = self.part.variables(nodes, tasks)
         if tasks is not None and tasks.value == 1:
             known |= dict.fromkeys(TASK_VARIABLES, "0")
@@ -318,6 +322,7 @@ class StepReader:
         if self._refuse_words(words, span):
             return
         found = task_command(words, inner, variables, span)
+        self._tell_lost(kept, step, found)
         if not found.command.program and "ray" in map(base, words):
             self.has_remote = True
             self.script.leave(span, "what ray starts is not judged")
@@ -365,25 +370,30 @@ class StepReader:
             return None
         return frozenset(names)
 
-    def _passed(
-        self, kept: frozenset[str] | None, step: SlurmJob
-    ) -> dict[str, Setting]:
-        """Return what of the exported variables reaches the tasks of a step."""
-        if kept is None:
-            return self.variables.settings
+    def _tell_lost(
+        self, kept: frozenset[str] | None, step: SlurmJob, found: TaskCommand
+    ) -> None:
+        """Report exported variables that do not reach the tasks of a step.
+
+        A step that says which ones it has may be meant so.
+        """
+        export = step.options.get("export", self.part.job.options.get("export"))
+        is_own = "export" in step
+        if kept is None or export is None:
+            return
+        if is_own and found.command.program != "python":
+            return
         for name, setting in self.variables.settings.items():
             is_lost = name not in kept and self.variables.scope.is_exported(name)
-            if is_lost and "export" not in step:
+            if is_lost and not (is_own and name in found.variables):
                 self.script.report(
                     rules.NO_EFFECT,
                     setting.span,
                     f"{setting.said} does not reach the tasks, because of "
-                    f"{self.part.job.options['export'].said}",
-                    hint="srun --export=ALL",
+                    f"{export.said}",
+                    hint="srun --export=ALL"
+                    + (f",{export.text}" if is_own and export.text != "NONE" else ""),
                 )
-        return {
-            name: one for name, one in self.variables.settings.items() if name in kept
-        }
 
     def _forget_given(self, inner: Scope, command: ShellCommand) -> None:
         """Take no variable for lost that the line itself gives to its tasks."""
@@ -441,7 +451,7 @@ class StepReader:
                 is_first_node_only=not starter,
                 starter=starter,
                 is_shared="exclusive" not in self.part.job,
-                is_array="array" in self.part.job,
+                is_array=not _is_one_by_one(self.part.job.text("array")),
                 host=_host_of(step) if step else "",
                 job_nodes=self.part.nodes and self.part.nodes.value,
                 all_chips=asked or both.all_chips(),
@@ -450,6 +460,11 @@ class StepReader:
                 and self.variables.scope.assigned("SLURM_HOSTFILE") is None,
             )
         )
+
+
+def _is_one_by_one(array: str) -> bool:
+    """Whether no two elements of an array run at the same time."""
+    return not array or array.endswith("%1") or array.isdecimal()
 
 
 def _host_of(step: SlurmJob) -> str:

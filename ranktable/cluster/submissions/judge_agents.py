@@ -80,8 +80,11 @@ def judge_agents(
     span = role.command.span
     if one.is_first_node_only:
         yield from judge_without_srun(one, role, expected)
-        if one.nodes == 1:  # without what other jobs on the node may do
-            yield from judge_meeting(replace(one, is_shared=False), group, 1)
+        if one.nodes == 1:  # of what other jobs on the node may do, what is certain
+            # accelerate takes a free port in the place of one that is taken.
+            is_shared = one.is_array and role.command.program == "torchrun"
+            is_shared = is_shared and one.is_shared
+            yield from judge_meeting(replace(one, is_shared=is_shared), group, 1)
         return
     if starts is None and one.node_range is not None:
         yield from _judge_range(one.node_range, role, expected)
