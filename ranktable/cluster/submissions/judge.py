@@ -18,7 +18,7 @@ from ranktable.cluster.submissions.agents import (
     groups_of,
     processes_per_start,
 )
-from ranktable.cluster.submissions.judge_address import judge_one_port
+from ranktable.cluster.submissions.judge_address import judge_one_meeting
 from ranktable.cluster.submissions.judge_agents import (
     agents_of,
     judge_accelerate,
@@ -100,7 +100,7 @@ def judge(one: Submission) -> Iterator[Finding]:
             yield from judge_accelerate(group.role, starts)
             yield from judge_rank(group.role)
         yield from judge_first_ranks(one)
-        yield from judge_one_port(one, groups)
+        yield from judge_one_meeting(one, groups)
     elif role.command.program == "mpirun":
         yield from judge_mpirun(one, role)
     elif role.command.program == "deepspeed":

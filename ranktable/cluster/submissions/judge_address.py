@@ -77,25 +77,47 @@ def _meeting(role: Role) -> tuple[Setting | None, Setting | None]:
     return role.option("master-addr"), role.option("master-port")
 
 
-def judge_one_port(one: Submission, groups: list[Group]) -> Iterator[Finding]:
-    """Report agents that need each other and are told different ports."""
-    first: tuple[Group, Setting] | None = None
+def judge_one_meeting(one: Submission, groups: list[Group]) -> Iterator[Finding]:
+    """Report agents that need each other and are told different ports or addresses.
+
+    Two names may be those of one host.
+    """
+    first: dict[object, tuple[Group, str, Setting]] = {}
     for group in groups if one.is_alone else ():
-        expected, (_, port) = expected_agents(group.role), _meeting(group.role)
+        expected, meeting = expected_agents(group.role), _meeting(group.role)
         is_part = expected is not None and expected.least > (group.starts or 0) > 0
-        if not (is_part and group.role.command.is_whole and port is not None):
+        if not (is_part and group.role.command.is_whole):
             continue
-        if not _PORT_NUMBER.fullmatch(port.text):
-            continue
-        if first is None:
-            first = group, port
-        elif int(port.text) != int(first[1].text):
-            yield rules.MASTER_PORT.finding(
-                port.span,
-                f"{group.name} meets at another port ({port.said}) than "
-                f"{first[0].name} ({first[1].said})",
-                hint="give all of them one port",
-            )
+        rules_ = (rules.MASTER_ADDRESS, rules.MASTER_PORT)
+        for rule, given in zip(rules_, meeting, strict=True):
+            text = "" if given is None else _same_form(given.text)
+            if given is None or not text:
+                continue
+            kind = rule, text[:1].isdecimal()  # an address and a name may mean one host
+            other, known, told = first.setdefault(kind, (group, text, given))
+            if text != known:
+                is_port = rule is rules.MASTER_PORT
+                what = "port" if is_port else "address"
+                yield rule.finding(
+                    given.span,
+                    f"{group.name} meets at another {what} ({given.said}) than "
+                    f"{other.name} ({told.said})",
+                    hint=f"give all of them one {what}",
+                    severity=None if is_port else Severity.WARNING,
+                )
+
+
+def _same_form(text: str) -> str:
+    """Return an address or a port to compare, nothing if the file does not say it.
+
+    A loopback address is judged by itself; a name may be written with its domain.
+    """
+    if _PORT_NUMBER.fullmatch(text):
+        return str(int(text))
+    is_open = shell.has_marks(text) or _OF_OTHERS.search(text)
+    if is_open or is_loopback(text.strip("[]")):
+        return ""
+    return text if text[:1].isdecimal() else text.partition(".")[0]
 
 
 def _parts(endpoint: Setting) -> tuple[Setting, Setting | None]:

@@ -10,6 +10,7 @@ from ranktable.cluster.submissions.agents import (
     AGENTS,
     NUMBERED,
     expected_agents,
+    is_static,
 )
 from ranktable.cluster.submissions.shell import POD_INDEX, has_marks
 from ranktable.cluster.submissions.submission import Fact, Role, Setting, Submission
@@ -199,7 +200,18 @@ def worlds_of(roles: list[Role]) -> list[list[Role]]:
     if None in found and len(told) == 1:
         lost = found.pop(None)
         found[told[0]] = [role for role in roles if role in found[told[0]] + lost]
-    return list(found.values())
+    return [roles] if _are_parts(roles, len(found)) else list(found.values())
+
+
+def _are_parts(roles: list[Role], meetings: int) -> bool:
+    """Whether agents that meet apart are numbered as those of one job."""
+    ranks = [role.option("node-rank") for role in roles]
+    numbers = sorted(each.text for each in ranks if each is not None)
+    sizes = {each.text for role in roles if (each := role.option("nnodes"))}
+    is_one_each = all(role.nodes and role.nodes.value == 1 for role in roles)
+    counted_up = sorted(map(str, range(len(roles))))
+    is_job = sizes == {str(len(roles))} and numbers == counted_up
+    return meetings > 1 and is_one_each and is_job and all(map(is_static, roles))
 
 
 def joined(submissions: list[Submission]) -> list[Submission]:

@@ -18,7 +18,7 @@ from ranktable.cluster.submissions.launch_options import JUDGED, SHELLS, base
 from ranktable.cluster.submissions.pod_words import split_wrongly
 from ranktable.cluster.submissions.shell import UNKNOWN, UNSET
 from ranktable.cluster.submissions.submission import Unjudged
-from ranktable.cluster.submissions.task_command import SET_BY_SCRIPTS
+from ranktable.cluster.submissions.task_command import LAUNCHERS, SET_BY_SCRIPTS
 from ranktable.schema.finding import Severity
 
 if TYPE_CHECKING:
@@ -94,6 +94,13 @@ def judge_texts(made: Manifests, template: PodTemplate, role: Role) -> None:
     texts.judge_options()
     texts.judge_variables()
     texts.judge_arguments()
+
+
+def judge_unread(made: Manifests, template: PodTemplate, role: Role) -> None:
+    """Report a launcher among the words of a command that is not read as one."""
+    texts = _Texts(made, template, role)
+    if LAUNCHERS.search(" ".join(texts.words.values())):
+        texts.judge_words()
 
 
 class _Texts:

@@ -15,7 +15,7 @@ from ranktable.cluster.submissions.agents import NUMBERED
 from ranktable.cluster.submissions.pod_roles import pod_job, worlds_of
 from ranktable.cluster.submissions.shell import UNKNOWN, Scope, shown
 from ranktable.cluster.submissions.submission import Fact, Role, Setting, Unjudged
-from ranktable.cluster.submissions.submission_rules import POD_RESOURCES
+from ranktable.cluster.submissions.submission_rules import POD_RESOURCES, REFUSED
 from ranktable.cluster.submissions.task_command import task_command
 from ranktable.schema.finding import Severity
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _REPLACED: Final = re.compile(r"\$\$|\$\{[^{}]*\}|\$[A-Za-z_]\w*")
 _DEVICES: Final = ("deploy", "resources", "reservations", "devices")
 _LISTS: Final = {"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}
-_UNREAD: Final = {"extends", "network_mode", "env_file", "scale", "profiles", "gpus"}
+_UNREAD: Final = {"extends", "network_mode", "env_file", "scale", "profiles"}
 """What of a service stands elsewhere, or makes it no node of its own."""
 
 
@@ -45,6 +45,7 @@ def read_compose(job: Manifest, made: Manifests) -> list[Submission]:
     alone = [role for role in roles if role.option("nnodes") is None]
     worlds = worlds_of([role for role in roles if role not in alone])
     made.found += [each for world in worlds for each in _shared_chips(job, world)]
+    made.found += [each for role in roles for each in _refused_chips(job, role.name)]
     worlds += [[role] for role in alone]
     found = [one for world in worlds for one in pod_job(job, world)]
     if not found:
@@ -67,10 +68,11 @@ def _service(job: Manifest, name: str) -> Role:
     variables = {key: Setting(t, f"{key}={shown(t)}", span) for key, t in texts.items()}
     scope = Scope(is_task=True, values=dict(texts), exported=set(texts))
     found = task_command(words, scope, variables, span)
+    lists = [each for each in _chip_lists(name) if job.items(*each)]
     return Role(
         name=name,
         nodes=job.number(*path, "deploy", "replicas", default=1),
-        chips=_chips(job, (*path, *_DEVICES)),
+        chips=_chips(job, lists[0]) if len(lists) == 1 else None,
         command=found.command,
         variables=variables,
     )
@@ -99,6 +101,38 @@ def _chips(job: Manifest, path: Path) -> Fact | None:
     return job.number(*path, 0, "count")
 
 
+def _chip_lists(service: str) -> tuple[Path, Path]:
+    """Return the paths of the lists in which a service asks for chips."""
+    return ("services", service, *_DEVICES), ("services", service, "gpus")
+
+
+def _refused_chips(job: Manifest, service: str) -> Iterator[Finding]:
+    """Yield what compose refuses in the lists of chips of a service.
+
+    Source: compose-spec, deploy.md, "devices": capabilities "MUST be set", count and
+    device_ids "are exclusive"; ``gpus`` adds the capability by itself.
+    """
+    for path in _chip_lists(service):
+        for at, item in enumerate(job.items(*path)):
+            if not isinstance(item, dict):
+                continue
+            span = job.span(*path, at)
+            if {"count", "device_ids"} <= item.keys():
+                yield REFUSED.finding(
+                    span,
+                    f"a device of {shown(service)} has count and device_ids, and "
+                    "compose takes one of them",
+                    hint="leave one out",
+                )
+            if "capabilities" not in item and path[-1] != "gpus":
+                yield REFUSED.finding(
+                    span,
+                    f"a device of {shown(service)} has no capabilities, without which "
+                    "compose refuses it",
+                    hint="add capabilities: [gpu]",
+                )
+
+
 def _shared_chips(job: Manifest, world: Sequence[Role]) -> Iterator[Finding]:
     """Yield that services of one job have the same chip of their host."""
     users: dict[str, list[str]] = defaultdict(list)
@@ -108,9 +142,10 @@ def _shared_chips(job: Manifest, world: Sequence[Role]) -> Iterator[Finding]:
         if is_elsewhere or _LISTS & role.variables.keys():
             continue
         count = role.nodes.value if role.nodes else 1
-        for at in range(len(job.items(*path, *_DEVICES))):
-            for chip in job.items(*path, *_DEVICES, at, "device_ids"):
-                users[str(chip)] += [role.name] * count
+        for lists in _chip_lists(role.name):
+            for at in range(len(job.items(*lists))):
+                for chip in job.items(*lists, at, "device_ids"):
+                    users[str(chip)] += [role.name] * count
     shared = {chip: names for chip, names in users.items() if len(names) > 1}
     for chip, names in list(shared.items())[:1]:
         services = " and ".join(map(shown, dict.fromkeys(names)))

@@ -20,6 +20,7 @@ from ranktable.cluster.submissions.pod_roles import (
     pod_role,
     pods_at_once,
 )
+from ranktable.cluster.submissions.pod_text import judge_unread
 from ranktable.cluster.submissions.shell import POD_INDEX
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def read_job(job: Manifest, made: Manifests) -> list[Submission]:
     pods = pods_at_once(job, ("spec",))
     role = pod_role(template, pods, counted_from=counting)
     if role.command.program not in NUMBERED and not is_indexed:
+        judge_unread(made, template, role)
         return []  # any program that runs to its end
     judge_pod(made, template, role)
     is_endless = job.get("spec", "completions") is None

@@ -8,6 +8,7 @@ from ranktable.cluster.submissions.agents import NUMBERED
 from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
 from ranktable.cluster.submissions.pod_names import Pods, judge_addresses, judge_service
 from ranktable.cluster.submissions.pod_roles import POD, pod_job, pod_role
+from ranktable.cluster.submissions.pod_text import judge_unread
 from ranktable.cluster.submissions.shell import POD_INDEX
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def read_statefulset(job: Manifest, made: Manifests) -> list[Submission]:
         template.host, template.is_named_so = f"{job.name}-{POD_INDEX}", True
     role = pod_role(template, job.number(*_REPLICAS, default=1))
     if role.command.program not in NUMBERED:
+        judge_unread(made, template, role)
         return []
     judge_pod(made, template, role)
     domain = job.text("spec", "serviceName")
