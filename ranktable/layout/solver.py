@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain, combinations, islice, product, zip_longest
+from itertools import chain, combinations, islice, product
 from operator import add, sub
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -149,7 +149,6 @@ class _Solver:
         slack: Number of chips that are not needed.
         first: The first rank of every node; new nodes are behind all others.
         by_rank: The nodes in that order.
-        last: The last rank of every node, -1 for a new one.
         kind: A number that nodes with the same roles and chips share.
         firsts: Ranks before which a larger node ends, if there are chips to spare.
         width: Ranks of a tight group of neighbours, 1 if there are none.
@@ -175,15 +174,10 @@ class _Solver:
             for node, own in self.members.items()
         }
         self.by_rank = sorted(self.members, key=self.first.__getitem__)
-        self.last: dict[int, int] = {}
         self.kind: dict[int, int] = {}
         kinds: dict[Hashable, int] = {}
         for node, own in self.members.items():
             chips = [request.chips[at] for at in own]
-            ranks = [chip.rank for chip in chips]
-            self.last[node] = max(
-                (rank for rank in ranks if rank is not None), default=-1
-            )
             ids = [chip.device_id for chip in chips] if request.links else ()
             what = tuple(ids), *[(chip.role, chip.rank is None) for chip in chips]
             self.kind[node] = kinds.setdefault(what, len(kinds))
@@ -363,13 +357,11 @@ class _Solver:
         key = node, start, count
         if key not in self._inside:
             own = self.members[node]
-            places: tuple[int, ...] = ()
-            if self.first[node] < start + count and self.last[node] >= start:
-                taken = range(start, start + count)
-                ranks = [self.chips[at].rank for at in own]
-                places = tuple(
-                    [-1 if r is None or r not in taken else r - start for r in ranks]
-                )
+            taken = range(start, start + count)
+            ranks = [self.chips[at].rank for at in own]
+            places = tuple(
+                [-1 if r is None or r not in taken else r - start for r in ranks]
+            )
             wanted = tuple(self.roles[start : start + count])
             alike = self.kind[node], places, wanted, start % self.width
             if alike not in self._alike:
@@ -388,10 +380,9 @@ class _Solver:
         phase: int,
     ) -> tuple[tuple[int, ...], Cost]:
         held = []
-        for chip, place in zip_longest([self.chips[at] for at in own], places):
+        for chip, place in zip([self.chips[at] for at in own], places, strict=True):
             number = None if self.links is None else chip.device_id
-            is_there = chip.rank is not None
-            here = (-1 if place is None else place) if is_there else None
+            here = None if chip.rank is None else place
             held.append(Held(number, chip.role, here))
         width = self.width
         order, cost = best_order(held, wanted, self.links, width=width, phase=phase)
@@ -522,9 +513,9 @@ class _StayingOrder:
         self.sizes = sorted({*sizes.values()}, reverse=True)
         self.end = min(solver.size, sum(sizes.values()))
         self.held = {
-            node: solver.held([solver.chips[at].role for at in solver.members[node]])
-            for node, first in solver.first.items()
-            if solver.last[node] >= first
+            node: solver.held([solver.chips[at].role for at in own])
+            for node, own in solver.members.items()
+            if any(solver.chips[at].rank is not None for at in own)
         }
         self.at_first = {
             solver.first[node]: node
