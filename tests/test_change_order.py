@@ -55,6 +55,19 @@ def test_lost_chips_do_not_shift_the_ranks_of_other_nodes(
     assert len(found.diff.rank_moves) <= rank_moves
 
 
+def test_node_that_could_stay_moves_if_fewer_chips_load_other_weights() -> None:
+    sizes = [8] * 7 + [1] + [8] * 9 + [7]
+    table = make_table(
+        [range(size) for size in sizes], hosts=[f"n{at}" for at in range(18)]
+    )
+
+    found = fit(table, ParallelLayout(pp=4, dp=34), lost_chips={"n11": [5]})
+
+    # The node of one chip could stay behind two others; it goes before them.
+    assert [node.host for node in found.table.nodes[4:8]] == ["n4", "n7", "n5", "n6"]
+    assert (len(found.diff.role_moves), len(found.diff.rank_moves)) == (3, 21)
+
+
 def test_shrink_keeps_roles_inside_super_pods() -> None:
     nodes = make_table([range(8)] * 512, hosts=[f"n{at}" for at in range(512)]).nodes
     table = ranktable.RankTable(
