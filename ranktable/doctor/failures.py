@@ -287,7 +287,8 @@ def _errors(case: Case, event: LogEvent) -> Iterator[Failure]:
     if meaning.of_class == "unclear" and _is_trap(case, event):
         return
     verb = "raised" if "raised" in event.fields else "reported:"
-    told = f"{verb} {text[:200]}" + (f": {meaning.what}" if meaning.what else "")
+    told = f"{verb} {text[:200].rstrip(': ')}"
+    told += f": {meaning.what}" if meaning.what else ""
     strength = HARD if meaning.of_class in ("chip", "chip memory") else TOLD
     strength = GENERAL if meaning.of_class == "unclear" else strength
     is_counted = "since" in event.fields  # up to now: what has a time comes first

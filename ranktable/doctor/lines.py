@@ -80,7 +80,10 @@ _PREFIXES = tuple(
     for text in (
         MARK.pattern,
         "> ",  # quoted in a mail or a thread
-        r"\[(?:rank|RANK)(?P<rank>\d{1,7})\]:? ?",
+        (
+            r"(?:\[(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*)\] )?"
+            r"\[(?:rank|RANK)[ =]?(?P<rank>\d{1,7})\]:? ?"
+        ),
         (
             r"(?:\w{3} \w{3} [ \d]\d (?P<time>\d\d:\d\d:\d\d) \d{4})?"
             r"\[(?:\d+,|[\w.-]+@\d+,)?(?P<rank>\d{1,7})\]"
@@ -775,6 +778,8 @@ def _traceback(
             end, last = at, line
         if raised := _EXCEPTION.match(rest):
             fields["what"] = raised["what"]
+            if raised["what"].endswith(" raised:"):
+                continue  # torch's compiler tells what its backend raised below it
             _add_below(fields, (text for _, _, text in said))
             _add_root_error(fields)
             break

@@ -43,7 +43,7 @@ WRAPPERS = {Evidence.EXCEPTION, Evidence.CASCADE, Evidence.CLOSED, Evidence.UNKN
 """What may carry something that tells more."""
 
 _OF_LIBRARY = re.compile(
-    r"CCL|NPU|A[Cc][Ll]|acl|CUDA|HIP|PT_BRIDGE|error code|ERR\d|Last error"
+    r"CCL|NPU|A[Cc][Ll]|acl|CUDA|HIP|PT_BRIDGE|PTX|error code|ERR\d|Last error"
     r"|reported as above"
 )
 """Exceptions below which their library says more."""
