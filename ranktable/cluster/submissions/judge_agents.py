@@ -243,10 +243,14 @@ def _has_own_rank(one: Submission, role: Role) -> bool:
 def judge_first_ranks(one: Submission) -> Iterator[Finding]:
     """Report roles of one pod each that have the same node rank."""
     first: dict[str, Group] = {}
+    begins = {min(role.counted.values(), default=0) for role in one.roles}
+    is_through = len(begins) == len(one.roles)  # one count for all roles
     for group in groups_of(one):
         role = group.role
         given = role.option("node-rank")
         text = "0" if given is None else given.text
+        if text == shell.POD_INDEX and is_through:
+            text = str(min(role.counted.values(), default=0))
         is_certain = (
             role.command.program in NUMBERED
             and is_static(role)

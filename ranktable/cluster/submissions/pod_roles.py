@@ -14,6 +14,7 @@ from ranktable.cluster.submissions.agents import (
 )
 from ranktable.cluster.submissions.shell import POD_INDEX, has_marks
 from ranktable.cluster.submissions.submission import Fact, Role, Setting, Submission
+from ranktable.cluster.submissions.task_command import SET_BY_SCRIPTS
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted, quoted
 from ranktable.schema.values import is_loopback
@@ -54,14 +55,19 @@ def pod_role(
     count = {each: Setting(POD_INDEX, f"${each}") for each in counted_from}
     own = {**template.env(), **variables}
     found = template.command({**own, **count})
-    lists = {n: s for n, s in found.variables.items() if n.endswith("VISIBLE_DEVICES")}
+    is_read = SET_BY_SCRIPTS if found.command.program == "python" else ()
+    of_script = {
+        name: setting
+        for name, setting in found.variables.items()
+        if name.endswith("VISIBLE_DEVICES") or name in is_read
+    }
     return Role(
         name=name,
         nodes=nodes,
         chips=chips or template.chips(),
         lacks_chips=chips is None and template.lacks_chips(),
         command=found.command,
-        variables=own | lists,
+        variables=own | of_script,
         counted=counted_from,
     )
 

@@ -65,6 +65,8 @@ def read_trainjob(job: Manifest, made: Manifests) -> list[Submission]:
     chips = chips_in(job, resources)
     judge_resources(made, job, resources)
     processes = _trainer_processes(job, made, policy, chips, is_torch=is_torch)
+    if job.get(*resources) is None and runtime is not None:
+        chips = _chips_of_runtime(runtime)
     for at, item in enumerate(job.items(*trainer, "env")):
         name = item.get("name") if isinstance(item, dict) else None
         if name in {f"PET_{each}" for each in PET} and is_torch:
@@ -96,6 +98,17 @@ def read_trainjob(job: Manifest, made: Manifests) -> list[Submission]:
             ),
         )
     return pod_job(job, [role])
+
+
+def _chips_of_runtime(runtime: Manifest) -> Fact | None:
+    """Return the chips of the container node of a runtime, which a job may replace."""
+    inner = ("spec", "template", "spec", "replicatedJobs")
+    for at in range(len(runtime.items(*inner))):
+        template = PodTemplate(runtime, (*inner, at, *POD, *POD), "node")
+        names = [each.get("name") for each in template.containers()]
+        if "node" in names:
+            return template.chips()
+    return None
 
 
 def _judge_torch_trainer(
