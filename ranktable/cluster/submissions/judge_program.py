@@ -339,22 +339,42 @@ def _in_task(one: Submission, name: str) -> str:
     return f"{one.starter} bash -c '{name}=${_OWN[one.starter][name]} python ...'"
 
 
+_OF_JOB: Final = {
+    shell.IN_TASK["SLURM_PROCID"],
+    *(shell.IN_MPI[name] for name in shell.MPI_RANKS),
+}
+_OF_NODE: Final = {
+    shell.IN_TASK["SLURM_LOCALID"],
+    *(shell.IN_MPI[name] for name in shell.MPI_LOCAL_RANKS),
+}
+"""Counters of the tasks of a job, and of those of a node."""
+
+
 def _judge_counter(one: Submission, role: Role, starts: int) -> Iterator[Finding]:
-    """Report a rank that is counted by what begins again or stands still."""
+    """Report ranks that are counted by what begins again, stands still or goes on."""
     setting, nodes = role.variables.get("RANK"), one.nodes or 1
-    if setting is None:
-        return
-    if setting.text == shell.IN_TASK["SLURM_LOCALID"] and nodes > 1:
+    text = "" if setting is None else setting.text
+    own = _OWN[one.starter or "srun"]
+    why = ""
+    if text in _OF_NODE and nodes > 1:
         why = f"counts the tasks of each of {nodes} nodes from 0"
-    elif setting.text == shell.IN_TASK["SLURM_NODEID"] and starts > nodes:
+    elif text == shell.IN_TASK["SLURM_NODEID"] and starts > nodes:
         why = f"is the same in all tasks of a node, and there are {starts} on {nodes}"
-    else:
-        return
-    yield rules.SAME_RANK.finding(
-        setting.span,
-        f"{shell.shown(setting.said)} {why}",
-        hint="the number of a task in the job is $SLURM_PROCID",
-    )
+    if setting is not None and why:
+        yield rules.SAME_RANK.finding(
+            setting.span,
+            f"{shell.shown(setting.said)} {why}",
+            hint=f"the number of a task in the job is ${own['RANK']}",
+        )
+    place, chips = role.variables.get("LOCAL_RANK"), role.chips
+    is_far = chips is None or starts > chips.value
+    if place is not None and place.text in _OF_JOB and starts > nodes > 1 and is_far:
+        yield rules.CHIPS_VISIBLE.finding(
+            place.span,
+            f"{shell.shown(place.said)} counts the tasks of all {nodes} nodes, so on "
+            "the others than the first a program finds no chip of that number",
+            hint=f"the number of a task on its node is ${own['LOCAL_RANK']}",
+        )
 
 
 def _judge_world_size(one: Submission, role: Role, starts: int) -> Iterator[Finding]:

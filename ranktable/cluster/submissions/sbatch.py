@@ -50,6 +50,7 @@ from ranktable.cluster.submissions.shell import (
     without_marks,
 )
 from ranktable.cluster.submissions.steps_beside import (
+    apart,
     joined_steps,
     same_meetings,
     same_ports,
@@ -130,6 +131,7 @@ class _Reader:
         script.found += same_ranks(script.submissions)
         script.found += same_ports(script.submissions)
         script.found += same_meetings(script.submissions)
+        script.found += apart(script.submissions)
         for job, _, _, chips in self.steps.components if script.submissions else ():
             given = job.options.get("gpus-per-socket")
             if given is not None and chips is None:

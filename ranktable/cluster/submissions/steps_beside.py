@@ -20,6 +20,7 @@ from ranktable.cluster.submissions.shell import (
     plain_number,
 )
 from ranktable.cluster.submissions.submission import Fact, Setting
+from ranktable.schema.finding import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -112,6 +113,74 @@ def same_ranks(steps: Sequence[Submission]) -> Iterator[Finding]:
                 one.span,
                 f"{rank.said} is that of another step beside this one too",
                 hint="give every step its own node rank, from 0",
+            )
+
+
+def apart(steps: Sequence[Submission]) -> Iterator[Finding]:
+    """Yield what keeps agents that are numbered as those of one job from meeting."""
+    groups: dict[object, list[Submission]] = {}
+    for one in steps:
+        command = one.roles[0].command
+        nodes = command.options.get("nnodes")
+        if one.beside is not None and one.starts() == 1 and nodes is not None:
+            key = one.beside, command.program, command.script, nodes.text
+            groups.setdefault(key, []).append(one)
+    for group in groups.values():
+        roles = [one.roles[0] for one in group]
+        given = [role.command.options for role in roles]
+        ranks = sorted(each["node-rank"].text for each in given if "node-rank" in each)
+        if len(group) < 2 or given[0]["nnodes"].text != str(len(group)):
+            continue
+        if ranks == sorted(map(str, range(len(group)))) and all(map(is_static, roles)):
+            yield from _other_meetings(group)
+            yield from _one_host(group)
+
+
+def _other_meetings(group: Sequence[Submission]) -> Iterator[Finding]:
+    """Yield that an agent is told another place to meet than the first one."""
+    first = group[0].roles[0].command.options
+    for one in group[1:]:
+        options = one.roles[0].command.options
+        for name in _MEETING:
+            told, other = options.get(name), first.get(name)
+            if told is None or other is None or told.text == other.text:
+                continue
+            texts = told.text + other.text
+            if has_marks(texts.replace(FIRST_HOST, "").replace(OTHER_HOST, "")):
+                continue
+            is_port = name == "master-port"
+            rule = rules.MASTER_PORT if is_port else rules.MASTER_ADDRESS
+            is_sure = is_port or (FIRST_HOST in texts and OTHER_HOST in texts)
+            yield rule.finding(
+                told.span,
+                f"{_place(told)} is another place to meet than that of a step of the "
+                f"same job beside this one ({_place(other)})",
+                hint="give all of them one address and port",
+                severity=None if is_sure else Severity.WARNING,
+            )
+
+
+def _place(given: Setting) -> str:
+    """Return an address or a port in words."""
+    hosts = {FIRST_HOST: ", the first node,", OTHER_HOST: ", another node,"}
+    which = next((said for mark, said in hosts.items() if mark in given.text), "")
+    return given.said + which
+
+
+def _one_host(group: Sequence[Submission]) -> Iterator[Finding]:
+    """Yield that two agents of a job are put on one host, and none on another."""
+    first: dict[str, Submission] = {}
+    for one in group:
+        is_known = one.host and not has_marks(one.host.replace(FIRST_HOST, ""))
+        if (one.job_nodes or 1) < len(group) or not is_known:
+            continue
+        if first.setdefault(one.host, one) is not one:
+            yield rules.WRONG_AGENTS.finding(
+                one.span,
+                "another agent of the same job is put on this host, beside this one; "
+                f"the job has {one.job_nodes} nodes",
+                hint="put each on a node of its own",
+                severity=Severity.WARNING,
             )
 
 
