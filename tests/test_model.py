@@ -125,6 +125,22 @@ def test_error_shows_its_diagnostics_and_says_what_it_leaves_out() -> None:
     assert lines[-1] == "... and 39 more"
 
 
+@pytest.mark.parametrize("has_addresses", [False, True])
+def test_digest_of_a_large_file_is_that_of_its_nodes(has_addresses: bool) -> None:
+    nodes = []
+    for at in range(200):
+        places = [f"10.0.{at}.{chip}" if has_addresses else None for chip in (0, 1)]
+        chips = [
+            Device(rank=2 * at + chip, device_id=(at + chip) % 2, address=place)
+            for chip, place in enumerate(places)
+        ]
+        nodes.append(Node(host=f"n{at}", devices=tuple(chips)))
+    table = RankTable(nodes=nodes)
+
+    # A file of many equal nodes is hashed without making them.
+    assert ranktable.loads(ranktable.dumps(table)).digest() == table.digest()
+
+
 def test_digest_differs_when_a_rank_or_a_chip_does() -> None:
     other = ranktable.loads(
         ranktable.dumps(TABLE).replace(b'"device_id":"5"', b'"device_id":"4"')
