@@ -263,7 +263,7 @@ class _NodeTemplate:
         ends = [0, *(slot.end for slot in slots)]
         starts = [*(slot.start for slot in slots), len(node)]
         pieces = [node[a:b].decode() for a, b in zip(ends, starts, strict=True)]
-        self.start = text.start
+        self.start, self.length = text.start, len(node) + len(text.gap)
         self.size = size
         self.slots = slots
         self.head, self.tail = pieces[0], pieces[-1]
@@ -287,7 +287,7 @@ class _NodeTemplate:
         at = self.start + len(self.head)
         step = max(1, BLOCK_RANKS // self.size)
         view = memoryview(data)
-        longest = sum(map(len, self.cycle)) + 2 * LONGEST_VALUE
+        longest = self.length + 2 * LONGEST_VALUE
         end = 0
         while end < num_nodes:
             first = end
@@ -323,9 +323,9 @@ class _NodeTemplate:
         """
         if not self.holes:
             return []
-        shortest = len(str(first * self.size))
-        is_uniform = shortest == len(str(end * self.size - 1))
-        found = self.pattern(shortest if is_uniform else 0).finditer(near)
+        ranks = range(first * self.size, end * self.size)
+        shortest, longest = len(str(ranks[0])), len(str(ranks[-1]))
+        found = self.pattern(shortest if shortest == longest else 0).finditer(near)
         nodes = list(map(re.Match.groups, islice(found, end - first)))
         is_lacking = (None,) * len(self.holes) in nodes
         return None if is_lacking else list(zip(*nodes, strict=True))

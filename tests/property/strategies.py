@@ -69,6 +69,10 @@ def tables(draw: st.DrawFn) -> RankTable:
     return RankTable(nodes=tuple(nodes), extra=draw(extras))
 
 
+def _address(rank: int) -> str:
+    return f"10.0.{rank // 256}.{rank % 256}"
+
+
 def with_addresses(table: RankTable) -> RankTable:
     """Return a table with an address for every device, which HCCL needs."""
     return table.with_changes(
@@ -76,7 +80,7 @@ def with_addresses(table: RankTable) -> RankTable:
             structs.replace(
                 node,
                 devices=tuple(
-                    structs.replace(device, address=f"10.0.0.{device.rank}")
+                    structs.replace(device, address=_address(device.rank))
                     for device in node.devices
                 ),
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -135,19 +136,25 @@ def test_sound_tables_are_read_and_no_others(data: bytes) -> None:
         assert ranktable.loads(data).digest() == _built(report.table).digest()
 
 
-@pytest.mark.parametrize("size", [1, 3, 8, 16, 48])
-def test_fast_path_knows_nodes_whose_ranks_pass_a_thousand(size: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [*product(("sccl-1.0", "hccl-1.0"), (1, 3, 8, 16)), ("sccl-1.0", 48)],
+)
+def test_fast_path_knows_nodes_whose_ranks_pass_a_thousand(
+    name: str, size: int
+) -> None:
     num_nodes = 2_400 // size
     table = make_table(
         [range(size)] * num_nodes, hosts=[f"n{n}" for n in range(num_nodes)]
     )
-    data = ranktable.dumps(table)
+    data = ranktable.dumps(with_addresses(table), format=name)
+    key = b'"rank":' if name == "sccl-1.0" else b'"rank_id":'
 
     columns = decode_columns(data, FORMATS, least_nodes=2)
 
     assert _are_equal(columns, _closely(data))
     for right, wrong in ((b'"999"', b'"0999"'), (b'"1007"', b'"1017"')):
-        damaged = data.replace(b'"rank":' + right, b'"rank":' + wrong)
+        damaged = data.replace(key + right, key + wrong)
         assert damaged != data
         assert decode_columns(damaged, FORMATS, least_nodes=2) is None
 
