@@ -733,6 +733,8 @@ _OF_SPAWNED = re.compile(
     r"|ray::\S{1,200} \(pid=(?P<pid>\d+), ip=(?P<server>[\w.:]+)"
 )
 """The line above what torch, torch_xla, LMDeploy, Lightning and Ray tell of one."""
+_TOLD = re.compile(r"\w+: Traceback \(most")
+"""A traceback that is the text of an exception, which was raised for another."""
 
 
 def _traceback(
@@ -754,12 +756,7 @@ def _traceback(
         taken: The numbers of the lines below the first that belong to it are added.
     """
     speaker, first = speaker_of(head)
-    fields = dict(speaker)
-    if _BLOCK.match(first):
-        own = dict[str, str]()
-        for found in _OF_BLOCK.finditer("\n".join(speaker_of(e)[1] for e in above)):
-            _add(own, found)
-        fields = {**_of_another(fields, own), "launcher": launcher_of(fields)}
+    fields = _of_whom(speaker, first, above)
     prefix = _prefix_of_all(first)
     said = (
         (index, line, prefix.sub("", rest, 1))
@@ -792,6 +789,22 @@ def _traceback(
             break
     text = MARK.sub("", last)[:400]
     return LogEvent(TRACEBACK, fields, file, number + end, text)
+
+
+def _of_whom(
+    speaker: dict[str, str], first: str, above: Sequence[str]
+) -> dict[str, str]:
+    """Return the fields of whose a traceback is, which another process may tell."""
+    own = dict[str, str]()
+    if _BLOCK.match(first):
+        for found in _OF_BLOCK.finditer("\n".join(speaker_of(e)[1] for e in above)):
+            _add(own, found)
+        return {**_of_another(speaker, own), "launcher": launcher_of(speaker)}
+    if _TOLD.match(first):
+        told = (_OF_SPAWNED.search(one, 0, MAX_HEAD) for one in reversed(above))
+        for whose in islice(filter(None, told), 1):
+            _add(own, whose)
+    return _of_another(speaker, own) if own else dict(speaker)
 
 
 def _add_whose(fields: dict[str, str], head: str, above: Sequence[str]) -> None:

@@ -591,13 +591,14 @@ def _form(pattern: re.Pattern[str], hits: Sequence[tuple[re.Match[str], str]]) -
     is_named = [bool(_NAMED.search(head[: first.end(place)]))
                 for place in range(1, len(first.groups()) + 1)]  # fmt: skip
     clocks = [one.span() for one in _CLOCK_IN_TEXT.finditer(head)]
-    is_clock = [any(start <= first.start(place) < end for start, end in clocks)
-                for place in range(1, len(first.groups()) + 1)]  # fmt: skip
+    is_dull = [any(start <= first.start(place) < end for start, end in clocks)
+               or bool(_SOURCE.search(head[: first.start(place)].rstrip(":")))
+               for place in range(1, len(first.groups()) + 1)]  # fmt: skip
     groups = [
-        [value for value, no in zip(found.groups(), is_clock, strict=True) if not no]
+        [value for value, no in zip(found.groups(), is_dull, strict=True) if not no]
         for found, _ in hits
     ]
-    kept = [place for place, no in enumerate(is_clock) if not no]
+    kept = [place for place, no in enumerate(is_dull) if not no]
     texts = [text for _, text in hits]
     best = tuple(kept[i] for i in _speaking(groups, texts, [is_named[i] for i in kept]))
     return _Form(pattern, tuple(i + 1 for i in best), _rank_field(best, hits))
