@@ -64,6 +64,8 @@ if TYPE_CHECKING:
 _REMOTE: Final = (
     *("ssh", "pdsh", "clush", "pssh", "dsh", "parallel", "xargs", "ray", "ibrun"),
 )
+_TILES: Final = "ZE_FLAT_DEVICE_HIERARCHY"
+"""With FLAT the tiles of a card of Intel are devices of their own."""
 _TELLS: Final = re.compile(r"\s*(?:import|from|print|assert)\b")
 _STARTS: Final = re.compile(rf"{LAUNCHERS.pattern}|\b(?:ssh|bash|sh|python3?)\b")
 _GIVEN: Final = re.compile(r"\b([A-Za-z_]\w*)=")
@@ -436,6 +438,11 @@ class StepReader:
     ) -> None:
         """Add what a line starts; the batch script itself does if it has no starter."""
         words = command.words
+        span = SourceSpan(offsets=(words[0].start, words[-1].end))
+        is_tiled = self.variables.scope.assigned(_TILES) not in (None, "COMPOSITE")
+        if is_tiled:
+            self.script.leave(span, f"how many devices a card is with {_TILES}")
+            roles = [replace(role, chips=None, chips_per_task=None) for role in roles]
         both = SlurmJob({**self.part.job.options, **(step.options if step else {})})
         asked = (
             step.all_chips() if step and "gpus-per-node" not in self.part.job else None
@@ -443,7 +450,7 @@ class StepReader:
         self.script.submissions.append(
             Submission(
                 kind="sbatch",
-                span=SourceSpan(offsets=(words[0].start, words[-1].end)),
+                span=span,
                 roles=tuple(roles),
                 tasks_per_node=per_node,
                 tasks=tasks,
@@ -454,7 +461,7 @@ class StepReader:
                 is_array=not _is_one_by_one(self.part.job.text("array")),
                 host=_host_of(step) if step else "",
                 job_nodes=self.part.nodes and self.part.nodes.value,
-                all_chips=asked or both.all_chips(),
+                all_chips=None if is_tiled else asked or both.all_chips(),
                 node_range=both.node_range() if starter == "srun" else None,
                 is_in_order=both.is_in_order()
                 and self.variables.scope.assigned("SLURM_HOSTFILE") is None,
