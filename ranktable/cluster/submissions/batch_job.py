@@ -16,7 +16,12 @@ from ranktable.cluster.submissions.launch_options import (
     near_slurm_option,
     slurm_options,
 )
-from ranktable.cluster.submissions.shell import UNKNOWN, plain_number, shown
+from ranktable.cluster.submissions.shell import (
+    NOT_ASKED,
+    UNKNOWN,
+    plain_number,
+    shown,
+)
 from ranktable.cluster.submissions.slurm_job import SlurmJob, chip_count
 from ranktable.cluster.submissions.submission import Fact, Script, Setting
 from ranktable.schema.document import SourceSpan
@@ -24,7 +29,7 @@ from ranktable.schema.finding import Severity
 from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _COUNTS: Final = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 NUMBERS: Final = (
@@ -57,8 +62,16 @@ class BatchJob(NamedTuple):
     tasks: Fact | None
     chips: Fact | None
 
-    def variables(self, nodes: Fact | None, tasks: Fact | None) -> dict[str, str]:
-        """Return what Slurm's variables are, as far as it is known."""
+    def variables(
+        self, nodes: Fact | None, tasks: Fact | None, step: Iterable[str] = ()
+    ) -> dict[str, str]:
+        """Return what Slurm's variables are, as far as it is known.
+
+        Args:
+            nodes: The nodes of the job or step.
+            tasks: Its tasks.
+            step: The options of a step.
+        """
         per_node = self.job.number("ntasks-per-node")
         chips = self.chips
         facts = {
@@ -69,10 +82,23 @@ class BatchJob(NamedTuple):
             "SLURM_GPUS_PER_NODE": self.job.number("gpus-per-node"),
             "SLURM_CPUS_PER_TASK": self.job.number("cpus-per-task"),
         }
-        return {
+        known = {
             name: UNKNOWN if fact is None else str(fact.value)
             for name, fact in facts.items()
         }
+        asked = {*self.job.options, *step}
+        lost = [name for name, option in _WITH_OPTION.items() if option not in asked]
+        return known | {name: NOT_ASKED + name for name in lost}
+
+
+_WITH_OPTION: Final = {
+    f"SLURM_{name.upper().replace('-', '_')}": name
+    for name in ("gpus", "gpus-per-node", "gpus-per-task", "ntasks-per-node")
+}
+"""Variables that are set only if an option is given, such as SLURM_GPUS_PER_NODE.
+
+Source: SchedMD/slurm, doc/man/man1/sbatch.1 and srun.1, "OUTPUT ENVIRONMENT VARIABLES".
+"""
 
 
 def read_jobs(text: str, end: int, script: Script) -> list[BatchJob]:

@@ -313,7 +313,7 @@ class StepReader:
             for name, one in self.variables.settings.items()
             if kept is None or name in kept
         }
-        known = self.part.variables(nodes, tasks)
+        known = self.part.variables(nodes, tasks, step.options)
         if tasks is not None and tasks.value == 1:
             known |= dict.fromkeys(TASK_VARIABLES, "0")
         inner = scope.of_task(known, kept)

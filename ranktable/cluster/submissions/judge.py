@@ -142,6 +142,7 @@ def _is_unknown(name: str, text: str) -> bool:
 _WHY_LOST: Final = {
     shell.NOT_EXPORTED: "is empty in the tasks, because the script does not export it",
     shell.NOT_PASSED: "is empty in the tasks, because --export does not name it",
+    shell.NOT_ASKED: "is empty: Slurm sets it only with --{option}",
 }
 
 
@@ -159,10 +160,16 @@ def _judge_lost(role: Role) -> Iterator[Finding]:
                 continue
             told.add(name)
             is_certain = mark == shell.NOT_PASSED
+            option = name.removeprefix("SLURM_").lower().replace("_", "-")
+            hints = {
+                shell.NOT_PASSED: "srun --export=ALL",
+                shell.NOT_ASKED: f"add #SBATCH --{option}"
+                + ", or use SLURM_GPUS_ON_NODE" * name.startswith("SLURM_GPUS"),
+            }
             yield rules.NO_EFFECT.finding(
                 setting.span,
-                f"${name} ({setting.said}) {why}",
-                hint="srun --export=ALL" if is_certain else f"export {name}",
+                f"${name} ({setting.said}) {why.format(option=option)}",
+                hint=hints.get(mark, f"export {name}"),
                 severity=Severity.ERROR if is_certain else None,
             )
 

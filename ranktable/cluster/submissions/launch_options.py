@@ -473,7 +473,10 @@ def after_shell_options(words: Sequence[str], at: int) -> tuple[int, bool]:
 
 def torchrun_name(word: str) -> str | None:
     """Return the name of an option of torchrun, also for a unique beginning of it."""
-    name = word[2:].partition("=")[0].replace("_", "-")
+    written = word[2:].partition("=")[0]
+    if "-" in written and "_" in written:
+        return None  # it takes either of the two
+    name = written.replace("_", "-")
     known = (*_TORCHRUN_VALUES, *_TORCHRUN_FLAGS)
     if name in known:
         return name

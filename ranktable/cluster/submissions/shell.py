@@ -48,6 +48,8 @@ EACH_NODE: Final = "\ue00e"
 NOT_EXPORTED: Final = "\ue01a"
 NOT_PASSED: Final = "\ue01b"
 """Before the name of a variable of the script that its tasks do not get."""
+NOT_ASKED: Final = "\ue01d"
+"""Before the name of a variable that Slurm sets with an option that is not given."""
 OR_LOCALHOST: Final = "\ue008"
 """A command with ``|| echo localhost`` behind it."""
 JOB_SUM: Final = "\ue009"
@@ -677,7 +679,8 @@ class Scope:
         if rest[:1] in "%#/^,":
             return [self._changed(value, rest)]
         is_default = rest.startswith((":-", "-", ":=", "=", ":?", "?"))
-        is_set = value and not {UNKNOWN, UNSET, *EMPTY.values()} & {*value}
+        is_open = {UNKNOWN, UNSET, NOT_ASKED, *EMPTY.values()} & {*value}
+        is_set = value and not is_open
         return [value if is_default and is_set else UNKNOWN]
 
     def _changed(self, value: str, change: str) -> str:
@@ -710,6 +713,8 @@ class Scope:
         drawn = [mark for mark in (RANDOM, DRAWN, CLOCK) if mark in whole]
         if drawn and "/" not in whole:
             return drawn[0]
+        if NOT_ASKED in whole:
+            return _NOT_ASKED.search(whole)[0]  # type: ignore[index]
         if JOB_ID in whole and not set(whole) & set("%/"):
             return JOB_SUM
         return _marked_sum(whole) if _MARKS.search(whole) else _arithmetic(whole)
@@ -800,6 +805,7 @@ _DATE: Final = re.compile(
 _MOMENT: Final = re.compile(r"%[-_0]?[0-9]?N")
 _SECONDS: Final = re.compile(r"%[-_0]?[sSTcrXMR]")
 _ALL_ADDRESSES: Final = re.compile(r"hostname\s+(?:-I|--all-ip-addresses)")
+_NOT_ASKED: Final = re.compile(rf"{NOT_ASKED}\w+")
 _CUT: Final = re.compile(r"(?:(##?)\*(\W)|(%%?)(\W)\*)")
 """A cut of a value at the first or last of a sign: ``${NAME##*-}``."""
 _CUTS_NAME: Final = re.compile(
@@ -921,7 +927,7 @@ _SHOWN: Final = {
         for name, mark in marks.items()
     },
     JOB_ID: "$SLURM_JOB_ID",
-    **dict.fromkeys((NOT_EXPORTED, NOT_PASSED), "$"),
+    **dict.fromkeys((NOT_EXPORTED, NOT_PASSED, NOT_ASKED), "$"),
     LAUNCH_NODE: "$SLURM_LAUNCH_NODE_IPADDR",
     ALL_ADDRESSES: "$(hostname -I)",
     RANDOM: "$RANDOM",
