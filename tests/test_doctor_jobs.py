@@ -24,7 +24,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 how = sys.argv[1]
-dist.init_process_group("gloo", timeout=timedelta(seconds=4))
+dist.init_process_group("gloo", timeout=timedelta(seconds=8))
 rank = dist.get_rank()
 for step in range(4):
     if rank == 1 and step == 2:
@@ -47,7 +47,7 @@ for step in range(4):
             dist.broadcast(torch.ones(4), 0)
             continue
         if how == "late":
-            time.sleep(8)
+            time.sleep(14)
     dist.all_reduce(torch.ones(4))
 print("done", rank, flush=True)
 """
@@ -136,7 +136,7 @@ def test_the_rank_that_fails_on_simulated_chips_is_named(
     fault: str, other: int, code: str, tmp_path: Path
 ) -> None:
     (tmp_path / "job.py").write_text(SIMULATED.replace("OTHER", str(other)))
-    command = [f"{BIN}/ranktable", "simulate", "--nproc=3", "--timeout=3"]
+    command = [f"{BIN}/ranktable", "simulate", "--nproc=3", "--timeout=10"]
 
     diagnosis = logged([*command, f"--fault={fault}", "job.py"], tmp_path)
 

@@ -212,10 +212,10 @@ def test_node_that_plain_torchrun_has_started_is_not_missing(
     tmp_path: Path, node: int
 ) -> None:
     with job(tmp_path) as made:
-        made.run(node, "--timeout", "9", sleeps=(12, 12))
+        made.run(node, "--timeout", "15", sleeps=(18, 18))
         where = ["--nnodes=2", f"--node-rank={1 - node}", "--nproc-per-node=2"]
         where += ["--master-addr=127.0.0.1", f"--master-port={made.port}"]
-        made.start([BIN / "torchrun", *where, "s.py", ".", "12", "12"])
+        made.start([BIN / "torchrun", *where, "s.py", ".", "18", "18"])
 
         assert [status for status, _ in made.ends()] == [0, 0]
 

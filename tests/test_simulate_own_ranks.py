@@ -119,7 +119,7 @@ def await_file(name):
 
 def join(rank, port, until):
     os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=port)
-    limit = timedelta(seconds=5)
+    limit = timedelta(seconds=60)
     dist.init_process_group("gloo", rank=rank, world_size=2, timeout=limit)
     dist.barrier()
     await_file(until)

@@ -160,16 +160,16 @@ def test_rank_whose_process_has_ended_is_named_at_once(
 def test_rank_that_does_not_arrive_is_named_and_is_told_when_it_arrives(
     gather: Callable[..., Members],
 ) -> None:
-    members = gather(0, 1, 2, timeout_s=2)
+    members = gather(0, 1, 2, timeout_s=8)
     members.all()
     for member in (0, 1):
         members.tell(member, "barrier")
     answers = [members.answer(member) for member in (0, 1)]
     members.tell(2, "barrier")
 
-    sentence = "rank 2 did not reach barrier, collective 1 of the group, within 2 s"
+    sentence = "rank 2 did not reach barrier, collective 1 of the group, within 8 s"
     assert [said for said, _ in answers] == [sentence] * 2
-    assert 2 <= max(time_s for _, time_s in answers) < TIMEOUT_S
+    assert 8 <= max(time_s for _, time_s in answers) < TIMEOUT_S
     assert members.answer(2)[0] == sentence
     assert members.all("barrier") == [sentence] * 3
 
