@@ -163,6 +163,19 @@ def test_the_later_of_two_is_named(tmp_path: Path) -> None:
     )
 
 
+def test_numbers_may_be_texts() -> None:
+    def events(spell: type[int | str]) -> object:
+        entries = [entry(seq) | OPEN for seq in (1, 2, 3)]
+        for each in entries:
+            each["collective_seq_id"] = spell(each["collective_seq_id"])
+        data = dump(entries, 2)
+        data["pg_status"] = {"0": {"last_completed_collective": spell(1)}}
+        log = read_dump(json.dumps(data).encode(), "nccl_trace_rank_0")
+        return log and [(event.fields, event.text) for event in log.events]
+
+    assert events(str) == events(int)
+
+
 def test_only_a_transfer_that_has_not_ended_names_its_peer() -> None:
     sent = entry(1, "send 0->1", is_p2p=True)
     open_ = entry(2, "recv 0<-2", is_p2p=True, **OPEN)
