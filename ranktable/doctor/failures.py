@@ -445,7 +445,8 @@ def _with_process(case: Case, one: Failure, ended: LogEvent) -> Failure:
              if event.file == one.event.file]  # fmt: skip
     if fatal != [one.event] or any(said[n] != ended.fields.get(n) for n in names(one)):
         return one
-    of_it = {n: text for n, text in ended.fields.items() if n in ("local_rank", "pid")}
+    of_it = {n: text for n, text in ended.fields.items()
+             if n in ("local_rank", "pid", "pod")}  # fmt: skip
     return replace(one, event=replace(one.event, fields={**of_it, **said}))
 
 

@@ -30,6 +30,7 @@ MAX_RANKS = 1 << 18
 """More ranks no job has; a larger number in a log is none of a rank or size."""
 
 _RANK_OF_FILE = re.compile(r"(?:^|[^a-z])rank[_-]?(\d+)(?!\d)")
+_LAST_NUMBER = re.compile(r"(?<!\d)\d{1,7}(?=\D*$)")
 _RANK_OF_WORKER = re.compile(r"(?:^|[/\\])worker_(\d{1,7})\.log$")
 """The log that msrun of MindSpore writes for each rank."""
 _DEVICE_OF_FILE = re.compile(r"(?:^|[^a-z])device[_-](\d+)(?!\d)")
@@ -713,6 +714,7 @@ def _ranks_of_files(logs: Sequence[Log]) -> dict[str, int]:
     found = {log.file: min(log.ranks) for log in single if len(log.ranks) == 1}
     if len({*found.values()}) < 2:
         found = {}
+    found.update(_ranks_of_silent(logs, found))
     for log in logs:
         if numbers := _RANK_OF_FILE.findall(log.file):
             found.setdefault(log.file, int(numbers[-1]))
@@ -722,6 +724,27 @@ def _ranks_of_files(logs: Sequence[Log]) -> dict[str, int]:
     ranks = {*both.values()}
     has_neighbours = any(rank + 1 in ranks for rank in ranks)
     return both if has_neighbours and len(ranks) == len(both) else found
+
+
+def _ranks_of_silent(logs: Iterable[Log], told: dict[str, int]) -> dict[str, int]:
+    """Return the ranks of files that tell none, by those of the files beside them.
+
+    The names of such files differ in one number, the local rank: it is as far from the
+    rank in all files that tell theirs. A number above the rank is another one.
+    """
+    beside: dict[tuple[str, str], dict[int, str]] = defaultdict(dict)
+    for log in logs:
+        if number := _LAST_NUMBER.search(log.file):
+            place = log.file[: number.start()], log.file[number.end() :]
+            beside[place][int(number[0])] = log.file
+    found: dict[str, int] = {}
+    for files in beside.values():
+        known = {number: told[file] for number, file in files.items() if file in told}
+        shifts = {rank - number for number, rank in known.items()}
+        if len(known) > 1 and len(shifts) == 1 and min(shifts) >= 0:
+            found.update({file: number + min(shifts) for number, file in files.items()
+                          if file not in told})  # fmt: skip
+    return found if not {*found.values()} & {*told.values()} else {}
 
 
 def _ranks_of_workers(logs: Iterable[Log]) -> dict[str, int]:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from ranktable.doctor import tangled
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -137,6 +139,10 @@ def unwrapped(stream: Readable, strip: Strip) -> Unwrapped:
     if _OF_CONTAINER.match(head):
         stream = _Lines(_whole(_lines_of(_Joined(head, stream))))
         head = stream.read(HEAD_BYTES)
+    if tangled.is_tagged_within(head):
+        whole = tangled.tagged_once(_lines_of(_Joined(head, stream)))
+        stream = _Lines(whole)
+        head = stream.read(HEAD_BYTES)
     rest = _Joined(head, stream)
     lines = [line for line in _text(head).splitlines()[:5000] if line.strip()]
     rows = [row for line in lines if (row := _row(line[strip(line) :])) is not None]
@@ -150,13 +156,20 @@ def unwrapped(stream: Readable, strip: Strip) -> Unwrapped:
                            is_telling=is_telling)  # fmt: skip
         result.stream = _Lines(parts)
         return result
+    result = Unwrapped(_without_prefixes(rest, lines, strip))
+    if tangled.has_text_of_trace(head):
+        apart = tangled.lines_of_texts(_lines_of(result.stream), strip, result.extra)
+        result.stream = _Lines(apart)
+    return result
+
+
+def _without_prefixes(rest: Readable, lines: Sequence[str], strip: Strip) -> Readable:
     if _DESCRIBED.search("\n".join(line[strip(line) :] for line in lines)):
-        return Unwrapped(_Lines(_described(_lines_of(rest), strip)))
-    forms = _find_all(lines, strip)
-    if not forms:
-        return Unwrapped(rest)
-    is_bare = not any(map(strip, lines))
-    return Unwrapped(_Lines(_peeled(rest, forms, strip, is_bare=is_bare)))
+        return _Lines(_described(_lines_of(rest), strip))
+    if forms := _find_all(lines, strip):
+        is_bare = not any(map(strip, lines))
+        return _Lines(_peeled(rest, forms, strip, is_bare=is_bare))
+    return rest
 
 
 def _codec(head: bytes) -> str | None:
