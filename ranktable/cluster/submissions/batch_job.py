@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 import shlex
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ranktable.cluster.submissions import submission_rules as rules
-from ranktable.cluster.submissions.detect import DIRECTIVE, late_directives
+from ranktable.cluster.submissions.detect import late_directives
 from ranktable.cluster.submissions.launch_options import (
     Line,
     near_slurm_option,
@@ -91,6 +92,20 @@ class BatchJob(NamedTuple):
         return known | {name: NOT_ASKED + name for name in lost}
 
 
+_LINE: Final = re.compile(
+    r"(?m)^#(?:(sbatch(?=[ \t]+-)|SBATCH(?![ \t]*(?:het|pack)job\b))[ \t]*([^\s#].*))$"
+)
+"""A line for sbatch, which refuses words that are no options."""
+_MISSED: Final = re.compile(
+    r"(?m)^(?:[ \t]+#SBATCH|#(?!SBATCH)S[A-Z]{3,6})[ \t]+--?[a-zA-Z][^\n]*"
+)
+"""A line that may be meant for sbatch: it is indented, or its word is misspelled."""
+_NEAR: Final = 0.8
+_ONE_HYPHEN: Final = re.compile(
+    r"(?:^|(?<=\s))-(?:(?P<name>nodes|ntasks|ntasks-per-node|cpus-per-task|gres|mem"
+    r"|gpus|gpus-per-node|gpus-per-task|time|partition|nodelist)(?=[=\s]|$)"
+    r"|(?P<letter>[Nnc])=)"
+)
 _WITH_OPTION: Final = {
     f"SLURM_{name.upper().replace('-', '_')}": name
     for name in ("gpus", "gpus-per-node", "gpus-per-task", "ntasks-per-node")
@@ -141,7 +156,7 @@ def _directives(text: str, end: int, script: Script) -> list[dict[str, Setting]]
     options: dict[str, Setting] = {}
     components = [options]
     ends = [match.start() for match in _HETEROGENEOUS.finditer(text)]
-    for match in DIRECTIVE.finditer(text, 0, end):
+    for match in _LINE.finditer(text, 0, end):
         span = SourceSpan(offsets=match.span())
         if match[1] == "sbatch":
             word = match[0].split(maxsplit=1)[0]
@@ -152,7 +167,7 @@ def _directives(text: str, end: int, script: Script) -> list[dict[str, Setting]]
             options = {}
             components.append(options)
             ends.pop(0)
-        line = _directive(match[2])
+        line = _directive(_with_hyphens(match[2], span, script))
         for name, value in line.options.items():
             options[name] = Setting(value, option_said(name, value), span)
             _refuse_value(name, options[name], script)
@@ -162,6 +177,13 @@ def _directives(text: str, end: int, script: Script) -> list[dict[str, Setting]]
                 f"sbatch refuses {quoted(line.rest[0])}, which belongs to no option"
             )
             script.report(rules.REFUSED, span, message)
+    for match in _MISSED.finditer(text, 0, end):
+        word = match[0].split()[0]
+        if get_close_matches(word, ["#SBATCH"], 1, _NEAR):
+            span = SourceSpan(offsets=match.span())
+            message = f"{quoted(match[0].rstrip())} is a comment for sbatch"
+            hint = "begin the line with #SBATCH"
+            script.report(rules.NO_EFFECT, span, message, hint=hint)
     if late := late_directives(text):
         others = f", here and {len(late) - 1} more" if len(late) > 1 else ""
         message = "sbatch reads no #SBATCH line below the first command"
@@ -171,6 +193,27 @@ def _directives(text: str, end: int, script: Script) -> list[dict[str, Setting]]
     for each in components:
         _refuse_pairs(each, script)
     return components
+
+
+def _with_hyphens(text: str, span: SourceSpan, script: Script) -> str:
+    """Return options as they are meant, and report those that are refused as written.
+
+    Tried with Slurm 22.05: ``-nodes=2`` is ``-n`` with the value ``odes=2``.
+    """
+
+    def told(match: re.Match[str]) -> str:
+        name, letter = match["name"], match["letter"]
+        meant = f"--{name}" if name else f"-{letter} "
+        message = f"sbatch refuses {quoted(match[0].strip())}"
+        if name:
+            message += ": a name behind one hyphen is read as a letter and its value"
+        else:
+            message += ": the value of a letter stands behind it without ="
+        hint = f"write {meant.strip()}" + "=" * bool(name)
+        script.report(rules.REFUSED, span, message, hint=hint)
+        return f" {meant}"
+
+    return _ONE_HYPHEN.sub(told, text)
 
 
 def refuse_option(name: str, setting: Setting, script: Script, program: str) -> None:

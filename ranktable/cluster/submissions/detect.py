@@ -8,7 +8,7 @@ from typing import Final
 
 SCRIPT_NAMES: Final = (".sbatch", ".slurm")
 
-DIRECTIVE: Final = re.compile(r"(?m)^#(sbatch|SBATCH)[ \t]+(-.*)$")
+DIRECTIVE: Final = re.compile(r"(?m)^#(sbatch(?=[ \t])|SBATCH)[ \t]*(-.*)$")
 """A line with options for sbatch; in lower case it is a comment by mistake."""
 
 HEAD: Final = re.compile(r"(?:[ \t]*(?:#[^\n]*)?(?:\n|\Z))*")
