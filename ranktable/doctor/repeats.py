@@ -23,16 +23,22 @@ def repeats(one: Failure, other: Failure) -> bool:
     Engines and drivers raise what a worker raised, in words of their own. Slurm names
     the node of the batch script where another was lost.
     """
-    if not (other.rank is not None or other.host or names(other)):
+    is_known = other.rank is not None or other.host or names(other)
+    is_bare = one.rank is None and one.host is None and not names(one)
+    if not is_known and not (is_bare and one.event.file == other.event.file):
         return False
     quoted = _message_of(other.what)[:COMPARED]
     if len(quoted) >= SHORTEST and one.event.kind in FATAL:
         told = _message_of(one.what)
         return told.find(quoted) > 0 or told.startswith(f"{_message_of(other.what)}'")
-    is_bare = one.rank is None and one.host is None and not names(one)
     is_same = one.rule is other.rule and one.event.file == other.event.file
     is_of_batch = one.event.pattern.name == "slurm-lost-a-node"
-    return is_bare and is_same and (one.what == other.what or is_of_batch)
+    return (
+        bool(is_known)
+        and is_bare
+        and is_same
+        and (one.what == other.what or is_of_batch)
+    )
 
 
 def names(one: Failure) -> set[str]:
