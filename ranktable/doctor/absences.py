@@ -178,6 +178,8 @@ def absent(case: Case) -> Iterator[Cause]:
     events = _absences(case)
     named = [(event, case.ranks.peers(event)) for event in events]
     speakers = {case.ranks.speaker(event) for event in events}
+    # Rank 0 counts them, and what it writes for the others waits until then.
+    speakers |= {0} if any(e.pattern.name == "store-clients" for e in events) else set()
     missing = {rank for _, peers in named for rank in peers} - speakers
     missing |= _tasks_below(case)
     joined = {rank for event in events for rank in event.numbers("joined_ranks")}

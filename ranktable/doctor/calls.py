@@ -39,6 +39,9 @@ def said_to_differ(case: Case) -> Iterator[Cause]:
     elif events:
         named = {rank for event in events for rank in case.ranks.peers(event)}
         named.update(case.speakers(Evidence.MISMATCH))
+        is_crash = all("what():" in event.text for event in events)
+        if is_crash and not named and len(case.aborted) == 1:
+            named.update(rank for rank in case.aborted if rank is not None)
         said = events[0].fields
         if "size_there" in said and not named:
             sizes = f"{said['size_here']} and {said['size_there']} bytes"

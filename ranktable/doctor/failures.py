@@ -496,6 +496,9 @@ def _exits(case: Case) -> Iterator[Failure]:
                if case.ranks.speaker(e) is None}  # fmt: skip
     lost = {(e.file, case.ranks.host(e)) for kind in _LOST_OR_AWAITED
             for e in case.by_kind[kind] if case.ranks.speaker(e) is None}  # fmt: skip
+    # mpirun ends all ranks when one fails: none had, as long as some still waited.
+    absent = [e for e in case.by_kind[Evidence.ABSENT] if e.pattern.speaker == "store"]
+    awaited = {e.file for e in absent if case.ranks.speaker(e) is None}
     first = _first_of_launchers(case)
     is_first_step = True
     for event in case.by_kind[Evidence.EXIT]:
@@ -503,6 +506,7 @@ def _exits(case: Case) -> Iterator[Failure]:
         there = {case.ranks.host(event)}
         there |= {None} if event.pattern.speaker == "slurm" else set()
         is_lost = is_nameless and any((event.file, host) in lost for host in there)
+        is_lost |= event.pattern.speaker == "mpi" and event.file in awaited
         if event.fields.get("exit") in RAISED and (is_lost or event.file in differs):
             continue  # it raised what a line of this log says
         if event.pattern.speaker == "slurm":

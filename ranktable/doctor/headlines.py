@@ -165,8 +165,8 @@ def details(
     speaker = case.ranks.speaker(event)
     if len(ranks) > 1 or (ranks and speaker != ranks[0]) or event.kind in NOT_OF_ITSELF:
         return ""
-    if event.pattern.speaker == "kubernetes":
-        return ""  # the process is that of the kubelet
+    if event.pattern.speaker == "kubernetes" or event.pattern.name == "slurm-cancelled":
+        return ""  # the process is that of the kubelet, or of slurmstepd
     of_file = _OF_FILE.search(event.file)
     said = {**(of_file.groupdict() if of_file and not ranks else {}), **event.fields}
     hidden = {*hidden, *(("local_rank", "task") if ranks else ())}

@@ -148,7 +148,7 @@ _ANY_PREFIX = re.compile(
 _CONTEXTS = tuple(
     (key, re.compile(text))
     for key, text in (
-        ("[rank", r"\[rank(?P<rank>\d{1,7})\]"),
+        ("[rank", r"\[rank ?(?P<rank>\d{1,7})\]"),
         (
             "[PG ",
             (
@@ -713,6 +713,8 @@ _CHAINED = re.compile(
     r"The above exception was the direct cause|During handling of the above exception"
 )
 _OF_RANK = re.compile(r"most recent call last\): \(RANK (\d{1,7})\)")
+_COPIED = re.compile(r"(?P<type>[\w.]+): Caught [\w.]+ (?P<where>in .{1,120}?)\.?")
+"""What torch raises again of another process or thread, above its own traceback."""
 _BLOCK = re.compile(r"\s+traceback *: ")
 _OF_BLOCK = re.compile(
     r"(?m)^\s*(?:time +: (?P<time>\S+)|host +: (?P<host>\S+)"
@@ -779,6 +781,9 @@ def _traceback(
                 continue  # torch's compiler tells what its backend raised below it
             _add_below(fields, (text for _, _, text in said))
             _add_root_error(fields)
+            if original := _original(raised["what"], said):
+                end, last, fields["what"] = original
+                taken.update(range(number + at, number + end + 1))
             break
         if rest.startswith(_BESIDE):
             if rest[0] in "│|":  # rich cuts long names of files
@@ -852,6 +857,26 @@ def _add_root_error(fields: dict[str, str]) -> None:
         fields["what"] = f"{fields['what'].partition(':')[0]}: {root[4:]}"
 
 
+def _original(
+    what: str, lines: Iterable[tuple[int, str, str]]
+) -> tuple[int, str, str] | None:
+    """Return the last line of the traceback that torch copies below an exception.
+
+    Returns:
+        Its number below the first, the line, and what was raised where; None if the
+        exception is no copy.
+    """
+    copied = _COPIED.fullmatch(what)
+    if copied is None:
+        return None
+    for at, line, rest in lines:
+        if re.match(rf"(?:[\w.]+\.)?{re.escape(copied['type'])}\b", rest):
+            return at, line, f"{rest.strip()} ({copied['where']})"
+        if rest.startswith("Traceback"):
+            break  # of another process
+    return None
+
+
 def _add_frame(fields: dict[str, str], text: str) -> None:
     """Note the innermost frame of the program, and the call of torch below it."""
     frame = _FRAME.search(text)
@@ -866,6 +891,8 @@ def _add_frame(fields: dict[str, str], text: str) -> None:
         fields["of_loader"] = "1"
     if name.endswith("distributed_c10d.py"):
         fields["op"] = frame["function"] or frame["name"]
+        if fields["op"] in ("init_process_group", "_new_process_group_helper"):
+            del fields["op"]  # before any operation
     elif "-packages" not in name and not name.startswith("<"):
         line = frame["line"] or frame["number"]
         fields["site"] = f"{os.path.basename(name)}:{line}"

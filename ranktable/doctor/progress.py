@@ -129,6 +129,7 @@ class Continuation:
         below = self._steps_below(event)
         # Where a process ended, a script or another rank may say that it is done.
         is_end = event.pattern.speaker == "shell" or "from_module" in event.fields
+        is_end &= not self._are_all_done(event)
         if not is_end:
             for one, number in _number_below(event, self._ends).items():
                 below[one] = below.get(one, 0) + number * PROGRESS
@@ -150,6 +151,20 @@ class Continuation:
             return below[rank] >= (progress if rank is None else 1)
         least = min if rank is None else max
         return is_done or least(below.values(), default=0) >= progress
+
+    def _are_all_done(self, event: LogEvent) -> bool:
+        """Whether all processes that tell steps tell a good end below an error.
+
+        Then none of them ended with it.
+        """
+        told = {
+            kind: {voice_of(one): one.line for one in self._events
+                   if one.kind is kind and one.file == event.file}
+            for kind in (Evidence.LIFE, Evidence.END)
+        }  # fmt: skip
+        steps, ends = told[Evidence.LIFE], told[Evidence.END]
+        is_named = len(steps) > 1 and all(map(any, steps))
+        return is_named and all(ends.get(one, 0) > event.line for one in steps)
 
     def _steps_below(self, event: LogEvent) -> dict[int | None, int]:
         """Return how many steps stand below an error, by their speakers.

@@ -24,6 +24,7 @@ from ranktable.doctor.calls import (
     said_to_differ,
 )
 from ranktable.doctor.case import states_of, two_hosts
+from ranktable.doctor.causes import signal_of
 from ranktable.doctor.headlines import Cause, cause_of, shortened
 from ranktable.doctor.identity import MAX_AHEAD_ANYWHERE
 from ranktable.doctor.patterns import Evidence
@@ -435,6 +436,10 @@ def _silent_ranks(
     is_running = case.waits or case.by_kind[Evidence.CLOSED]
     rule = rules.SILENT if is_running else rules.NEVER_JOINED
     what = "stopped answering" if is_running else "was not reached"
+    ended = [] if case.by_kind[Evidence.TIMEOUT] else _ends_of(case, accused)
+    if ended:
+        what = f"was ended by {signal_of(ended[0])}"
+        return cause_of(case, rules.ENDED, accused, what, [*ended, *events[:2]])
     if is_running and is_covered and not accused & case.seen:
         what = "reported nothing, although its neighbours did"
     if not is_covered:
@@ -449,6 +454,15 @@ def _silent_ranks(
         what += ", and raised " if is_known else " after an error that is not known: "
         what += text.strip()[:160]
     return cause_of(case, rule, accused, what, [*own[-1:], *events[:4]])
+
+
+def _ends_of(case: Case, accused: set[int]) -> list[LogEvent]:
+    """Return what launchers tell of signals that ended ranks, if not they sent them."""
+    return [
+        event for event in case.by_kind[Evidence.EXIT]
+        if case.ranks.speaker(event) in accused
+        and signal_of(event) not in (None, "SIGTERM") and not case.was_closed(event)
+    ]  # fmt: skip
 
 
 def _missing_members(case: Case) -> set[int]:
