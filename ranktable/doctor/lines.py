@@ -149,6 +149,7 @@ _CONTEXTS = tuple(
     (key, re.compile(text))
     for key, text in (
         ("[rank", r"\[rank ?(?P<rank>\d{1,7})\]"),
+        ("[RANK", r"\[RANK ?(?P<rank>\d{1,7})\]"),  # Accelerate
         (
             "[PG ",
             (

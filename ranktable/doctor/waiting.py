@@ -24,7 +24,7 @@ from ranktable.doctor.calls import (
     said_to_differ,
 )
 from ranktable.doctor.case import states_of, two_hosts
-from ranktable.doctor.causes import signal_of
+from ranktable.doctor.causes import ABORT, signal_of
 from ranktable.doctor.headlines import Cause, cause_of, shortened
 from ranktable.doctor.identity import MAX_AHEAD_ANYWHERE
 from ranktable.doctor.patterns import Evidence
@@ -438,8 +438,11 @@ def _silent_ranks(
     what = "stopped answering" if is_running else "was not reached"
     ended = [] if case.by_kind[Evidence.TIMEOUT] else _ends_of(case, accused)
     if ended:
-        what = f"was ended by {signal_of(ended[0])}"
-        return cause_of(case, rules.ENDED, accused, what, [*ended, *events[:2]])
+        name = signal_of(ended[0]) or "SIGINT"
+        return cause_of(
+            case, rules.ENDED, accused, f"was ended by {name}", [*ended, *events[:2]],
+            advice=_ADVICE_OF_SIGNALS.get(name),
+        )  # fmt: skip
     if is_running and is_covered and not accused & case.seen:
         what = "reported nothing, although its neighbours did"
     if not is_covered:
@@ -460,9 +463,18 @@ def _ends_of(case: Case, accused: set[int]) -> list[LogEvent]:
     """Return what launchers tell of signals that ended ranks, if not they sent them."""
     return [
         event for event in case.by_kind[Evidence.EXIT]
-        if case.ranks.speaker(event) in accused
-        and signal_of(event) not in (None, "SIGTERM") and not case.was_closed(event)
+        if case.ranks.speaker(event) in accused and not case.was_closed(event)
+        and (signal_of(event) not in (None, "SIGTERM")
+             or event.fields.get("exit") == "-2")
     ]  # fmt: skip
+
+
+_ADVICE_OF_SIGNALS = {
+    ABORT: "Read the last lines of its log: C++ code that fails aborts, and says above "
+    "why.",
+    "SIGINT": "Look for who interrupted this process alone: Ctrl-C and launchers "
+    "interrupt all of a job. A program may raise KeyboardInterrupt, too.",
+}
 
 
 def _missing_members(case: Case) -> set[int]:
