@@ -202,3 +202,19 @@ def test_a_file_of_an_error_tells_whose_an_exception_is(tmp_path: Path) -> None:
     (cause,) = diagnose([str(tmp_path)]).causes
 
     assert cause.headline.startswith("rank 2 ")
+
+
+def test_adapters_of_two_hosts_are_both_told_though_their_processes_have_one_id(
+    tmp_path: Path,
+) -> None:
+    said = "NCCL WARN NET/IB : Got completion from peer 10.0.0.7<53249> with error 4"
+    hosts = ("n2", "n1")
+    (tmp_path / "job.log").write_text("".join(
+        f"{host}:90:98 [1] transport/net_ib.cc:1295 {said}, opcode 32564, len 9, "
+        "vendor err 81 (Send)\n" for host in hosts))  # fmt: skip
+
+    causes = diagnose([str(tmp_path)]).causes
+
+    assert [(one.rule.code, one.host) for one in causes] == [
+        ("RT614", host) for host in hosts
+    ]

@@ -129,7 +129,7 @@ def _whose(one: Failure) -> object:
     is_crash = one.rule is rules.ENDED and one.event.kind is Evidence.EXCEPTION
     if is_crash and "pid" in one.event.fields:
         return one.rule.code, one.event.file, *voice_of(one.event)
-    return (_error_of(one), *voice_of(one.event)) if is_error else one.kind
+    return (_error_of(one), one.host, *voice_of(one.event)) if is_error else one.kind
 
 
 def _cause(case: Case, same: Sequence[Failure]) -> Cause:
@@ -606,7 +606,8 @@ def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
     is_said_by_it = is_of_shell and bool(event.fields.keys() & {"rank", "task"})
     if name == "SIGTERM" and (is_of_shell or event.pattern.speaker == "pals"):
         return  # what ended the others of a job that failed says so too
-    if name == "SIGKILL" and _is_aborted_above(case, event):
+    if name == "SIGKILL" and (_is_aborted_above(case, event)
+                              or _is_killed_after_a_wait(case, event)):  # fmt: skip
         return
     if name in ("SIGTERM", "SIGKILL") and _is_stopped_above(case, event):
         return
@@ -638,6 +639,19 @@ def _is_aborted_above(case: Case, event: LogEvent) -> bool:
     return event.pattern.speaker == "mpi" and any(
         one.pattern.name == "mpi-abort" and one.file == event.file
         and one.line < event.line for one in case.by_kind[Evidence.EXIT]
+    )  # fmt: skip
+
+
+def _is_killed_after_a_wait(case: Case, event: LogEvent) -> bool:
+    """Whether a process without a name was killed below those that waited in vain.
+
+    A supervisor kills what is left of a server that did not start.
+    """
+    names = {"rank", "task", "pid", "pod", "host", "local_rank", "voice"}
+    return not names & event.fields.keys() and any(
+        one.file == event.file and one.line < event.line
+        for kind in (Evidence.TIMEOUT, Evidence.ABSENT, Evidence.EDGE)
+        for one in case.by_kind[kind]
     )  # fmt: skip
 
 

@@ -351,9 +351,11 @@ def _num_known(text: str) -> int:
 
 
 def _add(fields: dict[str, str], found: re.Match[str]) -> None:
+    """Add what is not said yet, or a longer name: ``Worker_TP5`` behind ``Worker``."""
     for name, value in found.groupdict().items():
-        if value is not None:
-            fields.setdefault(name, value)
+        if value is not None and fields.setdefault(name, value) != value:
+            is_longer = name == "voice" and value.startswith(f"{fields[name]}_")
+            fields[name] = value if is_longer else fields[name]
 
 
 Keyed = tuple[tuple[str, int], ...]
