@@ -343,7 +343,8 @@ def _rest(case: Case) -> Iterator[Cause]:
         if _is_error(event) and event.kind is not Evidence.UNKNOWN
     ]
     if case.by_kind[Evidence.END]:
-        events = [event for event in events if not _signal_of_stop(event)]
+        events = [event for event in events if not _signal_of_stop(event)
+                  and event.pattern.name != "told-to-stop"]  # fmt: skip
     if stopped := _stopped_by_hand(case, events):
         yield stopped
         return
