@@ -149,6 +149,15 @@ def test_chips_are_judged_one_by_one(tmp_path: Path) -> None:
     assert why["RT706"] == "chip 6: hccn_tool is not there"
 
 
+def test_rank_without_a_size_is_not_checked(run: Run) -> None:
+    done = run("ranktable", "check", env={"RANK": "1"})
+
+    assert (
+        "not checked: RANK=1 (environment) gives the rank, but WORLD_SIZE is not set; "
+        "set or unset both (RT301 environment)"
+    ) in done.out.splitlines()
+
+
 def test_address_of_version_6_is_asked_for(tmp_path: Path) -> None:
     tree = npu_host(tmp_path)
     for chip in range(NUM_NPUS):

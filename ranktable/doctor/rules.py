@@ -36,9 +36,9 @@ NEVER_JOINED = Rule(
     code="RT604",
     name="rank-never-joined",
     summary="a rank did not join the job, and the others waited for it",
-    fix="Read the first lines of the log of that rank; if it has none, whether its "
-    "node "
-    "was started. `ranktable check` on its host compares it with the table.",
+    fix="Read the first lines of the log of that rank; if it has none, see whether its "
+    "node was started, and whether WORLD_SIZE is the same everywhere. `ranktable "
+    "check` on its host compares it with the table.",
 )
 
 PORT = Rule(

@@ -129,6 +129,10 @@ def check_here(
     diagnostics += _by_generation(facts, report)
     if isinstance(contradiction, (InvalidVariableError, ConflictingVariablesError)):
         diagnostics.append(_of_environment(contradiction, subject))
+    elif contradiction is not None:
+        not_checked.append(
+            Looked(contradiction.code, "environment", contradiction.message)
+        )
     return Checked(
         subject=_subject(subject, declared, report),
         diagnostics=tuple(diagnostics),
