@@ -131,6 +131,10 @@ _PREFIXES = tuple(
             r"(?:(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*)Z? )?"
             r"[^\[\]<>\n]{1,120}(?=\[\d+,\d{1,7}\]<std(?:out|err|diag)>)"
         ),
+        (  # xla_dist of torch_xla, with the number of the host
+            r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) "
+            r"(?P<server>\d{1,3}(?:\.\d{1,3}){3}) \[\d{1,6}\] "
+        ),
         r"pdsh@[\w.-]+: (?P<host>[\w.-]+): (?=ssh exited)",
         (  # pdsh; not a part of a model or of a run, such as ``stage-1: ``
             r"(?!(?:rank|step|stage|epoch|layer|shard|batch|iter|trial|cuda|gpu|npu|tpu"
