@@ -110,6 +110,18 @@ def test_a_bar_that_is_drawn_again_hides_no_rank(tmp_path: Path) -> None:
     assert [(cause.rule.code, cause.ranks) for cause in found] == [("RT620", (2,))]
 
 
+@pytest.mark.parametrize(("last", "ranks"), [("n2.log", (2,)), ("n7.log", ())])
+def test_a_file_without_a_rank_has_that_of_its_place_in_a_row(
+    last: str, ranks: tuple[int, ...], tmp_path: Path
+) -> None:
+    traceback = 'Traceback (most recent call last):\n  File "/job/a.py", line 3, in f\n'
+    told = {f"n{rank}.log": f"[rank{rank}]: epoch 1, loss 0.5\n" for rank in (0, 1)}
+    answer = judged(tmp_path, {**told, last: f"{traceback}    x()\nValueError: bad\n"})
+
+    (cause,) = answer.causes
+    assert cause.ranks == ranks
+
+
 def test_logs_of_any_form_are_read(tmp_path: Path) -> None:
     long = b"x" * (3 << 20)
     data = long + b"\n\xff\xfe\x00 45%|###| [00:30<00:36]\r" + waits(1, 7).encode()

@@ -73,9 +73,11 @@ COLL = (
         "WorkNCCL(SeqNum=" + "7" * 5000 + ", OpType=ALLREDUCE, NumelIn=4)\n",
         "srun: error: n1: tasks "
         + ",".join(f"{at}000000-{at}99999999" for at in range(2000)) + ": Killed\n",
+        "2026-11-05T14:20:00.1Z stdout P " + "x" * 30 + "\n"
+        + "2026-11-05T14:20:00.1Z stdout P xxx\n" * 600_000,
     ],
     ids=["tracebacks", "4,000 ranks", "NCCL_DEBUG=COLL", "codes", "digits", "more",
-         "ranges"],
+         "ranges", "parts of a line"],
 )  # fmt: skip
 def test_logs_of_one_kind_are_read_in_linear_time(text: str) -> None:
     within_cpu(60, lambda: read(text))

@@ -648,11 +648,13 @@ def _is_killed_after_a_wait(case: Case, event: LogEvent) -> bool:
     A supervisor kills what is left of a server that did not start.
     """
     names = {"rank", "task", "pid", "pod", "host", "local_rank", "voice"}
+    steps = [one.line for one in case.by_kind[Evidence.LIFE]
+             if one.file == event.file and one.line < event.line]  # fmt: skip
     return not names & event.fields.keys() and any(
-        one.file == event.file and one.line < event.line
+        one.file == event.file and max(steps, default=0) < one.line < event.line
         for kind in (Evidence.TIMEOUT, Evidence.ABSENT, Evidence.EDGE)
         for one in case.by_kind[kind]
-    )  # fmt: skip
+    )
 
 
 def _is_stopped_above(case: Case, event: LogEvent) -> bool:

@@ -730,7 +730,8 @@ def _ranks_of_silent(logs: Iterable[Log], told: dict[str, int]) -> dict[str, int
     """Return the ranks of files that tell none, by those of the files beside them.
 
     The names of such files differ in one number, the local rank: it is as far from the
-    rank in all files that tell theirs. A number above the rank is another one.
+    rank in all files that tell theirs, and none is left out. A number above the rank is
+    another one.
     """
     beside: dict[tuple[str, str], dict[int, str]] = defaultdict(dict)
     for log in logs:
@@ -741,7 +742,8 @@ def _ranks_of_silent(logs: Iterable[Log], told: dict[str, int]) -> dict[str, int
     for files in beside.values():
         known = {number: told[file] for number, file in files.items() if file in told}
         shifts = {rank - number for number, rank in known.items()}
-        if len(known) > 1 and len(shifts) == 1 and min(shifts) >= 0:
+        is_row = max(files) - min(files) < len(files)
+        if is_row and len(known) > 1 and len(shifts) == 1 and min(shifts) >= 0:
             found.update({file: number + min(shifts) for number, file in files.items()
                           if file not in told})  # fmt: skip
     return found if not {*found.values()} & {*told.values()} else {}

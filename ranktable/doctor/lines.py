@@ -152,8 +152,14 @@ _ANY_PREFIX = re.compile(
 _CONTEXTS = tuple(
     (key, re.compile(text))
     for key, text in (
-        ("[rank", r"\[rank ?(?P<rank>\d{1,7})\]"),
-        ("[RANK", r"\[RANK ?(?P<rank>\d{1,7})\]"),  # Accelerate
+        ("[rank", r"\[rank(?P<rank>\d{1,7})\]"),
+        (  # Accelerate and own loggers; within a sentence it is another rank
+            "[RANK ",
+            (
+                r"(?:^|[-\]|)>]\s{1,4}|\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\s{1,4})"
+                r"\[RANK (?P<rank>\d{1,7})\]"
+            ),
+        ),
         (
             "[PG ",
             (

@@ -129,7 +129,7 @@ class Continuation:
         below = self._steps_below(event)
         # Where a process ended, a script or another rank may say that it is done.
         is_end = event.pattern.speaker == "shell" or "from_module" in event.fields
-        is_end &= not self._are_all_done(event)
+        is_end = is_end and not self._is_done_below(event)
         if not is_end:
             for one, number in _number_below(event, self._ends).items():
                 below[one] = below.get(one, 0) + number * PROGRESS
@@ -152,19 +152,21 @@ class Continuation:
         least = min if rank is None else max
         return is_done or least(below.values(), default=0) >= progress
 
-    def _are_all_done(self, event: LogEvent) -> bool:
-        """Whether all processes that tell steps tell a good end below an error.
+    def _is_done_below(self, event: LogEvent) -> bool:
+        """Whether the process of an error, or all of the job, tell a good end below.
 
-        Then none of them ended with it.
+        The processes are named by what stands before their lines, if not by ranks.
         """
-        told = {
-            kind: {voice_of(one): one.line for one in self._events
-                   if one.kind is kind and one.file == event.file}
-            for kind in (Evidence.LIFE, Evidence.END)
+        own = voice_of(event)
+        done = {
+            voice_of(one) for one in self._events
+            if one.kind is Evidence.END and one.file == event.file
+            and one.line > event.line
         }  # fmt: skip
-        steps, ends = told[Evidence.LIFE], told[Evidence.END]
-        is_named = len(steps) > 1 and all(map(any, steps))
-        return is_named and all(ends.get(one, 0) > event.line for one in steps)
+        if any(own):
+            return own in done
+        size = self._ranks.size if self._ranks.is_size_known else None
+        return len(done) == size and all(map(any, done))
 
     def _steps_below(self, event: LogEvent) -> dict[int | None, int]:
         """Return how many steps stand below an error, by their speakers.

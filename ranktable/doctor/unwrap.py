@@ -215,7 +215,8 @@ _OF_CONTAINER = re.compile(
 
 def _whole(lines: Iterator[bytes]) -> Iterator[bytes]:
     """Yield the lines of a container; a long one stands where its last part is."""
-    parts: dict[bytes, bytes] = {}
+    parts: dict[bytes, list[bytes]] = {}
+    sizes: dict[bytes, int] = {}
     for line in lines:
         found = _OF_CONTAINER.match(line) if parts or b" P " in line[:60] else None
         if found is None:
@@ -223,14 +224,18 @@ def _whole(lines: Iterator[bytes]) -> Iterator[bytes]:
             continue
         of_stream, end = found["stream"], found.end()
         if line[end - 2 : end - 1] == b"P":
-            before = parts.get(of_stream, line[:end])
-            parts[of_stream] = (before + line[end:])[:MAX_WHOLE]
+            held = parts.setdefault(of_stream, [line[:end]])
+            size = sizes.get(of_stream, 0) + len(line) - end
+            if size <= MAX_WHOLE:
+                held.append(line[end:])
+                sizes[of_stream] = size
             yield b"\n"
         elif of_stream in parts:
-            yield parts.pop(of_stream) + line[end:] + b"\n"
+            sizes.pop(of_stream, None)
+            yield b"".join((*parts.pop(of_stream), line[end:], b"\n"))
         else:
             yield line + b"\n"
-    yield from (text + b"\n" for text in parts.values())
+    yield from (b"".join(held) + b"\n" for held in parts.values())
 
 
 class _Joined:

@@ -335,6 +335,18 @@ def _is_away(event: LogEvent) -> bool:
     return event.fields.get("state", "").lower() in ("down", "not responding", "lost")
 
 
+def _is_stopped_below_end(case: Case, event: LogEvent) -> bool:
+    """Whether a process was told to stop below a good end, and no step is between."""
+    if not (_signal_of_stop(event) or event.pattern.name == "told-to-stop"):
+        return False
+    ends, steps = (
+        [one.line for one in case.by_kind[kind]
+         if one.file == event.file and one.line < event.line]
+        for kind in (Evidence.END, Evidence.LIFE)
+    )  # fmt: skip
+    return max(ends, default=0) > max(steps, default=0)
+
+
 def _rest(case: Case) -> Iterator[Cause]:
     """Yield that there are only consequences, or only errors that are not known."""
     events = [
@@ -342,9 +354,7 @@ def _rest(case: Case) -> Iterator[Cause]:
         for event in case.events
         if _is_error(event) and event.kind is not Evidence.UNKNOWN
     ]
-    if case.by_kind[Evidence.END]:
-        events = [event for event in events if not _signal_of_stop(event)
-                  and event.pattern.name != "told-to-stop"]  # fmt: skip
+    events = [event for event in events if not _is_stopped_below_end(case, event)]
     if stopped := _stopped_by_hand(case, events):
         yield stopped
         return

@@ -474,7 +474,8 @@ class _Builder:
         return Node(
             devices=tuple(built),
             host=host,
-            super_pod=self.pods.get(host or "") or named_pod(own, built),
+            super_pod=self.pods.get(host or "")
+            or named_pod(own, *(one.extra for one in built[:1])),
             extra=_without(own, {format_.devices_key, format_.host_key}),
             layout=self.layout(own),
         )
@@ -519,7 +520,7 @@ class _Builder:
         return Node(
             devices=devices,
             host=members.get(format_.host_key),
-            super_pod=named_pod(members, devices),
+            super_pod=named_pod(members, *(one.extra for one in devices[:1])),
             extra=_without(members, known),
             layout=self.layout(members),
         )

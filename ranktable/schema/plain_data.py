@@ -152,7 +152,7 @@ def _node(
     values[format_.devices_key] = _devices(
         node, format_, is_own=is_own, is_spare=is_spare
     )
-    named = named_pod(node.extra, node.devices)
+    named = named_pod(node.extra, *(one.extra for one in node.devices[:1]))
     if has_pod and node.super_pod not in (None, named):
         values[SUPER_POD_KEY] = node.super_pod
     return _in_order(values, node.extra, node.layout if is_own else None)

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 from ranktable.schema.declare import SUPER_POD_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from ranktable.schema.declare import Format
-    from ranktable.schema.model import Device
 
 PODS = "super_pod_list"
 
@@ -35,9 +34,8 @@ def listed_pods(pods: object) -> dict[str, str]:
     }
 
 
-def named_pod(members: Mapping[str, object], devices: Sequence[Device]) -> str | None:
-    """Return the super pod that a key of a node names, or one of its first device."""
-    places = (members, *(device.extra for device in devices[:1]))
+def named_pod(*places: Mapping[str, object]) -> str | None:
+    """Return the super pod that a key of a node or else of its first device names."""
     named = next((one[SUPER_POD_KEY] for one in places if SUPER_POD_KEY in one), None)
     return None if named is None else str(named)
 
