@@ -317,3 +317,18 @@ def test_each_joined_word_of_an_mpirun_is_said() -> None:
     text = re.sub(r"command: \[.*?\]", f"command: {words}", plain("mpijob"))
 
     assert found(text) == [("RT337", E)] * 3
+
+
+@pytest.mark.parametrize(
+    ("given", "told"), [("$MASTER_ADDR", "..."), ("n1", "PATH,MASTER_ADDR=n1")]
+)
+def test_list_of_export_is_told_as_it_is_written(given: str, told: str) -> None:
+    line = f"srun --export=PATH,MASTER_ADDR={given} python t.py"
+    text = script(
+        TWO, HEAD, "export MASTER_ADDR=$head", "export MASTER_PORT=29500", line
+    )
+    report = read_submissions(text.encode(), file="job").report
+
+    assert report is not None
+    hints = [each.hint for each in report.diagnostics if each.code == "RT328"]
+    assert hints == [f"srun --export=ALL,{told}"]

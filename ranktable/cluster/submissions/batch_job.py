@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.detect import late_directives
 from ranktable.cluster.submissions.launch_options import (
-    Line,
+    is_slurm_flag,
     near_slurm_option,
     slurm_options,
 )
@@ -102,9 +102,10 @@ _MISSED: Final = re.compile(
 """A line that may be meant for sbatch: it is indented, or its word is misspelled."""
 _NEAR: Final = 0.8
 _ONE_HYPHEN: Final = re.compile(
-    r"(?:^|(?<=\s))-(?:(?P<name>nodes|ntasks|ntasks-per-node|cpus-per-task|gres|mem"
-    r"|gpus|gpus-per-node|gpus-per-task|time|partition|nodelist)(?=[=\s]|$)"
-    r"|(?P<letter>[Nnc])=)"
+    r"-(?:(?P<name>nodes|ntasks|ntasks-per-node|cpus-per-task|gres|mem|gpus"
+    r"|gpus-per-node|gpus-per-task|time|partition|nodelist)(?:=.*)?"
+    r"|(?P<letter>[Nnc])=.*)",
+    re.DOTALL,
 )
 _WITH_OPTION: Final = {
     f"SLURM_{name.upper().replace('-', '_')}": name
@@ -167,7 +168,7 @@ def _directives(text: str, end: int, script: Script) -> list[dict[str, Setting]]
             options = {}
             components.append(options)
             ends.pop(0)
-        line = _directive(_with_hyphens(match[2], span, script))
+        line = slurm_options(_with_hyphens(_words(match[2]), span, script))
         for name, value in line.options.items():
             options[name] = Setting(value, option_said(name, value), span)
             _refuse_value(name, options[name], script)
@@ -195,25 +196,37 @@ def _directives(text: str, end: int, script: Script) -> list[dict[str, Setting]]
     return components
 
 
-def _with_hyphens(text: str, span: SourceSpan, script: Script) -> str:
+def _with_hyphens(words: list[str], span: SourceSpan, script: Script) -> list[str]:
     """Return options as they are meant, and report those that are refused as written.
 
     Tried with Slurm 22.05: ``-nodes=2`` is ``-n`` with the value ``odes=2``.
     """
-
-    def told(match: re.Match[str]) -> str:
+    meant: list[str] = []
+    for at, word in enumerate(words):
+        match = _ONE_HYPHEN.fullmatch(word)
+        if match is None or (at and _takes_next(words[at - 1])):
+            meant.append(word)
+            continue
         name, letter = match["name"], match["letter"]
-        meant = f"--{name}" if name else f"-{letter} "
-        message = f"sbatch refuses {quoted(match[0].strip())}"
+        written = f"-{name}" if name else f"-{letter}="
+        message = f"sbatch refuses {quoted(written)}"
         if name:
             message += ": a name behind one hyphen is read as a letter and its value"
         else:
             message += ": the value of a letter stands behind it without ="
-        hint = f"write {meant.strip()}" + "=" * bool(name)
+        hint = f"write --{name}=" if name else f"write -{letter}"
         script.report(rules.REFUSED, span, message, hint=hint)
-        return f" {meant}"
+        meant.append(f"-{word}" if name else word.replace("=", "", 1))
+    return meant
 
-    return _ONE_HYPHEN.sub(told, text)
+
+def _takes_next(word: str) -> bool:
+    """Whether the word behind an option is its value."""
+    name = word.removeprefix("--")
+    is_long = name != word
+    is_short = len(word) == 2 and word[0] == "-"
+    is_open = "=" not in word and (is_long or is_short)
+    return is_open and not is_slurm_flag(word, name)
 
 
 def refuse_option(name: str, setting: Setting, script: Script, program: str) -> None:
@@ -333,13 +346,12 @@ def _job_tasks(job: SlurmJob, nodes: Fact | None) -> Fact | None:
     return Fact(each.value * nodes.value, said, each.span)
 
 
-def _directive(text: str) -> Line:
-    """Return the options of a line by their long names."""
+def _words(text: str) -> list[str]:
+    """Return the words of a line, without its comment."""
     try:
-        words = shlex.split(text, comments=True)
+        return shlex.split(text, comments=True)
     except ValueError:
-        words = text.split()
-    return slurm_options(words)
+        return text.split()
 
 
 def option_said(name: str, value: str) -> str:

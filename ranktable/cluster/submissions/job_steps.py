@@ -34,6 +34,7 @@ from ranktable.cluster.submissions.shell import (
     UNKNOWN,
     Scope,
     ShellCommand,
+    has_marks,
     is_assignment,
     plain_number,
     shown,
@@ -385,6 +386,7 @@ class StepReader:
             return
         if is_own and found.command.program != "python":
             return
+        listed = "..." if has_marks(export.text) else export.text
         for name, setting in self.variables.settings.items():
             is_lost = name not in kept and self.variables.scope.is_exported(name)
             if is_lost and not (is_own and name in found.variables):
@@ -394,7 +396,7 @@ class StepReader:
                     f"{setting.said} does not reach the tasks, because of "
                     f"{export.said}",
                     hint="srun --export=ALL"
-                    + (f",{export.text}" if is_own and export.text != "NONE" else ""),
+                    + (f",{listed}" if is_own and export.text != "NONE" else ""),
                 )
 
     def _forget_given(self, inner: Scope, command: ShellCommand) -> None:
@@ -469,9 +471,12 @@ class StepReader:
         )
 
 
+_ONE_ELEMENT: Final = re.compile(r"([0-9]+)(?:-\1(?::[0-9]+)?)?(?:%[0-9]+)?")
+
+
 def _is_one_by_one(array: str) -> bool:
     """Whether no two elements of an array run at the same time."""
-    return not array or array.endswith("%1") or array.isdecimal()
+    return not array or array.endswith("%1") or bool(_ONE_ELEMENT.fullmatch(array))
 
 
 def _host_of(step: SlurmJob) -> str:

@@ -90,7 +90,7 @@ def judge_one_meeting(one: Submission, groups: list[Group]) -> Iterator[Finding]
             continue
         rules_ = (rules.MASTER_ADDRESS, rules.MASTER_PORT)
         for rule, given in zip(rules_, meeting, strict=True):
-            text = "" if given is None else _same_form(given.text)
+            text = "" if given is None else same_form(given.text)
             if given is None or not text:
                 continue
             kind = rule, text[:1].isdecimal()  # an address and a name may mean one host
@@ -107,7 +107,7 @@ def judge_one_meeting(one: Submission, groups: list[Group]) -> Iterator[Finding]
                 )
 
 
-def _same_form(text: str) -> str:
+def same_form(text: str) -> str:
     """Return an address or a port to compare, nothing if the file does not say it.
 
     A loopback address is judged by itself; a name may be written with its domain.

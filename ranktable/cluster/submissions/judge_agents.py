@@ -6,6 +6,7 @@ utils/launch.py.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -269,12 +270,18 @@ def judge_first_ranks(one: Submission) -> Iterator[Finding]:
             )
 
 
+_NAME: Final = re.compile(r"(?=[0-9.-]*[A-Za-z])[A-Za-z0-9.-]+")
+"""A host or a part of its name; capitals alone may be those of another program."""
+
+
 def judge_rank(role: Role) -> Iterator[Finding]:
     """Report a node rank that no agent can have."""
     given, expected = role.option("node-rank"), expected_agents(role)
     if given is None or expected is None or not is_static(role):
         return
-    if shell.OWN_HOST in given.text:
+    number = given.text.replace(shell.POD_INDEX, "0")
+    is_text = _NAME.fullmatch(number) and not number.isupper()
+    if shell.OWN_HOST in given.text or is_text:
         message = f"{given.said} is a name, and a node rank is a number"
     elif (shell.plain_number(given.text) or 0) >= max(expected.most, 1):
         last = max(expected.most, 1) - 1

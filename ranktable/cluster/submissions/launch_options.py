@@ -284,7 +284,7 @@ def slurm_options(words: Sequence[str]) -> Line:
         name, value, is_given = _slurm_option(word)
         at += 1
         is_other = is_given or at >= len(words) or words[at].startswith("-")
-        if not (is_other or _is_slurm_flag(word, name)):
+        if not (is_other or is_slurm_flag(word, name)):
             value, at = words[at], at + 1
         options[name] = value
     return Line(options, words[at:], is_whole)
@@ -329,7 +329,8 @@ def near_slurm_option(name: str) -> str | None:
     return near[0] if near else None
 
 
-def _is_slurm_flag(word: str, name: str) -> bool:
+def is_slurm_flag(word: str, name: str) -> bool:
+    """Whether an option of Slurm with this long name takes no word behind it."""
     if word.startswith("--"):
         return name in _SLURM_FLAGS
     return word[1:2] in _SLURM_SHORT_FLAGS

@@ -189,6 +189,11 @@ class PodTemplate:
         if container in names:
             self.index = names.index(container)
 
+    def has_own_name(self) -> bool:
+        """Whether the host name of a pod is the name that its job gives it."""
+        names = ("hostname", "hostNetwork", "setHostnameAsFQDN")
+        return not any(self.job.get(*self.path, name) for name in names)
+
     def containers(self) -> list[dict[str, Any]]:
         """Return its containers."""
         found = self.job.items(*self.path, "containers")

@@ -690,7 +690,9 @@ class Scope:
         cut = _CUT.fullmatch(change)
         if UNSET in value or cut is None:
             return UNSET if UNSET in value else UNKNOWN
-        return _without(self.own_name() if value == OWN_HOST else value, cut)
+        whole = self.own_name() if value == OWN_HOST else value
+        left = _without(whole, cut)
+        return value if left == whole != UNKNOWN else left
 
     def _item(self, name: str, index: str) -> list[str]:
         """Return an item of an array, or all of them."""
@@ -749,8 +751,9 @@ class Scope:
         command, *pipes = text.split("|")
         if command.split()[:1] != ["hostname"] and command.split() != ["uname", "-n"]:
             return ""
-        if any(_CUTS_NAME.search(pipe) for pipe in pipes):
-            return self._cut_from_name("|".join(pipes))
+        if any(_CUTS_NAME.search(p) and not _KEEPS_NAME.fullmatch(p) for p in pipes):
+            is_name = _PRINTS_NAME.fullmatch(command.strip())
+            return self._cut_from_name("|".join(pipes)) if is_name else UNKNOWN
         is_all = _ALL_ADDRESSES.fullmatch(text.strip())
         of_batch = ALL_ADDRESSES if is_all else FIRST_HOST
         return OWN_HOST if self.is_task else of_batch
@@ -806,12 +809,20 @@ _MOMENT: Final = re.compile(r"%[-_0]?[0-9]?N")
 _SECONDS: Final = re.compile(r"%[-_0]?[sSTcrXMR]")
 _ALL_ADDRESSES: Final = re.compile(r"hostname\s+(?:-I|--all-ip-addresses)")
 _NOT_ASKED: Final = re.compile(rf"{NOT_ASKED}\w+")
-_CUT: Final = re.compile(r"(?:(##?)\*(\W)|(%%?)(\W)\*)")
+_CUT: Final = re.compile(r"(?:(##?)\*([-.:,_/=@+])|(%%?)([-.:,_/=@+])\*)")
 """A cut of a value at the first or last of a sign: ``${NAME##*-}``."""
 _CUTS_NAME: Final = re.compile(
-    r"\A\s*(?:awk\b.*-F\s*['\"]?-|cut\b.*-d\s*['\"]?-|sed\b|rev\b|tr\b.*-\w*d|grep\b)"
+    r"\A\s*(?:awk\b.*-F\s*['\"]?\[?[^'\"\s]*-|awk\b.*\b(?:FS|g?sub|substr|match|split)\b"
+    r"|cut\b.*-(?:d\s*['\"]?-|c|b)|(?:head|tail)\b.*-c|sed\b|rev\b|tr\b.*-\w*d"
+    r"|tr\s+['\"]?-['\"]?\s|[ef]?grep\b.*\s(?:-\w*o|--only))"
 )
 """Commands that leave a part of a name: its number, or what is before a hyphen."""
+_KEEPS_NAME: Final = re.compile(
+    r"\s*sed\s+(?:-[Er]\s+)?(['\"]?)s([/#])(?:\\\.|\[\.\]|\\n|\s)(?:(?!\2).)*\2\2g?\1\s*"
+    r"|\s*tr\s+-d\s+(['\"]?)(?:\\+[nrt]|\s|\[:(?:space|blank):\])+\3\s*"
+)
+"""Commands that take the domain or blanks from a name."""
+_PRINTS_NAME: Final = re.compile(r"hostname(?:\s+(?:-s|--short))?|uname\s+-n")
 _LAST_PART: Final = re.compile(
     r"awk\s+-F\s*['\"]?-['\"]?\s+'\{\s*print\s+\$NF;?\s*\}'"
     r"|sed\s+(?:-E\s+|-r\s+)?['\"]?s([/|#])\^?\.\*-\1\1g?['\"]?"

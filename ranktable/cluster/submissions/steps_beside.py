@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.agents import NUMBERED, expected_agents, is_static
+from ranktable.cluster.submissions.judge_address import same_form
 from ranktable.cluster.submissions.shell import (
     FIRST_HOST,
     IN_TASK,
@@ -21,6 +22,7 @@ from ranktable.cluster.submissions.shell import (
 )
 from ranktable.cluster.submissions.submission import Fact, Setting
 from ranktable.schema.finding import Severity
+from ranktable.schema.values import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -146,7 +148,7 @@ def _other_meetings(group: Sequence[Submission]) -> Iterator[Finding]:
             if told is None or other is None or told.text == other.text:
                 continue
             texts = told.text + other.text
-            if has_marks(texts.replace(FIRST_HOST, "").replace(OTHER_HOST, "")):
+            if _may_be_one(_compared(one, told), _compared(group[0], other)):
                 continue
             is_port = name == "master-port"
             rule = rules.MASTER_PORT if is_port else rules.MASTER_ADDRESS
@@ -158,6 +160,29 @@ def _other_meetings(group: Sequence[Submission]) -> Iterator[Finding]:
                 hint="give all of them one address and port",
                 severity=None if is_sure else Severity.WARNING,
             )
+
+
+def _may_be_one(told: tuple[str, str], other: tuple[str, str]) -> bool:
+    """Whether two places may be the same: an address and a name may mean one host."""
+    host, known = told[0], other[0]
+    is_open = not (host and known) or host[0].isdecimal() != known[0].isdecimal()
+    return is_open or told == other
+
+
+def _compared(one: Submission, given: Setting) -> tuple[str, str]:
+    """Return a host or port in a form to compare, empty if open, and a port behind it.
+
+    The agent with node rank 0 may call its own host by a loopback address.
+    """
+    text = given.text
+    for mark, words in ((FIRST_HOST, "first host"), (OTHER_HOST, "other host")):
+        text = text.replace(mark, words)
+    host, _, port = text.partition(":")
+    rank = one.roles[0].command.options.get("node-rank")
+    is_first = rank is None or rank.text == "0"
+    if is_loopback(host) and not is_first and (one.job_nodes or 1) > 1:
+        return "its own host", port
+    return ("", "") if has_marks(port) else (same_form(host), port)
 
 
 def _place(given: Setting) -> str:

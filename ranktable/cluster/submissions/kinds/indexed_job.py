@@ -33,7 +33,7 @@ def read_job(job: Manifest, made: Manifests) -> list[Submission]:
     template = PodTemplate(job, ("spec", *POD))
     is_indexed = job.text("spec", "completionMode") == "Indexed"
     counting = {"JOB_COMPLETION_INDEX": 0} if is_indexed else {}
-    if is_indexed and not job.text("spec", *POD, "hostname"):
+    if is_indexed and template.has_own_name():
         template.host = f"{job.name}-{POD_INDEX}"
     pods = pods_at_once(job, ("spec",))
     role = pod_role(template, pods, counted_from=counting)

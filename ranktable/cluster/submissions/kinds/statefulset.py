@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def read_statefulset(job: Manifest, made: Manifests) -> list[Submission]:
     """Return the agents that a StatefulSet starts; most run no job."""
     template = PodTemplate(job, ("spec", *POD))
-    if not (job.members("spec", "ordinals") or job.text("spec", *POD, "hostname")):
+    if template.has_own_name() and not job.members("spec", "ordinals"):
         template.host, template.is_named_so = f"{job.name}-{POD_INDEX}", True
     role = pod_role(template, job.number(*_REPLICAS, default=1))
     if role.command.program not in NUMBERED:
