@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ranktable.doctor import causes, rules
@@ -81,7 +82,7 @@ class Failure:
     strength: int
     advice: str | None = None
 
-    @property
+    @cached_property
     def kind(self) -> tuple[str, str, str | None]:
         """What equal failures of several ranks have in common."""
         text = re.sub(r"0x[0-9a-f]+|\d+", "#", self.what)

@@ -70,6 +70,9 @@ class Continuation:
         self._ends = self._lines_of(Evidence.END, events)
         self._served = self._lines_of(Evidence.LIFE, filter(_is_of_server, events))
         ends = [event for event in events if event.kind is Evidence.END]
+        self._last_end: dict[str, dict[tuple[str, ...], int]] = defaultdict(dict)
+        for event in ends:
+            self._last_end[event.file][voice_of(event)] = event.line
         self._succeeded = _last_lines(
             event for event in ends if event.pattern.speaker == "torchrun"
         )
@@ -157,14 +160,10 @@ class Continuation:
 
         The processes are named by what stands before their lines, if not by ranks.
         """
-        own = voice_of(event)
-        done = {
-            voice_of(one) for one in self._events
-            if one.kind is Evidence.END and one.file == event.file
-            and one.line > event.line
-        }  # fmt: skip
+        last, own = self._last_end[event.file], voice_of(event)
         if any(own):
-            return own in done
+            return last.get(own, 0) > event.line
+        done = [voice for voice, line in last.items() if line > event.line]
         size = self._ranks.size if self._ranks.is_size_known else None
         return len(done) == size and all(map(any, done))
 
