@@ -95,7 +95,7 @@ class BatchJob(NamedTuple):
 _LINE: Final = re.compile(
     r"(?m)^#(?:(sbatch(?=[ \t]+-)|SBATCH(?![ \t]*(?:het|pack)job\b))[ \t]*([^\s#].*))$"
 )
-"""A line for sbatch, which refuses words that are no options."""
+"""A line for sbatch, which refuses words that are not options."""
 _MISSED: Final = re.compile(
     r"(?m)^(?:[ \t]+#SBATCH|#(?!SBATCH)S[A-Z]{3,6})[ \t]+--?[a-zA-Z][^\n]*"
 )
