@@ -229,9 +229,29 @@ def _find(case: Case) -> Iterator[Failure]:
         # What crashes below its abort does so as it ends.
         above = aborted.get((event.file, event.fields.get("pid")), event.line)
         is_told |= event.pattern.name == "signal-caught" and above < event.line
+        is_told |= _is_torn_down(case, event)
         if not is_told:  # Ray tells what a process said that had lost another one
             yield from _exceptions(case, event)
     yield from _exits(case)
+
+
+def _is_torn_down(case: Case, event: LogEvent) -> bool:
+    """Whether a process crashes below the line in which it lost another one.
+
+    What it still uses is torn down then; and MPI ends all processes by what one says.
+    """
+    rank = case.ranks.speaker(event)
+    if event.pattern.name == "signal-caught":
+        return any(
+            one.file == event.file and one.line < event.line
+            and one.pattern.name.startswith("mpi-error")
+            for kind in (Evidence.CLOSED, Evidence.EXCEPTION)
+            for one in case.by_kind[kind]
+        )  # fmt: skip
+    return rank is not None and event.pattern.name == "cpp-what" and any(
+        one.file == event.file and one.line < event.line
+        and case.ranks.speaker(one) == rank for one in case.by_kind[Evidence.CLOSED]
+    )  # fmt: skip
 
 
 def _is_below_exception(case: Case, event: LogEvent) -> bool:
@@ -613,7 +633,8 @@ def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
     if name in ("SIGTERM", "SIGKILL") and _is_stopped_above(case, event):
         return
     if status in ended["stopped"]:
-        if name is None or not is_told_who:
+        is_first = event.pattern.name.startswith("horovod-first")
+        if not is_first and (name is None or not is_told_who):
             return
     elif name == ABORT and any(map(case.by_kind.get, _LOST)) and not is_said_by_it:
         return  # what a watchdog does when it has waited in vain

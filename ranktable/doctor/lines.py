@@ -420,8 +420,7 @@ def recognise(
             before = _said_above(speaker, above, pattern.before)
             after = (one if isinstance(one, str) else _decoded(one)
                      for one in below[: pattern.after])  # fmt: skip
-            whole = "\n".join(speaker_of(one)[1].strip()
-                              for one in (*before, text, *after))  # fmt: skip
+            whole = _joined(speaker_of(one)[1] for one in (*before, text, *after))
         fields = pattern.fields(whole)
         if fields is None:
             continue
@@ -437,6 +436,18 @@ def recognise(
             return pattern, _of_another(speaker, fields)
         return pattern, {**speaker, **fields}
     return None
+
+
+_STAMP = re.compile(r"\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]? ")
+"""What a collector of logs writes before every line."""
+
+
+def _joined(lines: Iterable[str]) -> str:
+    """Return the lines of one message, without a time that all of them begin with."""
+    said = [line.strip() for line in lines]
+    if all(map(_STAMP.match, said)):
+        said = [_STAMP.sub("", line, count=1).strip() for line in said]
+    return "\n".join(said)
 
 
 def launcher_of(fields: dict[str, str]) -> str:
