@@ -132,7 +132,7 @@ def other_call(case: Case) -> Iterator[Cause]:
     ]
     told = {wait.rank for wait in case.waits if wait.op}
     told.update(rank for rank, event in closed if "op" in event.fields)
-    is_heard_of_all = case.seen <= told and not case.without_log()
+    is_heard_of_all = case.seen <= told and not case.without_log
     by_group: dict[str, dict[int, str]] = defaultdict(dict)
     for wait in case.waits:
         if wait.op and wait.seq is None:
@@ -143,7 +143,7 @@ def other_call(case: Case) -> Iterator[Cause]:
             by_group[case.ranks.group(event)[0]].setdefault(rank, event.fields["op"])
         if "site" in event.fields:
             sites.setdefault(rank, event.fields["site"])
-    is_whole = len(sites) == len(case.waiters) and not case.without_log()
+    is_whole = len(sites) == len(case.waiters) and not case.without_log
     yield from _first_minority(case, [*by_group.values(), *([sites] * is_whole)])
 
 

@@ -213,13 +213,16 @@ class Case:
 
         That NCCL tells a call, or somebody a count, says nothing of the kind.
         """
-        return [
-            event
-            for kind in (Evidence.TIMEOUT, Evidence.CLOSED, Evidence.STATE)
-            for event in self.by_kind[kind]
-            if self.ranks.speaker(event) == rank
-            and (kind is not Evidence.STATE or "enqueued" in event.fields)
-        ]
+        return self._reports.get(rank, [])
+
+    @cached_property
+    def _reports(self) -> dict[int | None, list[LogEvent]]:
+        reports: dict[int | None, list[LogEvent]] = defaultdict(list)
+        for kind in (Evidence.TIMEOUT, Evidence.CLOSED, Evidence.STATE):
+            for event in self.by_kind[kind]:
+                if kind is not Evidence.STATE or "enqueued" in event.fields:
+                    reports[self.ranks.speaker(event)].append(event)
+        return reports
 
     def _raised(self) -> Iterator[tuple[int, str]]:
         """Yield the ranks that ended as a program that raises, if nothing says why.
@@ -250,18 +253,27 @@ class Case:
         return [event for event in self.by_kind[Evidence.CASCADE]
                 if "closing" in event.fields]  # fmt: skip
 
+    @cached_property
+    def _closed_by(self) -> dict[str, dict[str, set[str]]]:
+        """The ids of the processes that each launcher in a file says that it ended."""
+        told: dict[str, dict[str, set[str]]] = {}
+        for event in self._closing:
+            of_file = told.setdefault(event.file, defaultdict(set))
+            of_file[launcher_of(event.fields)].add(event.fields["closing"])
+        return told
+
     def closes_in(self, file: str) -> bool:
         """Whether a launcher says in a file which processes it ended itself."""
-        return any(event.file == file for event in self._closing)
+        return file in self._closed_by
 
     def was_closed(self, ended: LogEvent) -> bool:
         """Whether the launcher of a process ended it; other hosts have its id too."""
-        told: dict[str, set[str | None]] = defaultdict(set)
-        for event in self._closing:
-            if event.file == ended.file:
-                told[launcher_of(event.fields)].add(event.fields["closing"])
-        pids = told.get(launcher_of(ended.fields), set().union(*told.values()))
-        return ended.fields.get("pid") in pids
+        told = self._closed_by.get(ended.file, {})
+        own = told.get(launcher_of(ended.fields))
+        return any(
+            ended.fields.get("pid") in pids
+            for pids in (told.values() if own is None else (own,))
+        )
 
     @cached_property
     def closed(self) -> set[int]:
@@ -297,6 +309,14 @@ class Case:
         names = {_short(host) for host in hosts} - {None}
         return bool(names and peers) and peers.isdisjoint({*names, None})
 
+    @cached_property
+    def files_of_host(self) -> dict[str | None, set[str]]:
+        """The logs in which each host, or a process of it, says a line."""
+        files: dict[str | None, set[str]] = defaultdict(set)
+        for event in self.events:
+            files[self.ranks.host(event)].add(event.file)
+        return files
+
     def gaps(self, files: Iterable[str] | None = None) -> set[int]:
         """Return the ranks that are missing among their neighbours in one file.
 
@@ -313,8 +333,9 @@ class Case:
         limit = self.ranks.size if self.ranks.is_size_known else None
         return {rank for rank in missing if limit is None or rank < limit}
 
+    @cached_property
     def without_log(self) -> set[int]:
-        """Return the ranks of which no line was read, as far as ranks are known."""
+        """The ranks of which no line was read, as far as ranks are known."""
         return set(self.everyone() or range(max(self.seen, default=0))) - self.seen
 
     @cached_property
@@ -335,13 +356,14 @@ class Case:
         heard = ranks & self.heard
         return heard or (set() if self.quiet & self.heard else ranks)
 
-    @property
+    @cached_property
     def quiet(self) -> set[int]:
         """Ranks of which a log was given that does not say that they wait."""
         return self.seen - self.waiters
 
+    @cached_property
     def silent(self) -> set[int]:
-        """Return the ranks of which a log was given, and of whose end nobody tells."""
+        """The ranks of which a log was given, and of whose end nobody tells."""
         return self.quiet - self.claimed - self.closed
 
     def is_covered(self, rank: int) -> bool:

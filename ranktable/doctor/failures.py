@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from ranktable.doctor import causes, rules
@@ -15,8 +17,8 @@ from ranktable.doctor.identity import LOCAL_RANK_OF_FILE, MAX_RANKS
 from ranktable.doctor.lines import launcher_of, voice_of
 from ranktable.doctor.patterns import CONSEQUENCES, FATAL, Evidence
 from ranktable.doctor.payload import root_of
-from ranktable.doctor.repeats import names, repeats
-from ranktable.doctor.times import CLEARLY_S, seconds_between
+from ranktable.doctor.repeats import names, repeated
+from ranktable.doctor.times import CLEARLY_S, on_one_clock, seconds_between
 from ranktable.doctor.waiting import behind
 
 if TYPE_CHECKING:
@@ -96,7 +98,8 @@ def failure_causes(case: Case, strongest: int = OUTSIDE) -> list[Cause]:
         case: The events.
         strongest: Leave out what says less than this.
     """
-    found = [one for one in _find(case) if not _is_apart(case, one)]
+    has_waited = _waited_before(case)
+    found = [one for one in _find(case) if not _is_apart(case, one, has_waited)]
     found = [one for one in _explained(found) if one.strength <= strongest]
     if not found:
         return []
@@ -161,30 +164,37 @@ def _waited_for(case: Case, found: list[Failure]) -> list[Failure]:
 
 
 def _first_in_time(found: list[Failure]) -> list[Failure]:
-    """Leave out what clearly came later; order lines of one file, and clocks."""
-    kept = [
-        one
-        for one in found
-        if not any(_is_clearly_later(one, other) for other in found)
-    ]
-    return kept or found
+    """Leave out what clearly came later than another failure, by the clocks.
 
+    An exception of several ranks is one failure; of statuses of hosts, the first is.
+    """
+    times = on_one_clock([one.event for one in found])
+    timed = sorted(
+        ((at, one) for at, one in zip(times, found, strict=True) if at is not None),
+        key=itemgetter(0),
+    )
+    if not timed:
+        return found
+    first_s, first = timed[0]
+    other_s = next((at for at, one in timed if one.kind != first.kind), math.inf)
+    on_host_s = next((at for at, one in timed if one.host is not None), math.inf)
 
-def _is_clearly_later(one: Failure, other: Failure) -> bool:
-    gap = seconds_between(other.event, one.event)
-    # An exception of several ranks is one failure; of statuses, the first is.
-    is_told_where = one.strength == STATUS and None not in (one.host, other.host)
-    is_other = other.kind != one.kind or is_told_where
-    return gap is not None and gap > CLEARLY_S and is_other
+    def is_clearly_later(at: float | None, one: Failure) -> bool:
+        before = first_s if one.kind != first.kind else other_s
+        if one.strength == STATUS and one.host is not None:
+            before = min(before, on_host_s)
+        return at is not None and at - before > CLEARLY_S
+
+    return [one for at, one in zip(times, found, strict=True)
+            if not is_clearly_later(at, one)]  # fmt: skip
 
 
 def _likely_on(case: Case, host: str, pid: str) -> set[int]:
     """Return the one rank of a host that can be meant, if only one can."""
     if case.ranks.has_process(pid):
         return set()  # of another rank, whose host has several names
-    files = [event.file for event in case.events if case.ranks.host(event) == host]
-    there = set(case.ranks.on_host(host)) | case.gaps(files)
-    if case.without_log() - there:
+    there = set(case.ranks.on_host(host)) | case.gaps(case.files_of_host[host])
+    if case.without_log - there:
         there &= behind(case)  # it may be one whose log was not given
     for some in (there, there & behind(case), there - case.waiters):
         if len(some) == 1:
@@ -597,7 +607,7 @@ def _may_follow(case: Case, event: LogEvent, rank: int) -> bool:
         return bool(case.apart | case.quiet)
     if event.fields.get("exit") != "1":
         return False
-    silent = case.silent()
+    silent = case.silent
     is_elsewhere = not silent & case.speakers_of_file.get(event.file, set())
     return bool(case.apart) or (bool(silent) and (bool(case.waiters) or is_elsewhere))
 
@@ -758,21 +768,19 @@ def _is_stopped_just_above(case: Case, event: LogEvent) -> bool:
 
 def _explained(found: Sequence[Failure]) -> list[Failure]:
     """Leave out ends of processes that another line explains; join host and rank."""
-    found = [one for one in found if not any(_ends_by(other, one) for other in found)]
-    found = [one for one in found
-             if not any(repeats(one, other) for other in found)]  # fmt: skip
+    for told_before in (_told_above, repeated):
+        is_told = told_before(found)
+        found = [one for one in found if not is_told(one)]
     kept: list[Failure] = []
     killed = [one for one in found if one.rule is rules.ENDED]
-    named = {one.host for one in found
-             if one.rule is rules.HOST_MEMORY and one.rank is not None}  # fmt: skip
+    of_memory = [one for one in found if one.rule is rules.HOST_MEMORY]
+    named = {one.host for one in of_memory if one.rank is not None}
+    is_named = any(one.host is not None or one.rank is not None for one in of_memory)
     is_told_again = _told_again(found)
+    is_explained = _explained_by_reason(found)
     for one in found:
         is_vague = one.rule is rules.HOST_MEMORY and one.rank is None
-        is_bare = one.host is None and any(
-            other.host is not None and other.rule is rules.HOST_MEMORY
-            for other in found
-        )
-        if is_vague and (is_bare or (named and one.host in {None, *named})):
+        if is_vague and (one.host in named or (one.host is None and is_named)):
             continue
         if is_told_again(one):
             continue
@@ -782,7 +790,7 @@ def _explained(found: Sequence[Failure]) -> list[Failure]:
             kept.append(_joined_by_error(one, found))
         elif "rank" not in one.event.fields and _is_of_process(one.event):
             kept.append(_joined_by_signal(one, killed))
-        elif one.strength > TOLD and any(_explains(o, one) for o in found):
+        elif is_explained(one):
             continue
         else:
             kept.append(one)
@@ -794,20 +802,29 @@ def _is_of_process(event: LogEvent) -> bool:
     return event.pattern.speaker == "system" or "what():" in event.text
 
 
-def _ends_by(other: Failure, form: Failure) -> bool:
-    """Whether a process ends in a form because of what it said above it.
+def _told_above(found: Iterable[Failure]) -> Callable[[Failure], bool]:
+    """Return what tells whether a process ends in a form by what it said above it.
 
     What a kernel asserts stands above the error of its chip.
     """
-    is_of_kernel = "thread: [" in form.event.text and "device-side assert" in other.what
-    return (
-        form.event.pattern.is_form
-        and not other.event.pattern.is_form
-        and other.event.kind is not Evidence.EXIT
-        and form.rank in (None, other.rank)
-        and other.event.file == form.event.file
-        and (other.event.line < form.event.line or is_of_kernel)
-    )
+    first: dict[tuple[str, int | None], int] = {}
+    asserted: set[tuple[str, int | None]] = set()
+    for one in found:
+        if one.event.pattern.is_form or one.event.kind is Evidence.EXIT:
+            continue
+        for place in {(one.event.file, one.rank), (one.event.file, None)}:
+            line = one.event.line
+            first[place] = min(line, first.get(place, line))
+            if "device-side assert" in one.what:
+                asserted.add(place)
+
+    def is_told_above(form: Failure) -> bool:
+        place = form.event.file, form.rank
+        is_of_kernel = "thread: [" in form.event.text and place in asserted
+        is_above = first.get(place, form.event.line) < form.event.line
+        return form.event.pattern.is_form and (is_above or is_of_kernel)
+
+    return is_told_above
 
 
 def _joined_by_pid(vague: Failure, killed: Iterable[Failure]) -> Failure:
@@ -882,16 +899,20 @@ def _told_again(found: Iterable[Failure]) -> Callable[[Failure], bool]:
     return is_told_again
 
 
-def _explains(other: Failure, ended: Failure) -> bool:
-    """Whether a line says why a process ended; srun ends a step without a reason."""
-    if other is ended or other.strength >= ended.strength:
-        return False
-    if other.rule is rules.SCHEDULER and "what" not in other.event.fields:
-        return other.event.line < ended.event.line
-    return other.rank in (None, ended.rank)
+def _explained_by_reason(found: Iterable[Failure]) -> Callable[[Failure], bool]:
+    """Return what tells whether a line that says more tells why a process ended."""
+    strongest: dict[int | None, int] = defaultdict(lambda: OUTSIDE)
+    for one in found:
+        strongest[one.rank] = min(one.strength, strongest[one.rank])
+
+    def is_explained(ended: Failure) -> bool:
+        strength = min(strongest[None], strongest[ended.rank])
+        return ended.strength > max(TOLD, strength)
+
+    return is_explained
 
 
-def _is_apart(case: Case, one: Failure) -> bool:
+def _is_apart(case: Case, one: Failure, has_waited: Callable[[Failure], bool]) -> bool:
     """Whether its rank went on afterwards, or others had waited in vain before."""
     if one.rule is rules.SCHEDULER:
         is_waited = bool(case.waits or case.by_kind[Evidence.ABSENT])
@@ -899,19 +920,40 @@ def _is_apart(case: Case, one: Failure) -> bool:
     # A status alone may be that of a process that has lost one without a log.
     is_lost = one.strength == STATUS and bool(case.by_kind[Evidence.CLOSED])
     if is_lost or not case.waits or one.rule in (rules.NODE, rules.HOST_MEMORY):
-        return is_lost and bool(case.without_log() - case.claimed)
+        return is_lost and bool(case.without_log - case.claimed)
     if one.rank in case.waiters:
         return any(_is_other_time(one, event) for event in case.reports_of(one.rank))
     if one.strength <= TOLD:
         return False
-    lost = set(case.speakers(Evidence.CLOSED))  # a process that ends is lost at once
-    if lost and one.strength == SIGNAL:
-        return False  # a traceback has no time of its own, and may be much later
-    return any(
-        _came_before(wait.event, one.event)
+    return has_waited(one)
+
+
+def _waited_before(case: Case) -> Callable[[Failure], bool]:
+    """Return what tells whether anybody had waited in vain before a failure.
+
+    Who lost a peer did not: a process that ends is lost at once.
+    """
+    lost = set(case.speakers(Evidence.CLOSED))
+    waits = [
+        wait.event
         for wait in case.waits
         if wait.event.kind is Evidence.TIMEOUT and wait.rank not in lost
-    )
+    ]
+    times = on_one_clock(waits)
+    first: dict[tuple[str, bool], LogEvent] = {}
+    for event, at in sorted(zip(waits, times, strict=True), key=lambda e: e[0].line):
+        first.setdefault((event.file, at is None), event)
+    timed = [(at, event) for event, at in zip(waits, times, strict=True)
+             if at is not None and "is_earliest" not in event.fields]  # fmt: skip
+    earliest = min(timed, key=itemgetter(0), default=(0, None))[1]
+
+    def has_waited(one: Failure) -> bool:
+        if lost and one.strength == SIGNAL:
+            return False  # a traceback has no time of its own, and may be much later
+        there = (first.get((one.event.file, is_timed)) for is_timed in (True, False))
+        return any(_came_before(wait, one.event) for wait in (earliest, *there) if wait)
+
+    return has_waited
 
 
 def _follows_a_task(case: Case, cancelled: LogEvent) -> bool:

@@ -83,9 +83,10 @@ class Ranks:
         self._by_local: dict[tuple[str, str], int] = {}
         self._by_address: dict[str, int] = {}
         self._by_pid: dict[tuple[str, str], int] = {}
+        self._pids: set[str] = set()
         self._of_several: set[tuple[str, str]] = set()
         self._by_host_pid: dict[tuple[str, str], set[int]] = defaultdict(set)
-        self._by_group: dict[tuple[str, int], int] = {}
+        self._by_group: dict[str, dict[int, int]] = defaultdict(dict)
         self._by_host: dict[str, set[int]] = defaultdict(set)
         self._hosts_of_home: dict[str, set[str]] = defaultdict(set)
         self._host: dict[int, str] = {}
@@ -175,7 +176,7 @@ class Ranks:
 
     def has_process(self, pid: str) -> bool:
         """Whether a rank, on whichever host, has a process id."""
-        return bool(pid) and any(pid == one for _, one in self._by_pid)
+        return bool(pid) and pid in self._pids
 
     def everyone(self) -> frozenset[int]:
         """Return every rank of the job, as far as its size is known."""
@@ -202,9 +203,9 @@ class Ranks:
         group, size = self.group(event)
         if self._is_whole(event, group, size):
             return self.everyone()
-        known = {rank for (name, _), rank in self._by_group.items() if name == group}
-        if group and len(known) == size:
-            return frozenset(known)
+        known = self._by_group[group]
+        if group and len(set(known.values())) == size:
+            return frozenset(known.values())
         found = set(self._groups_with(frozenset(ranks), event))
         if group:
             return found.pop() if len(found) == 1 else frozenset()
@@ -483,6 +484,7 @@ class Ranks:
             return
         is_guess = event.kind is Evidence.EXIT and "rank" not in fields
         if process[1] and not is_guess:
+            self._pids.add(process[1])
             known = self._by_pid.setdefault(process, rank)
             if known != rank and "rank" in fields:
                 self._of_several.add(process)  # such as that of a collector of logs
@@ -491,7 +493,7 @@ class Ranks:
             self._by_host_pid[host, process[1]].add(rank)
         group_rank = event.number("group_rank")
         if "group" in fields and group_rank is not None:
-            self._by_group.setdefault((fields["group"], group_rank), rank)
+            self._by_group[fields["group"]].setdefault(group_rank, rank)
         self._learn_place(event, rank)
 
     def _learn_group(self, event: LogEvent, process: tuple[str, str]) -> None:
@@ -527,8 +529,8 @@ class Ranks:
         if number is None:
             return None
         group, size = self.group(event)
-        if (group, number) in self._by_group:
-            return self._by_group[group, number]
+        if number in self._by_group[group]:
+            return self._by_group[group][number]
         return number if not group or self._is_whole(event, group, size) else None
 
     def group(self, event: LogEvent) -> tuple[str, int | None]:

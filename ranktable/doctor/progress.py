@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ranktable.doctor.causes import ABORT, PROGRAMS, signal_of
 from ranktable.doctor.lines import voice_of
 from ranktable.doctor.patterns import FATAL, LOST, NO_ERRORS, Evidence
+from ranktable.doctor.tallies import Tally, number_below
 from ranktable.doctor.times import CLEARLY_S, seconds_between, seconds_of
 
 if TYPE_CHECKING:
@@ -68,7 +69,13 @@ class Continuation:
         steps = (event for event in events if event.kind is Evidence.LIFE)
         self._joints = _joints(step for step in steps if ranks.speaker(step) is None)
         self._ends = self._lines_of(Evidence.END, events)
-        self._served = self._lines_of(Evidence.LIFE, filter(_is_of_server, events))
+        self._tallies = {
+            with_ends: _tallies(self._steps, self._ends if with_ends else {})
+            for with_ends in (False, True)
+        }
+        self._served: dict[str, list[int]] = defaultdict(list)
+        for event in filter(_is_of_server, events):
+            self._served[event.file].append(event.line)
         ends = [event for event in events if event.kind is Evidence.END]
         self._last_end: dict[str, dict[tuple[str, ...], int]] = defaultdict(dict)
         for event in ends:
@@ -129,31 +136,27 @@ class Continuation:
         if event.kind in NO_ERRORS or is_of_others or is_fatal:
             return False  # a watchdog of torch ends its process
         rank = self._ranks.speaker(event)
-        below = self._steps_below(event)
         # Where a process ended, a script or another rank may say that it is done.
         is_end = event.pattern.speaker == "shell" or "from_module" in event.fields
         is_end = is_end and not self._is_done_below(event)
-        if not is_end:
-            for one, number in _number_below(event, self._ends).items():
-                below[one] = below.get(one, 0) + number * PROGRESS
-        is_serving = sum(_number_below(event, self._served).values()) >= SERVED
+        own, least, most = self._steps_below(event, with_ends=not is_end)
+        is_serving = number_below(self._served[event.file], event.line) >= SERVED
         is_warning = event.pattern.speaker == "store" and "[W" in event.text
         if is_warning or event.pattern.name.startswith(STALLS):
-            return any(below.values())  # nobody goes on during a stall
+            return most > 0  # nobody goes on during a stall
         finished = 0 if is_end else self.finished.get(event.file, 0)
         is_done = rank is None and event.line < finished
         is_soon = "is_cut" in event.fields or (event.pattern.is_form and rank is None)
         progress = 1 if is_soon else PROGRESS
         is_port = event.pattern.name == "nccl-port-event"  # a link may come back
-        is_back = is_port and min(below.values(), default=0) > 1
+        is_back = is_port and least > 1
         if is_back or (
             rank is None and (is_serving or self._has_step_of_process(event))
         ):
             return True
-        if rank in below and not is_done:
-            return below[rank] >= (progress if rank is None else 1)
-        least = min if rank is None else max
-        return is_done or least(below.values(), default=0) >= progress
+        if own is not None and not is_done:
+            return own >= (progress if rank is None else 1)
+        return is_done or (least if rank is None else most) >= progress
 
     def _is_done_below(self, event: LogEvent) -> bool:
         """Whether the process of an error, or all of the job, tell a good end below.
@@ -167,28 +170,47 @@ class Continuation:
         size = self._ranks.size if self._ranks.is_size_known else None
         return len(done) == size and all(map(any, done))
 
-    def _steps_below(self, event: LogEvent) -> dict[int | None, int]:
-        """Return how many steps stand below an error, by their speakers.
+    def _steps_below(
+        self, event: LogEvent, *, with_ends: bool
+    ) -> tuple[int | None, int, int]:
+        """Return how many steps stand below an error.
 
         Where the logs of several processes were joined, those without a name count up
         to the next log: there a few show as much as many of anybody.
+
+        Returns:
+            Those of its own speaker, None if that tells none in this log; and the
+            fewest and the most of anybody there. A good end counts as many.
         """
-        below = _number_below(event, self._steps)
+        tally = self._tallies[with_ends].get(event.file)
+        if tally is None:
+            return None, 0, 0
+        rank, counts = self._ranks.speaker(event), []
+        unnamed = tally.of(None, event.line)
         joints = self._joints.get(event.file)
-        if joints and None in below:
-            lines = self._steps[event.file][None]
+        lines = self._steps.get(event.file, {}).get(None, [])
+        if joints and lines:
             after = bisect_right(joints, event.line)
             end = bisect_left(lines, joints[after]) if joints[after:] else len(lines)
             own = end - bisect_right(lines, event.line)
-            below[None] = PROGRESS if own >= FEW else 0
-        return below
+            unnamed += (PROGRESS if own >= FEW else 0) - number_below(lines, event.line)
+        if None in tally.speakers:
+            counts.append((unnamed, unnamed))
+        if tally.speakers - {None}:
+            counts.append(tally.below(event.line))
+        own_steps = unnamed if rank is None else tally.of(rank, event.line)
+        return (
+            own_steps if rank in tally.speakers else None,
+            min(least for least, _ in counts),
+            max(most for _, most in counts),
+        )
 
     def has_steps_below(self, event: LogEvent) -> bool:
         """Whether anybody in the log of an error of unknown rank tells a step below."""
-        numbers = (_number_below(event, lines) for lines in (self._steps, self._ends))
-        return self._ranks.speaker(event) is None and any(
-            any(of_file.values()) for of_file in numbers
-        )
+        tally = self._tallies[True].get(event.file)
+        if tally is None or self._ranks.speaker(event) is not None:
+            return False
+        return tally.of(None, event.line) > 0 or tally.below(event.line)[1] > 0
 
     def _fatal_after_all(self, overcome: Sequence[LogEvent]) -> list[LogEvent]:
         """Return the last error of each rank that ended with status 1, or aborted.
@@ -199,22 +221,18 @@ class Continuation:
         """
         left = {id(event) for event in overcome}
         found: list[LogEvent] = []
+        errors: dict[int | None, list[LogEvent]] = defaultdict(list)
+        for event in self._events:
+            if event.kind in FATAL | LOST and not is_left_loader(event):
+                errors[self._ranks.speaker(event)].append(event)
         for ended in self._events:
             ranks = ended.numbers("tasks") or (self._ranks.speaker(ended),)
             is_bad = ended.fields.get("exit") == "1" or signal_of(ended) == ABORT
             if not is_bad or len(ranks) != 1 or ranks[0] is None:
                 continue
-            own = [
-                event
-                for event in self._events
-                if self._ranks.speaker(event) == ranks[0]
-                and event.kind in FATAL | LOST
-                and not is_left_loader(event)
-            ]
-            is_last = not any(
-                _number_below(ended, lines).get(ranks[0])
-                for lines in (self._steps, self._ends)
-            )
+            own = errors[ranks[0]]
+            tally = self._tallies[True].get(ended.file)
+            is_last = tally is None or not tally.of(ranks[0], ended.line)
             if own and is_last and all(id(event) in left for event in own):
                 found.append(own[-1])
         return found
@@ -242,10 +260,10 @@ def _last_lines(events: Iterable[LogEvent]) -> dict[str, int]:
     return {event.file: event.line for event in events}
 
 
-def _number_below(event: LogEvent, lines: Lines) -> dict[int | None, int]:
-    """Return how many of some lines stand below another, by their speakers."""
-    return {rank: len(said) - bisect_right(said, event.line)
-            for rank, said in lines.get(event.file, {}).items()}  # fmt: skip
+def _tallies(steps: Lines, ends: Lines) -> dict[str, Tally]:
+    """Return the steps of each log, of which a good end is as many as show anything."""
+    return {file: Tally((steps.get(file, {}), 1), (ends.get(file, {}), PROGRESS))
+            for file in steps.keys() | ends.keys()}  # fmt: skip
 
 
 def is_left_loader(event: LogEvent) -> bool:

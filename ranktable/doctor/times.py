@@ -7,6 +7,8 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ranktable.doctor.lines import LogEvent
 
 DAY_S = 24 * 3600
@@ -43,3 +45,12 @@ def seconds_between(first: LogEvent, second: LogEvent) -> float | None:
     if min(start, end) < DAY_S:  # one has no date: less than half a day apart
         return (end - start + DAY_S / 2) % DAY_S - DAY_S / 2
     return end - start
+
+
+def on_one_clock(events: Sequence[LogEvent]) -> list[float | None]:
+    """Return when lines were written, in seconds of one clock, None if it is not known.
+
+    What says no date is taken as less than half a day from the last that has one.
+    """
+    last = max(events, key=lambda event: seconds_of(event) or -1, default=None)
+    return [seconds_between(last, event) for event in events] if last else []

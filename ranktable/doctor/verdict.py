@@ -454,9 +454,9 @@ def _handled(case: Case) -> str:
 def _alone(case: Case) -> str:
     """Return which rank alone lost the others, which all timed out at one operation."""
     calls = {(wait.group, wait.op, wait.seq) for wait in case.waits}
-    left = [rank for rank in case.waiters if all(rank != w.rank for w in case.waits)]
+    left = list(case.waiters - {wait.rank for wait in case.waits})
     is_alone = len(left) == 1 < len(case.waits) and case.seen <= case.waiters
-    if not is_alone or len(calls) != 1 or case.without_log():
+    if not is_alone or len(calls) != 1 or case.without_log:
         return ""
     _, op, seq = calls.pop()
     call = f"{op.partition(' of ')[0]} {seq}"
@@ -504,7 +504,7 @@ def _in_groups(case: Case) -> str:
 
 def _missing(case: Case) -> str:
     """Return which ranks no log was given of, as far as it can be known."""
-    missing = sorted(case.without_log())
+    missing = sorted(case.without_log)
     if not missing:
         return ""
     return f"; no log was given of rank{'s' * (len(missing) > 1)} {folded(missing)}"

@@ -29,7 +29,7 @@ from ranktable.doctor.headlines import Cause, cause_of, shortened
 from ranktable.doctor.identity import MAX_AHEAD_ANYWHERE
 from ranktable.doctor.patterns import Evidence
 from ranktable.doctor.payload import root_of
-from ranktable.doctor.times import seconds_between, seconds_of
+from ranktable.doctor.times import on_one_clock, seconds_between, seconds_of
 from ranktable.schema.text import counted
 
 if TYPE_CHECKING:
@@ -382,7 +382,7 @@ def _ends(case: Case) -> Iterator[Cause]:
     """
     ends = {peer for _, peer, _ in case.edges} - case.waiters
     accused = case.suspects(ends) or (set() if case.waits else ends)
-    unheard = case.without_log() - accused
+    unheard = case.without_log - accused
     if not accused or (case.waits and not accused & case.heard and unheard):
         return
     events = [event for _, peer, event in case.edges if peer in accused]
@@ -408,7 +408,7 @@ def _silent(case: Case) -> Iterator[Cause]:
     unseen = accused - case.heard - case.gaps()
     if len(unseen) > 1:
         return
-    others = case.without_log() - accused - case.gaps()
+    others = case.without_log - accused - case.gaps()
     if others & members if case.ranks.is_size_known else others:
         return
     if members & case.apart or (not accused & case.seen and _differ(case)):
@@ -509,18 +509,20 @@ def _missing_members(case: Case) -> set[int]:
 
 def _late(case: Case) -> Iterator[Cause]:
     """Yield the rank that reported after the others had given up."""
-    if case.without_log() - case.gaps() or case.by_kind[Evidence.CLOSED]:
+    if case.without_log - case.gaps() or case.by_kind[Evidence.CLOSED]:
         return  # all may have waited for one of these, or for one that has ended
     said = [(wait.rank, wait.event) for wait in case.waits]
     said = said or [(waiter, event) for waiter, _, event in case.edges]
     first = dict(reversed(said))
     limit_s = _timeout_s(case, said)
-    for rank, event in first.items():
-        others = [e for other, e in first.items() if other != rank]
-        gaps = [seconds_between(other, event) for other in others]
-        if limit_s and gaps and all(gap is not None and gap > limit_s for gap in gaps):
-            what = "reported later than the others had waited"
-            yield cause_of(case, rules.LATE, [rank], what, [event])
+    times = [at for at in on_one_clock([*first.values()]) if at is not None]
+    if not limit_s or len(times) < max(2, len(first)):
+        return
+    *_, last_but_one, last = sorted(times)
+    if last - last_but_one > limit_s:
+        rank = [*first][times.index(last)]
+        what = "reported later than the others had waited"
+        yield cause_of(case, rules.LATE, [rank], what, [first[rank]])
 
 
 def _late_ranks(case: Case) -> set[int]:
