@@ -78,14 +78,17 @@ class Job:
         return int((self.folder / str(rank)).read_text())
 
     def ends(self) -> list[tuple[int, list[str]]]:
-        """Return the status of each agent, and what ``ranktable run`` has said."""
+        """Return the status of each agent, and what ``ranktable run`` has said of it.
+
+        That a node waits for another one is said or not, as the machine is busy.
+        """
         found = []
         for at, agent in enumerate(self.agents):
             status = agent.wait(timeout=100)
             said = (self.folder / f"said{at}").read_text().splitlines()
-            found.append(
-                (status, [one for one in said if one.startswith("ranktable:")])
-            )
+            own = [one for one in said if one.startswith("ranktable: ")]
+            waiting = "ranktable: waiting for "
+            found.append((status, [one for one in own if not one.startswith(waiting)]))
         return found
 
     def living(self) -> list[int]:
@@ -180,6 +183,22 @@ def test_no_agent_is_left_if_another_is_ended_by_a_signal(tmp_path: Path) -> Non
 
         assert (first, second, nothing) == (1, 128 + signal.SIGTERM, [])
         assert said[0].startswith("ranktable: node 1 (127.0.0.2) was ended by SIGTERM")
+        assert made.living() == []
+
+
+def test_no_rank_is_left_by_a_signal_while_they_are_started(tmp_path: Path) -> None:
+    with job(tmp_path, 1) as made:
+        (tmp_path / "s.sh").write_text(
+            "#!/bin/sh\necho $$ > $RANK.new; mv $RANK.new $RANK\n"
+            "kill -TERM $PPID\nexec sleep 600\n"
+        )
+        (tmp_path / "s.sh").chmod(0o755)
+        table = make_table([[*range(8)]], hosts=HOSTS[:1])
+        dump(table, tmp_path / "eight.json")
+        run: list[str | Path] = [BIN / "ranktable", "run", "--rank-table", "eight.json"]
+        made.start([*run, "--no-python", "./s.sh"])
+
+        assert made.ends() == [(128 + signal.SIGTERM, [])]
         assert made.living() == []
 
 

@@ -39,6 +39,8 @@ _HEARD_S = 10.0
 """Longest time for which a failed node waits until the others have read why."""
 
 _GRACE_S = 0.8
+_LEFT_S = 5.0
+"""How long a rank that torchrun has left behind gets for its end."""
 
 _MOST_NAMED = 8
 _FAILED, _HEARD = "ranktable/failed", "ranktable/heard"
@@ -284,13 +286,36 @@ def has_children() -> bool:
     there = _children()
     if there and not _inherited and os.getpid() != 1:
         return True  # the kernel's list may miss one while others end
-    _inherited.intersection_update(there)
-    own = os.getsid(0)
-    for pid in there - _inherited:
+    return bool(_ranks(there))
+
+
+def end_ranks() -> None:
+    """End the ranks that torchrun has left behind.
+
+    If a signal comes while it starts them, it ends without knowing those that it has
+    started. They have hardly begun, and get a few seconds to end.
+    """
+    for signum in (signal.SIGTERM, signal.SIGKILL):
+        end = time.monotonic() + _LEFT_S
+        for pid in _ranks(_children()):
+            with suppress(OSError):  # it has ended
+                kill = os.killpg if os.getpgid(pid) == pid else os.kill
+                kill(pid, signum)
+        while (left := _ranks(_children())) and time.monotonic() < end:
+            for pid in left:
+                with suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+            time.sleep(_POLL_S / 5)
+
+
+def _ranks(children: set[int]) -> set[int]:
+    _inherited.intersection_update(children)
+    found, own = set(), os.getsid(0)
+    for pid in children - _inherited - {0}:
         with suppress(OSError):  # it has ended
             if os.getsid(pid) in (own, pid):
-                return True
-    return False
+                found.add(pid)
+    return found
 
 
 def _children() -> set[int]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from ranktable.runtime.node_watch import (
     DEFAULT_TIMEOUT_S,
     NodeWatch,
+    end_ranks,
     has_children,
     note_inherited,
     say,
@@ -113,8 +114,10 @@ def _failure_of_torchrun(on_ctrl_c: Any) -> _Failure | None:
             signal.signal(signal.SIGINT, on_ctrl_c)
         torchrun()
     except KeyboardInterrupt:
+        end_ranks()
         return _Failure(_SIGNALLED + signal.SIGINT, "was ended by SIGINT")
     except api.SignalException as ended:
+        end_ranks()
         name = signal.Signals(ended.sigval).name
         return _Failure(_SIGNALLED + ended.sigval, f"was ended by {name}")
     except errors.ChildFailedError as failed:
