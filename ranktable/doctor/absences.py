@@ -207,14 +207,23 @@ def absent(case: Case) -> Iterator[Cause]:
     elif hosts:
         yield _hosts_did_not_join(case, hosts)
     elif events and not counts:
-        first = events[0]
-        text = ": ".join(filter(None, (first.pattern.what, first.fields.get("what"))))
-        if nodes := events[0].numbers("nodes"):
-            text = f"node{'s' * (len(nodes) > 1)} {folded(nodes)} {text}"
+        text = _told_without_names(events)
         if text:
             yield Cause(rule=rules.NEVER_JOINED, headline=text,
                         evidence=shortened(events, case),
                         advice=events[0].pattern.advice or None)  # fmt: skip
+
+
+def _told_without_names(events: Sequence[LogEvent]) -> str:
+    """Return what the first line says, with the nodes or the one pod that it names."""
+    first = events[0]
+    text = ": ".join(filter(None, (first.pattern.what, first.fields.get("what"))))
+    pods = {event.fields.get("pod") for event in events}
+    if len(pods) == 1 and (pod := pods.pop()):
+        text = text.replace("a pod", f"pod {pod}", 1)
+    if nodes := first.numbers("nodes"):
+        text = f"node{'s' * (len(nodes) > 1)} {folded(nodes)} {text}"
+    return text
 
 
 def _hosts_did_not_join(case: Case, events: Sequence[LogEvent]) -> Cause:

@@ -461,6 +461,9 @@ def _claimed(case: Case, one: Failure) -> Failure:
     here = by_mpi if is_abort and len(by_mpi) == 1 else here  # its process says so too
     ranks = list(dict.fromkeys(_rank_that_ended(case, e, one) for e in here or there))
     is_clear = len(ranks) == 1 or (here and not is_abort)
+    hosts = {case.ranks.host(event) for event in here}
+    if ranks == [None] and one.host is None and len(hosts) == 1:
+        one = replace(one, host=hosts.pop())
     if is_clear and ranks[0] is None and len(here) == 1:
         return _with_process(case, one, here[0])
     return replace(one, rank=ranks[0]) if is_clear else one
@@ -538,6 +541,7 @@ def _exits(case: Case) -> Iterator[Failure]:
         there |= {None} if event.pattern.speaker == "slurm" else set()
         is_lost = is_nameless and any((event.file, host) in lost for host in there)
         is_lost |= event.pattern.speaker == "mpi" and event.file in awaited
+        is_lost |= _is_told_by_rank(case, event)
         if event.fields.get("exit") in RAISED and (is_lost or event.file in differs):
             continue  # it raised what a line of this log says
         if event.pattern.speaker == "slurm":
@@ -564,6 +568,20 @@ def _exits(case: Case) -> Iterator[Failure]:
         if event.fields.get("exit") == "1" and case.is_lost_elsewhere:
             continue  # it raised that as the others did, and its log does not have it
         yield from _exit(case, event, case.closes_in(event.file))
+
+
+def _is_told_by_rank(case: Case, event: LogEvent) -> bool:
+    """Whether the rank that a number on its host may be lost another, in this log.
+
+    On the first host, both numbers are the same.
+    """
+    number = event.number("local_rank")
+    if number is None or case.ranks.speaker(event) is not None:
+        return False
+    return any(
+        one.file == event.file and case.ranks.speaker(one) == number
+        for kind in _LOST_OR_AWAITED for one in case.by_kind[kind]
+    )  # fmt: skip
 
 
 def _first_of_launchers(case: Case) -> dict[tuple[str, str], LogEvent]:

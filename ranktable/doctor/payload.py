@@ -124,8 +124,12 @@ def _with_group(
 
 
 def _is_below(event: LogEvent, raised: Mapping[tuple[str, int], LogEvent]) -> bool:
-    """Whether a message stands below an exception that is judged with it."""
-    if "payload" not in event.fields:
+    """Whether a message stands below an exception that is judged with it.
+
+    An older watchdog says its rank, which the exception does not.
+    """
+    is_named = "group_rank" in event.fields and "rank" not in event.fields
+    if "payload" not in event.fields or is_named:
         return False
     places = ((event.file, event.line - above) for above in range(1, MAX_BELOW + 1))
     said = speaker_of(event.text)[1].strip()

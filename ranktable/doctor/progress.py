@@ -81,8 +81,10 @@ class Continuation:
         for event in ends:
             self._last_end[event.file][voice_of(event)] = event.line
         self._succeeded = _last_lines(
-            event for event in ends if event.pattern.speaker == "torchrun"
-        )
+            event for event in ends
+            if event.pattern.speaker == "torchrun"
+            or event.pattern.name == "horovod-elastic-ended"
+        )  # fmt: skip
         self._started = _last_lines(
             event for event in events if event.pattern.name == "event-started"
         )

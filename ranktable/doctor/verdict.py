@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.doctor import causes, rules
+from ranktable.doctor.absences import is_loopback
 from ranktable.doctor.attempts import UNSURE
 from ranktable.doctor.failures import (
     OUTSIDE,
@@ -365,6 +366,7 @@ def _rest(case: Case) -> Iterator[Cause]:
             rule=rules.UNKNOWN,
             headline="the cause is not in these logs; these lines only follow from it"
             + (in_groups or _missing(case))
+            + _lost_place(case)
             + _handled(case)
             + _alone(case),
             evidence=shortened(events, case),
@@ -436,6 +438,18 @@ def told_unknown(case: Case, unknown: Sequence[LogEvent]) -> str:
         f"errors of unknown kind: {who}, first {first.file}:{first.line}: "
         f"{what.strip()[:200]}"
     )
+
+
+def _lost_place(case: Case) -> str:
+    """Return the host with which a connection broke, if there is one of no log."""
+    lost = case.by_kind[Evidence.CLOSED]
+    said = {event.fields.get("peer_server") or event.fields.get("peer_address", "")
+            for event in lost} - {""}  # fmt: skip
+    places = {case.ranks.host_name(one) for one in said}
+    here = {case.ranks.host(event) for event in case.events}
+    if len(places) != 1 or places & here or any(map(is_loopback, said)):
+        return ""
+    return f"; the connection that broke was one to {places.pop()}"
 
 
 def _handled(case: Case) -> str:
