@@ -197,6 +197,22 @@ def test_seconds_are_no_speaker(form: str) -> None:
     assert all("voice" not in event.fields for event in log.events)
 
 
+def test_the_day_of_glog_is_no_speaker(tmp_path: Path) -> None:
+    for name, at in (
+        ("a", "I1105 14:20:00.1 77 run.cc:9] "),
+        ("b", "F1105 14:20:00.1 78 run.cc:9] "),
+    ):
+        lines = [f"{at}step {n} loss 2.5" for n in range(9)]
+        lines += [f"E{at[1:]}{line}" for line in (
+            "Traceback (most recent call last):", '  File "fit.py", line 7, in run',
+            "    loss = step(batch)", f"KeyError: {name!r}")]  # fmt: skip
+        (tmp_path / f"{name}.log").write_text("\n".join(lines))
+
+    causes = diagnose([str(tmp_path)]).causes
+
+    assert all("1105" not in cause.headline for cause in causes)
+
+
 @pytest.mark.parametrize("form", ["<< proc {r} >> {t}", "x|worker{r}|{t}"])
 def test_the_fast_way_takes_the_same_prefixes_away(form: str) -> None:
     lines = [form.format(r=rank, t=text) for rank, text in said(is_mixed=True)]

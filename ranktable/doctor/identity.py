@@ -29,7 +29,9 @@ _NO_HOME = re.compile(r"plog|debug|run|device-\d+")
 MAX_RANKS = 1 << 18
 """More ranks no job has; a larger number in a log is none of a rank or size."""
 
-_RANK_OF_FILE = re.compile(r"(?:^|[^a-z])rank[_-]?(\d+)(?!\d)")
+_RANK_OF_FILE = re.compile(  # the second is of Azure ML
+    r"(?:(?:^|[^a-z])rank[_-]?|(?:^|[/\\])std_log_process_)(\d+)(?!\d)"
+)
 _LAST_NUMBER = re.compile(r"(?<!\d)\d{1,7}(?=\D*$)")
 _RANK_OF_WORKER = re.compile(r"(?:^|[/\\])worker_(\d{1,7})\.log$")
 """The log that msrun of MindSpore writes for each rank."""
@@ -751,12 +753,14 @@ def _ranks_of_silent(logs: Iterable[Log], told: dict[str, int]) -> dict[str, int
     return found if not {*found.values()} & {*told.values()} else {}
 
 
-def _ranks_of_workers(logs: Iterable[Log]) -> dict[str, int]:
+def _ranks_of_workers(logs: Sequence[Log]) -> dict[str, int]:
     """Return the ranks of MindSpore's logs, unless each host numbers its own ones."""
+    beside = {os.path.dirname(log.file) for log in logs if log.is_of_mindspore}
     found = {
         log.file: int(number[1])
         for log in logs
-        if log.is_of_mindspore and (number := _RANK_OF_WORKER.search(log.file))
+        if (number := _RANK_OF_WORKER.search(log.file))
+        and os.path.dirname(log.file) in beside
     }
     return found if len({*found.values()}) == len(found) else {}
 

@@ -139,7 +139,9 @@ _PREFIXES = tuple(
         (  # pdsh; not a part of a model or of a run, such as ``stage-1: ``
             r"(?!(?:rank|step|stage|epoch|layer|shard|batch|iter|trial|cuda|gpu|npu|tpu"
             r"|chip|device|group|[dtpe]p)-)"
-            r"(?:(?P<host>[a-z][\w-]*-\d+)|(?P<server>\d{1,3}(?:\.\d{1,3}){3})): "
+            r"(?:(?P<host>[a-z][\w-]*-\d+|[a-z][\w.-]*(?=: \[20[\d-]+ [\d:,]+\] "
+            r"\[[A-Z]+\] \[\w+\.py:\d))"  # of DeepSpeed's own lines, any name
+            r"|(?P<server>\d{1,3}(?:\.\d{1,3}){3})): "
         ),
     )
 )

@@ -18,7 +18,7 @@ from ranktable.doctor.lines import (
     speaker_of,
     voice_of,
 )
-from ranktable.doctor.patterns import Evidence, LogPattern
+from ranktable.doctor.patterns import TRACEBACK, Evidence, LogPattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -55,6 +55,12 @@ _TASK, _OF_TASK = ("hccl-task", "hccl-task-peer"), ("group", "group_size", "grou
 
 CODES = ("npu-code", "hccl-code")
 """Codes of CANN that stand beside what the driver says."""
+
+_OWN_CALL = re.compile(
+    r"call aclnn\w+ failed|\b(?:(?:SetDevice|aclInit|(?:acl)?rt(?:SetDevice|Malloc\w*"
+    r"|Create\w+))(?:\([^)\n]{0,80}\))?, error code is)"
+)
+"""A call of CANN that waits for nobody: an error of it is one of this process."""
 
 ERROR = LogPattern("error-text", "text", Evidence.FAULT, "", "", "")
 """A text whose meaning is in ``causes.toml``, wherever it stands."""
@@ -216,9 +222,27 @@ def _unwrapped(event: LogEvent, depth: int = MAX_DEPTH) -> LogEvent:
             return _unwrapped(_told(event, *found), depth - 1)
         if causes.meaning_of(text) is not None:
             return _told(event, ERROR, {"what": text[:MAX_TEXT]})
-    if wrapper is not None:
+    if wrapper is not None and not _is_of_own_call(event):
         return _told(event, *wrapper)
-    return _of_others(event) if event.kind is Evidence.EXCEPTION else event
+    if event.kind is Evidence.EXCEPTION:
+        return _of_others(event)
+    return _own_call(event) if _is_of_own_call(event) else event
+
+
+def _is_of_own_call(event: LogEvent) -> bool:
+    """Whether an exception came out of a call of CANN that waits for nobody."""
+    is_of_cann = event.pattern.name in ("npu-function", *CODES)
+    return is_of_cann and bool(_OWN_CALL.search(event.fields.get("raised", "")))
+
+
+def _own_call(event: LogEvent) -> LogEvent:
+    """Return the exception of a call that waits for nobody, by what it says itself."""
+    raised = event.fields["raised"]
+    if causes.meaning_of(raised) is not None:
+        return _told(event, ERROR, {"what": raised[:MAX_TEXT]})
+    said = {**event.fields, "what": raised}
+    said.pop("payload", None)
+    return replace(event, pattern=TRACEBACK, fields=said)
 
 
 def _tells_more(carried: LogPattern, event: LogEvent) -> bool:

@@ -94,7 +94,7 @@ _TRACE = "Traceback (most recent call last):"
 _FRAME = re.compile(r'\s+File "')
 _WORD = re.compile(r"[\w./%+-]+")
 _CLOCK = re.compile(
-    r"\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|^\d{8,}$|^\d+\.\d{3,}$|"
+    r"\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|^\d{8,}$|^\d+\.\d{3,}$|^[IWEF]\d{4,8}$|"
     r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)$"
 )
 _CLOCK_IN_TEXT = re.compile(r"(?:\d+[-/])*\d*[T ]*\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?")
