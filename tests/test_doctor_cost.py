@@ -53,6 +53,12 @@ LATE = (
     "collective operation timeout: WorkNCCL(SeqNum=77, OpType=ALLREDUCE, NumelIn=4, "
     "NumelOut=4, Timeout(ms)=600000) ran for 600021 milliseconds before timing out.\n"
 )
+RAISED = (
+    "[rank{0}]: {{'loss': 1.0, 'epoch': 1}}\n"
+    "[rank{0}]: Traceback (most recent call last):\n"
+    '[rank{0}]:   File "train.py", line 5, in <module>\n'
+    "[rank{0}]: ValueError: bad shard {0}\n"
+)
 COLL = (
     "n1:{0}:2{0} [{0}] NCCL INFO AllReduce: opCount {1:x} sendbuff 0x7f00 recvbuff "
     "0x7f00 count 1024 datatype 7 op 0 root 0 comm 0x55{0} [nranks=8] stream 0x5566\n"
@@ -73,11 +79,13 @@ COLL = (
         "WorkNCCL(SeqNum=" + "7" * 5000 + ", OpType=ALLREDUCE, NumelIn=4)\n",
         "srun: error: n1: tasks "
         + ",".join(f"{at}000000-{at}99999999" for at in range(2000)) + ": Killed\n",
+        "".join(RAISED.format(at) for at in range(8000)),
+        "".join(LATE.replace("=77", "={0}").format(rank) for rank in range(8000)),
         "2026-11-05T14:20:00.1Z stdout P " + "x" * 30 + "\n"
         + "2026-11-05T14:20:00.1Z stdout P xxx\n" * 600_000,
     ],
     ids=["tracebacks", "4,000 ranks", "NCCL_DEBUG=COLL", "codes", "digits", "more",
-         "ranges", "parts of a line"],
+         "ranges", "own words", "own operations", "parts of a line"],
 )  # fmt: skip
 def test_logs_of_one_kind_are_read_in_linear_time(text: str) -> None:
     within_cpu(60, lambda: read(text))
