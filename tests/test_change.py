@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ranktable
-from ranktable import dump, dumps
+from ranktable import dump, dumps, loads
 from ranktable.cluster.generate import make_table
 from ranktable.layout import LayoutError, ParallelLayout, fit
 from ranktable.layout.change import ChangeError, difference
@@ -435,6 +435,20 @@ def test_diff_says_that_only_the_order_of_spares_differs() -> None:
     assert difference(before, after).others == ("at the top: the order of spare_list",)
     assert difference(before, other).others == ("at the top: spare_list",)
     assert difference(before, other).spares_out == ("z",)
+
+
+def test_keys_without_a_meaning_are_counted_by_node_and_chip() -> None:
+    before, after = ({"version": "1.0", "node_list": [
+        {"node_addr": "a", "rack": rack, "device_list": [
+            {"device_id": 0, "local_rank": 0, "rank": 0, "serial": serial}]},
+        {"node_addr": "b", "rack": "r1", "device_list": [
+            {"device_id": 0, "local_rank": 0, "rank": 1, "serial": "s1"}]},
+    ]} for rack, serial in (("r1", "s0"), ("r2", "s9")))  # fmt: skip
+
+    assert difference(*(loads(json.dumps(one)) for one in (before, after))).others == (
+        "keys without a meaning, of 1 chip",
+        "keys without a meaning, of 1 node",
+    )
 
 
 def test_diff_finds_other_roles_of_nodes_that_are_as_they_were() -> None:

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
 _MAY_WRAP: Final = ("env", "command", "conda")
 """Harmless programs, unless they start another one."""
 _BLANK_END: Final = re.compile(r"\\[ \t]")
+_WORDS_BELOW: Final = re.compile(r"[ \t]*\n[ \t]*[^\s#-]")
 _MOST_REPEATED: Final = 20_000
 """Commands of loops and functions that are read, each time that they are run."""
 _ALL_EXPORTED: Final = re.compile(r"-[b-zA-Z]*a\w*|allexport")
@@ -291,7 +292,7 @@ class _Reader:
 
     def goes_on(self, at: int) -> bool:
         """Whether the next line has words that are no option of their own."""
-        return re.match(r"[ \t]*\n[ \t]*[^\s#-]", self.text[at : at + 99]) is not None
+        return _WORDS_BELOW.match(self.text, at) is not None
 
     def block(self, command: ShellCommand, span: SourceSpan) -> None:
         """Read a command that may run several times or never."""
