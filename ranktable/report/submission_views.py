@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from ranktable.cluster.submissions.read_submissions import read_submissions
-from ranktable.cluster.submissions.shell import shown
+from ranktable.cluster.submissions.shell_marks import shown
 from ranktable.runtime.submitted import (
     MAX_PROCESSES,
     compare_with_table,

@@ -13,7 +13,7 @@ from ranktable.cluster.submissions.agents import (
     fact_of,
     processes_per_start,
 )
-from ranktable.cluster.submissions.shell import (
+from ranktable.cluster.submissions.shell_marks import (
     IN_BATCH,
     IN_TASK,
     JOB_INDEX,

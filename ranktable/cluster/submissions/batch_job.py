@@ -17,12 +17,8 @@ from ranktable.cluster.submissions.launch_options import (
     near_slurm_option,
     slurm_options,
 )
-from ranktable.cluster.submissions.shell import (
-    NOT_ASKED,
-    UNKNOWN,
-    plain_number,
-    shown,
-)
+from ranktable.cluster.submissions.shell import plain_number
+from ranktable.cluster.submissions.shell_marks import NOT_ASKED, UNKNOWN, shown
 from ranktable.cluster.submissions.slurm_job import SlurmJob, chip_count
 from ranktable.cluster.submissions.submission import Fact, Script, Setting
 from ranktable.schema.document import SourceSpan

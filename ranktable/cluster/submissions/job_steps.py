@@ -26,17 +26,19 @@ from ranktable.cluster.submissions.script_variables import (
     exported,
 )
 from ranktable.cluster.submissions.shell import (
+    Scope,
+    ShellCommand,
+    is_assignment,
+    plain_number,
+)
+from ranktable.cluster.submissions.shell_marks import (
     EMPTY,
     FIRST_HOST,
     IN_BATCH,
     IN_MPI,
     TASK_VARIABLES,
     UNKNOWN,
-    Scope,
-    ShellCommand,
     has_marks,
-    is_assignment,
-    plain_number,
     shown,
 )
 from ranktable.cluster.submissions.slurm_job import SlurmJob

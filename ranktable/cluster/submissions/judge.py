@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ranktable.cluster.submissions import shell
+from ranktable.cluster.submissions import shell, shell_marks
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.agents import (
     AGENTS,
@@ -135,14 +135,18 @@ def unknown_parts(one: Submission) -> Iterator[Unjudged]:
 
 def _is_unknown(name: str, text: str) -> bool:
     """Whether the file does not say the value of an option."""
-    is_counted = shell.EACH_NODE in text and not name.endswith(("port", "endpoint"))
-    return shell.UNKNOWN in text or is_counted
+    is_counted = shell_marks.EACH_NODE in text and not name.endswith(
+        ("port", "endpoint")
+    )
+    return shell_marks.UNKNOWN in text or is_counted
 
 
 _WHY_LOST: Final = {
-    shell.NOT_EXPORTED: "is empty in the tasks, because the script does not export it",
-    shell.NOT_PASSED: "is empty in the tasks, because --export does not name it",
-    shell.NOT_ASKED: "is empty: Slurm sets it only with --{option}",
+    shell_marks.NOT_EXPORTED: (
+        "is empty in the tasks, because the script does not export it"
+    ),
+    shell_marks.NOT_PASSED: "is empty in the tasks, because --export does not name it",
+    shell_marks.NOT_ASKED: "is empty: Slurm sets it only with --{option}",
 }
 
 
@@ -150,7 +154,9 @@ def _judge_lost(role: Role) -> Iterator[Finding]:
     """Report variables that a task expands and does not have."""
     command = role.command
     given = [*command.options.values(), *role.variables.values()]
-    given += [Setting(word, shell.shown(word), command.span) for word in command.script]
+    given += [
+        Setting(word, shell_marks.shown(word), command.span) for word in command.script
+    ]
     told: set[str] = set()
     for mark, why in _WHY_LOST.items():
         for setting in given:
@@ -159,11 +165,11 @@ def _judge_lost(role: Role) -> Iterator[Finding]:
             if not name or name in told:
                 continue
             told.add(name)
-            is_certain = mark == shell.NOT_PASSED
+            is_certain = mark == shell_marks.NOT_PASSED
             option = name.removeprefix("SLURM_").lower().replace("_", "-")
             hints = {
-                shell.NOT_PASSED: "srun --export=ALL",
-                shell.NOT_ASKED: f"add #SBATCH --{option}"
+                shell_marks.NOT_PASSED: "srun --export=ALL",
+                shell_marks.NOT_ASKED: f"add #SBATCH --{option}"
                 + ", or use SLURM_GPUS_ON_NODE" * name.startswith("SLURM_GPUS"),
             }
             yield rules.NO_EFFECT.finding(
@@ -195,7 +201,7 @@ def _judge_words(role: Role) -> Iterator[Finding]:
             "torchrun is given no script, and refuses to start",
             hint="name the script behind the options",
         )
-    word = next(iter(script), "").removeprefix(f"{shell.UNKNOWN}/")
+    word = next(iter(script), "").removeprefix(f"{shell_marks.UNKNOWN}/")
     if _PROGRAM.fullmatch(word) and not {"no-python", "module"} & options:
         yield rules.NO_SCRIPT.finding(
             command.span,

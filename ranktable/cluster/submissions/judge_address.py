@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ranktable.cluster.submissions import shell
+from ranktable.cluster.submissions import shell_marks
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.agents import Group, expected_agents, is_static
 from ranktable.schema.finding import Severity
@@ -28,7 +28,7 @@ _PORT_NUMBER: Final = re.compile(r"\s*[+-]?[0-9](?:_?[0-9]){0,8}\s*", re.ASCII)
 _OF_OTHERS: Final = re.compile(r"[$`{}<>@%\[\]]")
 """What a value has that another shell or program completes."""
 _PAIR: Final = re.compile(
-    rf"(?:[a-z]+://)?(?:[\w.{shell.FIRST_HOST}{shell.OTHER_HOST}{shell.OWN_HOST}-]+"
+    rf"(?:[a-z]+://)?(?:[\w.{shell_marks.FIRST_HOST}{shell_marks.OTHER_HOST}{shell_marks.OWN_HOST}-]+"
     r"|\[[0-9A-Fa-f:.]+\]):[0-9]+",
     re.ASCII,
 )
@@ -41,7 +41,7 @@ _FIRST_HOST: Final = (
 )
 _PORT: Final = "$((20000 + SLURM_JOB_ID % 10000))"
 _IN_ORDER: Final = tuple(
-    shell.IN_TASK[name] for name in ("SLURM_NODEID", "SLURM_PROCID")
+    shell_marks.IN_TASK[name] for name in ("SLURM_NODEID", "SLURM_PROCID")
 )
 BOTH: Final = "--rdzv_backend c10d --rdzv_endpoint HOST:PORT"
 
@@ -114,7 +114,7 @@ def same_form(text: str) -> str:
     """
     if _PORT_NUMBER.fullmatch(text):
         return str(int(text))
-    is_open = shell.has_marks(text) or _OF_OTHERS.search(text)
+    is_open = shell_marks.has_marks(text) or _OF_OTHERS.search(text)
     if is_open or is_loopback(text.strip("[]")):
         return ""
     return text if text[:1].isdecimal() else text.partition(".")[0]
@@ -140,7 +140,7 @@ def _judge_id(one: Submission, group: Group) -> Iterator[Finding]:
             f"every node makes its own {given.said}, so the agents do not meet",
             hint=hint,
         )
-    elif shell.CLOCK in given.text:
+    elif shell_marks.CLOCK in given.text:
         yield rules.NODES_ALONE.finding(
             given.span,
             f"{given.said} is the time at which each node gets there; nodes with "
@@ -154,17 +154,20 @@ def _differing(group: Group) -> list[str]:
     """Return the marks of values that are different on each node of a group."""
     role = group.role
     nodes = role.per_job or (role.nodes.value if role.nodes else 1)
-    marks = [shell.RANDOM, shell.DRAWN, shell.EACH_NODE]
+    marks = [shell_marks.RANDOM, shell_marks.DRAWN, shell_marks.EACH_NODE]
     if not group.name or group.starts != 1:
         of_node = ("SLURM_NODEID", "SLURM_PROCID")
-        marks += [shell.OWN_HOST, *(shell.IN_TASK[name] for name in of_node)]
-    return [*marks, shell.POD_INDEX] if nodes > 1 else marks
+        marks += [
+            shell_marks.OWN_HOST,
+            *(shell_marks.IN_TASK[name] for name in of_node),
+        ]
+    return [*marks, shell_marks.POD_INDEX] if nodes > 1 else marks
 
 
 def judge_first(one: Submission, given: Setting) -> Iterator[Finding]:
     """Warn about an address of another node than the one with rank 0."""
     is_whole = one.nodes is not None and one.nodes == one.job_nodes and one.nodes > 1
-    if one.is_in_order and is_whole and shell.OTHER_HOST in given.text:
+    if one.is_in_order and is_whole and shell_marks.OTHER_HOST in given.text:
         yield rules.MASTER_ADDRESS.finding(
             given.span,
             f"{given.said} need not be the first node of the job; rank 0 is there, and "
@@ -220,20 +223,20 @@ def judge_address(one: Submission, given: Setting) -> Iterator[Finding]:
             f"{given.said} is another machine on each of the {one.nodes} {one.node}s",
             hint=_FIRST_HOST if one.is_script else f"name the first {one.node}",
         )
-    elif text in (shell.NODE_LIST, shell.HOSTS):
+    elif text in (shell_marks.NODE_LIST, shell_marks.HOSTS):
         yield rules.MASTER_ADDRESS.finding(
             given.span,
             f"{given.said} is the list of all hosts, and not the name of one",
             hint=_FIRST_HOST,
         )
-    elif shell.OWN_HOST in text:
+    elif shell_marks.OWN_HOST in text:
         yield rules.NODES_ALONE.finding(
             given.span,
             f"{given.said} is computed by every node, so each one meets itself",
             hint=_FIRST_HOST + ", before srun",
         )
     for mark, why in _DOUBTFUL_ADDRESSES.items():
-        if mark in text and shell.UNKNOWN not in text:
+        if mark in text and shell_marks.UNKNOWN not in text:
             yield rules.MASTER_ADDRESS.finding(
                 given.span,
                 f"{given.said}: {why}",
@@ -243,9 +246,9 @@ def judge_address(one: Submission, given: Setting) -> Iterator[Finding]:
 
 
 _DOUBTFUL_ADDRESSES: Final = {
-    shell.LAUNCH_NODE: "this is where srun ran, with salloc often a login node",
-    shell.CUT_LIST: "a list such as n[01-02] is cut here, which gives no host",
-    shell.OR_LOCALHOST: "without scontrol, as in many images, it is localhost",
+    shell_marks.LAUNCH_NODE: "this is where srun ran, with salloc often a login node",
+    shell_marks.CUT_LIST: "a list such as n[01-02] is cut here, which gives no host",
+    shell_marks.OR_LOCALHOST: "without scontrol, as in many images, it is localhost",
 }
 
 
@@ -268,7 +271,7 @@ def _judge_form(given: Setting) -> Iterator[Finding]:
             f"{given.said} is a list, and not the name of one host",
             hint=_FIRST_HOST,
         )
-    if shell.ALL_ADDRESSES in text:
+    if shell_marks.ALL_ADDRESSES in text:
         yield rules.MASTER_ADDRESS.finding(
             given.span,
             f"{given.said} is all addresses of the host and a blank behind each, which "
@@ -282,17 +285,19 @@ def judge_port(one: Submission, given: Setting) -> Iterator[Finding]:
     """Judge the port of the rendezvous."""
     text = given.text
     port = int(text) if _PORT_NUMBER.fullmatch(text) else None
-    is_known = not (shell.has_marks(text) or _OF_OTHERS.search(text) or text.isupper())
+    is_known = not (
+        shell_marks.has_marks(text) or _OF_OTHERS.search(text) or text.isupper()
+    )
     hint = f"compute it from the job: {_PORT}"
-    of_node = (shell.IN_TASK["SLURM_NODEID"], shell.IN_TASK["SLURM_PROCID"])
-    marks = {shell.RANDOM, shell.DRAWN, shell.EACH_NODE, *of_node}
+    of_node = (shell_marks.IN_TASK["SLURM_NODEID"], shell_marks.IN_TASK["SLURM_PROCID"])
+    marks = {shell_marks.RANDOM, shell_marks.DRAWN, shell_marks.EACH_NODE, *of_node}
     if marks & {*given.text} and (one.nodes or 1) > 1:
         yield rules.MASTER_PORT.finding(
             given.span,
             f"{given.said} is another port on every node, so the processes do not meet",
             hint="compute it once, before srun: " + _PORT,
         )
-    elif shell.JOB_SUM in given.text:
+    elif shell_marks.JOB_SUM in given.text:
         yield rules.MASTER_PORT.finding(
             given.span,
             f"{given.said} is above {_MAX_PORT} for large numbers of jobs",

@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ranktable.cluster.submissions import shell
+from ranktable.cluster.submissions import shell, shell_marks
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.agents import (
     NUMBERED,
@@ -44,8 +44,8 @@ _ONE_TASK: Final = (
 
 
 _WHICH: Final = (
-    *(shell.IN_TASK["SLURM_NODEID"], shell.IN_TASK["SLURM_PROCID"]),
-    *(shell.POD_INDEX, shell.JOB_INDEX, shell.OWN_HOST),
+    *(shell_marks.IN_TASK["SLURM_NODEID"], shell_marks.IN_TASK["SLURM_PROCID"]),
+    *(shell_marks.POD_INDEX, shell_marks.JOB_INDEX, shell_marks.OWN_HOST),
 )
 """What is another value in every task or pod."""
 
@@ -207,7 +207,7 @@ def _judge_node_rank(one: Submission, group: Group, starts: int) -> Iterator[Fin
     given = role.option("node-rank")
     backend = role.option("rdzv-backend")
     if not is_static(role):
-        if given is not None and backend and shell.UNKNOWN not in backend.text:
+        if given is not None and backend and shell_marks.UNKNOWN not in backend.text:
             yield rules.NO_EFFECT.finding(
                 given.span,
                 f"{given.said} has no effect with {backend.said}: the agents are "
@@ -250,7 +250,7 @@ def judge_first_ranks(one: Submission) -> Iterator[Finding]:
         role = group.role
         given = role.option("node-rank")
         text = "0" if given is None else given.text
-        if text == shell.POD_INDEX and is_through:
+        if text == shell_marks.POD_INDEX and is_through:
             text = str(min(role.counted.values(), default=0))
         is_certain = (
             role.command.program in NUMBERED
@@ -279,9 +279,9 @@ def judge_rank(role: Role) -> Iterator[Finding]:
     given, expected = role.option("node-rank"), expected_agents(role)
     if given is None or expected is None or not is_static(role):
         return
-    number = given.text.replace(shell.POD_INDEX, "0")
+    number = given.text.replace(shell_marks.POD_INDEX, "0")
     is_text = _NAME.fullmatch(number) and not number.isupper()
-    if shell.OWN_HOST in given.text or is_text:
+    if shell_marks.OWN_HOST in given.text or is_text:
         message = f"{given.said} is a name, and a node rank is a number"
     elif (shell.plain_number(given.text) or 0) >= max(expected.most, 1):
         last = max(expected.most, 1) - 1
@@ -297,15 +297,15 @@ def _same_rank(given: Setting | None, one: Submission) -> str | None:
         return (
             "node rank 0, because --node_rank is not given and the rendezvous is static"
         )
-    for name, mark in shell.IN_BATCH.items():
+    for name, mark in shell_marks.IN_BATCH.items():
         if mark in given.text:
             return f"node rank 0: the batch script expands ${name}, not the task"
     each = one.tasks_per_node
     counters = {
         mark: name
-        for marks in (shell.IN_TASK, shell.IN_MPI)
+        for marks in (shell_marks.IN_TASK, shell_marks.IN_MPI)
         for name, mark in marks.items()
-        if name in (*shell.MPI_LOCAL_RANKS, "SLURM_LOCALID")
+        if name in (*shell_marks.MPI_LOCAL_RANKS, "SLURM_LOCALID")
     }
     if given.text in counters and each is not None and each.value == 1:
         return f"node rank 0: ${counters[given.text]} counts the tasks of a node"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ranktable.cluster.submissions import shell
+from ranktable.cluster.submissions import shell_marks
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.agents import (
     AGENTS,
@@ -155,7 +155,7 @@ def judge_visible(one: Submission, role: Role) -> Iterator[Finding]:
         text, chips = setting.text, role.chips
         if chips is None or not name.endswith("VISIBLE_DEVICES"):
             continue
-        is_same = any(mark in text for mark in shell.IN_BATCH.values())
+        is_same = any(mark in text for mark in shell_marks.IN_BATCH.values())
         if one.is_step and not reaches_task(name, setting, role):
             if text != ",".join(map(str, range(chips.value))):
                 yield rules.NO_EFFECT.finding(
@@ -173,7 +173,7 @@ def judge_visible(one: Submission, role: Role) -> Iterator[Finding]:
                     hint=f"let every task expand it: {name}=$SLURM_LOCALID",
                     severity=Severity.ERROR,
                 )
-        elif shell.IN_TASK["SLURM_LOCALID"] not in text:
+        elif shell_marks.IN_TASK["SLURM_LOCALID"] not in text:
             is_prefix = _is_within(setting.span, role.command.span)
             if is_prefix and not (one.is_alone or is_same):
                 continue  # commands beside each other may share the chips of a node so
@@ -244,7 +244,7 @@ def _judge_binding(one: Submission, role: Role) -> Iterator[Finding]:
             hint=hint,
             severity=severity,
         )
-    elif rank is not None and rank.text == shell.IN_TASK["SLURM_LOCALID"]:
+    elif rank is not None and rank.text == shell_marks.IN_TASK["SLURM_LOCALID"]:
         yield from _judge_own_list(role, rank)
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from ranktable.cluster.submissions import shell
+from ranktable.cluster.submissions import shell_marks
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.agents import (
     fact_of,
@@ -87,7 +87,7 @@ def judge_arguments(one: Submission, role: Role) -> Iterator[Finding]:
     words = role.command.script
     for at, word in enumerate(words) if one.is_step else ():
         option, sign, value = word.rpartition("=")
-        for name, mark in shell.IN_BATCH.items():
+        for name, mark in shell_marks.IN_BATCH.items():
             if value != mark or (counts[name] or 1) < 2:
                 continue
             before = option if sign else words[at - 1] if at else ""
@@ -313,7 +313,7 @@ def _judge_expanded(
     marks = (
         []
         if setting is None
-        else [m for m in shell.IN_BATCH.values() if m in setting.text]
+        else [m for m in shell_marks.IN_BATCH.values() if m in setting.text]
     )
     if len(one.roles) > 1 and not one.is_script:
         starts = role.nodes.value if role.nodes else 1  # others have their own
@@ -340,12 +340,12 @@ def _in_task(one: Submission, name: str) -> str:
 
 
 _OF_JOB: Final = {
-    shell.IN_TASK["SLURM_PROCID"],
-    *(shell.IN_MPI[name] for name in shell.MPI_RANKS),
+    shell_marks.IN_TASK["SLURM_PROCID"],
+    *(shell_marks.IN_MPI[name] for name in shell_marks.MPI_RANKS),
 }
 _OF_NODE: Final = {
-    shell.IN_TASK["SLURM_LOCALID"],
-    *(shell.IN_MPI[name] for name in shell.MPI_LOCAL_RANKS),
+    shell_marks.IN_TASK["SLURM_LOCALID"],
+    *(shell_marks.IN_MPI[name] for name in shell_marks.MPI_LOCAL_RANKS),
 }
 """Counters of the tasks of a job, and of those of a node."""
 
@@ -358,12 +358,12 @@ def _judge_counter(one: Submission, role: Role, starts: int) -> Iterator[Finding
     why = ""
     if text in _OF_NODE and nodes > 1:
         why = f"counts the tasks of each of {nodes} nodes from 0"
-    elif text == shell.IN_TASK["SLURM_NODEID"] and starts > nodes:
+    elif text == shell_marks.IN_TASK["SLURM_NODEID"] and starts > nodes:
         why = f"is the same in all tasks of a node, and there are {starts} on {nodes}"
     if setting is not None and why:
         yield rules.SAME_RANK.finding(
             setting.span,
-            f"{shell.shown(setting.said)} {why}",
+            f"{shell_marks.shown(setting.said)} {why}",
             hint=f"the number of a task in the job is ${own['RANK']}",
         )
     place, chips = role.variables.get("LOCAL_RANK"), role.chips
@@ -371,8 +371,8 @@ def _judge_counter(one: Submission, role: Role, starts: int) -> Iterator[Finding
     if place is not None and place.text in _OF_JOB and starts > nodes > 1 and is_far:
         yield rules.CHIPS_VISIBLE.finding(
             place.span,
-            f"{shell.shown(place.said)} counts the tasks of all {nodes} nodes, so on "
-            "the others than the first a program finds no chip of that number",
+            f"{shell_marks.shown(place.said)} counts the tasks of all {nodes} nodes, "
+            "so on the others than the first a program finds no chip of that number",
             hint=f"the number of a task on its node is ${own['LOCAL_RANK']}",
         )
 

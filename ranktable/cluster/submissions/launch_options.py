@@ -13,7 +13,7 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ranktable.cluster.submissions.shell import UNKNOWN, shown
+from ranktable.cluster.submissions.shell_marks import UNKNOWN, shown
 from ranktable.cluster.submissions.submission import LaunchCommand, Setting
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ranktable.cluster.submissions.shell import HOSTS, UNKNOWN, plain_number
+from ranktable.cluster.submissions.shell import plain_number
+from ranktable.cluster.submissions.shell_marks import HOSTS, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.manifests import BRACED, replaced_later
-from ranktable.cluster.submissions.shell import UNKNOWN
+from ranktable.cluster.submissions.shell_marks import UNKNOWN
 from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:

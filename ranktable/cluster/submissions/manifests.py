@@ -21,15 +21,14 @@ from ranktable.cluster.submissions.pod_text import (
     replaced,
     unset_in,
 )
-from ranktable.cluster.submissions.shell import (
+from ranktable.cluster.submissions.shell import Scope, plain_number
+from ranktable.cluster.submissions.shell_marks import (
     JOB_INDEX,
     OWN_HOST,
     OWN_NAME,
     POD_INDEX,
     UNKNOWN,
     UNSET,
-    Scope,
-    plain_number,
     shown,
     without_marks,
 )

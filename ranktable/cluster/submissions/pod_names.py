@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.agents import NUMBERED, is_static
-from ranktable.cluster.submissions.shell import POD_INDEX, UNKNOWN, plain_number
+from ranktable.cluster.submissions.shell import plain_number
+from ranktable.cluster.submissions.shell_marks import POD_INDEX, UNKNOWN
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import quoted
 

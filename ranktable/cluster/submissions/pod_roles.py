@@ -12,7 +12,7 @@ from ranktable.cluster.submissions.agents import (
     expected_agents,
     is_static,
 )
-from ranktable.cluster.submissions.shell import POD_INDEX, has_marks
+from ranktable.cluster.submissions.shell_marks import POD_INDEX, has_marks
 from ranktable.cluster.submissions.submission import Fact, Role, Setting, Submission
 from ranktable.cluster.submissions.task_command import SET_BY_SCRIPTS
 from ranktable.schema.finding import Severity

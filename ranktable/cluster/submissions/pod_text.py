@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.launch_options import JUDGED, SHELLS, base
 from ranktable.cluster.submissions.pod_words import split_wrongly
-from ranktable.cluster.submissions.shell import UNKNOWN, UNSET
+from ranktable.cluster.submissions.shell_marks import UNKNOWN, UNSET
 from ranktable.cluster.submissions.submission import Unjudged
 from ranktable.cluster.submissions.task_command import LAUNCHERS, SET_BY_SCRIPTS
 from ranktable.schema.finding import Severity

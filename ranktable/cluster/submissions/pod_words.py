@@ -20,7 +20,7 @@ from ranktable.cluster.submissions.launch_options import (
     options_of_mpirun,
     torchrun_name,
 )
-from ranktable.cluster.submissions.shell import UNKNOWN
+from ranktable.cluster.submissions.shell_marks import UNKNOWN
 from ranktable.schema.text import quoted
 
 if TYPE_CHECKING:

@@ -37,7 +37,6 @@ from ranktable.cluster.submissions.script_variables import (
     exported,
 )
 from ranktable.cluster.submissions.shell import (
-    UNKNOWN,
     Scope,
     ShellCommand,
     TooDeepError,
@@ -46,9 +45,8 @@ from ranktable.cluster.submissions.shell import (
     is_assignment,
     is_open,
     name_of,
-    shown,
-    without_marks,
 )
+from ranktable.cluster.submissions.shell_marks import UNKNOWN, shown, without_marks
 from ranktable.cluster.submissions.steps_beside import (
     apart,
     joined_steps,

@@ -11,13 +11,8 @@ from ranktable.cluster.submissions.launch_options import (
     base,
     slurm_options,
 )
-from ranktable.cluster.submissions.shell import (
-    UNKNOWN,
-    Scope,
-    ShellCommand,
-    Word,
-    text_below,
-)
+from ranktable.cluster.submissions.shell import Scope, ShellCommand, Word, text_below
+from ranktable.cluster.submissions.shell_marks import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

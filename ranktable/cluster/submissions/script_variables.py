@@ -5,13 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ranktable.cluster.submissions.shell import (
-    Scope,
-    Word,
-    is_assignment,
-    name_of,
-    shown,
-)
+from ranktable.cluster.submissions.shell import Scope, Word, is_assignment, name_of
+from ranktable.cluster.submissions.shell_marks import shown
 from ranktable.cluster.submissions.submission import Setting
 from ranktable.cluster.submissions.task_command import is_read
 from ranktable.schema.document import SourceSpan

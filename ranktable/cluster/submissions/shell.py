@@ -16,107 +16,46 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ranktable.cluster.submissions.shell_marks import (
+    ALL_ADDRESSES,
+    CLOCK,
+    CUT_LIST,
+    DRAWN,
+    EACH_NODE,
+    EMPTY,
+    FIRST_HOST,
+    HOSTS,
+    IN_TASK,
+    JOB_ID,
+    JOB_INDEX,
+    JOB_SUM,
+    MARKS,
+    NODE_LIST,
+    NOT_ASKED,
+    NOT_EXPORTED,
+    NOT_PASSED,
+    OR_LOCALHOST,
+    OTHER_HOST,
+    OWN_HOST,
+    OWN_NAME,
+    POD_INDEX,
+    PROCESS_IDS,
+    RANDOM,
+    UNKNOWN,
+    UNSET,
+    VALUES_IN_BATCH,
+    VALUES_IN_TASK,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-UNKNOWN: Final = "\ue000"
-"""Something that the file does not say."""
 
-FIRST_HOST: Final = "\ue001"
-OTHER_HOST: Final = "\ue01c"
-"""A host of a job of several that is not its first one."""
-HOSTS: Final = "\ue002"
-"""The hosts of the job, one a word."""
-NODE_LIST: Final = "\ue00a"
-"""The hosts of the job as Slurm writes them: ``n[01-02]``."""
-OWN_HOST: Final = "\ue003"
-"""The host of the process itself, computed in every task."""
-RANDOM: Final = "\ue004"
-"""A random number that every task draws for itself."""
-DRAWN: Final = "\ue00b"
-"""Another value in every task, whatever command makes it."""
-CLOCK: Final = "\ue00c"
-"""The time at which a task gets there."""
-JOB_ID: Final = "\ue005"
-LAUNCH_NODE: Final = "\ue006"
-CUT_LIST: Final = "\ue007"
-"""A host list that was cut at a comma or a character, not expanded."""
-ALL_ADDRESSES: Final = "\ue00d"
-"""The addresses of a host, in one line with blanks."""
-EACH_NODE: Final = "\ue00e"
-"""A sum that has another value on every node."""
-NOT_EXPORTED: Final = "\ue01a"
-NOT_PASSED: Final = "\ue01b"
-"""Before the name of a variable of the script that its tasks do not get."""
-NOT_ASKED: Final = "\ue01d"
-"""Before the name of a variable that Slurm sets with an option that is not given."""
-OR_LOCALHOST: Final = "\ue008"
-"""A command with ``|| echo localhost`` behind it."""
-JOB_SUM: Final = "\ue009"
-"""A sum with the number of the job and without a modulo."""
-
-TASK_VARIABLES: Final = ("SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID")
-IN_TASK: Final = dict(zip(TASK_VARIABLES, "\ue010\ue011\ue012", strict=True))
-"""Their values where every task expands them."""
-IN_BATCH: Final = dict(zip(TASK_VARIABLES, "\ue014\ue015\ue016", strict=True))
-"""Their values in the batch script, which is 0 for all of them."""
-
-MPI_RANKS: Final = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
-MPI_LOCAL_RANKS: Final = (
-    *("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_NODE_RANK", "MPI_LOCALRANKID"),
-)
-_OF_MPI: Final = (
-    *(*MPI_RANKS, *MPI_LOCAL_RANKS),
-    *("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMI_SIZE"),
-)
-IN_MPI: Final = dict(
-    zip(_OF_MPI, map(chr, range(0xE020, 0xE020 + len(_OF_MPI))), strict=True)
-)
-"""Their values in the processes of mpirun."""
-EMPTY: Final = dict(
-    zip(_OF_MPI, map(chr, range(0xE030, 0xE030 + len(_OF_MPI))), strict=True)
-)
-"""The same names in the batch script, where nothing has set them."""
-
-POD_INDEX: Final = "\ue018"
-"""The number that Kubernetes counts the pods of a Job or a role by."""
-JOB_INDEX: Final = "\ue019"
-"""The number that a JobSet counts its Jobs by."""
-
-OWN_NAME: Final = "own name"
-"""Under it a scope knows the name of the own host, with a mark for its number."""
-UNSET: Final = "\ue01f"
-"""A variable of an operator that sets it in other jobs only."""
-
-_MARKS: Final = re.compile("[\ue000-\uf8ff]")
-_ANY_MARK: Final = re.compile(f"{UNKNOWN}+|[\ue001-\uf8ff]")
 _ENVIRONMENT: Final = re.compile(
     r"SLURM_\w+|\w*PATH|\w+_(?:HOME|ENV|DEVICES|DEVICE_ORDINAL)|LANG|LC_\w+|USER|HOME"
     r"|TMPDIR|HOSTNAME|SHELL|PWD|OMP_NUM_THREADS|CONDA_\w+"
 )
 """Variables that a batch script has got already, so it need not export them."""
-_FIXED: Final = {
-    **dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOBID"), JOB_ID),
-    **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), NODE_LIST),
-    **dict.fromkeys(("SLURM_LAUNCH_NODE_IPADDR", "SLURM_SRUN_COMM_HOST"), LAUNCH_NODE),
-}
-_OF_HOST: Final = ("HOSTNAME", "SLURMD_NODENAME", "SLURM_TOPOLOGY_ADDR")
-_IN_TASK: Final = {
-    **_FIXED,
-    **IN_TASK,
-    **dict.fromkeys(_OF_HOST, OWN_HOST),
-    "RANDOM": RANDOM,
-    **dict.fromkeys(("SRANDOM", "EPOCHREALTIME"), DRAWN),
-    "EPOCHSECONDS": CLOCK,
-}
-_PROCESS_IDS: Final = dict.fromkeys(("$", "PPID", "BASHPID"), DRAWN)
-"""They are alike in the containers of pods, where they begin at 1."""
-_IN_BATCH: Final = {
-    **_FIXED,
-    **IN_BATCH,
-    **EMPTY,
-    **dict.fromkeys(_OF_HOST, FIRST_HOST),
-}
 
 MAX_NESTING: Final = 40
 _MAX_SPENT: Final = 1 << 24
@@ -429,7 +368,7 @@ class Scope:
         self, known: Mapping[str, str], kept: frozenset[str] | None = None
     ) -> Scope:
         """Return the variables of a shell that a task starts."""
-        known = {**known, **_PROCESS_IDS}
+        known = {**known, **PROCESS_IDS}
         spent = self.spent
         return Scope(known=known, is_task=True, kept=kept, outer=self, spent=spent)
 
@@ -474,7 +413,9 @@ class Scope:
         if found is None:
             found = self.known.get(name)
         if found is None:
-            found = (_IN_TASK if self.is_task else _IN_BATCH).get(name, UNKNOWN)
+            found = (VALUES_IN_TASK if self.is_task else VALUES_IN_BATCH).get(
+                name, UNKNOWN
+            )
         return found
 
     def assign(self, word: Word, *, is_certain: bool) -> bool:
@@ -504,7 +445,7 @@ class Scope:
             self.forget(name)
             if start:  # its first words are the same
                 self.arrays[name] = [*start, UNKNOWN]
-            if not any(map(_MARKS.search, found)) and len(found) < _MOST_VALUES:
+            if not any(map(MARKS.search, found)) and len(found) < _MOST_VALUES:
                 self.perhaps[name] = found
         return True
 
@@ -719,7 +660,7 @@ class Scope:
             return _NOT_ASKED.search(whole)[0]  # type: ignore[index]
         if JOB_ID in whole and not set(whole) & set("%/"):
             return JOB_SUM
-        return _marked_sum(whole) if _MARKS.search(whole) else _arithmetic(whole)
+        return _marked_sum(whole) if MARKS.search(whole) else _arithmetic(whole)
 
     def _output(self, text: str) -> str:
         """Return what is known of the output of a command."""
@@ -772,7 +713,7 @@ class Scope:
         name, *pieces = self._words(text).split()
         if name == "expr":
             whole = "".join(pieces)
-            return UNKNOWN if _MARKS.search(whole) else _arithmetic(whole)
+            return UNKNOWN if MARKS.search(whole) else _arithmetic(whole)
         first, last = [plain_number(end) for end in ("1", *pieces)][-2:]
         if first is None or last is None or len(pieces) > 2 or last - first > _MAX_SUM:
             return UNKNOWN
@@ -845,7 +786,7 @@ def _without(value: str, cut: re.Match[str]) -> str:
     is_last = side in ("##", "%")
     before, found, behind = (value.rpartition if is_last else value.partition)(sign)
     sure = behind if is_last else before
-    if {*_MARKS.findall(sure if found else value)} - {POD_INDEX, JOB_INDEX}:
+    if {*MARKS.findall(sure if found else value)} - {POD_INDEX, JOB_INDEX}:
         return UNKNOWN
     if not found:
         return value
@@ -872,14 +813,14 @@ def _drawn_by(text: str) -> str:
 
 def _marked_sum(text: str) -> str:
     """Return the mark for a sum with one in it."""
-    marks = {*_MARKS.findall(text)}
+    marks = {*MARKS.findall(text)}
     if JOB_ID in marks:
         return JOB_ID
     if len(marks) != 1:
         return UNKNOWN
     if text in marks:
         return text
-    values = {_arithmetic(_MARKS.sub(number, text)) for number in "01"} - {UNKNOWN}
+    values = {_arithmetic(MARKS.sub(number, text)) for number in "01"} - {UNKNOWN}
     is_of_node = marks <= {IN_TASK["SLURM_NODEID"], IN_TASK["SLURM_PROCID"]}
     return EACH_NODE if is_of_node and len(values) > 1 else UNKNOWN
 
@@ -919,38 +860,6 @@ def _separated(value: str) -> Iterator[str]:
             yield _SEPARATOR
         if text:
             yield text
-
-
-def without_marks(text: str) -> str:
-    """Return a text in which marks that the file itself contains mean nothing."""
-    return _MARKS.sub(UNKNOWN, text)
-
-
-def has_marks(text: str) -> bool:
-    """Whether a part of a value is not in the file."""
-    return _MARKS.search(text) is not None
-
-
-_SHOWN: Final = {
-    **{
-        mark: f"${name}"
-        for marks in (IN_TASK, IN_BATCH, IN_MPI, EMPTY)
-        for name, mark in marks.items()
-    },
-    JOB_ID: "$SLURM_JOB_ID",
-    **dict.fromkeys((NOT_EXPORTED, NOT_PASSED, NOT_ASKED), "$"),
-    LAUNCH_NODE: "$SLURM_LAUNCH_NODE_IPADDR",
-    ALL_ADDRESSES: "$(hostname -I)",
-    RANDOM: "$RANDOM",
-    OWN_HOST: "$(hostname)",
-    POD_INDEX: "(index of the pod)",
-    JOB_INDEX: "(index of the Job)",
-}
-
-
-def shown(text: str) -> str:
-    """Return a value for a message; what the file does not say is three dots."""
-    return _ANY_MARK.sub(lambda match: _SHOWN.get(match[0], "..."), text)
 
 
 def plain_number(text: str) -> int | None:

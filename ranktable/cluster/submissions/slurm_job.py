@@ -12,7 +12,8 @@ from itertools import chain, cycle, islice, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ranktable.cluster.chip_words import CHIP_WORDS
-from ranktable.cluster.submissions.shell import UNKNOWN, plain_number
+from ranktable.cluster.submissions.shell import plain_number
+from ranktable.cluster.submissions.shell_marks import UNKNOWN
 from ranktable.cluster.submissions.submission import Fact, Range
 
 if TYPE_CHECKING:

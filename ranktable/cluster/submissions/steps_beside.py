@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.submissions import submission_rules as rules
 from ranktable.cluster.submissions.agents import NUMBERED, expected_agents, is_static
 from ranktable.cluster.submissions.judge_address import same_form
-from ranktable.cluster.submissions.shell import (
+from ranktable.cluster.submissions.shell import plain_number
+from ranktable.cluster.submissions.shell_marks import (
     FIRST_HOST,
     IN_TASK,
     OTHER_HOST,
     UNKNOWN,
     has_marks,
-    plain_number,
 )
 from ranktable.cluster.submissions.submission import Fact, Setting
 from ranktable.schema.finding import Severity

@@ -17,7 +17,8 @@ from ranktable.cluster.submissions.launch_options import (
     read_command,
     split_wrappers,
 )
-from ranktable.cluster.submissions.shell import TooDeepError, commands, name_of, shown
+from ranktable.cluster.submissions.shell import TooDeepError, commands, name_of
+from ranktable.cluster.submissions.shell_marks import shown
 from ranktable.cluster.submissions.submission import LaunchCommand, Setting
 
 if TYPE_CHECKING:

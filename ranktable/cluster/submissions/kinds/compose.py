@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from ranktable.cluster.submissions.agents import NUMBERED
 from ranktable.cluster.submissions.pod_roles import pod_job, worlds_of
-from ranktable.cluster.submissions.shell import UNKNOWN, Scope, shown
+from ranktable.cluster.submissions.shell import Scope
+from ranktable.cluster.submissions.shell_marks import UNKNOWN, shown
 from ranktable.cluster.submissions.submission import Fact, Role, Setting, Unjudged
 from ranktable.cluster.submissions.submission_rules import POD_RESOURCES, REFUSED
 from ranktable.cluster.submissions.task_command import task_command

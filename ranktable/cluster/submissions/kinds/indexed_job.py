@@ -21,7 +21,7 @@ from ranktable.cluster.submissions.pod_roles import (
     pods_at_once,
 )
 from ranktable.cluster.submissions.pod_text import judge_unread
-from ranktable.cluster.submissions.shell import POD_INDEX
+from ranktable.cluster.submissions.shell_marks import POD_INDEX
 
 if TYPE_CHECKING:
     from ranktable.cluster.submissions.manifests import Manifest, Manifests

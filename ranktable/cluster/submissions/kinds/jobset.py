@@ -24,7 +24,7 @@ from ranktable.cluster.submissions.pod_roles import (
     report_same_index,
     worlds_of,
 )
-from ranktable.cluster.submissions.shell import has_marks
+from ranktable.cluster.submissions.shell_marks import has_marks
 from ranktable.cluster.submissions.submission import Fact, Role, Submission
 from ranktable.schema.text import quoted
 

@@ -21,7 +21,7 @@ from ranktable.cluster.submissions.pod_names import (
     judge_lengths,
 )
 from ranktable.cluster.submissions.pod_roles import GANG, POD, judge_gang, pod_job
-from ranktable.cluster.submissions.shell import has_marks
+from ranktable.cluster.submissions.shell_marks import has_marks
 from ranktable.cluster.submissions.submission import (
     Fact,
     LaunchCommand,

@@ -27,7 +27,8 @@ from ranktable.cluster.submissions.pod_roles import (
     warn_one_for_all,
     warn_set_by_hand,
 )
-from ranktable.cluster.submissions.shell import UNKNOWN, plain_number
+from ranktable.cluster.submissions.shell import plain_number
+from ranktable.cluster.submissions.shell_marks import UNKNOWN
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted, quoted
 

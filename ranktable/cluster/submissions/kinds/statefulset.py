@@ -9,7 +9,7 @@ from ranktable.cluster.submissions.manifests import PodTemplate, judge_pod
 from ranktable.cluster.submissions.pod_names import Pods, judge_addresses, judge_service
 from ranktable.cluster.submissions.pod_roles import POD, pod_job, pod_role
 from ranktable.cluster.submissions.pod_text import judge_unread
-from ranktable.cluster.submissions.shell import POD_INDEX
+from ranktable.cluster.submissions.shell_marks import POD_INDEX
 
 if TYPE_CHECKING:
     from ranktable.cluster.submissions.manifests import Manifest, Manifests

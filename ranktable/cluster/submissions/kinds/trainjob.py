@@ -23,7 +23,8 @@ from ranktable.cluster.submissions.pod_roles import (
     pod_role,
 )
 from ranktable.cluster.submissions.pod_text import judge_texts
-from ranktable.cluster.submissions.shell import UNKNOWN, plain_number
+from ranktable.cluster.submissions.shell import plain_number
+from ranktable.cluster.submissions.shell_marks import UNKNOWN
 from ranktable.cluster.submissions.submission import (
     Fact,
     LaunchCommand,

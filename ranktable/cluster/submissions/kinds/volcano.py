@@ -27,7 +27,7 @@ from ranktable.cluster.submissions.pod_roles import (
     total_of,
     warn_one_for_all,
 )
-from ranktable.cluster.submissions.shell import UNKNOWN
+from ranktable.cluster.submissions.shell_marks import UNKNOWN
 from ranktable.cluster.submissions.submission import Role
 from ranktable.schema.finding import Severity
 from ranktable.schema.text import counted, quoted
