@@ -438,14 +438,14 @@ def test_diff_says_that_only_the_order_of_spares_differs() -> None:
 
 
 def test_keys_without_a_meaning_are_counted_by_node_and_chip() -> None:
-    before, after = ({"version": "1.0", "node_list": [
+    before, after = (loads(json.dumps({"version": "1.0", "node_list": [
         {"node_addr": "a", "rack": rack, "device_list": [
             {"device_id": 0, "local_rank": 0, "rank": 0, "serial": serial}]},
         {"node_addr": "b", "rack": "r1", "device_list": [
             {"device_id": 0, "local_rank": 0, "rank": 1, "serial": "s1"}]},
-    ]} for rack, serial in (("r1", "s0"), ("r2", "s9")))  # fmt: skip
+    ]})) for rack, serial in (("r1", "s0"), ("r2", "s9")))  # fmt: skip
 
-    assert difference(*(loads(json.dumps(one)) for one in (before, after))).others == (
+    assert difference(before, after).others == (
         "keys without a meaning, of 1 chip",
         "keys without a meaning, of 1 node",
     )
