@@ -100,6 +100,11 @@ def name_of_process(evidence: Sequence[LogEvent]) -> str | None:
         name = names.pop() if len(names) == 1 else None
         if name:
             return form.format(name)
+    for field in ("task", "local_rank"):
+        numbers = {event.fields.get(field, "") for event in evidence
+                   if event.pattern is evidence[0].pattern}  # fmt: skip
+        if len(numbers) > 1 and all(map(str.isdecimal, numbers)):
+            return f"{field.replace('_', ' ')}s {folded(sorted(map(int, numbers)))}"
     return None
 
 
@@ -133,8 +138,9 @@ _OF_FILE = re.compile(
     r"attempt_\d+[/\\](?P<local_rank>\d{1,7})[/\\](?:std(?:err|out)\.log|error\.json)$"
     r"|(?:^|[/\\])workerlog\.(?P<local_rank_of_paddle>\d{1,7})$"
     r"|(?:^|[/\\])worker_(?P<worker>\d{1,7})\.log$"
+    r"|(?:^|[/\\])task[_-]?0*(?P<task>\d{1,7})\.(?:out|err|log)$"
 )
-"""Names that torchrun, Paddle and msrun give to the log of one process."""
+"""Names that torchrun, Paddle, msrun and Slurm (%t) give to the log of one process."""
 
 _DETAILS = (
     ("local_rank_of_paddle", "local rank {}"), ("worker", "worker {}"),

@@ -66,6 +66,7 @@ _KEYS = {
             "kubernetes.pod.name", "container_name", "task"),
     "pid": ("pid", "process", "_PID"),
     "time": ("time", "ts", "timestamp", "@timestamp", "asctime"),
+    "voice": ("attrs.tag",),  # of Docker
 }  # fmt: skip
 """Keys of JSON lines that say who speaks, and when."""
 _MESSAGES = (
@@ -289,7 +290,13 @@ def _lines_of(stream: Readable) -> Iterator[bytes]:
 # JSON lines
 
 
+_OF_FLUENTD = re.compile(r"\d{4}-\d\d-\d\dT[^\t]{1,40}\t[^\t]{1,300}\t(?=\{)")
+"""Time and tag that Fluentd writes before the record in a file."""
+
+
 def _row(line: str) -> dict[str, object] | None:
+    if tag := _OF_FLUENTD.match(line):
+        line = line[tag.end() :]
     if not line.startswith("{"):
         return _logfmt(line)
     try:
