@@ -20,6 +20,7 @@ from ranktable.doctor.payload import root_of
 from ranktable.doctor.repeats import names, repeated
 from ranktable.doctor.times import CLEARLY_S, on_one_clock, seconds_between
 from ranktable.doctor.waiting import behind
+from ranktable.schema.text import folded
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -737,6 +738,8 @@ def _slurm_exits(
     says_little = "exit" in event.fields or signal_of(event) == ABORT
     strength = STATUS if says_little else strength
     rank = tasks[0] if len(tasks) == 1 else None
+    if len(tasks) > 1:
+        what = f"{what} (tasks {folded(tasks)})"
     if case.ranks.are_tasks_agents and rank is not None:
         if "exit" in event.fields and _is_told_by_agent(case, event):
             return
