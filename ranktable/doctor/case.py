@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ranktable.doctor.causes import ABORT, PROGRAMS, signal_of
 from ranktable.doctor.lines import launcher_of
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from ranktable.doctor.identity import Ranks
     from ranktable.doctor.lines import LogEvent
+
+_Found = TypeVar("_Found")
 
 MAX_ROW = 1 << 16
 """Ranks of one log, from the first to the last, among which some are sought."""
@@ -74,6 +76,8 @@ class Case:
     def __init__(self, events: Sequence[LogEvent], ranks: Ranks) -> None:
         """Resolve the speakers."""
         self.ranks = ranks
+        self._found: dict[Callable[[Case], Any], Any] = {}
+        self._first_lines: dict[object, dict[str, int]] = {}
         told = judged_again(events)
         progress = Continuation(told, ranks)
         self.overcome = progress.overcome()
@@ -261,6 +265,35 @@ class Case:
             of_file = told.setdefault(event.file, defaultdict(set))
             of_file[launcher_of(event.fields)].add(event.fields["closing"])
         return told
+
+    def once(self, find: Callable[[Case], _Found]) -> _Found:
+        """Return what a function finds in all of the case; it looks for it once."""
+        if find not in self._found:
+            self._found[find] = find(self)
+        found: _Found = self._found[find]
+        return found
+
+    def has_above(
+        self,
+        event: LogEvent,
+        kind: Evidence,
+        is_meant: Callable[[LogEvent], bool] | None = None,
+    ) -> bool:
+        """Whether a line of a kind stands above another one in its log.
+
+        Args:
+            event: The other.
+            kind: The kind.
+            is_meant: What tells those that are meant, if not all are: a function of a
+                module, as it looks at each line once.
+        """
+        if (kind, is_meant) not in self._first_lines:
+            first: dict[str, int] = {}
+            for one in filter(is_meant, self.by_kind[kind]):
+                first[one.file] = min(one.line, first.get(one.file, one.line))
+            self._first_lines[kind, is_meant] = first
+        line = self._first_lines[kind, is_meant].get(event.file, event.line)
+        return line < event.line
 
     def closes_in(self, file: str) -> bool:
         """Whether a launcher says in a file which processes it ended itself."""

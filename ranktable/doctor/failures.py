@@ -159,7 +159,7 @@ def _cause(case: Case, same: Sequence[Failure]) -> Cause:
 
 def _waited_for(case: Case, found: list[Failure]) -> list[Failure]:
     """Return those that others wait for, and that do not wait themselves, if any."""
-    waited = {peer for _, peer, _ in case.edges} | behind(case)
+    waited = case.once(_waited)
     found = [one for one in found if one.rank in waited] or found
     return [one for one in found if one.rank not in case.waiters] or found
 
@@ -196,8 +196,8 @@ def _likely_on(case: Case, host: str, pid: str) -> set[int]:
         return set()  # of another rank, whose host has several names
     there = set(case.ranks.on_host(host)) | case.gaps(case.files_of_host[host])
     if case.without_log - there:
-        there &= behind(case)  # it may be one whose log was not given
-    for some in (there, there & behind(case), there - case.waiters):
+        there &= case.once(behind)  # it may be one whose log was not given
+    for some in (there, there & case.once(behind), there - case.waiters):
         if len(some) == 1:
             return some
     return set()
@@ -253,16 +253,25 @@ def _is_torn_down(case: Case, event: LogEvent) -> bool:
     """
     rank = case.ranks.speaker(event)
     if event.pattern.name == "signal-caught":
-        return any(
-            one.file == event.file and one.line < event.line
-            and one.pattern.name.startswith("mpi-error")
-            for kind in (Evidence.CLOSED, Evidence.EXCEPTION)
-            for one in case.by_kind[kind]
-        )  # fmt: skip
-    return rank is not None and event.pattern.name == "cpp-what" and any(
-        one.file == event.file and one.line < event.line
-        and case.ranks.speaker(one) == rank for one in case.by_kind[Evidence.CLOSED]
-    )  # fmt: skip
+        kinds = Evidence.CLOSED, Evidence.EXCEPTION
+        return any(case.has_above(event, kind, _is_error_of_mpi) for kind in kinds)
+    lost = case.once(_first_lost).get((event.file, rank), event.line)
+    is_of_cpp = rank is not None and event.pattern.name == "cpp-what"
+    return is_of_cpp and lost < event.line
+
+
+def _is_error_of_mpi(event: LogEvent) -> bool:
+    return event.pattern.name.startswith("mpi-error")
+
+
+def _first_lost(case: Case) -> dict[tuple[str, int | None], int]:
+    """Return the first line of each log in which each rank lost another one."""
+    return {
+        (event.file, case.ranks.speaker(event)): event.line
+        for event in sorted(
+            case.by_kind[Evidence.CLOSED], key=lambda one: one.line, reverse=True
+        )
+    }
 
 
 def _is_below_exception(case: Case, event: LogEvent) -> bool:
@@ -271,10 +280,7 @@ def _is_below_exception(case: Case, event: LogEvent) -> bool:
     Ray marks a node as dead when its processes are ended, too.
     """
     is_nameless = event.kind is Evidence.NODE and case.ranks.host(event) is None
-    return is_nameless and any(
-        one.file == event.file and one.line < event.line
-        for one in case.by_kind[Evidence.EXCEPTION]
-    )
+    return is_nameless and case.has_above(event, Evidence.EXCEPTION)
 
 
 def _is_joined(case: Case, event: LogEvent) -> bool:
@@ -282,20 +288,37 @@ def _is_joined(case: Case, event: LogEvent) -> bool:
 
     Somebody tells its id, or that a process was killed there, or waits for that host.
     """
-    if event not in case.kills or event.fields["pid"] in case.pids:
+    is_of_job = event.fields.get("pid") in case.pids
+    if id(event) not in case.once(_kills) or is_of_job or case.once(_has_lost_child):
         return True
     host = case.ranks.host(event)
-    ended = case.by_kind[Evidence.EXIT]
-    is_killed = any(
-        signal_of(one) == "SIGKILL" and case.ranks.host(one) in (None, host)
-        and not case.was_closed(one) for one in ended
-    )  # fmt: skip
     there = set(case.ranks.on_host(host or ""))
-    waited = {peer for _, peer, _ in case.edges} | behind(case)
+    is_killed = bool(case.once(_hosts_of_killed) & {None, host})
+    return is_killed or bool(there & case.once(_waited))
+
+
+def _waited(case: Case) -> set[int]:
+    """Return the ranks that others wait for."""
+    return {peer for _, peer, _ in case.edges} | case.once(behind)
+
+
+def _kills(case: Case) -> set[int]:
+    return set(map(id, case.kills))
+
+
+def _hosts_of_killed(case: Case) -> set[str | None]:
+    """Return the hosts on which something ended a process that its launcher did not."""
+    return {
+        case.ranks.host(one) for one in case.by_kind[Evidence.EXIT]
+        if signal_of(one) == "SIGKILL" and not case.was_closed(one)
+    }  # fmt: skip
+
+
+def _has_lost_child(case: Case) -> bool:
+    """Whether a process raised that one that it had started was killed."""
     of_child = causes.data()["of_child"]["match"]
-    return is_killed or bool(there & waited) or any(
-        re.search(of_child, root_of(one)) for one in case.by_kind[Evidence.EXCEPTION]
-    )  # fmt: skip
+    raised = map(root_of, case.by_kind[Evidence.EXCEPTION])
+    return any(re.search(of_child, root) for root in raised)
 
 
 def _errors(case: Case, event: LogEvent) -> Iterator[Failure]:
@@ -334,10 +357,11 @@ _NCCL_REFUSED = r"\binvalid usage\b|ncclInvalidUsage"
 
 def _is_trap(case: Case, event: LogEvent) -> bool:
     """Whether a kernel that had waited in vain ended itself, as DeepEP's do."""
-    return any(
-        one.pattern.name == "deepep-trap" and one.file == event.file
-        and one.line < event.line for one in case.by_kind[Evidence.TIMEOUT]
-    )  # fmt: skip
+    return case.has_above(event, Evidence.TIMEOUT, _is_of_kernel)
+
+
+def _is_of_kernel(event: LogEvent) -> bool:
+    return event.pattern.name == "deepep-trap"
 
 
 def _xid(case: Case, event: LogEvent) -> Iterator[Failure]:
@@ -687,10 +711,12 @@ _RAISED_UNSEEN = (
 
 def _is_aborted_above(case: Case, event: LogEvent) -> bool:
     """Whether a process called MPI_Abort, by which mpirun kills all others."""
-    return event.pattern.speaker == "mpi" and any(
-        one.pattern.name == "mpi-abort" and one.file == event.file
-        and one.line < event.line for one in case.by_kind[Evidence.EXIT]
-    )  # fmt: skip
+    is_of_mpi = event.pattern.speaker == "mpi"
+    return is_of_mpi and case.has_above(event, Evidence.EXIT, _is_abort_of_mpi)
+
+
+def _is_abort_of_mpi(event: LogEvent) -> bool:
+    return event.pattern.name == "mpi-abort"
 
 
 def _is_killed_after_a_wait(case: Case, event: LogEvent) -> bool:
@@ -710,11 +736,11 @@ def _is_killed_after_a_wait(case: Case, event: LogEvent) -> bool:
 
 def _is_stopped_above(case: Case, event: LogEvent) -> bool:
     """Whether the scheduler had told why it ends the job, before a process ended."""
-    return any(
-        one.file == event.file and one.line < event.line and "what" in one.fields
-        and one.pattern.speaker != "kubernetes"
-        for one in case.by_kind[Evidence.SCHEDULER]
-    )  # fmt: skip
+    return case.has_above(event, Evidence.SCHEDULER, _is_reason)
+
+
+def _is_reason(event: LogEvent) -> bool:
+    return "what" in event.fields and event.pattern.speaker != "kubernetes"
 
 
 def _slurm_exits(
@@ -767,10 +793,11 @@ def _is_told_by_agent(case: Case, event: LogEvent) -> bool:
 
 def _is_cancelled_above(case: Case, event: LogEvent) -> bool:
     """Whether the scheduler ended the step before a task of it ended."""
-    return any(
-        one.file == event.file and one.line < event.line and "step" in one.fields
-        for one in case.by_kind[Evidence.SCHEDULER]
-    )
+    return case.has_above(event, Evidence.SCHEDULER, _is_of_step)
+
+
+def _is_of_step(event: LogEvent) -> bool:
+    return "step" in event.fields
 
 
 def _is_stopped_just_above(case: Case, event: LogEvent) -> bool:
@@ -982,11 +1009,12 @@ def _follows_a_task(case: Case, cancelled: LogEvent) -> bool:
 
     That is what srun does with the others.
     """
-    return "what" not in cancelled.fields and any(
-        one.pattern.speaker == "slurm" and "exit" in one.fields
-        and one.file == cancelled.file and one.line < cancelled.line
-        for one in case.by_kind[Evidence.EXIT]
-    )  # fmt: skip
+    is_bare = "what" not in cancelled.fields
+    return is_bare and case.has_above(cancelled, Evidence.EXIT, _is_exit_of_task)
+
+
+def _is_exit_of_task(event: LogEvent) -> bool:
+    return event.pattern.speaker == "slurm" and "exit" in event.fields
 
 
 def _is_other_time(one: Failure, report: LogEvent) -> bool:
