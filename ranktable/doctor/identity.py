@@ -730,7 +730,7 @@ def _ranks_of_files(logs: Sequence[Log]) -> dict[str, int]:
     return both if has_neighbours and len(ranks) == len(both) else found
 
 
-def _ranks_of_silent(logs: Iterable[Log], told: dict[str, int]) -> dict[str, int]:
+def _ranks_of_silent(logs: Sequence[Log], told: dict[str, int]) -> dict[str, int]:
     """Return the ranks of files that tell none, by those of the files beside them.
 
     The names of such files differ in one number, the local rank: it is as far from the
@@ -750,7 +750,34 @@ def _ranks_of_silent(logs: Iterable[Log], told: dict[str, int]) -> dict[str, int
         if is_row and len(known) > 1 and len(shifts) == 1 and min(shifts) >= 0:
             found.update({file: number + min(shifts) for number, file in files.items()
                           if file not in told})  # fmt: skip
+    found = found or _ranks_by_numbers([log.file for log in logs], told)
     return found if not {*found.values()} & {*told.values()} else {}
+
+
+def _ranks_by_numbers(files: Sequence[str], told: Mapping[str, int]) -> dict[str, int]:
+    """Return the ranks of silent files, if one number in the names of all is the rank.
+
+    Names may differ in more than it: hosts (``%N-%t``), or a folder for each pod.
+    """
+    alike: dict[int, list[tuple[str, list[int]]]] = defaultdict(list)
+    for file in files:
+        numbers = [int(number) for number in re.findall(r"(?<!\d)\d{1,7}(?!\d)", file)]
+        alike[len(numbers)].append((file, numbers))
+    for size, some in alike.items():
+        for at in range(size):
+            by_file = {file: numbers[at] for file, numbers in some}
+            known = [file for file in by_file if file in told]
+            ranks = {*by_file.values()}
+            is_row = len(ranks) == len(by_file) == max(ranks) - min(ranks) + 1
+            if (
+                is_row
+                and len(known) > 1
+                and all(told[file] == by_file[file] for file in known)
+            ):
+                return {
+                    file: rank for file, rank in by_file.items() if file not in told
+                }
+    return {}
 
 
 def _ranks_of_workers(logs: Sequence[Log]) -> dict[str, int]:
