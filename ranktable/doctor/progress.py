@@ -85,6 +85,9 @@ class Continuation:
             if event.pattern.speaker == "torchrun"
             or event.pattern.name == "horovod-elastic-ended"
         )  # fmt: skip
+        self._completed = _last_lines(
+            event for event in ends if event.pattern.name == "slurm-state-completed"
+        )
         self._started = _last_lines(
             event for event in events if event.pattern.name == "event-started"
         )
@@ -128,6 +131,8 @@ class Continuation:
         is_beside = "in_background" in event.fields or _is_of_helper(event)
         is_left = is_left_loader(event) or (is_over and is_beside)
         is_left |= is_over and event.pattern.name in OF_NEXT
+        if event.pattern.name == "slurm-state-failed":  # and was submitted again
+            is_left |= event.line < self._completed.get(event.file, 0)
         if event.pattern.name in NOT_YET:
             is_left |= event.line < self._started.get(event.file, 0)
             is_left |= bool(self._steps or self._ends)
