@@ -292,5 +292,5 @@ def _carried(event: LogEvent) -> Iterator[str]:
         yield payload
     if event.kind is Evidence.EXCEPTION:
         yield root_of(event)
-    elif event.kind is Evidence.UNKNOWN:
+    elif event.kind is Evidence.UNKNOWN or event.pattern.name == "hccl-code":
         yield event.fields.get("what", "")
