@@ -243,8 +243,10 @@ def _host_of_tasks(case: Case, event: LogEvent) -> str | None:
     """Return the one host whose tasks ended because they were not started."""
     if event.kind is not Evidence.START:
         return None
-    hosts = {case.ranks.host(one) for one in case.by_kind[Evidence.EXIT]
-             if one.file == event.file and one.line > event.line}  # fmt: skip
+    below = [one for one in case.by_kind[Evidence.EXIT]
+             if one.file == event.file and one.line > event.line]  # fmt: skip
+    own = [one for one in below if "exit" in one.fields]  # srun ends all others
+    hosts = {case.ranks.host(one) for one in own or below}
     host = hosts.pop() if len(hosts) == 1 else None
     return host if host is None or re.fullmatch(r"[\w.-]+", host) else None
 
