@@ -409,6 +409,8 @@ def _rank_that_ended(case: Case, event: LogEvent, one: Failure) -> int | None:
     That is a task of srun, if it alone failed and srun ended others, and if what it
     said has no other name.
     """
+    if len(ended := event.numbers("ended_ranks")) == 1:
+        return ended[0]
     tasks = event.numbers("tasks")
     if event.pattern.speaker != "slurm" or len(tasks) != 1 or names(one):
         return case.ranks.speaker(event)
@@ -475,7 +477,7 @@ def _claimed(case: Case, one: Failure) -> Failure:
         event for event in case.by_kind[Evidence.EXIT]
         if (signal_of(event) == signal if is_abort
             else event.fields.get("exit") in ("1", "2")
-            or event.pattern.name == "mpi-abort")
+            or event.pattern.name == "mpi-abort" or "ended_ranks" in event.fields)
     ]  # fmt: skip
     here = _root_first([event for event in failed if event.file == one.event.file])
     local_rank = LOCAL_RANK_OF_FILE.findall(one.event.file)[-1:]
