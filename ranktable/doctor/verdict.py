@@ -335,7 +335,7 @@ def other_kills(case: Case, found: Sequence[Cause]) -> Iterator[str]:
 
 
 def _is_away(event: LogEvent) -> bool:
-    return event.fields.get("state", "").lower() in ("down", "not responding", "lost")
+    return event.fields.get("state", "").lower() not in ("", "up", "ok")
 
 
 def _is_stopped_below_end(case: Case, event: LogEvent) -> bool:
