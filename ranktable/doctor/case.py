@@ -131,7 +131,15 @@ class Case:
         }  # fmt: skip
 
     def _learn_waiters(self) -> None:
-        """Note who waits or has lost somebody, and for whom."""
+        """Note who waits or has lost somebody, and for whom.
+
+        A watchdog of torch is stuck as a call of its process is. If those of several
+        ranks are, they wait for another.
+        """
+        stuck = [event for event in self.by_kind[Evidence.HEARTBEAT]
+                 if event.pattern.name == "torch-stuck"]  # fmt: skip
+        if len({*map(self.ranks.speaker, stuck)} - {None}) > 1:
+            self.by_kind[Evidence.TIMEOUT] += stuck
         self.waits = list(self._find_waits())
         waited = {wait.rank for wait in self.waits}
         files = {wait.event.file for wait in self.waits}
