@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ranktable.doctor import rules
 from ranktable.doctor.case import states_of, two_hosts
 from ranktable.doctor.headlines import Cause, cause_of, shortened
+from ranktable.doctor.identity import OF_PAIRS
 from ranktable.doctor.lines import numbers_in
 from ranktable.doctor.patterns import Evidence
 from ranktable.schema.text import folded
@@ -148,9 +149,18 @@ def other_call(case: Case) -> Iterator[Cause]:
 
 
 def _first_minority(case: Case, all_calls: Sequence[dict[int, str]]) -> Iterator[Cause]:
+    all_calls = list(map(_without_pairs, all_calls))
     calls = next((one for one in all_calls if len(set(one.values())) > 1), None)
     if calls is not None:
         yield from minority(case, calls)
+
+
+def _without_pairs(calls: dict[int, str]) -> dict[int, str]:
+    """Leave out who sends to whom, if both ends are there: these do not differ."""
+    pairs = {rank: call for rank, call in calls.items() if call.startswith(OF_PAIRS)}
+    if len({call[:4] for call in pairs.values()}) < len(OF_PAIRS):
+        return calls
+    return {rank: call for rank, call in calls.items() if rank not in pairs}
 
 
 def minority(

@@ -49,7 +49,7 @@ _OF_AGENTS = {"torchrun-stuck", "nccl-status", "nccl-report"}
 _TIMED_OUT = re.compile(r"(?<=caught collective operation timeout: ).* ran for \d+")
 """The operation of a watchdog of torch, and how long it ran."""
 
-_OF_PAIRS = ("SEND", "RECV")
+OF_PAIRS = ("SEND", "RECV")
 """Operations of two ranks, in groups of their own where others are of all ranks."""
 
 MAX_AHEAD_ANYWHERE = 16
@@ -571,7 +571,7 @@ def _are_of_several(waits: Iterable[LogEvent], size: int) -> bool:
             told[event.number("group_rank") or 0].setdefault(what[0], event)
     of_places = [list(one.values()) for one in told.values()]
     firsts = {seq for one in of_places if (seq := one[0].number("seq")) is not None}
-    are_pairs = {event.fields.get("op") in _OF_PAIRS
+    are_pairs = {event.fields.get("op") in OF_PAIRS
                  for one in of_places for event in one}  # fmt: skip
     is_part = max(told, default=0) + 1 < size
     return (

@@ -26,7 +26,7 @@ from ranktable.doctor.calls import (
 from ranktable.doctor.case import states_of, two_hosts
 from ranktable.doctor.causes import ABORT, signal_of
 from ranktable.doctor.headlines import Cause, cause_of, shortened
-from ranktable.doctor.identity import MAX_AHEAD_ANYWHERE
+from ranktable.doctor.identity import MAX_AHEAD_ANYWHERE, OF_PAIRS
 from ranktable.doctor.patterns import Evidence
 from ranktable.doctor.payload import root_of
 from ranktable.doctor.times import on_one_clock, seconds_between, seconds_of
@@ -558,7 +558,8 @@ def _lowest(case: Case) -> Iterator[Cause]:
     by_group: dict[str, dict[int, Wait]] = defaultdict(dict)
     lost |= _late_ranks(case)
     for (group, rank), wait in case.first_waits().items():
-        if wait.seq is not None and rank not in lost:
+        is_of_all = wait.seq is not None and not wait.op.startswith(OF_PAIRS)
+        if is_of_all and rank not in lost:
             by_group[group][rank] = wait
     for group, waits in by_group.items():
         lowest = min(wait.seq or 0 for wait in waits.values())
