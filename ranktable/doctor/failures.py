@@ -5,91 +5,47 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from ranktable.doctor import causes, rules
 from ranktable.doctor.causes import ABORT, signal_of
+from ranktable.doctor.ends import exits
+from ranktable.doctor.explained import clarity, error_of, explained, is_of_process
+from ranktable.doctor.failure import (
+    GENERAL,
+    HARD,
+    OUTSIDE,
+    SIGNAL,
+    STATUS,
+    TOLD,
+    Failure,
+    failure_of,
+)
 from ranktable.doctor.headlines import Cause, cause_of
 from ranktable.doctor.identity import LOCAL_RANK_OF_FILE, MAX_RANKS
 from ranktable.doctor.lines import launcher_of, voice_of
 from ranktable.doctor.patterns import CONSEQUENCES, FATAL, Evidence
 from ranktable.doctor.payload import root_of
-from ranktable.doctor.repeats import names, repeated
+from ranktable.doctor.repeats import names
 from ranktable.doctor.times import CLEARLY_S, on_one_clock, seconds_between
 from ranktable.doctor.waiting import behind
-from ranktable.schema.text import folded
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Collection,
-        Iterable,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ranktable.doctor.case import Case
     from ranktable.doctor.lines import LogEvent
-    from ranktable.schema.finding import Rule
-
-KILL_S = 10
-"""How long after a failure torchrun surely has seen it; its SIGKILL comes after 30."""
 
 SLACK_S = 300
 """How long after a failure others may still begin to wait."""
-
-_TELLING = (
-    Evidence.EXCEPTION, Evidence.FAULT, Evidence.MEMORY, Evidence.MISMATCH,
-    Evidence.LAUNCH, Evidence.START, Evidence.TABLE, Evidence.PORT, Evidence.SETTING,
-    Evidence.LEFTOVER,
-)  # fmt: skip
-"""What a process says of its end; how it then ended tells nothing more."""
-
-GENERAL_ERROR = "torch-unhandled-device-error"
-"""Name of the message that an error of a chip has, whatever it is."""
-
-ENDS_ALL = ("vllm-engine", "lightning-child")
-"""Messages of launchers that end all their processes, and themselves, by SIGKILL."""
-
-RAISED = ("1", "17")
-"""Statuses of processes that raised something: by Python, and by torch_xla."""
-
-LINES_BELOW = 3
-"""How far below such a message a shell says that a process was killed."""
-
-HARD, TOLD, SIGNAL, GENERAL, STATUS, OUTSIDE = range(6)
-"""How much a failure says, the most first: memory and chips; exceptions that say what
-happened; signals; exceptions of general types; exit statuses; and the scheduler."""
-
 
 _SAYS_LITTLE = (
     "Read the last lines of the log of this process, and give it to doctor: a status "
     "says little. A program that raises ends with 1; SIGABRT is what C++ code that "
     "fails does, and a watchdog that waited in vain for another rank."
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Failure:
-    """Something that happened to a process or host by itself."""
-
-    rule: Rule
-    rank: int | None
-    host: str | None
-    what: str
-    event: LogEvent
-    strength: int
-    advice: str | None = None
-
-    @cached_property
-    def kind(self) -> tuple[str, str, str | None]:
-        """What equal failures of several ranks have in common."""
-        text = re.sub(r"0x[0-9a-f]+|\d+", "#", self.what)
-        return self.rule.code, text, self.host if self.rank is None else None
 
 
 def failure_causes(case: Case, strongest: int = OUTSIDE) -> list[Cause]:
@@ -101,7 +57,7 @@ def failure_causes(case: Case, strongest: int = OUTSIDE) -> list[Cause]:
     """
     has_waited = _waited_before(case)
     found = [one for one in _find(case) if not _is_apart(case, one, has_waited)]
-    found = [one for one in _explained(found) if one.strength <= strongest]
+    found = [one for one in explained(found) if one.strength <= strongest]
     if not found:
         return []
     best = min(one.strength for one in found)
@@ -130,11 +86,11 @@ def _whose(one: Failure) -> object:
     said = one.event.fields
     if one.rule in (rules.ENDED, rules.SCHEDULER) and (said.keys() & {"pid", "pod"}):
         return one.rule.code, one.host, said.get("pid"), said.get("pod")
-    is_error = one.event.kind is Evidence.FAULT and _clarity(one) < 2
+    is_error = one.event.kind is Evidence.FAULT and clarity(one) < 2
     is_crash = one.rule is rules.ENDED and one.event.kind is Evidence.EXCEPTION
     if is_crash and "pid" in one.event.fields:
         return one.rule.code, one.event.file, *voice_of(one.event)
-    return (_error_of(one), one.host, *voice_of(one.event)) if is_error else one.kind
+    return (error_of(one), one.host, *voice_of(one.event)) if is_error else one.kind
 
 
 def _cause(case: Case, same: Sequence[Failure]) -> Cause:
@@ -216,7 +172,7 @@ def _find(case: Case) -> Iterator[Failure]:
             strength = HARD if _is_joined(case, event) else SIGNAL
             strength = OUTSIDE if kind is Evidence.SCHEDULER else strength
             strength = SIGNAL if _is_below_exception(case, event) else strength
-            one = _failure(case, rule, text[:200], event, strength)
+            one = failure_of(case, rule, text[:200], event, strength)
             child_of = case.children.get(event.fields.get("pid", ""))
             if one.rank is None and child_of is not None:
                 what_of_child = "had a process killed by its host for memory"
@@ -243,7 +199,7 @@ def _find(case: Case) -> Iterator[Failure]:
         is_told |= _is_torn_down(case, event)
         if not is_told:  # Ray tells what a process said that had lost another one
             yield from _exceptions(case, event)
-    yield from _exits(case)
+    yield from exits(case)
 
 
 def _is_torn_down(case: Case, event: LogEvent) -> bool:
@@ -335,7 +291,7 @@ def _errors(case: Case, event: LogEvent) -> Iterator[Failure]:
     meaning = causes.meaning_of(said) or causes.meaning_of(event.text)
     if meaning is None:
         strength = OUTSIDE if "since" in event.fields else TOLD
-        one = _failure(case, rules.FAULT, f"reported: {text[:200]}", event, strength)
+        one = failure_of(case, rules.FAULT, f"reported: {text[:200]}", event, strength)
         is_nameless = one.rank is None and event.pattern.speaker == "system"
         yield _claimed(case, one) if is_nameless else one
         return
@@ -347,7 +303,9 @@ def _errors(case: Case, event: LogEvent) -> Iterator[Failure]:
     strength = HARD if meaning.of_class in ("chip", "chip memory") else TOLD
     strength = GENERAL if meaning.of_class == "unclear" else strength
     is_counted = "since" in event.fields  # up to now: what has a time comes first
-    one = _failure(case, meaning.rule, told, event, OUTSIDE if is_counted else strength)
+    one = failure_of(
+        case, meaning.rule, told, event, OUTSIDE if is_counted else strength
+    )
     one = one if one.rank is not None or is_counted else _claimed(case, one)
     yield replace(one, advice=meaning.advice_for(f"{event.text} {said}"))
 
@@ -372,7 +330,7 @@ def _xid(case: Case, event: LogEvent) -> Iterator[Failure]:
     what = f"has a chip or driver that failed: Xid {number}"
     what += f" of PCI {event.fields.get('bus', '?')}: {event.fields.get('what', '')}"
     strength = OUTSIDE if number in table["noted"] else HARD
-    one = _failure(case, rules.FAULT, what[:200], event, strength)
+    one = failure_of(case, rules.FAULT, what[:200], event, strength)
     if number in table["program"]:
         advice = causes.meaning_of("illegal memory access")
         what = what.replace(
@@ -394,7 +352,7 @@ def _exceptions(case: Case, event: LogEvent) -> Iterator[Failure]:
         says_why = is_raised or bool(event.pattern.advice)
         rule = rules.EXCEPTION if says_why else rules.ENDED
         verb = "raised" if is_raised else "ended:"
-        one = _failure(case, rule, f"{verb} {root[:160]}", event, strength)
+        one = failure_of(case, rule, f"{verb} {root[:160]}", event, strength)
         one = replace(one, advice=event.pattern.advice or None)
         yield one if one.rank is not None else _claimed(case, one)
 
@@ -439,8 +397,8 @@ def cut_causes(case: Case) -> list[Cause]:
     if any(case.by_kind[kind] for kind in CONSEQUENCES):
         return []
     found = [
-        _failure(case, rules.EXCEPTION, "raised an exception, and its log ends before "
-                 "the text of it", event, GENERAL)
+        failure_of(case, rules.EXCEPTION, "raised an exception, and its log ends "
+                   "before the text of it", event, GENERAL)
         for event in case.by_kind[Evidence.EXCEPTION]
         if not root_of(event) and "frame" in event.fields
         and not (case.ranks.speaker(event) is None
@@ -471,7 +429,7 @@ def _claimed(case: Case, one: Failure) -> Failure:
 
     What aborts has a status of its own; others may abort as they have lost it.
     """
-    is_abort = _is_of_process(one.event)
+    is_abort = is_of_process(one.event)
     signal = "SIGSEGV" if "Segmentation fault" in one.what else ABORT
     failed = [
         event for event in case.by_kind[Evidence.EXIT]
@@ -520,446 +478,6 @@ def _root_first(ended: list[LogEvent]) -> list[LogEvent]:
         ended,
         key=lambda one: "first" not in one.fields or launcher_of(one.fields) != table,
     )
-
-
-def _failure(
-    case: Case, rule: Rule, what: str, event: LogEvent, strength: int
-) -> Failure:
-    return Failure(rule=rule, rank=case.ranks.speaker(event), what=what, event=event,
-                   host=case.ranks.host(event), strength=strength)  # fmt: skip
-
-
-# How processes ended
-
-
-_LOST = (
-    Evidence.TIMEOUT, Evidence.CLOSED, Evidence.LINK, Evidence.ABSENT,
-    Evidence.HEARTBEAT,
-)  # fmt: skip
-"""What is said by those that abort as they have waited in vain, or lost another."""
-
-
-_LOST_OR_AWAITED = (Evidence.CLOSED, Evidence.EDGE, Evidence.ABSENT)
-"""What a process without a name may say before it ends with a status."""
-
-
-def _exits(case: Case) -> Iterator[Failure]:
-    """Yield the processes that ended by themselves and did not say why."""
-    stuck = {event.fields["pid"] for event in case.by_kind[Evidence.HEARTBEAT]
-             if "pid" in event.fields}  # fmt: skip
-    probed = [event for event in case.by_kind[Evidence.HEARTBEAT]
-              if event.pattern.name == "pod-probe-failed"]  # fmt: skip
-    kinds = (*_TELLING, *CONSEQUENCES, Evidence.HEARTBEAT)
-    said = (event for kind in kinds for event in case.by_kind[kind])
-    told = {case.ranks.speaker(e) for e in said if e.pattern.speaker != "torchrun"}
-    told |= case.waiters
-    differs = {e.file for e in case.by_kind[Evidence.MISMATCH]
-               if case.ranks.speaker(e) is None}  # fmt: skip
-    lost = {(e.file, case.ranks.host(e)) for kind in _LOST_OR_AWAITED
-            for e in case.by_kind[kind] if case.ranks.speaker(e) is None}  # fmt: skip
-    # mpirun ends all ranks when one fails: none had, as long as some still waited.
-    absent = [e for e in case.by_kind[Evidence.ABSENT] if e.pattern.speaker == "store"]
-    awaited = {e.file for e in absent if case.ranks.speaker(e) is None}
-    first = _first_of_launchers(case)
-    is_first_step = True
-    for event in case.by_kind[Evidence.EXIT]:
-        is_nameless = "pid" not in event.fields and case.ranks.speaker(event) is None
-        there = {case.ranks.host(event)}
-        there |= {None} if event.pattern.speaker == "slurm" else set()
-        is_lost = is_nameless and any((event.file, host) in lost for host in there)
-        is_lost |= event.pattern.speaker == "mpi" and event.file in awaited
-        is_lost |= _is_told_by_rank(case, event)
-        if event.fields.get("exit") in RAISED and (is_lost or event.file in differs):
-            continue  # it raised what a line of this log says
-        if event.pattern.speaker == "slurm":
-            if is_first_step:
-                yield from _slurm_exits(case, event, told)
-            is_first_step = False
-            continue
-        for named in event.numbers("ended_ranks"):
-            if named not in told:
-                what = event.pattern.what
-                one = _failure(case, rules.ENDED, what, event, STATUS)
-                yield replace(one, rank=named)
-        pid = event.fields.get("pid", "")
-        is_told_to = case.was_closed(event)
-        rank = case.ranks.speaker(event)
-        is_told_to |= "ended_ranks" in event.fields or _follows_engine(case, event)
-        is_told_to |= rank is None and event.pattern.speaker == "kernel"
-        is_told_to |= any(_is_of_pod(one, event) for one in probed)
-        is_told_to |= _is_ended_later(event, first)
-        if is_told_to or pid in stuck or (rank is not None and rank in told):
-            continue
-        if rank is not None and _may_follow(case, event, rank):
-            continue
-        if event.fields.get("exit") == "1" and case.is_lost_elsewhere:
-            continue  # it raised that as the others did, and its log does not have it
-        yield from _exit(case, event, case.closes_in(event.file))
-
-
-def _is_told_by_rank(case: Case, event: LogEvent) -> bool:
-    """Whether the rank that a number on its host may be lost another, in this log.
-
-    On the first host, both numbers are the same.
-    """
-    number = event.number("local_rank")
-    if number is None or case.ranks.speaker(event) is not None:
-        return False
-    return any(
-        one.file == event.file and case.ranks.speaker(one) == number
-        for kind in _LOST_OR_AWAITED for one in case.by_kind[kind]
-    )  # fmt: skip
-
-
-def _first_of_launchers(case: Case) -> dict[tuple[str, str], LogEvent]:
-    """Return the first process to fail in what each torchrun tells, by its times."""
-    first: dict[tuple[str, str], LogEvent] = {}
-    for event in case.by_kind[Evidence.EXIT]:
-        if event.pattern.speaker == "torchrun" and "time" in event.fields:
-            one = first.setdefault((event.file, launcher_of(event.fields)), event)
-            if "root" in event.fields or (seconds_between(event, one) or 0) > 0:
-                first[event.file, launcher_of(event.fields)] = event
-    return first
-
-
-def _is_ended_later(event: LogEvent, first: Mapping[tuple[str, str], LogEvent]) -> bool:
-    """Whether torchrun itself ended a process after another one had failed.
-
-    It kills those that do not end by SIGTERM. Of processes that failed at once, one
-    that it calls the root cause may stand in a block that is cut: it stands for them.
-    """
-    one = first.get((event.file, launcher_of(event.fields)), event)
-    is_later = (seconds_between(one, event) or 0) > KILL_S
-    is_cut = "root" in one.fields and one is not event
-    return is_cut or (is_later and signal_of(event) == "SIGKILL")
-
-
-def _is_of_pod(probed: LogEvent, ended: LogEvent) -> bool:
-    """Whether the kubelet ended a process, as nothing answered a probe of its pod."""
-    pods = {event.fields["pod"] for event in (probed, ended) if "pod" in event.fields}
-    is_signal = signal_of(ended) in ("SIGKILL", "SIGTERM")
-    return is_signal and probed.file == ended.file and len(pods) < 2
-
-
-def _may_follow(case: Case, event: LogEvent, rank: int) -> bool:
-    """Whether a rank without a log may have ended because of one with a silent log.
-
-    It may have lost or awaited that one, as others did: nobody knows what it said.
-    """
-    if rank in case.seen:
-        return False
-    if signal_of(event) == ABORT:  # a watchdog does so, whoever did not answer
-        return bool(case.apart | case.quiet)
-    if event.fields.get("exit") != "1":
-        return False
-    silent = case.silent
-    is_elsewhere = not silent & case.speakers_of_file.get(event.file, set())
-    return bool(case.apart) or (bool(silent) and (bool(case.waiters) or is_elsewhere))
-
-
-def _follows_engine(case: Case, event: LogEvent) -> bool:
-    """Whether a launcher ended all its processes just before a shell says so."""
-    said = event.fields.keys() & {"signal_alone", "signal"}
-    return bool(said) and event.pattern.speaker == "shell" and any(
-        one.pattern.name in ENDS_ALL and one.file == event.file
-        and 0 < event.line - one.line <= LINES_BELOW
-        for one in (*case.by_kind[Evidence.CASCADE], *case.by_kind[Evidence.EXIT])
-    )  # fmt: skip
-
-
-def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
-    """Yield how one process ended, if that is a failure.
-
-    Args:
-        case: The events.
-        event: The line.
-        is_told_who: Whether its launcher says which processes it ended itself.
-    """
-    ended = causes.data()["ended"]
-    status = event.fields.get("exit", "")
-    name = signal_of(event)
-    is_of_shell = event.pattern.speaker in ("shell", "system")
-    is_said_by_it = is_of_shell and bool(event.fields.keys() & {"rank", "task"})
-    if name == "SIGTERM" and (is_of_shell or event.pattern.speaker == "pals"):
-        return  # what ended the others of a job that failed says so too
-    if name == "SIGKILL" and (_is_aborted_above(case, event)
-                              or _is_killed_after_a_wait(case, event)):  # fmt: skip
-        return
-    if name in ("SIGTERM", "SIGKILL") and _is_stopped_above(case, event):
-        return
-    if status in ended["stopped"]:
-        is_first = event.pattern.name.startswith("horovod-first")
-        if not is_first and (name is None or not is_told_who):
-            return
-    elif name == ABORT and any(map(case.by_kind.get, _LOST)) and not is_said_by_it:
-        return  # what a watchdog does when it has waited in vain
-    if status in ("0", "") and name is None and not event.pattern.what:
-        return
-    what = f"was ended by {name}" if name else f"ended with status {status}"
-    what = event.pattern.what or what
-    # Others may make it abort, and launchers send SIGTERM to those that are left.
-    is_signal = name not in (None, "SIGTERM", ABORT)
-    one = _failure(case, rules.ENDED, what, event, SIGNAL if is_signal else STATUS)
-    advice = event.pattern.advice or (_RAISED_UNSEEN if status == "1" else "")
-    yield replace(one, advice=advice or None)
-
-
-_RAISED_UNSEEN = (
-    "Status 1 is that of an exception whose traceback is not in these logs: give the "
-    "log of that process too. torchrun keeps one of each rank with --redirects 3 and "
-    "--log-dir, and has the traceback in its own report if main is below @record."
-)
-
-
-def _is_aborted_above(case: Case, event: LogEvent) -> bool:
-    """Whether a process called MPI_Abort, by which mpirun kills all others."""
-    is_of_mpi = event.pattern.speaker == "mpi"
-    return is_of_mpi and case.has_above(event, Evidence.EXIT, _is_abort_of_mpi)
-
-
-def _is_abort_of_mpi(event: LogEvent) -> bool:
-    return event.pattern.name == "mpi-abort"
-
-
-def _is_killed_after_a_wait(case: Case, event: LogEvent) -> bool:
-    """Whether a process without a name was killed below those that waited in vain.
-
-    A supervisor kills what is left of a server that did not start.
-    """
-    names = {"rank", "task", "pid", "pod", "host", "local_rank", "voice"}
-    steps = [one.line for one in case.by_kind[Evidence.LIFE]
-             if one.file == event.file and one.line < event.line]  # fmt: skip
-    return not names & event.fields.keys() and any(
-        one.file == event.file and max(steps, default=0) < one.line < event.line
-        for kind in (Evidence.TIMEOUT, Evidence.ABSENT, Evidence.EDGE)
-        for one in case.by_kind[kind]
-    )
-
-
-def _is_stopped_above(case: Case, event: LogEvent) -> bool:
-    """Whether the scheduler had told why it ends the job, before a process ended."""
-    return case.has_above(event, Evidence.SCHEDULER, _is_reason)
-
-
-def _is_reason(event: LogEvent) -> bool:
-    return "what" in event.fields and event.pattern.speaker != "kubernetes"
-
-
-def _slurm_exits(
-    case: Case, event: LogEvent, told: Collection[int | None]
-) -> Iterator[Failure]:
-    """Yield the tasks of srun's first line; all others are ended by srun."""
-    signal = event.fields["signal"]
-    tasks = event.numbers("tasks")
-    is_of_one = len(tasks) == 1 and tasks[0] not in told and signal == "Killed"
-    is_lost = case.waits or (signal == "Aborted" and any(map(case.by_kind.get, _LOST)))
-    if is_lost and signal in ("Killed", "Terminated", "Aborted") and not is_of_one:
-        return
-    if signal in ("Killed", "Terminated") and _is_cancelled_above(case, event):
-        return
-    if "exit" in event.fields and _is_stopped_just_above(case, event):
-        return
-    rule = rules.HOST_MEMORY if signal == "Out Of Memory" else rules.ENDED
-    said = signal[0].lower() + signal[1:]
-    what = f"ended: {said}" if rule is rules.ENDED else "was killed for memory"
-    strength = HARD if rule is rules.HOST_MEMORY else SIGNAL
-    says_little = "exit" in event.fields or signal_of(event) == ABORT
-    strength = STATUS if says_little else strength
-    rank = tasks[0] if len(tasks) == 1 else None
-    if len(tasks) > 1:
-        what = f"{what} (tasks {folded(tasks)})"
-    if case.ranks.are_tasks_agents and rank is not None:
-        if "exit" in event.fields and _is_told_by_agent(case, event):
-            return
-        rank, what = None, f"{what} (task {rank}, which starts ranks)"
-    if rank is not None and case.ranks.is_size_known and rank >= (case.ranks.size or 0):
-        rank = None
-    if (
-        rank is not None
-        and rule is rules.ENDED
-        and (rank in told or _may_follow(case, event, rank))
-    ):
-        return  # it said itself why it ended, or may have lost one that is silent
-    one = _failure(case, rule, what, event, strength)
-    yield replace(one, rank=rank, host=case.ranks.host(event) or event.fields["host"])
-
-
-def _is_told_by_agent(case: Case, event: LogEvent) -> bool:
-    """Whether torchrun tells in the same log which of its processes ended, and how."""
-    host = case.ranks.host(event)
-    return any(
-        one.pattern.speaker == "torchrun" and one.file == event.file
-        and host in (None, case.ranks.host(one)) for one in case.by_kind[Evidence.EXIT]
-    )  # fmt: skip
-
-
-def _is_cancelled_above(case: Case, event: LogEvent) -> bool:
-    """Whether the scheduler ended the step before a task of it ended."""
-    return case.has_above(event, Evidence.SCHEDULER, _is_of_step)
-
-
-def _is_of_step(event: LogEvent) -> bool:
-    return "step" in event.fields
-
-
-def _is_stopped_just_above(case: Case, event: LogEvent) -> bool:
-    """Whether the scheduler told why it ends the job, and no step stands below that."""
-    above = [
-        one for one in (*case.by_kind[Evidence.SCHEDULER], *case.by_kind[Evidence.LIFE])
-        if one.file == event.file and one.line < event.line
-        and ("what" in one.fields or one.kind is Evidence.LIFE)
-    ]  # fmt: skip
-    last = max(above, key=lambda one: one.line, default=event)
-    return last.kind is Evidence.SCHEDULER and last.pattern.speaker == "slurm"
-
-
-# What explains what
-
-
-def _explained(found: Sequence[Failure]) -> list[Failure]:
-    """Leave out ends of processes that another line explains; join host and rank."""
-    for told_before in (_told_above, repeated):
-        is_told = told_before(found)
-        found = [one for one in found if not is_told(one)]
-    kept: list[Failure] = []
-    killed = [one for one in found if one.rule is rules.ENDED]
-    of_memory = [one for one in found if one.rule is rules.HOST_MEMORY]
-    named = {one.host for one in of_memory if one.rank is not None}
-    is_named = any(one.host is not None or one.rank is not None for one in of_memory)
-    is_told_again = _told_again(found)
-    is_explained = _explained_by_reason(found)
-    for one in found:
-        is_vague = one.rule is rules.HOST_MEMORY and one.rank is None
-        if is_vague and (one.host in named or (one.host is None and is_named)):
-            continue
-        if is_told_again(one):
-            continue
-        if is_vague:
-            kept.append(_joined_by_pid(one, killed))
-        elif "xid" in one.event.fields and one.rank is None:
-            kept.append(_joined_by_error(one, found))
-        elif "rank" not in one.event.fields and _is_of_process(one.event):
-            kept.append(_joined_by_signal(one, killed))
-        elif is_explained(one):
-            continue
-        else:
-            kept.append(one)
-    return kept
-
-
-def _is_of_process(event: LogEvent) -> bool:
-    """Whether a process says a line as it aborts, without a name of its own."""
-    return event.pattern.speaker == "system" or "what():" in event.text
-
-
-def _told_above(found: Iterable[Failure]) -> Callable[[Failure], bool]:
-    """Return what tells whether a process ends in a form by what it said above it.
-
-    What a kernel asserts stands above the error of its chip.
-    """
-    first: dict[tuple[str, int | None], int] = {}
-    asserted: set[tuple[str, int | None]] = set()
-    for one in found:
-        if one.event.pattern.is_form or one.event.kind is Evidence.EXIT:
-            continue
-        for place in {(one.event.file, one.rank), (one.event.file, None)}:
-            line = one.event.line
-            first[place] = min(line, first.get(place, line))
-            if "device-side assert" in one.what:
-                asserted.add(place)
-
-    def is_told_above(form: Failure) -> bool:
-        place = form.event.file, form.rank
-        is_of_kernel = "thread: [" in form.event.text and place in asserted
-        is_above = first.get(place, form.event.line) < form.event.line
-        return form.event.pattern.is_form and (is_above or is_of_kernel)
-
-    return is_told_above
-
-
-def _joined_by_pid(vague: Failure, killed: Iterable[Failure]) -> Failure:
-    """Return what a host says of a process with the rank of that process."""
-    pid = vague.event.fields.get("pid")
-    same = [
-        one
-        for one in killed
-        if ("SIGKILL" in one.what or "killed" in one.what)
-        and (one.event.fields.get("pid") == pid or one.host == vague.host
-             or None in (one.host, vague.host))
-    ]  # fmt: skip
-    ranks = {one.rank for one in same if one.rank is not None}
-    if len(ranks) != 1:
-        return vague
-    return replace(vague, rank=ranks.pop(), host=vague.host or same[0].host)
-
-
-def _joined_by_signal(vague: Failure, killed: Iterable[Failure]) -> Failure:
-    """Return what a crash says with the rank of the one process that a signal ended."""
-    ranks = {
-        one.rank
-        for one in killed
-        if one.rank is not None and one.strength == SIGNAL
-        and (one.host == vague.host or None in (one.host, vague.host))
-    }  # fmt: skip
-    return replace(vague, rank=ranks.pop()) if len(ranks) == 1 else vague
-
-
-def _joined_by_error(vague: Failure, found: Iterable[Failure]) -> Failure:
-    """Return what a driver says of a chip with the one rank there whose chip failed."""
-    ranks = {one.rank for one in found if one.host == vague.host
-             and one.event.kind is Evidence.FAULT and one.rank is not None}  # fmt: skip
-    return replace(vague, rank=ranks.pop()) if len(ranks) == 1 else vague
-
-
-def _error_of(one: Failure) -> tuple[str, str, str | None]:
-    return one.event.file, one.rule.code, one.advice
-
-
-def _clarity(one: Failure) -> int:
-    """Return 2 if the rank of an error is known, 1 if its process, otherwise 0."""
-    if one.rank is not None or one.event.pattern.speaker == "kernel":
-        return 2  # each line of a kernel counts
-    return int("pid" in one.event.fields)
-
-
-def _told_again(found: Iterable[Failure]) -> Callable[[Failure], bool]:
-    """Return what tells whether another line of a log has the rank or the meaning.
-
-    NCCL warns of an error, and tells it once more below the exception of its rank.
-    """
-    hosts: dict[tuple[object, ...], set[str | None]] = defaultdict(set)
-    clear: dict[str, set[int | None]] = defaultdict(set)
-    for one in found:
-        if one.event.kind is Evidence.FAULT:
-            hosts[_error_of(one), _clarity(one)].add(one.host)
-            if one.event.pattern.name != GENERAL_ERROR:
-                clear[one.event.file].add(one.rank)
-
-    def is_told_again(one: Failure) -> bool:
-        if one.event.kind is not Evidence.FAULT or one.rank is not None:
-            return one.event.pattern.name == GENERAL_ERROR and bool(
-                clear[one.event.file] & {one.rank, None}
-            )
-        if one.event.pattern.name == GENERAL_ERROR:
-            return bool(clear[one.event.file])
-        better = range(_clarity(one) + 1, 3)
-        there = set().union(*(hosts[_error_of(one), clarity] for clarity in better))
-        return bool(there if one.host is None else there & {one.host, None})
-
-    return is_told_again
-
-
-def _explained_by_reason(found: Iterable[Failure]) -> Callable[[Failure], bool]:
-    """Return what tells whether a line that says more tells why a process ended."""
-    strongest: dict[int | None, int] = defaultdict(lambda: OUTSIDE)
-    for one in found:
-        strongest[one.rank] = min(one.strength, strongest[one.rank])
-
-    def is_explained(ended: Failure) -> bool:
-        strength = min(strongest[None], strongest[ended.rank])
-        return ended.strength > max(TOLD, strength)
-
-    return is_explained
 
 
 def _is_apart(case: Case, one: Failure, has_waited: Callable[[Failure], bool]) -> bool:

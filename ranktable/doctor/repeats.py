@@ -11,7 +11,7 @@ from ranktable.doctor.patterns import FATAL
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from ranktable.doctor.failures import Failure
+    from ranktable.doctor.failure import Failure
 
     Places = dict[str, set[str | None]]
     """Texts, and the logs in which nobody by name says them; None if anybody does."""

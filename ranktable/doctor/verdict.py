@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING
 from ranktable.doctor import causes, rules
 from ranktable.doctor.absences import is_loopback
 from ranktable.doctor.attempts import UNSURE
+from ranktable.doctor.failure import OUTSIDE, TOLD
 from ranktable.doctor.failures import (
-    OUTSIDE,
-    TOLD,
     apart_causes,
     below_calls,
     cut_causes,
