@@ -35,6 +35,9 @@ ENDS_ALL = ("vllm-engine", "lightning-child")
 RAISED = ("1", "17")
 """Statuses of processes that raised something: by Python, and by torch_xla."""
 
+HYDRA = "mpi-running-at"
+"""Message of the blocks in which hydra tells how its processes ended."""
+
 LINES_BELOW = 3
 """How far below such a message a shell says that a process was killed."""
 
@@ -188,6 +191,7 @@ def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
     if name == "SIGTERM" and (is_of_shell or event.pattern.speaker == "pals"):
         return  # what ended the others of a job that failed says so too
     if name == "SIGKILL" and (_is_aborted_above(case, event)
+                              or _is_killed_by_hydra(case, event)
                               or _is_killed_after_a_wait(case, event)):  # fmt: skip
         return
     if name in ("SIGTERM", "SIGKILL") and _is_stopped_above(case, event):
@@ -224,6 +228,18 @@ def _is_aborted_above(case: Case, event: LogEvent) -> bool:
 
 def _is_abort_of_mpi(event: LogEvent) -> bool:
     return event.pattern.name == "mpi-abort"
+
+
+def _is_killed_by_hydra(case: Case, event: LogEvent) -> bool:
+    """Whether hydra killed a process, as another one had crashed.
+
+    It has a block for each, in the order of their ranks.
+    """
+    return event.pattern.name == HYDRA and any(
+        one.pattern.name == HYDRA and one.file == event.file
+        and signal_of(one) not in (None, "SIGKILL", "SIGTERM")
+        for one in case.by_kind[Evidence.EXIT]
+    )  # fmt: skip
 
 
 def _is_killed_after_a_wait(case: Case, event: LogEvent) -> bool:

@@ -344,7 +344,7 @@ def _xid(case: Case, event: LogEvent) -> Iterator[Failure]:
 def _exceptions(case: Case, event: LogEvent) -> Iterator[Failure]:
     """Yield an exception of a process's own."""
     root = root_of(event)
-    is_end = root == _LEFT_THREADS and bool(case.by_kind[Evidence.LINK])
+    is_end = root == _LEFT_THREADS and any(map(case.by_kind.get, _WAITS))
     if root and not is_end:
         is_vague = causes.is_general(root) or "handled" in event.fields
         strength = GENERAL if is_vague else TOLD
@@ -357,8 +357,9 @@ def _exceptions(case: Case, event: LogEvent) -> Iterator[Failure]:
         yield one if one.rank is not None else _claimed(case, one)
 
 
+_WAITS = Evidence.LINK, Evidence.ABSENT, Evidence.TIMEOUT, Evidence.EDGE
 _LEFT_THREADS = "terminate called without an active exception"
-"""What C++ says of a process that ends while its threads run, as when a link broke."""
+"""What C++ says of a process that ends while its threads run, as after a wait."""
 
 
 def _rank_that_ended(case: Case, event: LogEvent, one: Failure) -> int | None:
@@ -461,7 +462,8 @@ def _with_process(case: Case, one: Failure, ended: LogEvent) -> Failure:
     """
     said = one.event.fields
     fatal = [event for kind in FATAL for event in case.by_kind[kind]
-             if event.file == one.event.file]  # fmt: skip
+             if event.file == one.event.file
+             and not causes.is_launcher(event.fields.get("frame", ""))]  # fmt: skip
     if fatal != [one.event] or any(said[n] != ended.fields.get(n) for n in names(one)):
         return one
     of_it = {n: text for n, text in ended.fields.items()
