@@ -757,26 +757,23 @@ def _ranks_of_silent(logs: Sequence[Log], told: dict[str, int]) -> dict[str, int
 def _ranks_by_numbers(files: Sequence[str], told: Mapping[str, int]) -> dict[str, int]:
     """Return the ranks of silent files, if one number in the names of all is the rank.
 
-    Names may differ in more than it: hosts (``%N-%t``), or a folder for each pod.
+    Names may differ in more than it: hosts (``%N-%t``), or a folder for each pod. The
+    word before the number is alike, and so is the sign behind it.
     """
-    alike: dict[int, list[tuple[str, list[int]]]] = defaultdict(list)
+    alike: dict[tuple[object, ...], dict[str, int]] = defaultdict(dict)
     for file in files:
-        numbers = [int(number) for number in re.findall(r"(?<!\d)\d{1,7}(?!\d)", file)]
-        alike[len(numbers)].append((file, numbers))
-    for size, some in alike.items():
-        for at in range(size):
-            by_file = {file: numbers[at] for file, numbers in some}
-            known = [file for file in by_file if file in told]
-            ranks = {*by_file.values()}
-            is_row = len(ranks) == len(by_file) == max(ranks) - min(ranks) + 1
-            if (
-                is_row
-                and len(known) > 1
-                and all(told[file] == by_file[file] for file in known)
-            ):
-                return {
-                    file: rank for file, rank in by_file.items() if file not in told
-                }
+        parts = re.split(r"(?<!\d)(\d{1,7})(?!\d)", file)
+        for at in range(1, len(parts), 2):
+            word = re.findall(r"[^\W\d_]*\Z|.\Z", parts[at - 1])[0]
+            place = len(parts), at, word, parts[at + 1][:1], os.path.splitext(file)[1]
+            alike[place][file] = int(parts[at])
+    for by_file in alike.values():
+        known = by_file.keys() & told.keys()
+        ranks = {*by_file.values()}
+        is_row = len(ranks) == len(by_file) == max(ranks) - min(ranks) + 1
+        is_rank = all(told[file] == by_file[file] for file in known)
+        if is_row and len(known) > 1 and is_rank:
+            return {file: rank for file, rank in by_file.items() if file not in told}
     return {}
 
 
