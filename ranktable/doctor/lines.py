@@ -753,8 +753,9 @@ _OF_BLOCK = re.compile(
 
 _OF_RECORD = re.compile(
     r"\[\d{4}-[\d-]+ [\d:.,]+ (?P<voice>[DTPE]P\d{1,6}(?: [DTPE]P\d{1,6})*)\]"
+    r"|Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \((?P<host>[\w.-]+),? executor \d"
 )
-"""Whose a record of SGLang is, whose other lines have no prefix."""
+"""Whose a record of SGLang or Spark is, whose other lines have no prefix."""
 _OF_SPAWNED = re.compile(
     r"-- Process (?P<local_rank>\d{1,7}) terminated with the following error:"
     r"|Exception in device=(?P<voice>[A-Z]{2,8}:\d{1,7})\b"
