@@ -446,7 +446,8 @@ def _claimed(case: Case, one: Failure) -> Failure:
     by_mpi = [event for event in here if event.pattern.speaker == "mpi"]
     here = by_mpi if is_abort and len(by_mpi) == 1 else here  # its process says so too
     ranks = list(dict.fromkeys(_rank_that_ended(case, e, one) for e in here or there))
-    is_clear = len(ranks) == 1 or (here and not is_abort)
+    is_of_many = all(event.pattern.name == "mpi-abort" for event in here)
+    is_clear = len(ranks) == 1 or (here and not is_abort and not is_of_many)
     hosts = {case.ranks.host(event) for event in here}
     if ranks == [None] and one.host is None and len(hosts) == 1:
         one = replace(one, host=hosts.pop())
