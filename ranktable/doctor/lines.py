@@ -213,10 +213,12 @@ _NO_STEPS = (b"ERROR", b"WARN", b"Error:", b"Traceback", b"imed out", b"failed t
 _JOINED = re.compile(
     rb"(?<=\S) {3,}(?=(?:WARNING|ERROR|CRITICAL):[a-z]\w*(?:\.\w+)+:"
     rb"|\[rank\d{1,7}\]:\[[EWIF]\d{3,4} |Traceback \(most recent call last\):)"
-    rb"|(?<=\])(?=Traceback \(most recent call last\):)"
+    rb"|(?<=[\w\]])(?=Traceback \(most recent call last\):)"
 )
 """Where a record begins whose end of line a terminal has turned into spaces, or that
 stands behind a progress bar."""
+
+_GLUED = re.compile(rb"[\w\]]Traceback \(most")
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NO_LETTERS = bytes(set(range(256)) - set(b"\n" + string.ascii_letters.encode()))
@@ -710,7 +712,7 @@ def _candidates(letters: Sequence[bytes]) -> dict[int, tuple[bytes, ...]]:
 def _pieces(line: bytes, keyed: Keyed) -> Iterator[str]:
     """Yield the parts of a line with a message: progress bars end with a return."""
     parts = line.split(b"\r")
-    if b"   " in line or b"]Traceback" in line:
+    if b"   " in line or _GLUED.search(line):
         parts = [part for joined in parts for part in _JOINED.split(joined)]
     for part in parts:
         for start in range(0, len(part), MAX_LINE_BYTES):
