@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -200,7 +201,11 @@ def _exit(case: Case, event: LogEvent, is_told_who: bool) -> Iterator[Failure]:
         is_first = event.pattern.name.startswith("horovod-first")
         if not is_first and (name is None or not is_told_who):
             return
-    elif name == ABORT and any(map(case.by_kind.get, _LOST)) and not is_said_by_it:
+    elif (
+        name == ABORT
+        and any(map(case.by_kind.get, _LOST))
+        and not (is_said_by_it or _has_quiet_log(case, event))
+    ):
         return  # what a watchdog does when it has waited in vain
     if status in ("0", "") and name is None and not event.pattern.what:
         return
@@ -230,16 +235,36 @@ def _is_abort_of_mpi(event: LogEvent) -> bool:
     return event.pattern.name == "mpi-abort"
 
 
+def _has_quiet_log(case: Case, event: LogEvent) -> bool:
+    """Whether the rank that ended tells no wait, and all that wait tell their ranks."""
+    return case.ranks.speaker(event) in case.quiet and case.once(_are_waits_named)
+
+
+def _are_waits_named(case: Case) -> bool:
+    kinds = *_LOST, Evidence.MISMATCH, Evidence.EXCEPTION
+    said = (event for kind in kinds for event in case.by_kind[kind])
+    return all(case.ranks.speaker(event) is not None for event in said)
+
+
 def _is_killed_by_hydra(case: Case, event: LogEvent) -> bool:
     """Whether hydra killed a process, as another one had crashed.
 
-    It has a block for each, in the order of their ranks.
+    It has a block for each, in the order of their ranks. Several abort as they have
+    lost the one that was killed.
     """
-    return event.pattern.name == HYDRA and any(
-        one.pattern.name == HYDRA and one.file == event.file
-        and signal_of(one) not in (None, "SIGKILL", "SIGTERM")
-        for one in case.by_kind[Evidence.EXIT]
-    )  # fmt: skip
+    signals = case.once(_signals_of_hydra).get(event.file, [])
+    crashes = {"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL"}.intersection(signals)
+    is_of_hydra = event.pattern.name == HYDRA
+    return is_of_hydra and (bool(crashes) or signals.count(ABORT) == 1)
+
+
+def _signals_of_hydra(case: Case) -> dict[str, list[str | None]]:
+    """Return by which signals processes ended, by the logs in which hydra says it."""
+    signals: dict[str, list[str | None]] = defaultdict(list)
+    for event in case.by_kind[Evidence.EXIT]:
+        if event.pattern.name == HYDRA:
+            signals[event.file].append(signal_of(event))
+    return signals
 
 
 def _is_killed_after_a_wait(case: Case, event: LogEvent) -> bool:

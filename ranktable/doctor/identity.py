@@ -32,6 +32,8 @@ MAX_RANKS = 1 << 18
 _RANK_OF_FILE = re.compile(  # the second is of Azure ML
     r"(?:(?:^|[^a-z])rank[_-]?|(?:^|[/\\])std_log_process_)(\d+)(?!\d)"
 )
+_NODE_OF_FILE = re.compile(r"(?:^|[/\\])std_log_process_\d+")
+"""The same, if the process is one of torchrun."""
 _LAST_NUMBER = re.compile(r"(?<!\d)\d{1,7}(?=\D*$)")
 _RANK_OF_WORKER = re.compile(r"(?:^|[/\\])worker_(\d{1,7})\.log$")
 """The log that msrun of MindSpore writes for each rank."""
@@ -720,6 +722,9 @@ def _ranks_of_files(logs: Sequence[Log]) -> dict[str, int]:
         found = {}
     found.update(_ranks_of_silent(logs, found))
     for log in logs:
+        is_of_agent = any(e.pattern.speaker == "torchrun" for e in log.events)
+        if is_of_agent and _NODE_OF_FILE.search(log.file):
+            continue
         if numbers := _RANK_OF_FILE.findall(log.file):
             found.setdefault(log.file, int(numbers[-1]))
     found.update(_ranks_of_workers(logs))
@@ -764,7 +769,7 @@ def _ranks_by_numbers(files: Sequence[str], told: Mapping[str, int]) -> dict[str
     for file in files:
         parts = re.split(r"(?<!\d)(\d{1,7})(?!\d)", file)
         for at in range(1, len(parts), 2):
-            word = re.findall(r"[^\W\d_]*\Z|.\Z", parts[at - 1])[0]
+            word = re.findall(r"[^\W\d_]*[\W_]?\Z", parts[at - 1])[0]
             place = len(parts), at, word, parts[at + 1][:1], os.path.splitext(file)[1]
             alike[place][file] = int(parts[at])
     for by_file in alike.values():

@@ -138,9 +138,9 @@ _PREFIXES = tuple(
         r"pdsh@[\w.-]+: (?P<host>[\w.-]+): (?=ssh exited)",
         (  # pdsh; not a part of a model or of a run, such as ``stage-1: ``
             r"(?!(?:rank|step|stage|epoch|layer|shard|batch|iter|trial|cuda|gpu|npu|tpu"
-            r"|chip|device|group|[dtpe]p)-)"
-            r"(?:(?P<host>[a-z][\w-]*-\d+|[a-z][\w.-]*(?=: \[20[\d-]+ [\d:,]+\] "
-            r"\[[A-Z]+\] \[\w+\.py:\d))"  # of DeepSpeed's own lines, any name
+            r"|chip|device|group|[dtpe]p)-|rank\d)"
+            r"(?:(?P<host>[a-z][\w-]*-\d+|[a-z][a-z._-]*\d[\w.-]*(?=: \[20[\d-]+ "
+            r"[\d:,]+\] \[[A-Z]+\] \[\w+\.py:\d))"  # of DeepSpeed's own lines
             r"|(?P<server>\d{1,3}(?:\.\d{1,3}){3})): "
         ),
     )

@@ -83,11 +83,13 @@ class Continuation:
         self._succeeded = _last_lines(
             event for event in ends
             if event.pattern.speaker == "torchrun"
-            or event.pattern.name == "horovod-elastic-ended"
         )  # fmt: skip
-        self._completed = _last_lines(
-            event for event in ends if event.pattern.name == "slurm-state-completed"
+        self._resized = _last_lines(
+            event for event in ends if event.pattern.name == "horovod-elastic-ended"
         )
+        self._completed = [
+            event for event in ends if event.pattern.name == "slurm-state-completed"
+        ]
         self._started = _last_lines(
             event for event in events if event.pattern.name == "event-started"
         )
@@ -131,8 +133,12 @@ class Continuation:
         is_beside = "in_background" in event.fields or _is_of_helper(event)
         is_left = is_left_loader(event) or (is_over and is_beside)
         is_left |= is_over and event.pattern.name in OF_NEXT
+        is_lost = event.kind not in FATAL  # Horovod goes on without a worker
+        if is_lost and event.line < self._resized.get(event.file, 0):
+            is_left |= bool(self._steps_below(event, with_ends=False)[2])
         if event.pattern.name == "slurm-state-failed":  # and was submitted again
-            is_left |= event.line < self._completed.get(event.file, 0)
+            is_left |= any(_is_again(event, other) for other in self._completed)
+            is_left |= bool(self._steps_below(event, with_ends=False)[2])
         if event.pattern.name in NOT_YET:
             is_left |= event.line < self._started.get(event.file, 0)
             is_left |= bool(self._steps or self._ends)
@@ -271,6 +277,17 @@ def _tallies(steps: Lines, ends: Lines) -> dict[str, Tally]:
     """Return the steps of each log, of which a good end is as many as show anything."""
     return {file: Tally((steps.get(file, {}), 1), (ends.get(file, {}), PROGRESS))
             for file in steps.keys() | ends.keys()}  # fmt: skip
+
+
+def _is_again(failed: LogEvent, completed: LogEvent) -> bool:
+    """Whether Slurm tells that the same job, or a later one, ended well.
+
+    Another task of an array says nothing of the one that failed.
+    """
+    job, task = failed.fields.get("job", "").partition("_")[::2]
+    other, its_task = completed.fields.get("job", "").partition("_")[::2]
+    is_below = failed.file == completed.file and failed.line < completed.line
+    return is_below and (job != other or task == its_task)
 
 
 def is_left_loader(event: LogEvent) -> bool:
