@@ -186,10 +186,14 @@ def test_no_agent_is_left_if_another_is_ended_by_a_signal(tmp_path: Path) -> Non
         assert made.living() == []
 
 
-def test_no_rank_is_left_by_a_signal_while_they_are_started(tmp_path: Path) -> None:
+@pytest.mark.parametrize("again", [None, signal.SIGTERM, signal.SIGINT])
+def test_no_rank_is_left_by_a_signal_while_they_are_started(
+    tmp_path: Path, again: signal.Signals | None
+) -> None:
     with job(tmp_path, 1) as made:
+        ignores = "trap '' TERM INT" if again else ":"
         (tmp_path / "s.sh").write_text(
-            "#!/bin/sh\necho $$ > $RANK.new; mv $RANK.new $RANK\n"
+            f"#!/bin/sh\n{ignores}\necho $$ > $RANK.new; mv $RANK.new $RANK\n"
             "kill -TERM $PPID\nexec sleep 600\n"
         )
         (tmp_path / "s.sh").chmod(0o755)
@@ -197,6 +201,10 @@ def test_no_rank_is_left_by_a_signal_while_they_are_started(tmp_path: Path) -> N
         dump(table, tmp_path / "eight.json")
         run: list[str | Path] = [BIN / "ranktable", "run", "--rank-table", "eight.json"]
         made.start([*run, "--no-python", "./s.sh"])
+        if again:
+            made.pid(0)
+            time.sleep(1)  # it waits for the end of the ranks, which ignore the first
+            made.agents[0].send_signal(again)
 
         assert made.ends() == [(128 + signal.SIGTERM, [])]
         assert made.living() == []

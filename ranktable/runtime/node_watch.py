@@ -293,19 +293,29 @@ def end_ranks() -> None:
     """End the ranks that torchrun has left behind.
 
     If a signal comes while it starts them, it ends without knowing those that it has
-    started. They have hardly begun, and get a few seconds to end.
+    started. They have hardly begun, and get a few seconds to end. A second signal
+    would leave them again, so it counts for nothing until then.
     """
+    ignored = signal.SIGINT, signal.SIGTERM
+    before = [signal.signal(signum, signal.SIG_IGN) for signum in ignored]
     for signum in (signal.SIGTERM, signal.SIGKILL):
-        end = time.monotonic() + _LEFT_S
-        for pid in _ranks(_children()):
-            with suppress(OSError):  # it has ended
-                kill = os.killpg if os.getpgid(pid) == pid else os.kill
-                kill(pid, signum)
-        while (left := _ranks(_children())) and time.monotonic() < end:
-            for pid in left:
-                with suppress(ChildProcessError):
-                    os.waitpid(pid, os.WNOHANG)
-            time.sleep(_POLL_S / 5)
+        _end_by(signum)
+    for number, handler in zip(ignored, before, strict=True):
+        signal.signal(number, handler or signal.SIG_DFL)
+
+
+def _end_by(signum: int) -> None:
+    """Send a signal to all ranks, and wait some seconds until they have ended."""
+    end = time.monotonic() + _LEFT_S
+    for pid in _ranks(_children()):
+        with suppress(OSError):  # it has ended
+            kill = os.killpg if os.getpgid(pid) == pid else os.kill
+            kill(pid, signum)
+    while (left := _ranks(_children())) and time.monotonic() < end:
+        for pid in left:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(_POLL_S / 5)
 
 
 def _ranks(children: set[int]) -> set[int]:
