@@ -56,8 +56,6 @@ def exits(case: Case) -> Iterator[Failure]:
     """Yield the processes that ended by themselves and did not say why."""
     stuck = {event.fields["pid"] for event in case.by_kind[Evidence.HEARTBEAT]
              if "pid" in event.fields}  # fmt: skip
-    probed = [event for event in case.by_kind[Evidence.HEARTBEAT]
-              if event.pattern.name == "pod-probe-failed"]  # fmt: skip
     kinds = (*_TELLING, *CONSEQUENCES, Evidence.HEARTBEAT)
     said = (event for kind in kinds for event in case.by_kind[kind])
     told = {case.ranks.speaker(e) for e in said if e.pattern.speaker != "torchrun"}
@@ -95,7 +93,7 @@ def exits(case: Case) -> Iterator[Failure]:
         rank = case.ranks.speaker(event)
         is_told_to |= "ended_ranks" in event.fields or _follows_engine(case, event)
         is_told_to |= rank is None and event.pattern.speaker == "kernel"
-        is_told_to |= any(_is_of_pod(one, event) for one in probed)
+        is_told_to |= _is_of_probed_pod(case, event)
         is_told_to |= _is_ended_later(event, first)
         if is_told_to or pid in stuck or (rank is not None and rank in told):
             continue
@@ -112,12 +110,14 @@ def _is_told_by_rank(case: Case, event: LogEvent) -> bool:
     On the first host, both numbers are the same.
     """
     number = event.number("local_rank")
-    if number is None or case.ranks.speaker(event) is not None:
-        return False
-    return any(
-        one.file == event.file and case.ranks.speaker(one) == number
-        for kind in _LOST_OR_AWAITED for one in case.by_kind[kind]
-    )  # fmt: skip
+    is_nameless = number is not None and case.ranks.speaker(event) is None
+    return is_nameless and (event.file, number) in case.once(_that_lost_another)
+
+
+def _that_lost_another(case: Case) -> set[tuple[str, int | None]]:
+    """Return the ranks that lost or awaited another one, by the logs that say it."""
+    return {(event.file, case.ranks.speaker(event)) for kind in _LOST_OR_AWAITED
+            for event in case.by_kind[kind]}  # fmt: skip
 
 
 def _first_of_launchers(case: Case) -> dict[tuple[str, str], LogEvent]:
@@ -143,11 +143,21 @@ def _is_ended_later(event: LogEvent, first: Mapping[tuple[str, str], LogEvent]) 
     return is_cut or (is_later and signal_of(event) == "SIGKILL")
 
 
-def _is_of_pod(probed: LogEvent, ended: LogEvent) -> bool:
+def _is_of_probed_pod(case: Case, ended: LogEvent) -> bool:
     """Whether the kubelet ended a process, as nothing answered a probe of its pod."""
-    pods = {event.fields["pod"] for event in (probed, ended) if "pod" in event.fields}
-    is_signal = signal_of(ended) in ("SIGKILL", "SIGTERM")
-    return is_signal and probed.file == ended.file and len(pods) < 2
+    if signal_of(ended) not in ("SIGKILL", "SIGTERM"):
+        return False
+    pods, own = case.once(_probed_pods)[ended.file], ended.fields.get("pod")
+    return bool(pods & {own, None}) or (own is None and bool(pods))
+
+
+def _probed_pods(case: Case) -> dict[str, set[str | None]]:
+    """Return the pods of which a probe failed, None for any, by logs."""
+    pods: dict[str, set[str | None]] = defaultdict(set)
+    for event in case.by_kind[Evidence.HEARTBEAT]:
+        if event.pattern.name == "pod-probe-failed":
+            pods[event.file].add(event.fields.get("pod"))
+    return pods
 
 
 def _may_follow(case: Case, event: LogEvent, rank: int) -> bool:
@@ -273,9 +283,11 @@ def _is_killed_after_a_wait(case: Case, event: LogEvent) -> bool:
     A supervisor kills what is left of a server that did not start.
     """
     names = {"rank", "task", "pid", "pod", "host", "local_rank", "voice"}
+    if names & event.fields.keys():
+        return False
     steps = [one.line for one in case.by_kind[Evidence.LIFE]
              if one.file == event.file and one.line < event.line]  # fmt: skip
-    return not names & event.fields.keys() and any(
+    return any(
         one.file == event.file and max(steps, default=0) < one.line < event.line
         for kind in (Evidence.TIMEOUT, Evidence.ABSENT, Evidence.EDGE)
         for one in case.by_kind[kind]

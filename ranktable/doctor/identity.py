@@ -722,8 +722,9 @@ def _ranks_of_files(logs: Sequence[Log]) -> dict[str, int]:
         found = {}
     found.update(_ranks_of_silent(logs, found))
     for log in logs:
-        is_of_agent = any(e.pattern.speaker == "torchrun" for e in log.events)
-        if is_of_agent and _NODE_OF_FILE.search(log.file):
+        if _NODE_OF_FILE.search(log.file) and any(
+            event.pattern.speaker == "torchrun" for event in log.events
+        ):
             continue
         if numbers := _RANK_OF_FILE.findall(log.file):
             found.setdefault(log.file, int(numbers[-1]))

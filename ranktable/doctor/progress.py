@@ -81,9 +81,8 @@ class Continuation:
         for event in ends:
             self._last_end[event.file][voice_of(event)] = event.line
         self._succeeded = _last_lines(
-            event for event in ends
-            if event.pattern.speaker == "torchrun"
-        )  # fmt: skip
+            event for event in ends if event.pattern.speaker == "torchrun"
+        )
         self._resized = _last_lines(
             event for event in ends if event.pattern.name == "horovod-elastic-ended"
         )
@@ -135,10 +134,10 @@ class Continuation:
         is_left |= is_over and event.pattern.name in OF_NEXT
         is_lost = event.kind not in FATAL  # Horovod goes on without a worker
         if is_lost and event.line < self._resized.get(event.file, 0):
-            is_left |= bool(self._steps_below(event, with_ends=False)[2])
+            is_left |= self._goes_on_below(event)
         if event.pattern.name == "slurm-state-failed":  # and was submitted again
             is_left |= any(_is_again(event, other) for other in self._completed)
-            is_left |= bool(self._steps_below(event, with_ends=False)[2])
+            is_left |= self._goes_on_below(event)
         if event.pattern.name in NOT_YET:
             is_left |= event.line < self._started.get(event.file, 0)
             is_left |= bool(self._steps or self._ends)
@@ -217,6 +216,11 @@ class Continuation:
             min(least for least, _ in counts),
             max(most for _, most in counts),
         )
+
+    def _goes_on_below(self, event: LogEvent) -> bool:
+        """Whether anybody in the log of a line tells a step below."""
+        _, _, most = self._steps_below(event, with_ends=False)
+        return most > 0
 
     def has_steps_below(self, event: LogEvent) -> bool:
         """Whether anybody in the log of an error of unknown rank tells a step below."""
