@@ -210,6 +210,7 @@ def test_the_day_of_glog_is_no_speaker(tmp_path: Path) -> None:
 
     causes = diagnose([str(tmp_path)]).causes
 
+    assert [cause.rule.code for cause in causes] == ["RT610", "RT610"]
     assert all("1105" not in cause.headline for cause in causes)
 
 
