@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 CALLS_AFTER_FIRST = 5
 _KIB = 1024
-_SHOWN_BYTES = 1000
+_SHOWN_BYTES = 4000
 
 
 class BenchmarkError(Exception):
@@ -105,8 +105,8 @@ class Bench:
             _, state, use = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(state)
             size = output.seek(0, os.SEEK_END)
-            errors.seek(0)
-            said = errors.read(_SHOWN_BYTES).decode(errors="replace")
+            errors.seek(max(errors.seek(0, os.SEEK_END) - _SHOWN_BYTES, 0))
+            said = errors.read().decode(errors="replace")
         if process.returncode != status:
             shown = " ".join(arguments)[:_SHOWN_BYTES]
             raise BenchmarkError(
