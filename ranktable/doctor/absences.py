@@ -11,6 +11,7 @@ from ranktable.doctor.headlines import Cause, cause_of, shortened
 from ranktable.doctor.identity import MAX_RANKS
 from ranktable.doctor.lines import numbers_in
 from ranktable.doctor.patterns import Evidence
+from ranktable.doctor.progress import NOT_YET
 from ranktable.schema.text import counted, folded
 
 if TYPE_CHECKING:
@@ -148,6 +149,37 @@ def not_reached(case: Case) -> Iterator[Cause]:
     )
 
 
+def not_resolved(case: Case) -> Iterator[Cause]:
+    """Yield the name that did not resolve where a process ended by it.
+
+    Nobody else names who did not come: this one says why it did not. A warning of it
+    says nothing, since names of pods resolve only when these have started.
+    """
+    waits = _absences(case)
+    if not waits or any(map(case.ranks.peers, waits)) or _tasks_below(case):
+        return
+    edges = [
+        event
+        for event in case.by_kind[Evidence.EDGE]
+        if event.pattern.speaker == "store" and "gai error" in event.text
+    ]
+    ends = [event for event in edges if "[W" not in event.text]
+    if ends:
+        files = {event.file for event in ends}
+        told = (one for one in edges if one.file in files and "what" in one.fields)
+        said = next(told, ends[0])
+        why = f": {said.fields['what']}" if "what" in said.fields else ""
+        yield cause_of(
+            case,
+            rules.UNREACHABLE,
+            {rank for e in ends if (rank := case.ranks.speaker(e)) is not None},
+            f"did not reach the master at {said.fields['peer_server']}{why}",
+            [ends[0], *waits[-1:]],
+            host=case.ranks.host(ends[0]),
+            advice=said.pattern.advice or None,
+        )
+
+
 def is_of_master(event: LogEvent) -> bool:
     """Whether a process did not reach the master of its job, which its host is to be.
 
@@ -186,6 +218,9 @@ def absent(case: Case) -> Iterator[Cause]:
     missing |= (case.everyone() if joined else set()) - joined
     counts = [event for event in events if _num_missing(event) > 0]
     hosts = [event for event in events if event.fields.get("peer_server")]
+    reasons = [event for event in events if event.pattern.name in NOT_YET]
+    if reasons and not missing:  # says more than how many did not come
+        events, counts, hosts = reasons, [], []
     if counts and not missing:
         number = _num_missing(counts[-1])
         size = counts[-1].number("size") or 0

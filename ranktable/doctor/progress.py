@@ -89,9 +89,10 @@ class Continuation:
         self._completed = [
             event for event in ends if event.pattern.name == "slurm-state-completed"
         ]
-        self._started = _last_lines(
-            event for event in events if event.pattern.name == "event-started"
-        )
+        self._started = {
+            (event.file, event.fields.get("pod", "")): event.line
+            for event in events if event.pattern.name == "event-started"
+        }  # fmt: skip
         self.finished = {} if any(map(_has_failed, events)) else _last_lines(ends)
 
     def overcome(self) -> list[LogEvent]:
@@ -139,7 +140,9 @@ class Continuation:
             is_left |= any(_is_again(event, other) for other in self._completed)
             is_left |= self._goes_on_below(event)
         if event.pattern.name in NOT_YET:
-            is_left |= event.line < self._started.get(event.file, 0)
+            pods = {"", event.fields.get("pod", "")}
+            started = (self._started.get((event.file, pod), 0) for pod in pods)
+            is_left |= event.line < max(started)
             is_left |= bool(self._steps or self._ends)
         if is_left or event.line < self._succeeded.get(event.file, 0):
             return event.kind not in NO_ERRORS
@@ -161,7 +164,7 @@ class Continuation:
         is_soon = "is_cut" in event.fields or (event.pattern.is_form and rank is None)
         progress = 1 if is_soon else PROGRESS
         is_port = event.pattern.name == "nccl-port-event"  # a link may come back
-        is_back = is_port and least > 1
+        is_back = is_port and most > 1
         if is_back or (
             rank is None and (is_serving or self._has_step_of_process(event))
         ):

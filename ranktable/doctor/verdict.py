@@ -306,7 +306,7 @@ def parts_away(case: Case) -> list[tuple[LogEvent, str]]:
     was_up: set[tuple[str | None, str]] = set()
     for event in case.by_kind[Evidence.HOST]:
         said = event.fields
-        part = said.get("part") or said.get("part_of_bond") or said.get("part_again")
+        part = said.get("part") or said.get("part_of_bond")
         place = case.ranks.host(event) or event.file, part or ""
         last[place] = event
         if not _is_away(event):

@@ -13,6 +13,7 @@ from ranktable.doctor.absences import (
     looks_at_home,
     master_at_home,
     not_reached,
+    not_resolved,
     not_started,
     stalled,
     too_many,
@@ -55,10 +56,10 @@ TASK_TIMEOUT_S = 1800
 def waiting_causes(case: Case) -> list[Cause]:
     """Return what the first rule says that has an answer."""
     for rule in (
-        stalled, too_many, master_at_home, not_reached, absent, not_started, _links,
-        _heartbeats, _loopback, said_to_differ, other_call_of_number, _behind, _ends,
-        _silent, _late, _lowest, other_call, _waits_for_itself, _circle,
-        _first_operation, _hung, _unreached,
+        stalled, too_many, master_at_home, not_reached, not_resolved, absent,
+        not_started, _links, _heartbeats, _loopback, said_to_differ,
+        other_call_of_number, _behind, _ends, _silent, _late, _lowest, other_call,
+        _waits_for_itself, _circle, _first_operation, _hung, _unreached,
     ):  # fmt: skip
         found = list(rule(case))
         if found:
