@@ -219,6 +219,7 @@ _JOINED = re.compile(
 stands behind a progress bar."""
 
 _GLUED = re.compile(rb"[\w\]]Traceback \(most")
+_BEHIND_BAR = re.compile(rb"(?<=\])(?=\[rank\d{1,7}\]:\[[EWIF]\d{3,4} )")
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NO_LETTERS = bytes(set(range(256)) - set(b"\n" + string.ascii_letters.encode()))
@@ -714,6 +715,8 @@ def _pieces(line: bytes, keyed: Keyed) -> Iterator[str]:
     parts = line.split(b"\r")
     if b"   " in line or _GLUED.search(line):
         parts = [part for joined in parts for part in _JOINED.split(joined)]
+    if b"%|" in line:
+        parts = [part for joined in parts for part in _BEHIND_BAR.split(joined)]
     for part in parts:
         for start in range(0, len(part), MAX_LINE_BYTES):
             text = _decoded(part[start : start + MAX_LINE_BYTES])
