@@ -153,7 +153,8 @@ def not_resolved(case: Case) -> Iterator[Cause]:
     """Yield the name that did not resolve where a process ended by it.
 
     Nobody else names who did not come: this one says why it did not. A warning of it
-    says nothing, since names of pods resolve only when these have started.
+    says nothing, since names of pods resolve only when these have started; so does an
+    error below which its log tells more.
     """
     waits = _absences(case)
     if not waits or any(map(case.ranks.peers, waits)) or _tasks_below(case):
@@ -163,7 +164,9 @@ def not_resolved(case: Case) -> Iterator[Cause]:
         for event in case.by_kind[Evidence.EDGE]
         if event.pattern.speaker == "store" and "gai error" in event.text
     ]
-    ends = [event for event in edges if "[W" not in event.text]
+    last = {event.file: event.line for event in case.events}
+    ends = [event for event in edges
+            if "[W" not in event.text and event.line >= last[event.file]]  # fmt: skip
     if ends:
         files = {event.file for event in ends}
         told = (one for one in edges if one.file in files and "what" in one.fields)
@@ -218,19 +221,20 @@ def absent(case: Case) -> Iterator[Cause]:
     missing |= (case.everyone() if joined else set()) - joined
     counts = [event for event in events if _num_missing(event) > 0]
     hosts = [event for event in events if event.fields.get("peer_server")]
-    reasons = [event for event in events if event.pattern.name in NOT_YET]
-    if reasons and not missing:  # says more than how many did not come
-        events, counts, hosts = reasons, [], []
     if counts and not missing:
         number = _num_missing(counts[-1])
         size = counts[-1].number("size") or 0
         silent = set(range(min(size, MAX_RANKS))) - case.seen
         if size < (case.ranks.size or 0):
             silent = set()  # a group of some ranks: which ones, no line says
-        if len(silent) != number:
+        pods = _pods_of_job(case, events)
+        if len(silent) == number:
+            missing = silent
+        elif pods:  # says more than how many did not come
+            events, counts, hosts = pods, [], []
+        else:
             yield _some_never_joined(case, number, sorted(silent), counts)
             return
-        missing = silent
     operations = [e for e, peers in named if peers and {"op", "seq"} & e.fields.keys()]
     if missing and operations:
         said = operations[0].fields
@@ -247,6 +251,22 @@ def absent(case: Case) -> Iterator[Cause]:
             yield Cause(rule=rules.NEVER_JOINED, headline=text,
                         evidence=shortened(events, case),
                         advice=events[0].pattern.advice or None)  # fmt: skip
+
+
+def _pods_of_job(case: Case, events: Sequence[LogEvent]) -> list[LogEvent]:
+    """Return the pods that wait for a node or volume, beside others of their job.
+
+    Events of a namespace tell of other jobs, too: those of one job have one name but
+    for the last two parts, such as ``fit-worker-1``.
+    """
+    started = {
+        event.fields["pod"].rsplit("-", 2)[0]
+        for event in case.by_kind[Evidence.IDENTITY]
+        if event.pattern.name == "event-started" and "pod" in event.fields
+    }
+    waiting = (event for event in events if event.pattern.name in NOT_YET)
+    return [event for event in waiting
+            if event.fields.get("pod", "").rsplit("-", 2)[0] in started]  # fmt: skip
 
 
 def _told_without_names(events: Sequence[LogEvent]) -> str:

@@ -51,7 +51,10 @@ def said_to_differ(case: Case) -> Iterator[Cause]:
                         evidence=shortened(events, case))  # fmt: skip
             return
         what = events[0].pattern.what or "calls different operations"
-        yield cause_of(case, rules.DIFFERENT, named, what, events)
+        is_set_up = events[0].pattern.name == "nccl-truncated"
+        rule = rules.SETTING if is_set_up else rules.DIFFERENT
+        advice = events[0].pattern.advice or None
+        yield cause_of(case, rule, named, what, events, advice=advice)
 
 
 def _fingerprints(case: Case, events: Iterable[LogEvent]) -> Iterator[tuple[int, str]]:

@@ -284,8 +284,9 @@ def _errors(case: Case, event: LogEvent) -> Iterator[Failure]:
     if "xid" in event.fields:
         yield from _xid(case, event)
         return
-    if re.search(_NCCL_REFUSED, text) and case.once(_compared_by_nccl):
-        return  # what follows of the call that NCCL found to differ
+    is_compared = case.once(_compared_by_nccl) and "raised" in event.fields
+    if is_compared and re.search(_NCCL_REFUSED, text):
+        return  # the exception of the call that NCCL found to differ
     meaning = causes.meaning_of(said) or causes.meaning_of(event.text)
     if meaning is None:
         strength = OUTSIDE if "since" in event.fields else TOLD
@@ -314,7 +315,7 @@ _NCCL_REFUSED = r"\binvalid usage\b|ncclInvalidUsage"
 def _compared_by_nccl(case: Case) -> bool:
     """Whether NCCL says that two ranks call different operations."""
     events = case.by_kind[Evidence.MISMATCH]
-    return any(event.pattern.speaker == "nccl" for event in events)
+    return any(event.pattern.name == "nccl-mismatch" for event in events)
 
 
 def _is_trap(case: Case, event: LogEvent) -> bool:

@@ -42,8 +42,12 @@ STALLS = (
 )  # fmt: skip
 """Messages of waits in which all ranks of a job stand, or have not begun."""
 
-NOT_YET = ("pod-unscheduled", "pod-not-begun")
-"""Messages of pods that wait, until anybody goes on or their containers start."""
+_BEGINS = {
+    "pod-unscheduled": ("event-scheduled", "event-started"),
+    "pod-not-begun": ("event-started",),
+}
+NOT_YET = tuple(_BEGINS)
+"""Messages of pods that wait, until anybody goes on or what ends it is told."""
 
 OF_NEXT = ("slurm-refused", "jax-coordinator")
 """What says nothing below the end of a job: the next did not start, or a rank has ended
@@ -89,9 +93,16 @@ class Continuation:
         self._completed = [
             event for event in ends if event.pattern.name == "slurm-state-completed"
         ]
-        self._started = {
-            (event.file, event.fields.get("pod", "")): event.line
-            for event in events if event.pattern.name == "event-started"
+        named = defaultdict(list)
+        for event in events:
+            named[event.pattern.name].append(event)
+        self._active = {(event.file, voice_of(event)): event.line
+                        for event in named["nccl-port-active"]}  # fmt: skip
+        self._begun = {
+            name: {(event.file, pod): event.line
+                   for other in others for event in named[other]
+                   for pod in ("", event.fields.get("pod", ""))}
+            for name, others in _BEGINS.items()
         }  # fmt: skip
         self.finished = {} if any(map(_has_failed, events)) else _last_lines(ends)
 
@@ -140,9 +151,7 @@ class Continuation:
             is_left |= any(_is_again(event, other) for other in self._completed)
             is_left |= self._goes_on_below(event)
         if event.pattern.name in NOT_YET:
-            pods = {"", event.fields.get("pod", "")}
-            started = (self._started.get((event.file, pod), 0) for pod in pods)
-            is_left |= event.line < max(started)
+            is_left |= self._has_begun(event)
             is_left |= bool(self._steps or self._ends)
         if is_left or event.line < self._succeeded.get(event.file, 0):
             return event.kind not in NO_ERRORS
@@ -164,7 +173,8 @@ class Continuation:
         is_soon = "is_cut" in event.fields or (event.pattern.is_form and rank is None)
         progress = 1 if is_soon else PROGRESS
         is_port = event.pattern.name == "nccl-port-event"  # a link may come back
-        is_back = is_port and most > 1
+        is_active = self._active.get((event.file, voice_of(event)), 0) > event.line
+        is_back = is_port and (least > 1 or (is_active and most > 1))
         if is_back or (
             rank is None and (is_serving or self._has_step_of_process(event))
         ):
@@ -172,6 +182,16 @@ class Continuation:
         if own is not None and not is_done:
             return own >= (progress if rank is None else 1)
         return is_done or (least if rank is None else most) >= progress
+
+    def _has_begun(self, event: LogEvent) -> bool:
+        """Whether a pod that waited was given its node, or its container has started.
+
+        ``kubectl get events`` names the pods, and is not in the order of time.
+        """
+        begun, pod = self._begun[event.pattern.name], event.fields.get("pod", "")
+        if pod:
+            return (event.file, pod) in begun
+        return event.line < begun.get((event.file, ""), 0)
 
     def _is_done_below(self, event: LogEvent) -> bool:
         """Whether the process of an error, or all of the job, tell a good end below.
