@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import ranktable
 from benchmarks.budgets import BUDGETS, QUICK
 from benchmarks.calls import vendor_chip_map
+from benchmarks.measure import Bench, BenchmarkError
 from benchmarks.other_vendors import super_pods, write_rank_list
 from benchmarks.tables import LAYOUTS, RING, Defect, write_table
 from ranktable.cluster.generate import make_table
@@ -97,3 +99,14 @@ def test_a_defect_is_found_as_often_as_it_was_made(
     write_table(path, 16, defect=defect)
 
     assert ranktable.check(path).count(ranktable.Severity.ERROR) == errors
+
+
+def test_a_command_that_fails_is_told_with_the_end_of_what_it_said(
+    tmp_path: Path,
+) -> None:
+    said = "import sys; sys.exit('Traceback\\n' + 'frame\\n' * 5000 + 'the reason')"
+
+    with pytest.raises(
+        BenchmarkError, match=r"exit status 1, not 0\n[^T]*the reason\n$"
+    ):
+        Bench(tmp_path).command([sys.executable, "-c", said])

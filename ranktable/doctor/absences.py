@@ -152,9 +152,9 @@ def not_reached(case: Case) -> Iterator[Cause]:
 def not_resolved(case: Case) -> Iterator[Cause]:
     """Yield the name that did not resolve where a process ended by it.
 
-    Nobody else names who did not come: this one says why it did not. A warning of it
-    says nothing, since names of pods resolve only when these have started; so does an
-    error below which its log tells more.
+    Nobody else names who did not come: this one says why it did not. Neither a warning
+    counts, since names of pods resolve only when these have started, nor an error below
+    which its log tells more.
     """
     waits = _absences(case)
     if not waits or any(map(case.ranks.peers, waits)) or _tasks_below(case):

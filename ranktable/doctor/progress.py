@@ -96,7 +96,7 @@ class Continuation:
         named = defaultdict(list)
         for event in events:
             named[event.pattern.name].append(event)
-        self._active = {(event.file, voice_of(event)): event.line
+        self._active = {_port_of(event): event.line
                         for event in named["nccl-port-active"]}  # fmt: skip
         self._begun = {
             name: {(event.file, pod): event.line
@@ -173,7 +173,7 @@ class Continuation:
         is_soon = "is_cut" in event.fields or (event.pattern.is_form and rank is None)
         progress = 1 if is_soon else PROGRESS
         is_port = event.pattern.name == "nccl-port-event"  # a link may come back
-        is_active = self._active.get((event.file, voice_of(event)), 0) > event.line
+        is_active = is_port and self._active.get(_port_of(event), 0) > event.line
         is_back = is_port and (least > 1 or (is_active and most > 1))
         if is_back or (
             rank is None and (is_serving or self._has_step_of_process(event))
@@ -304,6 +304,11 @@ def _tallies(steps: Lines, ends: Lines) -> dict[str, Tally]:
     """Return the steps of each log, of which a good end is as many as show anything."""
     return {file: Tally((steps.get(file, {}), 1), (ends.get(file, {}), PROGRESS))
             for file in steps.keys() | ends.keys()}  # fmt: skip
+
+
+def _port_of(event: LogEvent) -> tuple[object, ...]:
+    """Return the port of InfiniBand that a process tells of by NCCL."""
+    return event.file, voice_of(event), event.fields["what"].partition(" ")[0]
 
 
 def _is_again(failed: LogEvent, completed: LogEvent) -> bool:
