@@ -11,6 +11,7 @@ import threading
 import time
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -763,5 +764,7 @@ def test_requests_of_a_process_do_not_grow_with_their_number() -> None:
 
     assert {each.checked.is_agreed for each in (*few[0], *many[0])} == {True}
     assert [each.is_speaker for each in many[0]].count(True) == 1
-    assert max(many[1]) <= max(few[1]) + 4
-    assert sum(many[1]) <= 100 * sum(few[1]) * 1.2
+    # If they come slowly, their clocks are compared, in a round of 7 requests more.
+    assert median(many[1]) <= median(few[1]) + 8
+    assert max(many[1]) <= 2 * max(few[1])
+    assert sum(many[1]) <= 100 * sum(few[1]) * 1.5
