@@ -134,7 +134,12 @@ def not_reached(case: Case) -> Iterator[Cause]:
         if event.pattern.speaker == "store" and "port" in event.fields
     ]
     ranks = {rank for e in edges if (rank := case.ranks.speaker(e)) is not None}
-    if not counts or not 0 < len(ranks) <= _num_missing(counts[-1]):
+    if counts and not ranks:  # nor is it a warning that ends one without a rank
+        came = {event.file for event in counts}
+        ended = {event.file for event in edges if "[W" not in event.text} - came
+        edges = [event for event in edges if event.file in ended]
+    number = len(ranks) or len({event.file for event in edges})
+    if not counts or not 0 < number <= _num_missing(counts[-1]):
         return
     said = next((one for one in edges if "what" in one.fields), edges[0])
     where = f"{said.fields['peer_server']}, port {said.fields['port']}"
@@ -145,6 +150,7 @@ def not_reached(case: Case) -> Iterator[Cause]:
         ranks,
         f"did not reach the store of the job at {where}{why}",
         [said, *counts[-1:]],
+        host=None if ranks else case.ranks.host(said),
         advice=said.pattern.advice or None,
     )
 

@@ -16,6 +16,7 @@ from ranktable.doctor.verdict import (
     agreed,
     decide,
     has_ended_well,
+    kernel_notes,
     other_kills,
     parts_away,
     stacks,
@@ -135,6 +136,7 @@ def judge_logs(logs: Sequence[Log], table: RankTable | None = None) -> Diagnosis
         causes, doubt = agreed(causes, decide(Case(sure, ranks)))
         notes += doubt
     notes += [*counted_behind(case), *other_kills(case, causes), *stacks(case)]
+    notes += kernel_notes(case, causes)
     notes += [f"{name} is of an earlier job, and was not judged" for name in earlier]
     open_barriers = list(barriers_of(current))
     if not any(cause.rule.code in ("RT602", "RT604") for cause in causes):

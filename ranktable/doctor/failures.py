@@ -166,6 +166,8 @@ def _find(case: Case) -> Iterator[Failure]:
         (Evidence.OOM, rules.HOST_MEMORY, "was killed by its host for memory"),
     ):
         for event in case.by_kind[kind]:
+            if _is_kill_told_by_ray(case, event):
+                continue
             said = " ".join(event.fields.get("what", "").split())
             text = f"{what}: {said}" if said and kind is not Evidence.OOM else what
             text = text if kind is Evidence.SCHEDULER else event.pattern.what or text
@@ -200,6 +202,13 @@ def _find(case: Case) -> Iterator[Failure]:
         if not is_told:  # Ray tells what a process said that had lost another one
             yield from _exceptions(case, event)
     yield from exits(case)
+
+
+def _is_kill_told_by_ray(case: Case, event: LogEvent) -> bool:
+    """Whether a caller raises that Ray killed another process, which Ray tells too."""
+    of_ray = "ray.exceptions.OutOfMemoryError"
+    is_raised = event.fields.get("what", "").startswith(of_ray)
+    return is_raised and any("what" not in e.fields for e in case.by_kind[Evidence.OOM])
 
 
 def _is_torn_down(case: Case, event: LogEvent) -> bool:
@@ -491,7 +500,12 @@ def _root_first(ended: list[LogEvent]) -> list[LogEvent]:
 def _is_apart(case: Case, one: Failure, has_waited: Callable[[Failure], bool]) -> bool:
     """Whether its rank went on afterwards, or others had waited in vain before."""
     if one.rule is rules.SCHEDULER:
-        is_waited = bool(case.waits or case.by_kind[Evidence.ABSENT])
+        # Ranks that lose each other below the end of a job do so because of it.
+        is_waited = any(
+            wait.event.file != one.event.file or wait.event.line < one.event.line
+            for wait in case.waits
+        )
+        is_waited |= bool(case.by_kind[Evidence.ABSENT])
         return is_waited or _follows_a_task(case, one.event)
     # A status alone may be that of a process that has lost one without a log.
     is_lost = one.strength == STATUS and bool(case.by_kind[Evidence.CLOSED])

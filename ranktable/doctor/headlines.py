@@ -152,9 +152,9 @@ _OF_PROCESS = ("pid", "local_rank", "task")
 """Which of these tell one process from others: nothing of one is said of several."""
 
 
-def _told(name: str, value: str) -> str:
+def _told(name: str, form: str, value: str) -> str:
     """Return what shows that a detail is told already: small numbers are many."""
-    return f"local rank {value}" if name == "local_rank" else value
+    return value if name in ("pid", "bus", "port", "program") else form.format(value)
 
 
 def details(
@@ -181,7 +181,7 @@ def details(
         for name, form in _DETAILS
         if (value := said.get(name)) and name not in hidden
         and (value != "0" or name not in ("pid", "bus", "port"))
-        and not re.search(rf"\b{re.escape(_told(name, value))}\b", what)
+        and not re.search(rf"\b{re.escape(_told(name, form, value))}\b", what)
     )  # fmt: skip
 
 

@@ -53,6 +53,16 @@ OF_NEXT = ("slurm-refused", "jax-coordinator")
 """What says nothing below the end of a job: the next did not start, or a rank has ended
 that the others tell of theirs."""
 
+_OF_STATE = (
+    "slurm-state-failed", "slurm-state-node", "slurm-state-ended", "slurm-state-memory",
+)  # fmt: skip
+"""What sacct and scontrol tell of a job, for each time that it ran."""
+
+_HANDLED = re.compile(
+    r"(?i)\b(?:skip|retry|retries|ignor|continu|instead|resampl|fall(?:ing)? back)"
+)
+"""What a program that handles an exception says directly below its traceback."""
+
 _OF_OTHERS = ("hccl", "slurm", "kernel", "kubernetes", "torchrun")
 """Those whose lines are not ended by what a program does afterwards."""
 
@@ -71,6 +81,8 @@ class Continuation:
         self._last_step: dict[tuple[str, tuple[str, ...]], int] = {}
         self._steps = self._lines_of(Evidence.LIFE, events)
         steps = (event for event in events if event.kind is Evidence.LIFE)
+        self._num_steps = sum(len(lines) for of_file in self._steps.values()
+                              for lines in of_file.values())  # fmt: skip
         self._joints = _joints(step for step in steps if ranks.speaker(step) is None)
         self._ends = self._lines_of(Evidence.END, events)
         self._tallies = {
@@ -147,7 +159,7 @@ class Continuation:
         is_lost = event.kind not in FATAL  # Horovod goes on without a worker
         if is_lost and event.line < self._resized.get(event.file, 0):
             is_left |= self._goes_on_below(event)
-        if event.pattern.name == "slurm-state-failed":  # and was submitted again
+        if event.pattern.name in _OF_STATE:  # and was put into the queue again
             is_left |= any(_is_again(event, other) for other in self._completed)
             is_left |= self._goes_on_below(event)
         if event.pattern.name in NOT_YET:
@@ -167,11 +179,12 @@ class Continuation:
         is_serving = number_below(self._served[event.file], event.line) >= SERVED
         is_warning = event.pattern.speaker == "store" and "[W" in event.text
         if is_warning or event.pattern.name.startswith(STALLS):
-            return most > 0  # nobody goes on during a stall
+            # Nobody goes on during a stall.
+            return most > 0 or self._has_connected(event, is_warning=is_warning)
         finished = 0 if is_end else self.finished.get(event.file, 0)
         is_done = rank is None and event.line < finished
         is_soon = "is_cut" in event.fields or (event.pattern.is_form and rank is None)
-        progress = 1 if is_soon else PROGRESS
+        progress = 1 if is_soon else FEW if _is_handled(event) else PROGRESS
         is_port = event.pattern.name == "nccl-port-event"  # a link may come back
         is_active = is_port and self._active.get(_port_of(event), 0) > event.line
         is_back = is_port and (least > 1 or (is_active and most > 1))
@@ -182,6 +195,16 @@ class Continuation:
         if own is not None and not is_done:
             return own >= (progress if rank is None else 1)
         return is_done or (least if rank is None else most) >= progress
+
+    def _has_connected(self, event: LogEvent, *, is_warning: bool) -> bool:
+        """Whether the log of another process shows that one came that tried again.
+
+        Nobody tells steps before all have connected. What Neuron's processes wait for
+        came if the job ended well.
+        """
+        is_of_neuron = event.pattern.name == "neuron-waits"
+        has_steps = event.kind is Evidence.EDGE and self._num_steps >= FEW
+        return (is_warning and has_steps) or (is_of_neuron and bool(self.finished))
 
     def _has_begun(self, event: LogEvent) -> bool:
         """Whether a pod that waited was given its node, or its container has started.
@@ -329,6 +352,12 @@ def is_left_loader(event: LogEvent) -> bool:
     """
     is_beside = event.fields.keys() >= {"in_background", "of_loader"}
     return is_beside and event.kind is Evidence.CLOSED
+
+
+def _is_handled(event: LogEvent) -> bool:
+    """Whether a program says directly below a traceback that it goes on."""
+    below = event.fields.get("below", "").partition("\n")[0]
+    return "from_module" not in event.fields and bool(_HANDLED.search(below))
 
 
 def _is_of_helper(event: LogEvent) -> bool:

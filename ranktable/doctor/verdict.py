@@ -333,6 +333,29 @@ def other_kills(case: Case, found: Sequence[Cause]) -> Iterator[str]:
         )
 
 
+def of_kernel(case: Case) -> list[LogEvent]:
+    """Return the errors that a kernel tells beside the steps of a job.
+
+    Kernels tell of all processes of a host, and for days: nothing joins these lines to
+    the job if no process of it says that anything is wrong.
+    """
+    if not case.by_kind[Evidence.LIFE]:
+        return []
+    return [event for event in case.events
+            if event.pattern.speaker == "kernel" and _is_error(event)]  # fmt: skip
+
+
+def kernel_notes(case: Case, found: Sequence[Cause]) -> Iterator[str]:
+    """Yield what a kernel says that is not joined to anything, if nothing failed."""
+    said = [one for one in of_kernel(case) if one.kind is not Evidence.OOM]
+    for event in said[: 0 if found else MAX_UNKNOWN]:
+        yield (
+            f"the kernel of {case.ranks.host(event) or 'a host'} says: "
+            f"{event.text.strip()[:160]} ({event.file}:{event.line}); nothing else "
+            "shows that it was of the job"
+        )
+
+
 def _is_away(event: LogEvent) -> bool:
     return event.fields.get("state", "").lower() not in ("", "up", "ok")
 
@@ -357,6 +380,8 @@ def _rest(case: Case) -> Iterator[Cause]:
         if _is_error(event) and event.kind is not Evidence.UNKNOWN
     ]
     events = [event for event in events if not _is_stopped_below_end(case, event)]
+    if {id(event) for event in events} <= set(map(id, of_kernel(case))):
+        events = []
     if stopped := _stopped_by_hand(case, events):
         yield stopped
         return
