@@ -136,7 +136,9 @@ def not_reached(case: Case) -> Iterator[Cause]:
     ranks = {rank for e in edges if (rank := case.ranks.speaker(e)) is not None}
     if counts and not ranks:  # nor is it a warning that ends one without a rank
         came = {event.file for event in counts}
-        ended = {event.file for event in edges if "[W" not in event.text} - came
+        last = {event.file: event.line for event in case.events}
+        ended = {event.file for event in edges if "[W" not in event.text
+                 and event.line >= last[event.file]} - came  # fmt: skip
         edges = [event for event in edges if event.file in ended]
     number = len(ranks) or len({event.file for event in edges})
     if not counts or not 0 < number <= _num_missing(counts[-1]):

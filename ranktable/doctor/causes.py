@@ -92,7 +92,9 @@ def signal_of(event: LogEvent) -> str | None:
     return name or said or None
 
 
-PROGRAMS = re.compile(r"(?i)python|torch|train|pt_|ray|worker|mpi|deepspeed|java")
+PROGRAMS = re.compile(
+    r"(?i)python|torch|train|pt_|ray|(?<!\bk)worker|mpi|deepspeed|java"
+)
 """Names of programs that may be processes of a job."""
 
 

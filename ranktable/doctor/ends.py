@@ -62,7 +62,8 @@ def exits(case: Case) -> Iterator[Failure]:
     told |= case.waiters
     differs = {e.file for e in case.by_kind[Evidence.MISMATCH]
                if case.ranks.speaker(e) is None}  # fmt: skip
-    refused = {e.file for e in case.by_kind[Evidence.MISMATCH]}
+    refused = {e.file: e.line for e in reversed(case.by_kind[Evidence.MISMATCH])
+               if "fingerprint_rank" in e.fields}  # fmt: skip
     lost = {(e.file, case.ranks.host(e)) for kind in _LOST_OR_AWAITED
             for e in case.by_kind[kind] if case.ranks.speaker(e) is None}  # fmt: skip
     # mpirun ends all ranks when one fails: none had, as long as some still waited.
@@ -77,7 +78,8 @@ def exits(case: Case) -> Iterator[Failure]:
         is_lost = is_nameless and any((event.file, host) in lost for host in there)
         is_lost |= event.pattern.speaker == "mpi" and event.file in awaited
         is_lost |= _is_told_by_rank(case, event)
-        is_lost |= case.ranks.speaker(event) is None and event.file in refused
+        is_lost |= (case.ranks.speaker(event) is None
+                    and refused.get(event.file, event.line) < event.line)  # fmt: skip
         if event.fields.get("exit") in RAISED and (is_lost or event.file in differs):
             continue  # it raised what a line of this log says
         if event.pattern.speaker == "slurm":

@@ -32,14 +32,14 @@ def explained(found: Sequence[Failure]) -> list[Failure]:
     is_named = any(one.host is not None or one.rank is not None for one in of_memory)
     is_told_again = _told_again(found)
     is_explained = _explained_by_reason(found)
-    nodes: set[str | None] = set()
-    has_node = any(one.rule is rules.NODE and one.host for one in found)
+    dead = {one.host for one in found if one.event.pattern.name == "ray-node"}
     for one in found:
-        if one.rule is rules.NODE and (
-            one.host in nodes or (has_node and not one.host)
-        ):
-            continue  # of one node, the first line tells all
-        nodes |= {one.host} if one.rule is rules.NODE else set()
+        is_told_by_ray = one.event.pattern.name in (
+            "ray-node-of-actor",
+            "ray-node-of-task",
+        )
+        if is_told_by_ray and dead and one.host in {*dead, None}:
+            continue
         is_vague = one.rule is rules.HOST_MEMORY and one.rank is None
         if is_vague and (one.host in named or (one.host is None and is_named)):
             continue
@@ -121,11 +121,11 @@ def _joined_by_error(vague: Failure, found: Iterable[Failure]) -> Failure:
     A rank whose process is another one than the driver names saw the chip fail, too.
     """
     pid = vague.event.fields.get("pid")
-    pids = {one.rank: own for one in found
-            if (own := one.event.fields.get("pid"))}  # fmt: skip
+    others = {one.rank for one in found
+              if one.event.fields.get("pid", pid) != pid}  # fmt: skip
     ranks = {one.rank for one in found if one.host == vague.host
              and one.event.kind is Evidence.FAULT and one.rank is not None
-             and pids.get(one.rank, pid) in (pid, None)}  # fmt: skip
+             and (pid is None or one.rank not in others)}  # fmt: skip
     return replace(vague, rank=ranks.pop()) if len(ranks) == 1 else vague
 
 

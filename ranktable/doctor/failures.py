@@ -502,7 +502,9 @@ def _is_apart(case: Case, one: Failure, has_waited: Callable[[Failure], bool]) -
     if one.rule is rules.SCHEDULER:
         # Ranks that lose each other below the end of a job do so because of it.
         is_waited = any(
-            wait.event.file != one.event.file or wait.event.line < one.event.line
+            wait.event.kind not in (Evidence.CLOSED, Evidence.STATE)
+            or wait.event.file != one.event.file
+            or wait.event.line < one.event.line
             for wait in case.waits
         )
         is_waited |= bool(case.by_kind[Evidence.ABSENT])

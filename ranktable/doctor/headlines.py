@@ -124,7 +124,8 @@ def subject_of(
     kinds = {event.kind for event in evidence}
     is_target = host and Evidence.EDGE in kinds  # not reached by who says so
     name = None if is_target else name_of_process(evidence)
-    if name not in (None, f"pod {host}"):
+    is_node = kinds == {Evidence.NODE} and not (name or "").startswith("pod ")
+    if name not in (None, f"pod {host}") and not is_node:
         return f"{name} on {host}" if host else f"{name}"
     if kinds in ({Evidence.OOM}, {Evidence.EXIT}):
         return f"a process on {host}" if host else "a process"

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 from ranktable.doctor.causes import ABORT, PROGRAMS, signal_of
 from ranktable.doctor.lines import voice_of
-from ranktable.doctor.patterns import FATAL, LOST, NO_ERRORS, Evidence
+from ranktable.doctor.patterns import (
+    CONSEQUENCES,
+    FATAL,
+    LOST,
+    NO_ERRORS,
+    OF_OTHERS,
+    Evidence,
+)
 from ranktable.doctor.tallies import Tally, number_below
 from ranktable.doctor.times import CLEARLY_S, seconds_between, seconds_of
 
@@ -53,15 +60,17 @@ OF_NEXT = ("slurm-refused", "jax-coordinator")
 """What says nothing below the end of a job: the next did not start, or a rank has ended
 that the others tell of theirs."""
 
-_OF_STATE = (
-    "slurm-state-failed", "slurm-state-node", "slurm-state-ended", "slurm-state-memory",
-)  # fmt: skip
-"""What sacct and scontrol tell of a job, for each time that it ran."""
+_OF_STATE = ("slurm-state-node", "slurm-state-ended", "slurm-state-memory")
+"""Why a job ended, which sacct and scontrol tell for each time that it ran."""
 
 _HANDLED = re.compile(
-    r"(?i)\b(?:skip|retry|retries|ignor|continu|instead|resampl|fall(?:ing)? back)"
+    r"\b(?:WARN(?:ING)?|INFO)\b.*\b(?i:skip(?:s|ped|ping)?|retrying|resampl\w+|instead)\b"
 )
-"""What a program that handles an exception says directly below its traceback."""
+"""What a program that handles an exception logs directly below its traceback."""
+
+_NOT_HANDLED = re.compile(
+    r"(?i)\b(?:cannot|can't|not|giv(?:e|es|ing) up|abort|exit|leav|stop|end(?:s|ing)\b)"
+)
 
 _OF_OTHERS = ("hccl", "slurm", "kernel", "kubernetes", "torchrun")
 """Those whose lines are not ended by what a program does afterwards."""
@@ -81,8 +90,6 @@ class Continuation:
         self._last_step: dict[tuple[str, tuple[str, ...]], int] = {}
         self._steps = self._lines_of(Evidence.LIFE, events)
         steps = (event for event in events if event.kind is Evidence.LIFE)
-        self._num_steps = sum(len(lines) for of_file in self._steps.values()
-                              for lines in of_file.values())  # fmt: skip
         self._joints = _joints(step for step in steps if ranks.speaker(step) is None)
         self._ends = self._lines_of(Evidence.END, events)
         self._tallies = {
@@ -160,6 +167,8 @@ class Continuation:
         if is_lost and event.line < self._resized.get(event.file, 0):
             is_left |= self._goes_on_below(event)
         if event.pattern.name in _OF_STATE:  # and was put into the queue again
+            is_left |= any(_is_same_job(event, other) for other in self._completed)
+        if event.pattern.name == "slurm-state-failed":  # and was submitted again
             is_left |= any(_is_again(event, other) for other in self._completed)
             is_left |= self._goes_on_below(event)
         if event.pattern.name in NOT_YET:
@@ -180,11 +189,12 @@ class Continuation:
         is_warning = event.pattern.speaker == "store" and "[W" in event.text
         if is_warning or event.pattern.name.startswith(STALLS):
             # Nobody goes on during a stall.
-            return most > 0 or self._has_connected(event, is_warning=is_warning)
+            is_start = event.kind is Evidence.EDGE or "neuron" in event.pattern.name
+            return most > 0 or (is_start and bool(self.finished))
         finished = 0 if is_end else self.finished.get(event.file, 0)
         is_done = rank is None and event.line < finished
         is_soon = "is_cut" in event.fields or (event.pattern.is_form and rank is None)
-        progress = 1 if is_soon else FEW if _is_handled(event) else PROGRESS
+        progress = 1 if is_soon else FEW if self._is_handled(event) else PROGRESS
         is_port = event.pattern.name == "nccl-port-event"  # a link may come back
         is_active = is_port and self._active.get(_port_of(event), 0) > event.line
         is_back = is_port and (least > 1 or (is_active and most > 1))
@@ -196,15 +206,18 @@ class Continuation:
             return own >= (progress if rank is None else 1)
         return is_done or (least if rank is None else most) >= progress
 
-    def _has_connected(self, event: LogEvent, *, is_warning: bool) -> bool:
-        """Whether the log of another process shows that one came that tried again.
+    def _is_handled(self, event: LogEvent) -> bool:
+        """Whether a program logs directly below a traceback that it goes on.
 
-        Nobody tells steps before all have connected. What Neuron's processes wait for
-        came if the job ended well.
+        Nobody else may tell of a failure: what was printed before the end of a process
+        may stand below its traceback.
         """
-        is_of_neuron = event.pattern.name == "neuron-waits"
-        has_steps = event.kind is Evidence.EDGE and self._num_steps >= FEW
-        return (is_warning and has_steps) or (is_of_neuron and bool(self.finished))
+        below = event.fields.get("below", "").partition("\n")[0]
+        is_logged = bool(_HANDLED.search(below)) and not _NOT_HANDLED.search(below)
+        is_fatal = "from_module" in event.fields or any(
+            map(_is_of_failed, self._events)
+        )
+        return is_logged and not is_fatal
 
     def _has_begun(self, event: LogEvent) -> bool:
         """Whether a pod that waited was given its node, or its container has started.
@@ -334,6 +347,13 @@ def _port_of(event: LogEvent) -> tuple[object, ...]:
     return event.file, voice_of(event), event.fields["what"].partition(" ")[0]
 
 
+def _is_same_job(ended: LogEvent, completed: LogEvent) -> bool:
+    """Whether a lower row of sacct tells that the same job ran again and ended well."""
+    is_below = ended.file == completed.file and ended.line < completed.line
+    job = ended.fields.get("job")
+    return is_below and job is not None and job == completed.fields.get("job")
+
+
 def _is_again(failed: LogEvent, completed: LogEvent) -> bool:
     """Whether Slurm tells that the same job, or a later one, ended well.
 
@@ -354,10 +374,10 @@ def is_left_loader(event: LogEvent) -> bool:
     return is_beside and event.kind is Evidence.CLOSED
 
 
-def _is_handled(event: LogEvent) -> bool:
-    """Whether a program says directly below a traceback that it goes on."""
-    below = event.fields.get("below", "").partition("\n")[0]
-    return "from_module" not in event.fields and bool(_HANDLED.search(below))
+def _is_of_failed(event: LogEvent) -> bool:
+    """Whether a line says that a process ended, or that others have lost one."""
+    is_of_end = event.kind in (*OF_OTHERS, *CONSEQUENCES, Evidence.CASCADE)
+    return is_of_end and event.fields.get("exit") != "0"
 
 
 def _is_of_helper(event: LogEvent) -> bool:

@@ -342,7 +342,11 @@ def of_kernel(case: Case) -> list[LogEvent]:
     if not case.by_kind[Evidence.LIFE]:
         return []
     return [event for event in case.events
-            if event.pattern.speaker == "kernel" and _is_error(event)]  # fmt: skip
+            if event.pattern.speaker == "kernel" and _is_error(event)
+            and event.kind is not Evidence.EXIT
+            and event.fields.get("pid") not in case.pids
+            and case.ranks.speaker(event) is None
+            and not case.ranks.has_process(event.fields.get("pid", ""))]  # fmt: skip
 
 
 def kernel_notes(case: Case, found: Sequence[Cause]) -> Iterator[str]:

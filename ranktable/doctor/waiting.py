@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
@@ -129,12 +128,6 @@ def _heartbeats(case: Case) -> Iterator[Cause]:
     yield from _accused(case, [*events, *_counted(case)[0]])
 
 
-_OF_KERNEL = re.compile(
-    r"INFO: task (?:kworker|khugepaged|kcompactd|kswapd|jbd2|xfsaild|dmcrypt|md\d)"
-)
-"""Threads of a kernel, which wait for a disk or a device, whoever uses it."""
-
-
 def _is_nameless_task(case: Case, event: LogEvent) -> bool:
     """Whether a kernel says that a process is stuck of which the rank is not known."""
     return event.pattern.name == "kernel-hung" and case.ranks.speaker(event) is None
@@ -151,7 +144,6 @@ def _hung(case: Case) -> Iterator[Cause]:
         event
         for event in case.by_kind[Evidence.HEARTBEAT]
         if case.ranks.host(event) not in away
-        and not (_OF_KERNEL.search(event.text) and not case.waiters)
     ]
     yield from _accused(case, [one for one in events if _is_nameless_task(case, one)])
 
