@@ -69,7 +69,8 @@ _HANDLED = re.compile(
 """What a program that handles an exception logs directly below its traceback."""
 
 _NOT_HANDLED = re.compile(
-    r"(?i)\b(?:cannot|can't|not|giv(?:e|es|ing) up|abort|exit|leav|stop|end(?:s|ing)\b)"
+    r"(?i)\b(?:cannot|can't|not|never) (?:be )?(?:skip|retry|resampl)"
+    r"|\b(?:giv(?:e|es|ing) up|abort|exit|leav|stop|end(?:s|ing)\b)"
 )
 
 _OF_OTHERS = ("hccl", "slurm", "kernel", "kubernetes", "torchrun")
@@ -90,6 +91,7 @@ class Continuation:
         self._last_step: dict[tuple[str, tuple[str, ...]], int] = {}
         self._steps = self._lines_of(Evidence.LIFE, events)
         steps = (event for event in events if event.kind is Evidence.LIFE)
+        self._tells_failure = any(map(_is_of_failed, events))
         self._joints = _joints(step for step in steps if ranks.speaker(step) is None)
         self._ends = self._lines_of(Evidence.END, events)
         self._tallies = {
@@ -214,10 +216,7 @@ class Continuation:
         """
         below = event.fields.get("below", "").partition("\n")[0]
         is_logged = bool(_HANDLED.search(below)) and not _NOT_HANDLED.search(below)
-        is_fatal = "from_module" in event.fields or any(
-            map(_is_of_failed, self._events)
-        )
-        return is_logged and not is_fatal
+        return is_logged and not (self._tells_failure or "from_module" in event.fields)
 
     def _has_begun(self, event: LogEvent) -> bool:
         """Whether a pod that waited was given its node, or its container has started.
