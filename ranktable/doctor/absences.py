@@ -134,7 +134,7 @@ def not_reached(case: Case) -> Iterator[Cause]:
         if event.pattern.speaker == "store" and "port" in event.fields
     ]
     ranks = {rank for e in edges if (rank := case.ranks.speaker(e)) is not None}
-    if counts and not ranks:  # nor is it a warning that ends one without a rank
+    if counts and not ranks:  # then by the log that ends so, and counts nobody
         came = {event.file for event in counts}
         last = {event.file: event.line for event in case.events}
         ended = {event.file for event in edges if "[W" not in event.text
